@@ -1,0 +1,1 @@
+"""Designs: pure functions from factors and a budget to a seeded, ordered plan."""

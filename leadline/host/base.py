@@ -1,0 +1,89 @@
+"""What a host is to the layers above it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from leadline.model.knob import Knob, Level
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """A process to start. Standard output and error go to ``output``; it leads a process group of its own."""
+
+    name: str  # "server", "database", "driver": unique among the running ones
+    argv: Sequence[str]
+    output: Path
+    env: Mapping[str, str] = field(default_factory=dict)  # added to the host's own
+    cwd: Path | None = None
+    cpus: str | None = None  # "0,2-3"
+    memory: int | None = None  # bytes, by a control group
+    unprivileged: bool = False  # refuses to run as root: another user is mapped or set
+
+
+class Process(Protocol):
+    """A started process group."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    def alive(self) -> bool: ...
+    def exit_code(self) -> int | None: ...
+    def signal(self, number: int) -> None:
+        """Signal the leader only."""
+
+    def stop(self, grace: float = 10.0) -> bool:
+        """SIGTERM to the group, SIGKILL after ``grace`` seconds. True if it ended without SIGKILL."""
+
+    def cpu_seconds(self) -> tuple[float, float]:
+        """User and system CPU of the whole group so far, ended children included where the kernel tells."""
+
+    def pids(self) -> list[int]:
+        """All live processes of the group."""
+
+
+class HostKnobs(Protocol):
+    """A family of host parameters: one small module each, registered in ``leadline.host.knobs.FAMILIES``."""
+
+    def knobs(self) -> Sequence[Knob]: ...
+    def read(self, knob: Knob) -> Level:
+        """Today's level. Raises LookupError where this kernel has no such parameter."""
+
+    def write(self, knob: Knob, level: Level) -> None:
+        """Set it. Raises PermissionError or OSError."""
+
+    def path(self, knob: Knob) -> Path:
+        """The file that holds it (what the undo journal restores)."""
+
+
+class Host(Protocol):
+    """``local`` today; ssh and vm implement the same."""
+
+    @property
+    def name(self) -> str: ...
+    def start(self, spec: ProcessSpec) -> Process:
+        """Journal the intent, start it, return at once. Raises FileNotFoundError, OSError."""
+
+    def knobs(self) -> Sequence[Knob]: ...
+    def read_knob(self, name: str) -> Level: ...
+    def set_knob(self, name: str, level: Level) -> None:
+        """Journal the original (synced to disk), write, read back; raises TrialFailure(configuration) when the
+        value read differs from the one set, UsageError for a dangerous level on a host not marked disposable.
+        """
+
+    def writable(self, name: str) -> str:
+        """Empty if the knob can be set here, else the reason (not root, read-only, no such file)."""
+
+    def drop_page_cache(self) -> None: ...
+    def swap_off(self) -> None: ...
+    def restore(self) -> Sequence[str]:
+        """Undo every open entry of the journal, newest first, verify each; returns what was done.
+        Raises RestoreError naming what could not be put back.
+        """
+
+    def facts(self) -> Mapping[str, str]:
+        """What a reader needs to repeat a study: kernel, CPU model and count, memory, file systems, THP, ..."""

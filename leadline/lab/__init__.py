@@ -1,0 +1,1 @@
+"""The lab: plans studies, runs trials, stores everything."""

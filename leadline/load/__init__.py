@@ -1,0 +1,1 @@
+"""Load drivers and the reading of their results."""

@@ -1,0 +1,83 @@
+"""Treatments and plans: what is run, in which order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from leadline.model.knob import Level
+
+
+class Role(StrEnum):
+    """Why a trial is in the plan."""
+
+    BASELINE = "baseline"
+    TREATMENT = "treatment"
+    SENTINEL = "sentinel"  # a baseline trial placed among the others to see drift
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A knob (or a pseudo-factor that changes nothing) and its levels; the baseline is one of them."""
+
+    name: str
+    levels: tuple[Level, ...]
+    baseline: Level
+    pseudo: bool = False
+
+    def __post_init__(self) -> None:
+        if self.baseline not in self.levels:
+            raise ValueError(f"the baseline {self.baseline} of {self.name} is not among its levels")
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """One combination of levels, one for each factor, ordered by factor name."""
+
+    levels: tuple[tuple[str, Level], ...]
+
+    @classmethod
+    def of(cls, levels: Mapping[str, Level]) -> Treatment:
+        return cls(tuple(sorted(levels.items())))
+
+    def as_dict(self) -> dict[str, Level]:
+        return dict(self.levels)
+
+    def __getitem__(self, factor: str) -> Level:
+        return dict(self.levels)[factor]
+
+    @property
+    def key(self) -> str:
+        """Twelve hex digits of the canonical JSON: the same for the same levels everywhere."""
+        text = json.dumps(self.levels, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One row of a plan. ``position`` counts from 0 over the whole plan, ``block`` and ``replicate`` from 0."""
+
+    position: int
+    block: int
+    replicate: int
+    role: Role
+    treatment: Treatment
+    seed: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A seeded, ordered list of trials."""
+
+    kind: str
+    seed: int
+    factors: tuple[Factor, ...]
+    trials: tuple[PlannedTrial, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def baseline(self) -> Treatment:
+        return Treatment.of({factor.name: factor.baseline for factor in self.factors})

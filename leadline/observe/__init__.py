@@ -1,0 +1,1 @@
+"""Observers: what records a layer during a trial."""

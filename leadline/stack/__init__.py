@@ -1,0 +1,1 @@
+"""Stacks: how databases, servers and applications are provisioned, configured, started and read back."""

@@ -1,0 +1,125 @@
+"""What a service, a server, a database and an application are to the lab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from leadline.host.base import Host, Process
+from leadline.model.knob import Knob, Level
+from leadline.model.study import Placement
+
+Progress = Callable[[str], None]
+Settings = Mapping[str, Level]  # knob name -> level, only knobs that this service knows
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a database listens and how to log in."""
+
+    host: str
+    port: int
+    database: str
+    user: str
+    password: str
+
+    @property
+    def jdbc_url(self) -> str:
+        return f"jdbc:postgresql://{self.host}:{self.port}/{self.database}"
+
+
+@dataclass(frozen=True)
+class ServiceContext:
+    """What a service needs from its surroundings for one start.
+
+    ``directory`` is private to the service and wiped by nobody else; ``artefacts`` is the trial's directory for
+    logs and configuration copies; ``http_port`` and ``database`` matter to servers only.
+    """
+
+    host: Host
+    directory: Path
+    artefacts: Path
+    placement: Placement = field(default_factory=Placement)
+    java_home: Path | None = None
+    http_port: int = 0
+    database: Endpoint | None = None
+    archive: Path | None = None  # the application's WAR
+    context_root: str = "/brokerage"
+    observe: bool = True
+
+
+class Service(Protocol):
+    """A process of the stack: configured by its own override mechanisms only, read back while it runs."""
+
+    @property
+    def name(self) -> str:
+        """``postgres``, ``liberty``, ``tomcat``."""
+
+    @property
+    def version(self) -> str: ...
+    def knobs(self) -> Sequence[Knob]: ...
+    def provision(self, progress: Progress) -> None:
+        """Fetch and unpack the pinned distribution into the cache (no work when it is there). Raises LeadlineError."""
+
+    def configure(self, context: ServiceContext, settings: Settings) -> None:
+        """Write the private configuration for these levels; knobs absent from ``settings`` keep the default."""
+
+    def start(self) -> Process: ...
+    def wait_ready(self, timeout: float) -> float:
+        """Seconds from start to the first right answer. Raises TrialFailure(configuration) with the service's own
+        words when it ends or stays silent.
+        """
+
+    def read_back(self, name: str) -> Level:
+        """The level in force, asked of the running service. Raises LookupError if it cannot be asked."""
+
+    def stop(self) -> bool:
+        """Clean stop, killed if it does not end. True if clean."""
+
+    def log_tail(self, lines: int = 40) -> str: ...
+    def artefacts(self) -> Sequence[Path]:
+        """Logs and effective configuration worth keeping, below ``context.artefacts``."""
+
+
+class Database(Service, Protocol):
+    """A service with data that can be put back to a snapshot."""
+
+    def endpoint(self) -> Endpoint: ...
+    def snapshot(self, name: str) -> None:
+        """Keep the stopped data directory under ``name`` (atomic: a half-made snapshot is never used)."""
+
+    def has_snapshot(self, name: str) -> bool: ...
+    def restore(self, name: str) -> None:
+        """Put the data directory back to the snapshot; the database must be stopped."""
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    name: str
+    passed: bool
+    detail: str
+
+
+class Application(Protocol):
+    """The application under test: its archive, its data and the audits of its work."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    def modes(self) -> Sequence[str]: ...
+    def build(self, progress: Progress) -> None: ...
+    def archive(self) -> Path: ...
+    def data_key(self, load_units: int, seed: int) -> str:
+        """Names the snapshot: changes when schema, generator, scale or seed change."""
+
+    def load_data(self, database: Endpoint, load_units: int, seed: int, log: Path) -> None: ...
+    def ready_path(self) -> str: ...
+    def audit(
+        self, database: Endpoint, load_units: int, seed: int, counts: Mapping[str, Mapping[str, int]], log: Path
+    ) -> Sequence[AuditResult]:
+        """Check the data after a run. ``counts``: transaction -> {"ok": n, "failed": n} as the driver counted them
+        over the whole run (ramps and drain included).
+        """
