@@ -48,6 +48,8 @@ class ServiceContext:
     archive: Path | None = None  # the application's WAR
     context_root: str = "/brokerage"
     observe: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)  # system properties of the server's JVM
+    raw: Path | None = None  # where a service writes raw observations (gc.log) when ``observe``; None: nowhere
 
 
 class Service(Protocol):
