@@ -1,0 +1,82 @@
+"""Plans as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from leadline.model.errors import UsageError
+from leadline.model.knob import Level
+from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
+
+FORMAT = 1
+
+
+def plan_to_json(plan: Plan) -> str:
+    """The plan as a JSON document (format 1, described in docs/statistics.md)."""
+    document = {
+        "format": FORMAT,
+        "kind": plan.kind,
+        "seed": plan.seed,
+        "factors": [
+            {"name": f.name, "levels": list(f.levels), "baseline": f.baseline, "pseudo": f.pseudo} for f in plan.factors
+        ],
+        "trials": [
+            {
+                "position": t.position,
+                "block": t.block,
+                "replicate": t.replicate,
+                "role": t.role.value,
+                "levels": t.treatment.as_dict(),
+                "seed": t.seed,
+            }
+            for t in plan.trials
+        ],
+        "notes": list(plan.notes),
+    }
+    return json.dumps(document, indent=1, allow_nan=False)
+
+
+def plan_from_json(text: str) -> Plan:
+    """The plan that ``plan_to_json`` wrote. Raises UsageError for anything else; does not check the design."""
+    try:
+        document = json.loads(text)
+        if document["format"] != FORMAT:
+            raise ValueError(f"format {document['format']} is not known, this version reads {FORMAT}")
+        return Plan(
+            kind=str(document["kind"]),
+            seed=int(document["seed"]),
+            factors=tuple(
+                Factor(
+                    name=str(f["name"]),
+                    levels=tuple(_level(level) for level in f["levels"]),
+                    baseline=_level(f["baseline"]),
+                    pseudo=bool(f["pseudo"]),
+                )
+                for f in document["factors"]
+            ),
+            trials=tuple(
+                PlannedTrial(
+                    position=int(t["position"]),
+                    block=int(t["block"]),
+                    replicate=int(t["replicate"]),
+                    role=Role(t["role"]),
+                    treatment=Treatment.of({str(name): _level(level) for name, level in t["levels"].items()}),
+                    seed=int(t["seed"]),
+                )
+                for t in document["trials"]
+            ),
+            notes=tuple(str(note) for note in document["notes"]),
+        )
+    except KeyError as error:
+        raise UsageError(f"plan: the key {error.args[0]!r} is missing") from error
+    except (TypeError, AttributeError, ValueError) as error:
+        raise UsageError(f"plan: not a saved plan: {error}") from error
+
+
+def _level(raw: object) -> Level:
+    if isinstance(raw, (bool, int, str)):
+        return raw
+    if isinstance(raw, float) and math.isfinite(raw):
+        return raw
+    raise ValueError(f"{raw!r} is not a level")
