@@ -1,0 +1,179 @@
+"""Frames of process groups as series. Pure.
+
+A rate belongs to the time from the sample before to its own ``time_ns``. CPU of children that ended and were waited
+for by their parent is counted once: the part that an earlier sample saw as the child's own is taken off what their
+parent took over.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from leadline.observe import procfs
+from leadline.observe.frames import Frame
+from leadline.observe.table import TallTable
+
+UNITS: Mapping[str, str] = {
+    "cpu": "share of one CPU",
+    "cpu.user": "share of one CPU",
+    "cpu.system": "share of one CPU",
+    "cpu.seconds": "s of CPU since the role's first sample",
+    "rss": "bytes, shared pages counted in every process",
+    "rss.anon": "bytes",
+    "rss.shared": "bytes of shared memory in the process that has most of it",
+    "swap": "bytes",
+    "processes": "processes",
+    "threads": "threads",
+    "context_switches.voluntary": "1/s",
+    "context_switches.involuntary": "1/s",
+    "read_bytes": "bytes/s from the storage",
+    "write_bytes": "bytes/s to the storage",
+    "read_chars": "bytes/s by read calls",
+    "write_chars": "bytes/s by write calls",
+    "faults.minor": "1/s",
+    "faults.major": "1/s",
+    "observer.lateness_ms": "ms",
+    "observer.cpu_ms": "ms",
+}
+
+_IO = {"read_bytes": "read_bytes", "write_bytes": "write_bytes", "rchar": "read_chars", "wchar": "write_chars"}
+_SWITCHES = {
+    "voluntary_ctxt_switches": "context_switches.voluntary",
+    "nonvoluntary_ctxt_switches": "context_switches.involuntary",
+}
+
+
+@dataclass
+class _Group:
+    """One role in one frame, by process id."""
+
+    stats: dict[int, procfs.ProcessStat] = field(default_factory=dict)
+    io: dict[int, dict[str, int]] = field(default_factory=dict)
+    status: dict[int, dict[str, int]] = field(default_factory=dict)
+    tasks: dict[tuple[int, int], dict[str, int]] = field(default_factory=dict)
+
+
+def decode(frames: Iterable[Frame]) -> TallTable:
+    """All series; the subject is the role ("server", "database", "driver"), or "processes" for the observer's own."""
+    table = TallTable()
+    ticks, page = 100, 4096
+    before: Frame | None = None
+    seen: dict[str, tuple[int, _Group]] = {}  # role -> (monotonic ns, what was last seen of it)
+    tasks_seen: dict[str, tuple[int, _Group]] = {}  # the same, of the last frame with its threads
+    used: defaultdict[str, float] = defaultdict(float)
+    for frame in frames:
+        constants = procfs.pairs(frame.text("constants"))
+        ticks, page = constants.get("ticks", ticks), constants.get("page", page)
+        for role, group in _groups(frame).items():
+            _gauges(frame.time_ns, role, group, page, table)
+            if role in seen:
+                since, old = seen[role]
+                seconds = (frame.monotonic_ns - since) / 1e9
+                used[role] += _cpu(frame.time_ns, role, old, group, ticks, seconds, table)
+                _io(frame.time_ns, role, old, group, seconds, table)
+            seen[role] = (frame.monotonic_ns, group)
+            table.add(frame.time_ns, "cpu.seconds", role, used[role])
+            if group.tasks:
+                if role in tasks_seen:
+                    since, old = tasks_seen[role]
+                    _switches(frame.time_ns, role, old, group, (frame.monotonic_ns - since) / 1e9, table)
+                tasks_seen[role] = (frame.monotonic_ns, group)
+        if before is not None:
+            table.add(frame.time_ns, "observer.cpu_ms", "processes", (frame.cpu_ns - before.cpu_ns) / 1e6)
+        table.add(frame.time_ns, "observer.lateness_ms", "processes", frame.lateness_ns / 1e6)
+        before = frame
+    return table
+
+
+def _groups(frame: Frame) -> dict[str, _Group]:
+    groups: defaultdict[str, _Group] = defaultdict(_Group)
+    for name in frame.files:
+        role, *path = name.split("/")
+        if len(path) < 2 or not path[0].isdigit():
+            continue
+        group, pid, text = groups[role], int(path[0]), frame.text(name)
+        if path[1] == "stat":
+            stat = procfs.process_stat(text)
+            if stat is not None:
+                group.stats[pid] = stat
+        elif path[1] == "io":
+            group.io[pid] = procfs.pairs(text)
+        elif path[1] == "status":
+            group.status[pid] = procfs.pairs(text)
+        elif path[1] == "task":
+            group.tasks[pid, int(path[2])] = procfs.pairs(text)
+    return {role: group for role, group in groups.items() if group.stats}
+
+
+def _gauges(time_ns: int, role: str, group: _Group, page: int, table: TallTable) -> None:
+    table.add(time_ns, "rss", role, page * sum(stat.rss for stat in group.stats.values()))
+    table.add(time_ns, "threads", role, sum(stat.threads for stat in group.stats.values()))
+    table.add(time_ns, "processes", role, len(group.stats))
+    if group.status:
+        status = group.status.values()
+        table.add(time_ns, "rss.anon", role, sum(one.get("RssAnon", 0) for one in status))
+        table.add(time_ns, "rss.shared", role, max(one.get("RssShmem", 0) for one in status))
+        table.add(time_ns, "swap", role, sum(one.get("VmSwap", 0) for one in status))
+
+
+def _cpu(time_ns: int, role: str, old: _Group, new: _Group, ticks: int, seconds: float, table: TallTable) -> float:
+    """Adds the CPU and fault rates; the group's CPU seconds between the two frames."""
+    user = system = minor = major = 0
+    # What an ended child had used by the last sample is already counted as its own.
+    counted_user: defaultdict[int, int] = defaultdict(int)
+    counted_system: defaultdict[int, int] = defaultdict(int)
+    for pid, stat in old.stats.items():
+        if not _same(stat, new.stats.get(pid)):
+            counted_user[stat.parent] += stat.user + stat.children_user
+            counted_system[stat.parent] += stat.system + stat.children_system
+    for pid, now in new.stats.items():
+        was = old.stats.get(pid)
+        if was is None or was.start != now.start:
+            was = procfs.ProcessStat(now.parent, 0, 0, 0, 0, 0, 0, 0, now.start, 0)
+        user += max(0, now.user - was.user)
+        user += max(0, now.children_user - was.children_user - counted_user[pid])
+        system += max(0, now.system - was.system)
+        system += max(0, now.children_system - was.children_system - counted_system[pid])
+        minor += max(0, now.minor_faults - was.minor_faults)
+        major += max(0, now.major_faults - was.major_faults)
+    if seconds > 0:
+        table.add(time_ns, "cpu.user", role, user / ticks / seconds)
+        table.add(time_ns, "cpu.system", role, system / ticks / seconds)
+        table.add(time_ns, "cpu", role, (user + system) / ticks / seconds)
+        table.add(time_ns, "faults.minor", role, minor / seconds)
+        table.add(time_ns, "faults.major", role, major / seconds)
+    return (user + system) / ticks
+
+
+def _same(was: procfs.ProcessStat, now: procfs.ProcessStat | None) -> bool:
+    """Whether a process id still means the same process."""
+    return now is not None and now.start == was.start
+
+
+def _io(time_ns: int, role: str, old: _Group, new: _Group, seconds: float, table: TallTable) -> None:
+    # A new process starts from nought; one whose file could not be read before has no known start.
+    moved: defaultdict[str, int] = defaultdict(int)
+    for pid, now in new.io.items():
+        was = old.io.get(pid, {})
+        if pid in old.stats and not (was and _same(old.stats[pid], new.stats.get(pid))):
+            continue
+        for source in _IO:
+            moved[source] += max(0, now.get(source, 0) - was.get(source, 0))
+    if new.io and seconds > 0:
+        for source, metric in _IO.items():
+            table.add(time_ns, metric, role, moved[source] / seconds)
+
+
+def _switches(time_ns: int, role: str, old: _Group, new: _Group, seconds: float, table: TallTable) -> None:
+    """Of the threads there are in both; a thread that came or went between the two samples is not seen."""
+    if seconds <= 0:
+        return
+    for source, metric in _SWITCHES.items():
+        count = sum(
+            max(0, status.get(source, 0) - old.tasks[task].get(source, 0))
+            for task, status in new.tasks.items()
+            if task in old.tasks and source in status
+        )
+        table.add(time_ns, metric, role, count / seconds)

@@ -1,0 +1,104 @@
+"""Observer "processes": what the server, the database and the driver themselves use."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from leadline.observe.base import ObserverContext
+from leadline.observe.frames import FrameWriter, read_frames
+from leadline.observe.process_series import decode
+from leadline.observe.sampler import Sampler
+
+
+class ProcessObserver:
+    """Copies /proc/PID files of every process group of the context into ``raw/processes.frames``.
+
+    ``context.processes`` is looked at anew for every sample, so a role may join late (the driver). The files that
+    cost a read per thread are copied only every ``threads_every``-th sample. See ``process_series.UNITS``.
+    """
+
+    name = "processes"
+
+    def __init__(self, threads_every: int = 5, proc: Path = Path("/proc")) -> None:
+        self._every = max(1, threads_every)
+        self._proc = proc
+        self._context: ObserverContext | None = None
+        self._sampler: Sampler | None = None
+        self._writer: FrameWriter | None = None
+        self._count = 0
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return self._sampler.warnings if self._sampler else ()
+
+    def start(self, context: ObserverContext) -> None:
+        self._context = context
+        self._count = 0
+        self._writer = FrameWriter(context.directory / "raw" / "processes.frames")
+        self._sampler = Sampler(self.name, self._sample, context.interval)
+        self._sampler.start()
+
+    def stop(self) -> None:
+        if self._sampler and self._sampler.stop() and self._writer:
+            self._writer.close()
+
+    def collect(self) -> Path | None:
+        return self.collect_from(self._context.directory) if self._context else None
+
+    def collect_from(self, directory: Path) -> Path | None:
+        """``collect`` for a trial's directory that another, ended process has recorded."""
+        raw = directory / "raw" / "processes.frames"
+        if not raw.exists():
+            return None
+        return decode(read_frames(raw)).write(directory / "series" / "processes.parquet")
+
+    def _sample(self, lateness_ns: int) -> None:
+        if self._writer:
+            now, wall = time.monotonic_ns(), time.time_ns()
+            entries = list(self._entries(self._count % self._every == 0))
+            self._count += 1
+            self._writer.write(now, wall, lateness_ns, time.thread_time_ns(), entries)
+
+    def _entries(self, threads: bool) -> Iterator[tuple[str, bytes]]:
+        if self._context is None:
+            return
+        if self._count == 0:
+            constants = f"ticks {os.sysconf('SC_CLK_TCK')}\npage {os.sysconf('SC_PAGE_SIZE')}\n"
+            yield "constants", constants.encode()
+        for role, process in list(self._context.processes.items()):
+            for pid in process.pids():
+                yield from self._process(f"{role}/{pid}", self._proc / str(pid), threads)
+
+    def _process(self, prefix: str, directory: Path, threads: bool) -> Iterator[tuple[str, bytes]]:
+        # A process may end at any moment, and its io file belongs to its own user.
+        base = str(directory)
+        for name in ("stat", "io"):
+            content = _read(f"{base}/{name}")
+            if content:
+                yield f"{prefix}/{name}", content
+        if threads:
+            content = _read(f"{base}/status")
+            if content:
+                yield f"{prefix}/status", content
+            try:
+                tasks = os.listdir(f"{base}/task")  # noqa: PTH208 - names only, a hundred a second
+            except OSError:
+                return
+            for task in tasks:
+                content = _read(f"{base}/task/{task}/status")
+                if content:
+                    yield f"{prefix}/task/{task}", content
+
+
+def _read(path: str) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, 1 << 14)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return b""
