@@ -11,6 +11,10 @@ from leadline.model.units import parse_duration, parse_share, parse_size
 Seconds = Annotated[float, BeforeValidator(parse_duration)]
 Share = Annotated[float, BeforeValidator(parse_share)]
 Bytes = Annotated[int, BeforeValidator(parse_size)]
+Arrivals = Annotated[
+    Literal["closed", "constant", "poisson"],
+    BeforeValidator(lambda word: "poisson" if word == "open" else word),
+]
 RawLevel = bool | int | float | str
 
 
@@ -30,10 +34,13 @@ class StackChoice(_Strict):
 
 
 class Workload(_Strict):
-    """What the driver does. ``users`` drive closed arrivals, ``rate`` (sessions a second) open ones."""
+    """What the driver does. ``users`` drive closed arrivals, ``rate`` (sessions a second) open ones.
+
+    ``arrivals: open`` is short for ``poisson``.
+    """
 
     scenario: str = "brokerage-classic"
-    arrivals: Literal["closed", "constant", "poisson"] = "closed"
+    arrivals: Arrivals = "closed"
     users: int | None = Field(default=None, gt=0)
     rate: float | None = Field(default=None, gt=0)
     load_units: int = Field(default=1, gt=0, description="scales the data: accounts, instruments, holdings")

@@ -1,0 +1,141 @@
+"""The live view of a run: a few updating lines in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from leadline.lab.progress import Watcher
+from leadline.model.plan import Plan, PlannedTrial
+from leadline.model.record import TrialRecord
+from leadline.model.units import format_duration
+
+
+def _ended(record: TrialRecord, label: str) -> str:
+    if record.failure:
+        return f"failed ({record.failure.value}): {record.failure_message}"
+    found = record.responses
+    shown = [
+        f"{found['throughput']:.1f}/s" if "throughput" in found else "",
+        f"p50 {found['p50']:.1f} ms" if "p50" in found else "",
+        f"p99 {found['p99']:.1f} ms" if "p99" in found else "",
+    ]
+    return f"{label}: " + ", ".join(part for part in shown if part)
+
+
+class PlainWatcher:
+    """One line an event, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._plan: Plan | None = None
+        self._label = ""
+        self._done = 0
+
+    def __enter__(self) -> Watcher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def _line(self, text: str) -> None:
+        self._console.print(f"{time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def message(self, text: str) -> None:
+        self._line(text)
+
+    def study(self, study_id: int, plan: Plan, done: int, seconds_left: float) -> None:
+        self._plan, self._done = plan, done
+        begun = f"{done} of {len(plan.trials)} trials done, about {format_duration(seconds_left)} left"
+        self._line(f"study {study_id}: {begun}")
+
+    def trial(self, planned: PlannedTrial, attempt: int, label: str, seconds_left: float) -> None:
+        total = len(self._plan.trials) if self._plan else 0
+        self._label = label
+        again = f" (attempt {attempt})" if attempt > 1 else ""
+        self._line(f"trial {planned.position + 1}/{total}{again} {label}; {format_duration(seconds_left)} left")
+
+    def step(self, name: str) -> None: ...
+
+    def load(self, seconds: float, phase: str, throughput: float, p99_ms: float, errors: int) -> None: ...
+
+    def trial_ended(self, record: TrialRecord) -> None:
+        self._line(f"  {_ended(record, self._label)}")
+
+
+class LiveWatcher:
+    """A progress line, the trial's phase and today's throughput and latency; finished trials scroll above."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)
+        self._plan: Plan | None = None
+        self._done = 0
+        self._label = self._step = self._load = ""
+        self._left = 0.0
+        self._since = time.monotonic()
+
+    def __enter__(self) -> Watcher:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._plan = None
+        self._live.stop()
+
+    def _render(self) -> RenderableType:
+        if self._plan is None:
+            return Text(self._step, style="dim")
+        total = len(self._plan.trials)
+        left = max(0.0, self._left - (time.monotonic() - self._since))
+        line = Table.grid(padding=(0, 1))
+        line.add_row(
+            ProgressBar(total=total, completed=self._done, width=30),
+            Text(f"trial {min(self._done + 1, total)}/{total}"),
+            Text(f"{format_duration(left)} left", style="dim"),
+        )
+        return Group(line, Text(f"  {self._label} · {self._step}"), Text(f"  {self._load}", style="cyan"))
+
+    def message(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False)
+
+    def study(self, study_id: int, plan: Plan, done: int, seconds_left: float) -> None:
+        self._plan, self._done = plan, done
+        self.message(f"study {study_id}: {done} of {len(plan.trials)} trials done")
+        self._set_left(seconds_left)
+
+    def _set_left(self, seconds: float) -> None:
+        self._left, self._since = seconds, time.monotonic()
+
+    def trial(self, planned: PlannedTrial, attempt: int, label: str, seconds_left: float) -> None:
+        self._label = label + (f" (attempt {attempt})" if attempt > 1 else "")
+        self._load = ""
+        self._done = planned.position
+        self._set_left(seconds_left)
+
+    def step(self, name: str) -> None:
+        self._step = name
+
+    def load(self, seconds: float, phase: str, throughput: float, p99_ms: float, errors: int) -> None:
+        failed = f", {errors} errors" if errors else ""
+        self._load = f"{phase} {seconds:.0f} s: {throughput:.0f} transactions/s, p99 {p99_ms:.1f} ms{failed}"
+
+    def trial_ended(self, record: TrialRecord) -> None:
+        self._done = record.planned.position + 1
+        style = "red" if record.failure else ""
+        number = f"{record.planned.position + 1:3d} "
+        self._console.print(Text(number + _ended(record, self._label), style=style))
+
+
+def watcher(console: Console) -> PlainWatcher | LiveWatcher:
+    """Live in a terminal, plain lines elsewhere."""
+    return LiveWatcher(console) if console.is_terminal else PlainWatcher(console)

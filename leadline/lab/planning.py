@@ -1,0 +1,140 @@
+"""From a study file to a plan: factors checked against the catalogue, skipped where the host forbids them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from leadline.design import make_plan
+from leadline.host.base import Host
+from leadline.lab.studyfile import StudyFile
+from leadline.model.errors import UsageError, nearest
+from leadline.model.knob import Catalogue, Knob, Level
+from leadline.model.plan import Factor, Plan
+from leadline.model.result import RESPONSES
+from leadline.model.study import Study
+
+OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan with what it rests on: every knob in play, fixed settings, and factors left out with the reason."""
+
+    plan: Plan
+    knobs: Mapping[str, Knob]
+    settings: Mapping[str, Level]
+    skipped: tuple[str, ...]
+
+
+def plan_study(file: StudyFile, host: Host, service_knobs: list[Knob], disposable: bool = False) -> Planned:
+    """Check every factor and setting and make the plan. Raises UsageError with file and line."""
+    study = file.study
+    host_knobs = {knob.name for knob in host.knobs()}
+    catalogue = Catalogue([*host.knobs(), *service_knobs])
+    _check_names(file)
+    knobs: dict[str, Knob] = {}
+    settings: dict[str, Level] = {}
+    skipped: list[str] = []
+    factors: list[Factor] = []
+    for name, raw in study.settings.items():
+        knob = _knob(catalogue, name, lambda n=name: file.where(("settings", n)))  # type: ignore[misc]
+        settings[name] = _level(knob, raw, file.where(("settings", name)), disposable)
+        knobs[name] = knob
+        if name in study.factors:
+            raise UsageError(f"{file.where(('settings', name))}: {name} is a setting and a factor; keep one of them")
+        reason = host.writable(name) if name in host_knobs else ""
+        if reason:
+            raise UsageError(f"{file.where(('settings', name))}: {name} cannot be set here: {reason}")
+    for name, raws in study.factors.items():
+        factor, knob = _factor(file, catalogue, name, raws, disposable)
+        reason = host.writable(name) if name in host_knobs else ""
+        if reason:
+            skipped.append(f"{name} is left out: {reason}")
+            continue
+        knobs[name] = knob
+        factors.append(factor)
+    for name in study.baseline:
+        if name not in study.factors and name not in study.pseudo_factors:
+            near = nearest(name, [*study.factors, *study.pseudo_factors])
+            hint = f"; did you mean {near}?" if near else ""
+            raise UsageError(f"{file.where(('baseline', name))}: baseline names {name}, which is no factor{hint}")
+    for name, labels in study.pseudo_factors.items():
+        if len(labels) < 2 or len(set(labels)) != len(labels):
+            raise UsageError(f"{file.where(('pseudo_factors', name))}: {name} needs two or more different labels")
+        baseline = str(study.baseline.get(name, labels[0]))
+        if baseline not in labels:
+            raise UsageError(f"{file.where(('baseline', name))}: {baseline} is not among the labels of {name}")
+        factors.append(Factor(name, tuple(labels), baseline, pseudo=True))
+    if not factors:
+        why = f" ({'; '.join(skipped)})" if skipped else ""
+        raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
+    return Planned(make_plan(factors, study.design), knobs, settings, tuple(skipped))
+
+
+def _check_names(file: StudyFile) -> None:
+    for index, name in enumerate(file.study.responses):
+        if name not in RESPONSES:
+            near = nearest(name, list(RESPONSES))
+            hint = f"did you mean {near}?" if near else f"responses: {', '.join(RESPONSES)}"
+            raise UsageError(f"{file.where(('responses', index))}: unknown response {name!r}; {hint}")
+    workload = file.study.workload
+    if workload.arrivals == "closed" and workload.users is None:
+        raise UsageError(f"{file.where(('workload',))}: closed arrivals need `users`")
+    if workload.arrivals != "closed" and workload.rate is None:
+        raise UsageError(f"{file.where(('workload',))}: {workload.arrivals} arrivals need `rate` (sessions a second)")
+
+
+def _knob(catalogue: Catalogue, name: str, where: Callable[[], str]) -> Knob:
+    try:
+        return catalogue.get(name)
+    except UsageError as error:
+        raise UsageError(f"{where()}: {error}") from None
+
+
+def _level(knob: Knob, raw: object, where: str, disposable: bool) -> Level:
+    try:
+        level = knob.parse(raw)
+    except ValueError as error:
+        raise UsageError(f"{where}: {knob.name}: {error}") from None
+    if knob.is_dangerous(level) and not disposable:
+        raise UsageError(
+            f"{where}: {knob.name}={knob.format(level)} can hang a host; it is refused on a host that is not marked "
+            "disposable (--disposable)"
+        )
+    return level
+
+
+def _factor(
+    file: StudyFile, catalogue: Catalogue, name: str, raws: list[bool | int | float | str], disposable: bool
+) -> tuple[Factor, Knob]:
+    place = file.where(("factors", name))
+    knob = _knob(catalogue, name, lambda: place)
+    levels = []
+    for index, raw in enumerate(raws):
+        level = _level(knob, raw, file.where(("factors", name, index)), disposable)
+        if level in levels:
+            raise UsageError(f"{place}: {name} lists the level {knob.format(level)} twice")
+        levels.append(level)
+    if len(levels) < 2:
+        raise UsageError(f"{place}: {name} needs two or more levels (one level is a setting: move it to `settings`)")
+    baseline = levels[0]
+    if name in file.study.baseline:
+        where = file.where(("baseline", name))
+        baseline = _level(knob, file.study.baseline[name], where, disposable)
+        if baseline not in levels:
+            listed = ", ".join(knob.format(level) for level in levels)
+            raise UsageError(
+                f"{where}: the baseline {knob.format(baseline)} of {name} is not among its levels {listed}"
+            )
+    return Factor(name, tuple(levels), baseline), knob
+
+
+def load_seconds(study: Study) -> float:
+    """Seconds of load in one trial."""
+    return study.workload.ramp_up + study.workload.steady + study.workload.ramp_down
+
+
+def cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
+    """Estimated wall seconds of a whole plan; ``overhead`` is the part of a trial that is not load."""
+    return len(plan.trials) * (load_seconds(study) + overhead)

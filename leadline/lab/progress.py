@@ -1,0 +1,45 @@
+"""What a running study tells whoever watches it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from leadline.model.plan import Plan, PlannedTrial
+from leadline.model.record import TrialRecord
+
+
+class Watcher(Protocol):
+    """Receives the events of a run. Calls come from the main thread, in order."""
+
+    def message(self, text: str) -> None:
+        """A line worth reading: provisioning, a skipped factor, a retry."""
+
+    def study(self, study_id: int, plan: Plan, done: int, seconds_left: float) -> None:
+        """The run starts or goes on; ``done`` trials are finished."""
+
+    def trial(self, planned: PlannedTrial, attempt: int, label: str, seconds_left: float) -> None: ...
+    def step(self, name: str) -> None: ...
+    def load(self, seconds: float, phase: str, throughput: float, p99_ms: float, errors: int) -> None:
+        """About once a second while the driver works."""
+
+    def trial_ended(self, record: TrialRecord) -> None: ...
+
+
+class SilentWatcher:
+    """Says nothing."""
+
+    def message(self, text: str) -> None: ...
+    def study(self, study_id: int, plan: Plan, done: int, seconds_left: float) -> None: ...
+    def trial(self, planned: PlannedTrial, attempt: int, label: str, seconds_left: float) -> None: ...
+    def step(self, name: str) -> None: ...
+    def load(self, seconds: float, phase: str, throughput: float, p99_ms: float, errors: int) -> None: ...
+    def trial_ended(self, record: TrialRecord) -> None: ...
+
+
+def treatment_label(planned: PlannedTrial, plan: Plan) -> str:
+    """``baseline``, ``sentinel`` or the levels that differ from the baseline, ``a=1, b=2``."""
+    if planned.treatment == plan.baseline:
+        return planned.role.value
+    baseline = plan.baseline.as_dict()
+    changed = [f"{name}={level}" for name, level in planned.treatment.levels if baseline[name] != level]
+    return ", ".join(changed)

@@ -1,0 +1,125 @@
+"""The lab's tables. One schema for SQLite (WAL) and, for teams, PostgreSQL."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+
+studies = Table(
+    "studies",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("key", String(64), nullable=False),  # hash of the effective study: what makes a run resumable
+    Column("study", Text, nullable=False),  # the effective study, JSON
+    Column("document", Text, nullable=False),  # the file as the user wrote it
+    Column("plan", Text, nullable=False),
+    Column("environment", Text, nullable=False),
+    Column("skipped", Text, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("version", String(40), nullable=False),
+)
+
+trials = Table(
+    "trials",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("study_id", ForeignKey("studies.id"), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("started", Float),
+    Column("ended", Float),
+    Column("failure", String(20)),
+    Column("failure_message", Text, nullable=False, default=""),
+    Column("evidence", Text, nullable=False, default=""),
+    Column("steady", Text),
+    Column("phases", Text),
+    Column("directory", Text),  # relative to the lab
+    UniqueConstraint("study_id", "position"),
+)
+
+# Everything below belongs to one attempt of a trial; earlier attempts are kept.
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("trial_id", ForeignKey("trials.id"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("started", Float, nullable=False),
+    Column("ended", Float),
+    Column("failure", String(20)),
+    Column("failure_message", Text, nullable=False, default=""),
+    Column("evidence", Text, nullable=False, default=""),
+)
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("trial_id", ForeignKey("trials.id"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("name", String(60), nullable=False),
+    Column("started", Float, nullable=False),
+    Column("ended", Float),
+    Column("detail", Text, nullable=False, default=""),
+    Index("steps_by_trial", "trial_id", "attempt"),
+)
+
+readings = Table(
+    "readings",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("trial_id", ForeignKey("trials.id"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("knob", String(200), nullable=False),
+    Column("phase", String(20), nullable=False),
+    Column("wanted", Text),
+    Column("found", Text, nullable=False),
+    Column("matches", Boolean, nullable=False),
+    Index("readings_by_trial", "trial_id", "attempt"),
+)
+
+responses = Table(
+    "responses",
+    metadata,
+    Column("trial_id", ForeignKey("trials.id"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("name", String(100), primary_key=True),
+    Column("value", Float, nullable=False),
+)
+
+audits = Table(
+    "audits",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("trial_id", ForeignKey("trials.id"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("passed", Boolean, nullable=False),
+    Column("detail", Text, nullable=False),
+    Index("audits_by_trial", "trial_id", "attempt"),
+)
+
+artefacts = Table(
+    "artefacts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("trial_id", ForeignKey("trials.id"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("path", Text, nullable=False),  # relative to the trial's directory
+    Column("sha256", String(64), nullable=False),
+    Column("size", Integer, nullable=False),
+)

@@ -1,0 +1,313 @@
+"""The lab's store: studies, trials and everything they left, in SQLite (WAL) beside the trials' directories.
+
+A trial is a row from the moment it is planned, and a step is committed before it is acted on, so that a crash
+at any point leaves what was known until then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, RowMapping, create_engine, event, insert, select, update
+from sqlalchemy.exc import OperationalError
+
+import leadline
+from leadline.design import plan_from_json, plan_to_json
+from leadline.lab import schema as t
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.plan import Plan
+from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord
+from leadline.model.result import SteadyState
+from leadline.model.study import Study
+
+
+def study_key(study: Study) -> str:
+    """SHA-256 of the effective study's canonical JSON: two runs with the same key are one study."""
+    return hashlib.sha256(json.dumps(study.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+
+def _with_pragmas(engine: Engine) -> Engine:
+    @event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA busy_timeout=10000")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.close()
+
+    return engine
+
+
+class Store:
+    """One lab directory. Raises TrialFailure(infrastructure) when the disk refuses a write."""
+
+    def __init__(self, directory: Path, create: bool = True) -> None:
+        self.directory = directory.resolve()
+        path = self.directory / "lab.sqlite"
+        if not create and not path.exists():
+            raise UsageError(f"{self.directory} is no lab (no lab.sqlite in it); name one with --lab or run a study")
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._engine = _with_pragmas(create_engine(f"sqlite:///{path}"))
+            t.metadata.create_all(self._engine)
+        except (OSError, OperationalError) as error:
+            reason = error.orig if isinstance(error, OperationalError) else error
+            raise LeadlineError(f"the lab {self.directory} cannot be opened: {reason}") from error
+
+    @contextmanager
+    def _begin(self) -> Iterator[Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except OperationalError as error:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE, f"the lab {self.directory} cannot be written: {error.orig}"
+            ) from error
+
+    # studies
+
+    def add_study(
+        self, study: Study, document: str, plan: Plan, environment: Mapping[str, str], skipped: Sequence[str]
+    ) -> int:
+        """Store a study and every planned trial; returns its id."""
+        with self._begin() as connection:
+            result = connection.execute(
+                insert(t.studies).values(
+                    name=study.study,
+                    key=study_key(study),
+                    study=study.model_dump_json(),
+                    document=document,
+                    plan=plan_to_json(plan),
+                    environment=json.dumps(dict(environment)),
+                    skipped=json.dumps(list(skipped)),
+                    created=time.time(),
+                    version=leadline.__version__,
+                )
+            )
+            key = result.inserted_primary_key
+            assert key is not None
+            study_id = int(key[0])
+            connection.execute(
+                insert(t.trials),
+                [
+                    {"study_id": study_id, "position": trial.position, "state": "planned", "attempt": 0}
+                    for trial in plan.trials
+                ],
+            )
+        return study_id
+
+    def unfinished(self, study: Study) -> int | None:
+        """The newest study with the same key that has trials left to run, interrupted ones included."""
+        with self._begin() as connection:
+            left = (
+                select(t.trials.c.id)
+                .where(t.trials.c.study_id == t.studies.c.id)
+                .where(
+                    t.trials.c.state.in_(("planned", "running"))
+                    | (t.trials.c.failure == FailureClass.INTERRUPTED.value)
+                )
+                .exists()
+            )
+            row = connection.execute(
+                select(t.studies.c.id)
+                .where(t.studies.c.key == study_key(study))
+                .where(left)
+                .order_by(t.studies.c.id.desc())
+            ).first()
+        return int(row[0]) if row else None
+
+    def find(self, reference: str) -> int:
+        """A study's id from ``12``, ``pools`` (the newest of that name) or ``pools@12``. Raises UsageError."""
+        with self._begin() as connection:
+            rows = connection.execute(select(t.studies.c.id, t.studies.c.name).order_by(t.studies.c.id)).all()
+        name, _, number = reference.rpartition("@")
+        wanted = number if name else reference
+        for row in reversed(rows):
+            if (wanted.isdigit() and row.id == int(wanted)) or (not wanted.isdigit() and row.name == reference):
+                return int(row.id)
+        known = ", ".join(f"{row.name}@{row.id}" for row in rows) or "none yet"
+        raise UsageError(f"no study {reference!r} in {self.directory}; studies there: {known}")
+
+    def studies(self) -> list[StudyRecord]:
+        """All studies, oldest first."""
+        with self._begin() as connection:
+            ids = connection.execute(select(t.studies.c.id).order_by(t.studies.c.id)).scalars().all()
+        return [self.load(study_id) for study_id in ids]
+
+    def load(self, study_id: int) -> StudyRecord:
+        """A study as values, with all its trials (the last attempt of each)."""
+        with self._begin() as connection:
+            row = connection.execute(select(t.studies).where(t.studies.c.id == study_id)).mappings().one()
+            plan = plan_from_json(row["plan"])
+            trials = (
+                connection.execute(
+                    select(t.trials).where(t.trials.c.study_id == study_id).order_by(t.trials.c.position)
+                )
+                .mappings()
+                .all()
+            )
+            records = tuple(self._trial(connection, trial, plan) for trial in trials)
+        return StudyRecord(
+            id=study_id,
+            study=Study.model_validate_json(row["study"]),
+            document=row["document"],
+            plan=plan,
+            created=row["created"],
+            environment=json.loads(row["environment"]),
+            trials=records,
+            skipped=tuple(json.loads(row["skipped"])),
+        )
+
+    def _trial(self, connection: Connection, row: RowMapping, plan: Plan) -> TrialRecord:
+        def of_attempt(table: Any) -> Sequence[RowMapping]:
+            return (
+                connection.execute(
+                    select(table).where(table.c.trial_id == row["id"]).where(table.c.attempt == row["attempt"])
+                )
+                .mappings()
+                .all()
+            )
+
+        return TrialRecord(
+            id=row["id"],
+            planned=plan.trials[row["position"]],
+            state=row["state"],
+            attempt=row["attempt"],
+            started=row["started"],
+            ended=row["ended"],
+            failure=FailureClass(row["failure"]) if row["failure"] else None,
+            failure_message=row["failure_message"] or "",
+            evidence=row["evidence"] or "",
+            responses={response["name"]: response["value"] for response in of_attempt(t.responses)},
+            audits=tuple(AuditRecord(a["name"], a["passed"], a["detail"]) for a in of_attempt(t.audits)),
+            readings=tuple(
+                Reading(r["knob"], r["phase"], r["wanted"], r["found"], r["matches"]) for r in of_attempt(t.readings)
+            ),
+            steps=tuple(Step(s["name"], s["started"], s["ended"], s["detail"]) for s in of_attempt(t.steps)),
+            steady=SteadyState(**json.loads(row["steady"])) if row["steady"] else None,
+            phases=Phases(**json.loads(row["phases"])) if row["phases"] else None,
+            directory=self.directory / row["directory"] if row["directory"] else None,
+        )
+
+    # trials
+
+    def begin_attempt(self, trial_id: int) -> tuple[int, Path]:
+        """Mark a trial running; returns the attempt's number and its new, empty directory."""
+        now = time.time()
+        with self._begin() as connection:
+            last = connection.execute(select(t.trials.c.attempt).where(t.trials.c.id == trial_id)).scalar_one()
+            attempt = last + 1
+            relative = Path("trials") / str(trial_id) / f"attempt-{attempt}"
+            connection.execute(
+                update(t.trials)
+                .where(t.trials.c.id == trial_id)
+                .values(
+                    state="running",
+                    attempt=attempt,
+                    started=now,
+                    ended=None,
+                    failure=None,
+                    failure_message="",
+                    evidence="",
+                    steady=None,
+                    phases=None,
+                    directory=str(relative),
+                )
+            )
+            connection.execute(insert(t.attempts).values(trial_id=trial_id, attempt=attempt, started=now))
+        directory = self.directory / relative
+        for part in ("driver", "raw", "series", "logs"):
+            (directory / part).mkdir(parents=True, exist_ok=True)
+        return attempt, directory
+
+    def begin_step(self, trial_id: int, attempt: int, name: str, detail: str = "") -> int:
+        """Commit a step before it is acted on; returns its id for ``end_step``."""
+        with self._begin() as connection:
+            result = connection.execute(
+                insert(t.steps).values(
+                    trial_id=trial_id, attempt=attempt, name=name, started=time.time(), detail=detail
+                )
+            )
+            key = result.inserted_primary_key
+            assert key is not None
+            return int(key[0])
+
+    def end_step(self, step_id: int) -> None:
+        with self._begin() as connection:
+            connection.execute(update(t.steps).where(t.steps.c.id == step_id).values(ended=time.time()))
+
+    def add_readings(self, trial_id: int, attempt: int, found: Sequence[Reading]) -> None:
+        self._insert(t.readings, trial_id, attempt, [asdict(reading) for reading in found])
+
+    def add_audits(self, trial_id: int, attempt: int, found: Sequence[AuditRecord]) -> None:
+        self._insert(t.audits, trial_id, attempt, [asdict(audit) for audit in found])
+
+    def add_responses(self, trial_id: int, attempt: int, values: Mapping[str, float]) -> None:
+        self._insert(t.responses, trial_id, attempt, [{"name": name, "value": v} for name, v in values.items()])
+
+    def add_artefacts(self, trial_id: int, attempt: int, directory: Path) -> None:
+        """Hash every file below the attempt's directory."""
+        rows = []
+        for path in sorted(p for p in directory.rglob("*") if p.is_file()):
+            with path.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            rows.append({"path": str(path.relative_to(directory)), "sha256": digest, "size": path.stat().st_size})
+        self._insert(t.artefacts, trial_id, attempt, rows)
+
+    def _insert(self, table: Any, trial_id: int, attempt: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            with self._begin() as connection:
+                connection.execute(insert(table), [{"trial_id": trial_id, "attempt": attempt, **row} for row in rows])
+
+    def set_steady(self, trial_id: int, steady: SteadyState, phases: Phases) -> None:
+        with self._begin() as connection:
+            connection.execute(
+                update(t.trials)
+                .where(t.trials.c.id == trial_id)
+                .values(steady=json.dumps(asdict(steady)), phases=json.dumps(asdict(phases)))
+            )
+
+    def finish(self, trial_id: int, attempt: int, failure: TrialFailure | None = None) -> None:
+        """Close an attempt as done, or failed with its class."""
+        now = time.time()
+        ending = {
+            "ended": now,
+            "failure": failure.failure_class.value if failure else None,
+            "failure_message": failure.message if failure else "",
+            "evidence": failure.evidence if failure else "",
+        }
+        with self._begin() as connection:
+            connection.execute(
+                update(t.attempts)
+                .where(t.attempts.c.trial_id == trial_id, t.attempts.c.attempt == attempt)
+                .values(**ending)
+            )
+            connection.execute(
+                update(t.trials)
+                .where(t.trials.c.id == trial_id)
+                .values(state="failed" if failure else "done", **ending)
+            )
+
+    def close_orphans(self, study_id: int) -> list[int]:
+        """Trials still marked running belong to a leadline that is gone: close them as interrupted."""
+        with self._begin() as connection:
+            rows = connection.execute(
+                select(t.trials.c.id, t.trials.c.attempt).where(
+                    t.trials.c.study_id == study_id, t.trials.c.state == "running"
+                )
+            ).all()
+        for row in rows:
+            self.finish(
+                row.id,
+                row.attempt,
+                TrialFailure(FailureClass.INTERRUPTED, "leadline ended in the middle of this trial"),
+            )
+        return [row.id for row in rows]

@@ -1,0 +1,196 @@
+"""Study files: YAML to a typed Study, every error with file, line, what is wrong and the nearest valid choice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from leadline.model.errors import UsageError, nearest
+from leadline.model.study import Study
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A study and where it came from. ``where`` finds the line of a key for later errors."""
+
+    study: Study
+    text: str
+    source: str
+    tree: CommentedMap
+
+    def where(self, path: Sequence[str | int]) -> str:
+        """``file:line`` of a key path such as ``("factors", "vm.swappiness")``."""
+        return f"{self.source}:{_line(self.tree, path)}"
+
+
+def builtin_studies() -> dict[str, str]:
+    """Name -> text of every study that comes with leadline."""
+    folder = resources.files("leadline") / "studies"
+    return {
+        entry.name.removesuffix(".yaml"): entry.read_text(encoding="utf-8")
+        for entry in sorted(folder.iterdir(), key=lambda e: e.name)
+        if entry.name.endswith(".yaml")
+    }
+
+
+def find_study(reference: str, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> StudyFile:
+    """A built-in study by name or a file by path, with ``--set key=value`` and ``--factor knob=a,b`` applied.
+
+    Raises UsageError.
+    """
+    builtin = builtin_studies()
+    path = Path(reference)
+    if reference in builtin and not path.is_file():
+        return parse_study(builtin[reference], f"{reference}.yaml (built in)", overrides, factors)
+    if not path.is_file():
+        near = nearest(reference, list(builtin))
+        hint = f"did you mean {near}?" if near else f"built-in studies: {', '.join(builtin)}"
+        raise UsageError(f"no study file {reference!r} and no built-in study of that name; {hint}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{reference} cannot be read: {error}") from error
+    return parse_study(text, reference, overrides, factors)
+
+
+def parse_study(text: str, source: str, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> StudyFile:
+    """A Study from YAML text. Raises UsageError with ``source:line``."""
+    try:
+        tree = YAML(typ="rt").load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise UsageError(f"{source}:{line}: {error.problem or error.context}") from error
+    except YAMLError as error:
+        raise UsageError(f"{source}:1: {error}") from error
+    if not isinstance(tree, CommentedMap):
+        raise UsageError(f"{source}:1: a study file is a mapping that starts with `study: NAME`")
+    for override in overrides:
+        _override(tree, override)
+    for factor in factors:
+        name, _, levels = factor.partition("=")
+        if not levels:
+            raise UsageError(f"--factor {factor}: write it as knob=level,level")
+        tree.setdefault("factors", CommentedMap())[name.strip()] = [_scalar(word) for word in levels.split(",")]
+    try:
+        study = Study.model_validate(_plain(tree))
+    except ValidationError as error:
+        raise UsageError("\n".join(_sentences(error, tree, source))) from error
+    return StudyFile(study, text, source, tree)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a study file, for editors."""
+    schema = Study.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "leadline study"
+    return schema
+
+
+_TYPE_OF_LEVEL = ("bool_type", "int_type", "float_type", "string_type")
+
+
+def _scalar(word: str) -> Any:
+    return YAML(typ="safe").load(word)
+
+
+def _override(tree: CommentedMap, override: str) -> None:
+    path, _, value = override.partition("=")
+    if not value:
+        raise UsageError(f"--set {override}: write it as key=value, for instance workload.users=20")
+    # Knob names hold dots themselves: below these keys the rest of the path is one name.
+    parts = path.strip().split(".")
+    if parts[0] in ("factors", "baseline", "settings") and len(parts) > 1:
+        parts = [parts[0], ".".join(parts[1:])]
+    node: Any = tree
+    for part in parts[:-1]:
+        if not isinstance(node.get(part), Mapping):
+            node[part] = CommentedMap()
+        node = node[part]
+    node[parts[-1]] = _scalar(value)
+
+
+def _plain(node: Any) -> Any:
+    if isinstance(node, Mapping):
+        return {str(key): _plain(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain(value) for value in node]
+    for kind in (bool, int, float, str):
+        if isinstance(node, kind):
+            return kind(node)
+    return node
+
+
+def _line(tree: Any, path: Sequence[str | int]) -> int:
+    line, node = 0, tree
+    for part in path:
+        try:
+            if isinstance(node, CommentedMap) and part in node:
+                line = node.lc.key(part)[0]
+                node = node[part]
+            elif isinstance(node, CommentedSeq) and isinstance(part, int):
+                line = node.lc.item(part)[0]
+                node = node[part]
+            else:
+                break
+        except (KeyError, IndexError, TypeError, AttributeError):
+            break  # set on the command line: no place in the file
+    return int(line) + 1
+
+
+def _sentences(error: ValidationError, tree: CommentedMap, source: str) -> list[str]:
+    sentences = []
+    for problem in error.errors():
+        path = [part for part in problem["loc"] if not _is_union_tag(part)]
+        place = f"{source}:{_line(tree, path)}"
+        name = ".".join(str(part) for part in path)
+        kind = problem["type"]
+        if kind == "extra_forbidden":
+            keys = _keys_at(path[:-1])
+            near = nearest(str(path[-1]), keys)
+            hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
+            sentence = f"{place}: unknown key {str(path[-1])!r}; {hint}"
+        elif kind == "missing":
+            sentence = f"{place}: the key {name!r} is missing"
+        elif kind == "literal_error":
+            choices = _choices(problem)
+            near = nearest(str(problem["input"]), choices)
+            hint = f"; did you mean {near}?" if near else ""
+            sentence = f"{place}: {name} is {problem['input']!r}, not one of {', '.join(choices)}{hint}"
+        else:
+            message = problem["msg"].removeprefix("Value error, ")
+            if kind in _TYPE_OF_LEVEL and path and path[0] in ("factors", "baseline", "settings"):
+                message = "a level is one number, word or switch"
+            found = json.dumps(problem["input"], default=str)
+            sentence = f"{place}: {name}: {message[0].lower()}{message[1:]} (found {found})"
+        if sentence not in sentences:
+            sentences.append(sentence)
+    return sentences
+
+
+def _is_union_tag(part: str | int) -> bool:
+    return part in ("bool", "int", "float", "str", "function-before[parse_duration()")
+
+
+def _choices(problem: Any) -> list[str]:
+    expected = str(problem.get("ctx", {}).get("expected", ""))
+    return [word.strip().strip("'") for word in expected.replace(" or ", ",").split(",") if word.strip()]
+
+
+def _keys_at(path: Sequence[str | int]) -> list[str]:
+    model: Any = Study
+    for part in path:
+        field = model.model_fields.get(str(part)) if isinstance(model, type) and issubclass(model, BaseModel) else None
+        if field is None:
+            return []
+        model = field.annotation
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
