@@ -26,6 +26,7 @@ _PASSWORD = "leadline.password"  # in the data directory, so that a snapshot bri
 _LOOPBACK = "127.0.0.1"
 # Messages at start that tell of the host, not of the levels under test.
 _INFRASTRUCTURE = ("could not bind", "lock file", "could not write", "Input/output error", "Read-only file system")
+_PROBED = ("the database system is starting up", f'database "{_DATABASE}" does not exist')  # answers to wait_ready
 
 
 class Postgres:
@@ -42,6 +43,7 @@ class Postgres:
         self._lines: list[str] = []
         self._process: Process | None = None
         self._started = 0.0
+        self._log_from = 0
 
     @property
     def name(self) -> str:
@@ -127,6 +129,7 @@ class Postgres:
                 FailureClass.INFRASTRUCTURE, f"port {self._port} on {_LOOPBACK} is in use: PostgreSQL cannot listen"
             )
         self._write_configuration()
+        self._log_from = self._log.stat().st_size if self._log.exists() else 0
         self._started = time.monotonic()
         self._process = context.host.start(
             ProcessSpec(
@@ -181,7 +184,7 @@ class Postgres:
             raise LookupError(f"PostgreSQL cannot be asked for {name}: {error}") from error
         return postgres_knobs.parse(name, value, unit)
 
-    def statistics(self) -> dict[str, float]:
+    def stats(self) -> dict[str, float]:
         """Counters of the running server, see ``postgres_client.statistics``. Raises LookupError."""
         try:
             return client.statistics(self.endpoint())
@@ -315,13 +318,24 @@ class Postgres:
             )
 
     def _start_failure(self, message: str) -> TrialFailure:
-        words = self.log_tail()
-        if f'could not bind IPv4 address "{_LOOPBACK}"' in words or "Address already in use" in words:
-            message = f"port {self._port} on {_LOOPBACK} is in use: PostgreSQL cannot listen"
+        words = self._words()
         fatal = [line.split("FATAL:", 1)[1].strip() for line in words.splitlines() if "FATAL:" in line]
+        fatal = [line for line in fatal if not line.endswith(_PROBED)]
+        if "Address already in use" in words:
+            message = f"port {self._port} on {_LOOPBACK} is in use: PostgreSQL cannot listen"
+        elif fatal:
+            message = f"{message}: {fatal[-1]}"
         host = any(sign in words for sign in _INFRASTRUCTURE)
-        kind = FailureClass.INFRASTRUCTURE if host else FailureClass.CONFIGURATION
-        return TrialFailure(kind, f"{message}: {fatal[0]}" if fatal else message, words)
+        return TrialFailure(FailureClass.INFRASTRUCTURE if host else FailureClass.CONFIGURATION, message, words)
+
+    def _words(self) -> str:
+        """What the server said since its last start."""
+        try:
+            with self._log.open("rb") as stream:
+                stream.seek(self._log_from)
+                return stream.read().decode(errors="replace").strip()
+        except FileNotFoundError:
+            return ""
 
 
 def _ended(process: Process, timeout: float) -> bool:

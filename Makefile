@@ -1,0 +1,109 @@
+# Needs Python 3.11, Java 17 or newer (a JDK), Maven and a Rust toolchain. Every step runs once: stamps are in .venv and
+# in the target folders.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+MVN ?= mvn
+CARGO ?= cargo
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+DRIVER := $(or $(CARGO_TARGET_DIR),driver/target)/release/leadline-load
+JAVA := workloads/target/.packaged
+DRIVER_SOURCES := $(shell find driver/src driver/build.rs -name '*.rs' 2>/dev/null) driver/Cargo.toml driver/Cargo.lock
+JAVA_SOURCES := $(shell find workloads -path '*/target' -prune -o \( -path '*/src/*' -type f -o -name pom.xml \) -print)
+PYTHON_CODE := leadline tests tools $(wildcard bench)
+
+say = @printf '\033[1m==>\033[0m %s\n' $(1)
+
+.PHONY: quickstart install test lint format wheel bench lock clean check-tools check-python
+.DELETE_ON_ERROR:
+
+quickstart: install  ## provision, run the built-in study, write its report
+	$(call say,"running the built-in study quickstart")
+	$(BIN)/leadline quickstart
+
+install: check-tools $(VENV)/.run $(DRIVER) $(JAVA)  ## everything .venv/bin/leadline needs in this checkout
+
+test: lint  ## formatters, linters, strict types and every test
+	$(call say,"testing the driver (Rust)")
+	$(CARGO) test --quiet --locked --manifest-path driver/Cargo.toml
+	$(call say,"testing the workloads (Java)")
+	$(MVN) -B -q -f workloads/pom.xml verify
+	@touch $(JAVA)
+	@$(MAKE) --no-print-directory $(DRIVER)
+	$(call say,"testing leadline (Python)")
+	$(BIN)/pytest
+
+lint: check-tools $(VENV)/.dev
+	$(call say,"checking Python: format, lint, strict types")
+	$(BIN)/ruff format --quiet --check $(PYTHON_CODE)
+	$(BIN)/ruff check --quiet $(PYTHON_CODE)
+	$(BIN)/mypy
+	$(call say,"checking Rust: format, lint")
+	$(CARGO) fmt --check --manifest-path driver/Cargo.toml
+	$(CARGO) clippy --quiet --locked --all-targets --manifest-path driver/Cargo.toml -- -D warnings
+	$(call say,"checking Java: format (the compiler lints during the tests)")
+	$(MVN) -B -q -f workloads/pom.xml spotless:check
+
+format: check-tools $(VENV)/.dev
+	$(call say,"formatting Python Rust and Java")
+	$(BIN)/ruff check --quiet --fix $(PYTHON_CODE)
+	$(BIN)/ruff format --quiet $(PYTHON_CODE)
+	$(CARGO) fmt --manifest-path driver/Cargo.toml
+	$(MVN) -B -q -f workloads/pom.xml spotless:apply
+
+wheel: check-tools $(VENV)/.run $(DRIVER) $(JAVA)  ## dist/leadline-*.whl with the driver and the Java archives inside
+	$(call say,"building the wheel")
+	$(BIN)/python -m hatchling build -t wheel
+
+bench: install
+	$(call say,"comparing with other tools")
+	$(BIN)/python -m bench
+
+lock: $(VENV)/.dev  ## pin the dependencies anew, with hashes and without addresses
+	$(call say,"pinning the Python dependencies")
+	@command -v uv >/dev/null || { echo 'make lock needs uv on the PATH' >&2; exit 1; }
+	@for name in requirements requirements-build requirements-dev; do \
+	  uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	    $$name.in -o $$name.lock || exit 1; done
+
+clean:
+	$(call say,"removing the virtual environment and everything built")
+	rm -rf $(VENV) dist driver/target workloads/target workloads/*/target .mypy_cache .ruff_cache .pytest_cache
+
+# steps ----------------------------------------------------------------------------------------------------------------
+
+$(VENV)/bin/python: | check-python
+	$(call say,"making $(VENV) with $(PYTHON)")
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements.lock requirements-build.lock pyproject.toml tools/hatch_build.py | $(VENV)/bin/python
+	$(call say,"installing the pinned Python packages")
+	$(PIP) install --require-hashes -r requirements.lock -r requirements-build.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.run | $(VENV)/bin/python
+	$(call say,"installing the pinned Python packages for development")
+	$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(DRIVER): $(DRIVER_SOURCES) | check-tools
+	$(call say,"building the driver leadline-load (Rust)")
+	$(CARGO) build --quiet --release --locked --manifest-path driver/Cargo.toml
+	@touch $@
+
+$(JAVA): $(JAVA_SOURCES) | check-tools
+	$(call say,"building brokerage and the agent (Java)")
+	$(MVN) -B -q -f workloads/pom.xml -DskipTests package
+	@mkdir -p $(@D) && touch $@
+
+check-python:
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'Python 3.11 or newer is needed as python3.11 or python3 (or make PYTHON=/path/to/python)' >&2; exit 1; }
+
+check-tools:
+	@command -v $(MVN) >/dev/null || { echo 'Maven (mvn) is needed and is not on the PATH' >&2; exit 1; }
+	@command -v $(CARGO) >/dev/null || { echo 'a Rust toolchain (cargo) is needed and is not on the PATH' >&2; exit 1; }
+	@command -v javac >/dev/null || test -x "$$JAVA_HOME/bin/javac" || { \
+	  echo 'a JDK, Java 17 or newer, is needed: javac is not on the PATH and JAVA_HOME names none' >&2; exit 1; }
