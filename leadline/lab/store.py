@@ -166,6 +166,15 @@ class Store:
             skipped=tuple(json.loads(row["skipped"])),
         )
 
+    def load_trial(self, study_id: int, position: int) -> TrialRecord:
+        """One trial of a study, its last attempt."""
+        with self._begin() as connection:
+            plan = connection.execute(select(t.studies.c.plan).where(t.studies.c.id == study_id)).scalar_one()
+            row = connection.execute(
+                select(t.trials).where(t.trials.c.study_id == study_id, t.trials.c.position == position)
+            )
+            return self._trial(connection, row.mappings().one(), plan_from_json(plan))
+
     def _trial(self, connection: Connection, row: RowMapping, plan: Plan) -> TrialRecord:
         def of_attempt(table: Any) -> Sequence[RowMapping]:
             return (

@@ -1,0 +1,65 @@
+"""``leadline``: exit codes 0 done, 1 the study failed, 2 usage, 3 the host could not be put back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import click
+import typer
+
+import leadline
+from leadline.cli.commands import gc, host, labs, stack, study
+from leadline.cli.output import errors
+from leadline.model.errors import LeadlineError
+
+app = typer.Typer(
+    name="leadline",
+    help="Designed experiments on every layer beneath a Java application.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"leadline {leadline.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None: ...
+
+
+for _module in (study, host, stack, gc, labs):
+    _module.register(app)
+
+
+def main() -> None:
+    """The console script: one clear message for every foreseen error."""
+    try:
+        code = app(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        errors.print("interrupted")
+        sys.exit(1)
+    except LeadlineError as error:
+        errors.print(f"leadline: {error}", markup=False, highlight=False, soft_wrap=True)
+        evidence = getattr(error, "evidence", "")
+        if evidence:
+            errors.print(evidence, markup=False, highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output went away (head, less): not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,196 @@
+"""The life of one trial: every step is committed to the store before it is acted on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leadline.host.base import Host
+from leadline.lab.interruption import Interruption
+from leadline.lab.progress import Watcher
+from leadline.lab.store import Store
+from leadline.lab.system import LoadOutcome, System
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.knob import Knob, Level
+from leadline.model.plan import PlannedTrial
+from leadline.model.record import AuditRecord, Reading
+from leadline.model.study import Study
+
+MINIMUM_FREE = 256 * 1024 * 1024  # bytes a trial may need: a database copy, logs, series
+
+# In the order of a trial's life; the fault tests end leadline at each of them.
+STEPS = (
+    "apply",
+    "reset",
+    "start-database",
+    "start-server",
+    "read-back",
+    "start-observers",
+    "load",
+    "stop-observers",
+    "health",
+    "audit",
+    "read-again",
+    "stop",
+    "collect",
+    "measure",
+)
+
+
+@dataclass
+class TrialRunner:
+    """Runs planned trials of one study on one host and system."""
+
+    store: Store
+    host: Host
+    system: System
+    study: Study
+    knobs: Mapping[str, Knob]
+    settings: Mapping[str, Level]
+    watcher: Watcher
+    interruption: Interruption
+    _trial: int = field(default=0, init=False)
+    _attempt: int = field(default=0, init=False)
+
+    def run(self, trial_id: int, planned: PlannedTrial) -> TrialFailure | None:
+        """One attempt. Whatever happens, services are stopped and the row is closed; returns the failure if any.
+
+        Errors of the store itself (a full disk) propagate once services are stopped.
+        """
+        self._trial = trial_id
+        self._attempt, directory = self.store.begin_attempt(trial_id)
+        failure: TrialFailure | None = None
+        try:
+            self.interruption.check()
+            self._live(planned, directory)
+        except TrialFailure as error:
+            failure = error
+        except LeadlineError as error:
+            failure = TrialFailure(FailureClass.INFRASTRUCTURE, str(error))
+        except OSError as error:
+            failure = TrialFailure(FailureClass.INFRASTRUCTURE, f"the host failed: {error}")
+        finally:
+            with self.interruption.shield():
+                self.system.stop()
+        with self.interruption.shield():
+            if failure is not None:
+                # What was recorded until the failure is kept with the trial.
+                for warning in self.system.collect(directory):
+                    self.watcher.message(warning)
+            self.store.add_artefacts(trial_id, self._attempt, directory)
+            self.store.finish(trial_id, self._attempt, failure)
+        return failure
+
+    @contextmanager
+    def _step(self, name: str, detail: str = "") -> Iterator[None]:
+        step = self.store.begin_step(self._trial, self._attempt, name, detail)
+        self.watcher.step(name)
+        yield
+        self.store.end_step(step)
+
+    def _live(self, planned: PlannedTrial, directory: Path) -> None:
+        levels = {**self.settings, **planned.treatment.as_dict()}
+        known = {name: level for name, level in levels.items() if name in self.knobs}  # pseudo-factors set nothing
+        host_names = {knob.name for knob in self.host.knobs()}
+        on_host = {name: level for name, level in known.items() if name in host_names}
+        in_services = {name: level for name, level in known.items() if name not in host_names}
+        self._check_space(directory)
+        with self._step("apply", ", ".join(f"{name}={level}" for name, level in on_host.items())):
+            self._apply(on_host)
+        with self._step("reset"):
+            self.system.reset(directory)
+        with self._step("start-database"):
+            self.system.start_database(in_services, directory)
+        with self._step("start-server"):
+            startup = self.system.start_server(in_services, directory)
+        with self._step("read-back"):
+            self._read(known, on_host, "before")
+        with self._step("start-observers"):
+            self.system.start_observers(directory)
+        with self._step("load"):
+            outcome = self.system.load(directory, planned.seed, self.watcher.load)
+        with self._step("stop-observers"):
+            self._warn(self.system.stop_observers())
+        with self._step("health"):
+            self.system.health()
+        with self._step("audit"):
+            self._audit(directory, outcome)
+        with self._step("read-again"):
+            self._read(known, on_host, "after")
+        with self._step("stop"):
+            self._warn(self.system.stop())
+        with self._step("collect"):
+            self._warn(self.system.collect(directory))
+        with self._step("measure"):
+            self._measure(directory, startup, outcome)
+
+    def _check_space(self, directory: Path) -> None:
+        free = shutil.disk_usage(directory).free
+        if free < MINIMUM_FREE:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE,
+                f"{free // 2**20} MiB free at {directory}: a trial may need {MINIMUM_FREE // 2**20} MiB",
+            )
+
+    def _apply(self, levels: Mapping[str, Level]) -> None:
+        originals = []
+        for name in levels:
+            found = self.host.read_knob(name)
+            originals.append(Reading(name, "original", None, self._format(name, found), True))
+        self.store.add_readings(self._trial, self._attempt, originals)
+        for name, level in levels.items():
+            self.host.set_knob(name, level)
+
+    def _format(self, name: str, level: Level) -> str:
+        return self.knobs[name].format(level)
+
+    def _read(self, known: Mapping[str, Level], on_host: Mapping[str, Level], phase: str) -> None:
+        """Read every knob in play; one that is not at its level voids the trial."""
+        readings = []
+        for name, wanted in known.items():
+            try:
+                found = self.host.read_knob(name) if name in on_host else self.system.read_back(name)
+            except LookupError as error:
+                raise TrialFailure(FailureClass.CONFIGURATION, f"{name} cannot be read back: {error}") from error
+            readings.append(
+                Reading(name, phase, self._format(name, wanted), self._format(name, found), found == wanted)
+            )
+        self.store.add_readings(self._trial, self._attempt, readings)
+        wrong = [f"{r.knob} is {r.found}, not {r.wanted}" for r in readings if not r.matches]
+        if wrong:
+            moment = "before the load" if phase == "before" else "after the load"
+            raise TrialFailure(FailureClass.CONFIGURATION, f"{moment} {'; '.join(wrong)}")
+
+    def _audit(self, directory: Path, outcome: LoadOutcome) -> None:
+        results: list[AuditRecord] = [*outcome.checks, *self.system.audit(directory, outcome.counts)]
+        self.store.add_audits(self._trial, self._attempt, results)
+        failed = [audit for audit in results if not audit.passed]
+        if failed:
+            raise TrialFailure(
+                FailureClass.WORKLOAD,
+                f"audit failed: {', '.join(audit.name for audit in failed)}",
+                "\n".join(f"{audit.name}: {audit.detail}" for audit in failed),
+            )
+
+    def _measure(self, directory: Path, startup: float, outcome: LoadOutcome) -> None:
+        measured = self.system.measure(directory, startup)
+        self.store.set_steady(self._trial, measured.steady, measured.phases)
+        self.store.add_responses(self._trial, self._attempt, measured.responses)
+        errors = measured.responses.get("errors", 0.0)
+        if errors > self.study.limits.errors:
+            raise TrialFailure(
+                FailureClass.WORKLOAD,
+                f"{errors:.2%} of the transactions failed; the limit is {self.study.limits.errors:.2%}",
+                str({name: dict(count) for name, count in outcome.counts.items()}),
+            )
+        if outcome.driver_was_limit:
+            raise TrialFailure(
+                FailureClass.BOTTLENECK, "the driver was the limit: its figures are not the server's", outcome.evidence
+            )
+
+    def _warn(self, warnings: Sequence[str]) -> None:
+        for warning in warnings:
+            self.watcher.message(warning)

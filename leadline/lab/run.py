@@ -1,0 +1,173 @@
+"""Runs a study: plan or resume, every trial with its retries, and the host put back at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import leadline
+from leadline.host.base import Host
+from leadline.lab.interruption import Interruption
+from leadline.lab.lifecycle import TrialRunner
+from leadline.lab.planning import OVERHEAD, Planned, load_seconds
+from leadline.lab.progress import Watcher, treatment_label
+from leadline.lab.store import Store
+from leadline.lab.studyfile import StudyFile
+from leadline.lab.system import System
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.plan import Role
+from leadline.model.record import StudyRecord, TrialRecord
+
+ATTEMPTS = 3  # of a trial that fails as infrastructure
+GIVE_UP = 3  # trials in a row that fail the same way end the run
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended. ``complete``: no planned trial is left; ``stopped`` says why one is."""
+
+    study_id: int
+    complete: bool
+    stopped: str
+    restored: Sequence[str]
+
+
+@dataclass
+class StudyRun:
+    """One run of a study on one host. ``guard`` holds the host's lease and watchdog while trials run."""
+
+    file: StudyFile
+    planned: Planned
+    store: Store
+    host: Host
+    system: System
+    watcher: Watcher
+    guard: Callable[[float], AbstractContextManager[object]]
+
+    def execute(self, fresh: bool = False) -> RunResult:
+        """Run what is left of the study. Raises RestoreError if the host could not be put back."""
+        with self.guard(self.file.study.dead_man), Interruption() as interruption:
+            stopped, study_id = "", 0
+            try:
+                self._undo_leftovers()
+                study_id = self._open(fresh)
+                stopped = self._prepare_and_run(study_id, interruption)
+            except TrialFailure as failure:
+                if not study_id:
+                    raise
+                stopped = failure.message
+            finally:
+                with interruption.shield():
+                    self.system.stop()
+                    restored = self.host.restore()
+            record = self.store.load(study_id)
+        left = [trial for trial in record.trials if _left(trial)]
+        return RunResult(study_id, not left, stopped, restored)
+
+    def _undo_leftovers(self) -> None:
+        for line in self.host.restore():
+            self.watcher.message(f"put back from an earlier run: {line}")
+
+    def _open(self, fresh: bool) -> int:
+        study = self.file.study
+        existing = None if fresh else self.store.unfinished(study)
+        if existing is not None:
+            for trial in self.store.close_orphans(existing):
+                self.watcher.message(f"trial {trial} was cut off by the end of an earlier leadline; it will run again")
+            record = self.store.load(existing)
+            if record.plan != self.planned.plan:
+                self.watcher.message("the plan made today differs from the stored one (other factors can be set now)")
+            else:
+                return existing
+        for reason in self.planned.skipped:
+            self.watcher.message(reason)
+        environment = {
+            "leadline": leadline.__version__,
+            **{f"version.{name}": version for name, version in self.system.versions().items()},
+            **{f"host.{name}": value for name, value in self.host.facts().items()},
+        }
+        return self.store.add_study(study, self.file.text, self.planned.plan, environment, self.planned.skipped)
+
+    def _prepare_and_run(self, study_id: int, interruption: Interruption) -> str:
+        self.system.prepare(self.watcher.message)
+        record = self.store.load(study_id)
+        done = sum(1 for trial in record.trials if not _left(trial))
+        clock = _Clock(load_seconds(self.file.study) + OVERHEAD, self.file.study.budget)
+        self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
+        runner = TrialRunner(
+            self.store,
+            self.host,
+            self.system,
+            self.file.study,
+            self.planned.knobs,
+            self.planned.settings,
+            self.watcher,
+            interruption,
+        )
+        streak: list[FailureClass] = []
+        for trial in record.trials:
+            if not _left(trial):
+                continue
+            left = sum(1 for other in record.trials if other.planned.position >= trial.planned.position)
+            if clock.exhausted():
+                return f"the budget is used up with {left} trials left; run again to go on"
+            failure = self._with_retries(runner, trial, record, clock.left(left))
+            clock.trial_done()
+            self.watcher.trial_ended(self.store.load_trial(study_id, trial.planned.position))
+            if failure and failure.failure_class is FailureClass.INTERRUPTED:
+                return f"{failure.message}; run the same command again to go on"
+            streak = [*streak, failure.failure_class] if failure else []
+            baseline = trial.planned.role is not Role.TREATMENT
+            if failure and failure.failure_class is FailureClass.CONFIGURATION and baseline:
+                return f"the baseline itself does not run: {failure.message}"
+            if len(streak) >= GIVE_UP and len(set(streak[-GIVE_UP:])) == 1:
+                return f"{GIVE_UP} trials in a row failed as {streak[-1].value}: {failure.message if failure else ''}"
+        return ""
+
+    def _with_retries(
+        self, runner: TrialRunner, trial: TrialRecord, record: StudyRecord, seconds_left: float
+    ) -> TrialFailure | None:
+        label = treatment_label(trial.planned, record.plan)
+        for attempt in range(1, ATTEMPTS + 1):
+            self.watcher.trial(trial.planned, attempt, label, seconds_left)
+            failure = runner.run(trial.id, trial.planned)
+            if failure is None or failure.failure_class is not FailureClass.INFRASTRUCTURE or attempt == ATTEMPTS:
+                return failure
+            self.watcher.message(f"attempt {attempt} failed as infrastructure, trying again: {failure.message}")
+        raise AssertionError("unreachable: the loop returns at its last attempt")
+
+
+def _left(trial: TrialRecord) -> bool:
+    return trial.state in ("planned", "running") or trial.failure is FailureClass.INTERRUPTED
+
+
+class _Clock:
+    """Time left, from the trials timed so far."""
+
+    def __init__(self, first_guess: float, budget: float | None) -> None:
+        self._guess = first_guess
+        self._budget = budget
+        self._begun = time.monotonic()
+        self._trials = 0
+
+    def trial_done(self) -> None:
+        self._trials += 1
+
+    def per_trial(self) -> float:
+        return (time.monotonic() - self._begun) / self._trials if self._trials else self._guess
+
+    def left(self, trials: int) -> float:
+        return trials * self.per_trial()
+
+    def exhausted(self) -> bool:
+        """Whether one more trial would pass the budget; the first always runs."""
+        if self._budget is None or not self._trials:
+            return False
+        return time.monotonic() - self._begun + self.per_trial() > self._budget
+
+
+def study_failed(record: StudyRecord) -> bool:
+    """Whether a study has no answer: trials are left, or every trial failed."""
+    return any(_left(trial) for trial in record.trials) or all(trial.failure for trial in record.trials)

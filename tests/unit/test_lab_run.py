@@ -1,0 +1,200 @@
+"""The life of a study on a fake host and system: order of steps, failures, retries, resume, undo."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_fakes import CACHE, POOL, FakeHost, FakeSystem, failing
+
+from leadline.lab.lifecycle import STEPS
+from leadline.lab.planning import plan_study
+from leadline.lab.progress import SilentWatcher
+from leadline.lab.run import ATTEMPTS, RunResult, StudyRun, study_failed
+from leadline.lab.store import Store
+from leadline.lab.studyfile import parse_study
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.record import AuditRecord
+
+STUDY = """\
+study: fake
+question: does it?
+workload: { users: 5 }
+factors:
+  server.pool: [10, 2]
+  vm.fake_live: [10, 20]
+design: { replicates: 2, sentinels: null }
+responses: [throughput]
+"""
+
+
+def run(tmp_path: Path, system: FakeSystem, text: str = STUDY, **options: Any) -> tuple[RunResult, Store]:
+    file = parse_study(text, "fake.yaml")
+    planned = plan_study(file, system.host, [POOL, CACHE])  # type: ignore[arg-type]
+    store = Store(tmp_path / "lab")
+    study = StudyRun(file, planned, store, system.host, system, SilentWatcher(), lambda _: nullcontext())  # type: ignore[arg-type]
+    return study.execute(**options), store
+
+
+def test_every_trial_runs_every_step_in_order_and_the_host_is_put_back(tmp_path: Path) -> None:
+    system = FakeSystem(FakeHost(), effect=lambda s, _h: 100.0 + int(s["server.pool"]))
+    result, store = run(tmp_path, system)
+    record = store.load(result.study_id)
+    assert result.complete
+    assert not study_failed(record)
+    for trial in record.trials:
+        assert trial.state == "done"
+        assert tuple(step.name for step in trial.steps) == STEPS
+        assert all(step.ended is not None for step in trial.steps)
+        assert trial.responses["throughput"] == 100.0 + int(trial.planned.treatment["server.pool"])
+        assert {reading.phase for reading in trial.readings} == {"original", "before", "after"}
+        assert trial.audits[0].passed
+    assert system.host.values["vm.fake_live"] == 10
+    assert ("vm.fake_live", 20) in system.host.writes
+    assert result.restored == ["vm.fake_live is 10 again"]
+
+
+def test_a_treatment_that_breaks_the_stack_is_evidence_and_not_retried(tmp_path: Path) -> None:
+    fail = failing("start-server", FailureClass.CONFIGURATION, lambda s: s.get("server.pool") == 2)
+    result, store = run(tmp_path, FakeSystem(FakeHost(), fail=fail))
+    record = store.load(result.study_id)
+    broken = [trial for trial in record.trials if trial.planned.treatment["server.pool"] == 2]
+    assert broken
+    for trial in broken:
+        assert trial.failure is FailureClass.CONFIGURATION
+        assert trial.attempt == 1
+        assert trial.evidence == "the server's words"
+        assert trial.observation().responses == {}
+    assert all(trial.state == "done" for trial in record.trials if trial not in broken)
+    assert result.complete
+
+
+def test_a_baseline_that_does_not_run_ends_the_study(tmp_path: Path) -> None:
+    result, store = run(tmp_path, FakeSystem(FakeHost(), fail=failing("start-server", FailureClass.CONFIGURATION)))
+    assert not result.complete
+    assert "the baseline itself does not run" in result.stopped
+    assert study_failed(store.load(result.study_id))
+
+
+def test_infrastructure_is_retried_and_bounded(tmp_path: Path) -> None:
+    system = FakeSystem(FakeHost(), fail=failing("load", FailureClass.INFRASTRUCTURE))
+    result, store = run(tmp_path, system)
+    assert "3 trials in a row failed as infrastructure" in result.stopped
+    failed = [trial for trial in store.load(result.study_id).trials if trial.state == "failed"]
+    assert [trial.attempt for trial in failed] == [ATTEMPTS] * 3
+
+
+def test_a_passing_failure_of_the_host_costs_no_trial(tmp_path: Path) -> None:
+    calls = []
+
+    def once(step: str, _settings: object) -> TrialFailure | None:
+        calls.append(step)
+        return (
+            TrialFailure(FailureClass.INFRASTRUCTURE, "gone") if calls.count("load") == 1 and step == "load" else None
+        )
+
+    result, store = run(tmp_path, FakeSystem(FakeHost(), fail=once))
+    record = store.load(result.study_id)
+    assert result.complete
+    assert record.trials[0].attempt == 2
+    assert all(trial.state == "done" for trial in record.trials)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "words"),
+    [
+        ({"audits": (AuditRecord("ledger", False, "off by 3"),)}, FailureClass.WORKLOAD, "audit failed: ledger"),
+        ({"errors": 0.2}, FailureClass.WORKLOAD, "20.00% of the transactions failed"),
+        ({"driver_was_limit": True}, FailureClass.BOTTLENECK, "the driver was the limit"),
+        ({"read_wrong": "server.pool"}, FailureClass.CONFIGURATION, "server.pool is 999, not"),
+    ],
+)
+def test_a_wrong_run_is_a_failure_and_never_a_number(
+    tmp_path: Path, change: dict[str, Any], expected: FailureClass, words: str
+) -> None:
+    result, store = run(tmp_path, FakeSystem(FakeHost(), **change))
+    trial = store.load(result.study_id).trials[0]
+    assert trial.failure is expected
+    assert words in trial.failure_message
+    assert trial.observation().responses == {}
+
+
+def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def stop_third(step: str, _settings: object) -> TrialFailure | None:
+        seen.append(step)
+        third = seen.count("load") == 3 and step == "load"
+        return TrialFailure(FailureClass.INTERRUPTED, "ended by SIGINT") if third else None
+
+    system = FakeSystem(FakeHost(), fail=stop_third)
+    result, store = run(tmp_path, system)
+    assert not result.complete
+    assert "run the same command again" in result.stopped
+    states = [trial.state for trial in store.load(result.study_id).trials]
+    assert states[:3] == ["done", "done", "failed"]
+    assert set(states[3:]) == {"planned"}
+    assert system.host.values["vm.fake_live"] == 10
+
+    again, store = run(tmp_path, FakeSystem(FakeHost()))
+    record = store.load(again.study_id)
+    assert again.study_id == result.study_id
+    assert [trial.attempt for trial in record.trials[:4]] == [1, 1, 2, 1]
+    assert all(trial.state == "done" for trial in record.trials)
+
+    fresh, _ = run(tmp_path, FakeSystem(FakeHost()))
+    assert fresh.study_id != again.study_id, "a finished study is not resumed but run anew"
+
+
+def test_a_host_knob_that_cannot_be_set_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    host = FakeHost(forbidden="only root may write it")
+    result, store = run(tmp_path, FakeSystem(host))
+    record = store.load(result.study_id)
+    assert record.skipped == ("vm.fake_live is left out: only root may write it",)
+    assert [factor.name for factor in record.plan.factors] == ["server.pool"]
+    assert host.writes == []
+
+
+def test_the_budget_ends_the_run_and_leaves_it_resumable(tmp_path: Path) -> None:
+    result, store = run(tmp_path, FakeSystem(FakeHost()), STUDY + "budget: 0.000001\n")
+    assert "the budget is used up" in result.stopped
+    assert sum(trial.state == "done" for trial in store.load(result.study_id).trials) == 1
+
+
+def test_pseudo_factors_set_nothing(tmp_path: Path) -> None:
+    text = STUDY.replace("factors:\n  server.pool: [10, 2]\n  vm.fake_live: [10, 20]", "pseudo_factors: { a: [x, y] }")
+    system = FakeSystem(FakeHost())
+    result, _ = run(tmp_path, system, text)
+    assert result.complete
+    assert system.host.writes == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "server.pool: [10, 2]",
+            "server.pol: [10, 2]",
+            "fake.yaml:5: unknown knob 'server.pol'; did you mean server.pool?",
+        ),
+        ("server.pool: [10, 2]", "server.pool: [10, 0]", "fake.yaml:5: server.pool: 0 is below the smallest legal"),
+        ("server.pool: [10, 2]", "server.pool: [10, 10]", "fake.yaml:5: server.pool lists the level 10 twice"),
+        ("server.pool: [10, 2]", "server.pool: [10]", "fake.yaml:5: server.pool needs two or more levels"),
+        ("vm.fake_live: [10, 20]", "vm.fake_dangerous: [1, 99]", "fake.yaml:6: vm.fake_dangerous=99 can hang a host"),
+        (
+            "responses: [throughput]",
+            "responses: [throughptu]",
+            "fake.yaml:8: unknown response 'throughptu'; did you mean",
+        ),
+        ("users: 5", "ramp_up: 5", "fake.yaml:3: closed arrivals need `users`"),
+        ("factors:", "settings: { server.pool: 3 }\nfactors:", "server.pool is a setting and a factor"),
+        ("factors:", "baseline: { server.pool: 5 }\nfactors:", "the baseline 5 of server.pool is not among its levels"),
+        ("factors:", "baseline: { server.pol: 2 }\nfactors:", "baseline names server.pol, which is no factor; did you"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused_with_file_and_line(old: str, new: str, words: str) -> None:
+    assert old in STUDY
+    file = parse_study(STUDY.replace(old, new), "fake.yaml")
+    with pytest.raises(UsageError) as error:
+        plan_study(file, FakeHost(), [POOL, CACHE])  # type: ignore[arg-type]
+    assert words in str(error.value)
