@@ -1,0 +1,1 @@
+"""Java application servers: Open Liberty and Apache Tomcat."""

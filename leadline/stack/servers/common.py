@@ -1,0 +1,303 @@
+"""What every Java server has in common: start, readiness, read-back through the agent, stop."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import socket
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from leadline.host.base import Process, ProcessSpec
+from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, find_java_home, java_pid, load_agent
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.knob import Knob, Level
+from leadline.stack.base import Progress, ServiceContext, Settings
+from leadline.stack.provision import POSTGRES_JDBC, Artefact, fetch
+from leadline.stack.servers import evidence, jvm
+from leadline.stack.servers.agent import ensure_agent
+
+MODE = "brokerage.mode"  # the system property that names the application's persistence mode
+READY_PATH = "/health"
+_POLL = 0.1
+_TEMPLATES = Path(__file__).parent / "templates"
+
+Answer = Mapping[str, Any]  # what the agent answered: flags, beans, configuration
+
+
+class JavaServer(ABC):
+    """A Java application server as a service (``leadline.stack.base.Service``)."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    distribution: ClassVar[Artefact]
+    stop_grace: ClassVar[float] = 30.0
+
+    def __init__(self) -> None:
+        self._context: ServiceContext | None = None
+        self._process: Process | None = None
+        self._started = 0.0
+        self._log_start = 0  # earlier starts may have written to the same file
+        self._answer: Answer | None = None
+        self._settings: Settings = {}
+
+    # -- what each server fills in
+
+    @abstractmethod
+    def server_knobs(self) -> Sequence[Knob]:
+        """The knobs of this server, without the JVM's."""
+
+    @abstractmethod
+    def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
+        """Write the private configuration below ``context.directory``, which is empty."""
+
+    @abstractmethod
+    def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
+        """The command line and the environment that start the server in the foreground."""
+
+    @abstractmethod
+    def question(self) -> Mapping[str, str]:
+        """What to ask the agent for, as options of the agent (``bean.N``, ``configuration``)."""
+
+    @abstractmethod
+    def level_of(self, name: str, answer: Answer) -> Level:
+        """A server knob's level from the agent's answer. Raises LookupError, KeyError."""
+
+    def failed_for_good(self, found: evidence.Evidence) -> bool:
+        """Whether the log says that the application cannot become ready any more."""
+        return found.port_taken
+
+    # -- the service
+
+    @property
+    def version(self) -> str:
+        return self.distribution.version
+
+    def knobs(self) -> Sequence[Knob]:
+        return [*self.server_knobs(), *jvm.KNOBS]
+
+    def provision(self, progress: Progress) -> None:
+        fetch(self.distribution, progress)
+        fetch(POSTGRES_JDBC, progress)
+        ensure_agent(progress)
+
+    def configure(self, context: ServiceContext, settings: Settings) -> None:
+        known = {knob.name for knob in self.knobs()}
+        for name in settings:
+            if name not in known:
+                raise UsageError(f"{self.title} has no knob {name}; it has {', '.join(sorted(known))}")
+        if context.database is None or context.archive is None or not context.http_port:
+            raise UsageError(f"{self.title} needs a database, an archive and a port for HTTP")
+        if not context.archive.exists():
+            raise LeadlineError(f"the application's archive {context.archive} does not exist; build it first")
+        if context.directory.exists():
+            shutil.rmtree(context.directory)
+        context.directory.mkdir(parents=True)
+        context.artefacts.mkdir(parents=True, exist_ok=True)
+        if context.observe and context.raw is not None:
+            context.raw.mkdir(parents=True, exist_ok=True)
+        self._context, self._settings = context, dict(settings)
+        self.write_configuration(context, settings)
+
+    def start(self) -> Process:
+        context = self.context
+        _check_port(context.http_port)
+        command, environment = self.command(context)
+        unset = [word for name in JAVA_ENVIRONMENT for word in ("-u", name)]
+        spec = ProcessSpec(
+            name="server",
+            argv=["env", *unset, *command],
+            output=self.log,
+            env=environment,
+            cwd=context.directory,
+            cpus=context.placement.server_cpus,
+            memory=context.placement.server_memory,
+        )
+        self._answer = None
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
+        self._started = time.monotonic()
+        self._process = context.host.start(spec)
+        return self._process
+
+    def wait_ready(self, timeout: float) -> float:
+        process, context = self.process, self.context
+        deadline = self._started + timeout
+        path = f"{context.context_root.rstrip('/')}{READY_PATH}"
+        said = "no answer yet"
+        while True:
+            said = _ask(context.http_port, path)
+            if not said:
+                found = self._evidence()
+                if found.port_taken:
+                    raise self._failure("", found)
+                return time.monotonic() - self._started
+            found = self._evidence()
+            if not process.alive():
+                # The last words may come after the check that found the process dead.
+                time.sleep(_POLL)
+                found = self._evidence()
+                raise self._failure(f"ended with exit code {process.exit_code()} before it was ready", found)
+            if self.failed_for_good(found):
+                raise self._failure("could not start the application", found)
+            if time.monotonic() > deadline:
+                raise self._failure(f"was not ready after {timeout:g} s ({path}: {said})", found)
+            time.sleep(_POLL)
+
+    def read_back(self, name: str) -> Level:
+        if name not in {knob.name for knob in self.knobs()}:
+            raise LookupError(f"{self.title} has no knob {name}")
+        process = self.process
+        if not process.alive():
+            raise LookupError(f"{self.title} is not running")
+        answer = self.answer()
+        try:
+            if name.startswith("jvm."):
+                return jvm.level(name, answer["flags"], java_pid(process))
+            return self.level_of(name, answer)
+        except (KeyError, IndexError) as error:
+            raise LookupError(f"{self.title} does not tell the level of {name}: no {error} in its answer") from error
+
+    def stop(self) -> bool:
+        if self._process is None:
+            return True
+        clean = self._process.stop(self.stop_grace)
+        self._process = None
+        return clean
+
+    def log_tail(self, lines: int = 40) -> str:
+        return "\n".join(self._evidence(lines).tail)
+
+    def artefacts(self) -> Sequence[Path]:
+        kept = [self.log, *sorted(self.context.artefacts.glob(f"{self.name}-*"))]
+        return [path for path in kept if path.exists()]
+
+    # -- shared parts
+
+    @property
+    def context(self) -> ServiceContext:
+        if self._context is None:
+            raise LeadlineError(f"{self.title} has not been configured")
+        return self._context
+
+    @property
+    def process(self) -> Process:
+        if self._process is None:
+            raise LookupError(f"{self.title} has not been started")
+        return self._process
+
+    @property
+    def log(self) -> Path:
+        return self.context.artefacts / "server.log"
+
+    @property
+    def home(self) -> Path:
+        """Directory of the unpacked distribution (its archive's own top directory is below)."""
+        return fetch(self.distribution, _quiet)
+
+    @property
+    def driver(self) -> Path:
+        return fetch(POSTGRES_JDBC, _quiet)
+
+    def jvm_options(self, context: ServiceContext) -> list[str]:
+        """Options of the JVM: the levels, the collector's log, the application's properties."""
+        raw = context.raw if context.observe else None
+        properties = [f"-D{name}={value}" for name, value in sorted(context.properties.items())]
+        return [*jvm.options(self._settings, raw), f"-XX:ErrorFile={context.artefacts}/hs_err.log", *properties]
+
+    def java_home(self, context: ServiceContext) -> Path:
+        return find_java_home(context.java_home)
+
+    def keep(self, name: str, text: str) -> None:
+        """Put a file of the effective configuration, without passwords, among the trial's artefacts."""
+        (self.context.artefacts / f"{self.name}-{name}").write_text(text)
+
+    def answer(self) -> Answer:
+        """The running server's configuration as the agent read it; asked once a start, as nothing changes it later.
+
+        Raises LookupError if the agent cannot be loaded.
+        """
+        if self._answer is None:
+            output = self.context.directory / "read-back.json"
+            options = self.context.directory / "read-back.properties"
+            output.unlink(missing_ok=True)
+            asked = {"answer": str(output), "flags": ",".join(jvm.FLAGS), **self.question()}
+            options.write_text(properties_text(asked))
+            try:
+                load_agent(self.context.java_home, java_pid(self.process), options)
+                self._answer = json.loads(output.read_text())
+            except (AttachError, OSError, ValueError) as error:
+                raise LookupError(f"{self.title} cannot be asked: {error}") from error
+        return self._answer
+
+    def _evidence(self, lines: int = 40) -> evidence.Evidence:
+        return evidence.gather(evidence.read(self.log, self._log_start), lines)
+
+    def _failure(self, what: str, found: evidence.Evidence) -> TrialFailure:
+        if found.port_taken:
+            port = self.context.http_port
+            return TrialFailure(
+                FailureClass.INFRASTRUCTURE,
+                f"port {port} on 127.0.0.1 was taken while {self.title} started; end what listens there"
+                " or choose another port",
+                found.text(),
+            )
+        words = f": {found.headline}" if found.headline else ""
+        return TrialFailure(FailureClass.CONFIGURATION, f"{self.title} {what}{words}", found.text())
+
+
+def template(name: str) -> str:
+    """A configuration file shipped with leadline."""
+    return (_TEMPLATES / name).read_text()
+
+
+def properties_text(values: Mapping[str, str]) -> str:
+    """A Java properties file (UTF-8); backslashes and line ends escaped."""
+    escaped = {key: value.replace("\\", "\\\\").replace("\n", "\\n") for key, value in values.items()}
+    return "".join(f"{key}={value}\n" for key, value in escaped.items())
+
+
+def beans(answer: Answer, part: str) -> list[Mapping[str, Any]]:
+    """Attributes of the MBeans whose object name contains ``part``; KeyError if there is none."""
+    found = [attributes for name, attributes in answer["beans"].items() if part in name]
+    if not found:
+        raise KeyError(f"MBean {part}")
+    return found
+
+
+def _quiet(message: str) -> None:
+    del message
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE,
+                f"port {port} on 127.0.0.1 is taken ({error.strerror}); end what listens there or choose another port",
+            ) from error
+
+
+def _ask(port: int, path: str) -> str:
+    """Empty when the application says it is up, else what it said instead."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5.0)
+    try:
+        connection.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
+        response = connection.getresponse()
+        body = response.read(65_536)
+        if response.status != 200:
+            return f"HTTP {response.status} {response.reason}"
+        up = json.loads(body)
+        return "" if isinstance(up, dict) and up.get("status") == "up" else f"answered {body[:80]!r}"
+    except (OSError, http.client.HTTPException) as error:
+        return f"{type(error).__name__}: {error}"
+    except ValueError:
+        return f"answered {body[:80]!r}, not JSON"
+    finally:
+        connection.close()

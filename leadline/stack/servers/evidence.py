@@ -1,0 +1,76 @@
+"""What a server's own log says about why it is not ready."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# Liberty marks errors with a code that ends in E, Tomcat with SEVERE, the JVM with fixed phrases.
+_ERROR = re.compile(
+    r"\b[A-Z]{4,5}\d{4}E\b|\[ERROR|\bSEVERE\b|Address already in use|^Error: |Error occurred during initialization"
+    r"|Could not (?:create|reserve|allocate)|OutOfMemoryError|Unrecognized VM option|Unrecognized option"
+    r"|Invalid (?:maximum|initial|minimum) heap|Too small|Conflicting collector|is larger than|not supported"
+    r"|FATAL:|fatal error has been detected|Exception in thread|Initial heap size set to a larger value"
+    r"|exceeds the maximum"
+)
+_NOISE = re.compile(r"^Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)")
+_HEADING = re.compile(r"Error occurred during initialization of (?:VM|boot layer)\s*$")
+_PORT_TAKEN = re.compile(r"Address already in use|\bCWWKO0221E\b|port might already be in use")
+_WIDTH = 400
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """``errors`` are the server's own error lines in order, without repeats; ``tail`` the last lines of the log."""
+
+    errors: Sequence[str]
+    tail: Sequence[str]
+
+    @property
+    def headline(self) -> str:
+        """The first line that says something, shortened; empty if there is none."""
+        return self.errors[0] if self.errors else ""
+
+    @property
+    def port_taken(self) -> bool:
+        return any(_PORT_TAKEN.search(line) for line in self.errors)
+
+    def text(self) -> str:
+        """Errors first, then the end of the log."""
+        head = "\n".join(self.errors)
+        tail = "\n".join(self.tail)
+        return f"{head}\n--- end of the log ---\n{tail}" if head else tail
+
+
+def gather(text: str, lines: int = 40) -> Evidence:
+    """Evidence from a log's text. A line of the JVM that only announces the next line is joined with it."""
+    found: list[str] = []
+    rows = text.splitlines()
+    for row, following in zip(rows, rows[1:] + [""] * bool(rows), strict=True):
+        if not _ERROR.search(row) or _NOISE.search(row):
+            continue
+        line = row.strip()
+        if _HEADING.search(line):
+            line = f"{line}: {following.strip()}"
+        line = line[:_WIDTH]
+        if not any(line in earlier or _message(line) == _message(earlier) for earlier in found):
+            found.append(line)
+    return Evidence(found[:20], [row.rstrip()[:_WIDTH] for row in rows[-lines:]])
+
+
+def read(log: Path, start: int = 0, most: int = 4_000_000) -> str:
+    """A log's text from byte ``start``, its last ``most`` bytes if it is longer; empty if there is none."""
+    try:
+        with log.open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(max(start, size - most))
+            return stream.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _message(line: str) -> str:
+    """The line without its time stamp and thread, so that repeats are seen as such."""
+    return re.sub(r"^\[?\d[^A-Z]*|\[[^\]]*\]\s*", "", line)

@@ -1,0 +1,89 @@
+package leadline.agent;
+
+import com.sun.management.HotSpotDiagnosticMXBean;
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.TreeMap;
+import javax.management.Attribute;
+import javax.management.JMException;
+import javax.management.MBeanServer;
+import javax.management.ObjectName;
+
+/** The configuration in force in this JVM: flags, attributes of MBeans, OSGi configurations. */
+final class Answer {
+    private final MBeanServer server;
+    private final Configurations configurations;
+
+    Answer(MBeanServer server, Configurations configurations) {
+        this.server = server;
+        this.configurations = configurations;
+    }
+
+    /** What {@code options} ask for; a part that cannot be read is answered with its error under "errors". */
+    Map<String, Object> collect(Options options) {
+        Map<String, Object> answer = new LinkedHashMap<>();
+        Map<String, Object> errors = new LinkedHashMap<>();
+        answer.put("flags", flags(options));
+        Map<String, Object> beans = new TreeMap<>();
+        for (String pattern : options.list("bean.")) {
+            try {
+                beans.putAll(beans(pattern));
+            } catch (JMException | RuntimeException error) {
+                errors.put(pattern, error.toString());
+            }
+        }
+        answer.put("beans", beans);
+        Map<String, Object> found = new LinkedHashMap<>();
+        for (String filter : options.list("configuration.")) {
+            try {
+                found.put(filter, configurations.find(filter));
+            } catch (ReflectiveOperationException | RuntimeException error) {
+                errors.put(filter, error.toString());
+            }
+        }
+        answer.put("configurations", found);
+        answer.put("errors", errors);
+        return answer;
+    }
+
+    /** The file appears whole or not at all. */
+    static void write(Path file, Map<String, Object> answer) throws IOException {
+        Path part = file.resolveSibling(file.getFileName() + ".part");
+        Files.writeString(part, Json.write(answer));
+        Files.move(part, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+    }
+
+    private static Map<String, String> flags(Options options) {
+        HotSpotDiagnosticMXBean jvm = ManagementFactory.getPlatformMXBean(HotSpotDiagnosticMXBean.class);
+        Map<String, String> flags = new LinkedHashMap<>();
+        for (String flag : options.words("flags")) {
+            try {
+                flags.put(flag, jvm.getVMOption(flag).getValue());
+            } catch (IllegalArgumentException absent) {
+                // This JVM has no such flag: left out of the answer.
+                continue;
+            }
+        }
+        return flags;
+    }
+
+    /** MBeans by {@code PATTERN|attribute,...}; those without any of the attributes are there, but empty. */
+    private Map<String, Object> beans(String asked) throws JMException {
+        String[] parts = asked.split("\\|", 2);
+        String[] attributes = parts.length < 2 ? new String[0] : parts[1].split(",");
+        Map<String, Object> found = new TreeMap<>();
+        for (ObjectName name : server.queryNames(new ObjectName(parts[0]), null)) {
+            Map<String, Object> values = new TreeMap<>();
+            for (Attribute attribute : server.getAttributes(name, attributes).asList()) {
+                values.put(attribute.getName(), Values.plain(attribute.getValue()));
+            }
+            found.put(name.getCanonicalName(), values);
+        }
+        return found;
+    }
+}

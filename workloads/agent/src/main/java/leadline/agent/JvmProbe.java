@@ -1,0 +1,35 @@
+package leadline.agent;
+
+import java.io.IOException;
+import java.lang.management.GarbageCollectorMXBean;
+import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryPoolMXBean;
+import java.lang.management.MemoryType;
+import java.lang.management.MemoryUsage;
+import java.lang.management.ThreadMXBean;
+import java.util.List;
+
+/** Heap by memory pool, collections so far by collector, live threads. */
+final class JvmProbe implements Probe {
+    private final List<GarbageCollectorMXBean> collectors = ManagementFactory.getGarbageCollectorMXBeans();
+    private final List<MemoryPoolMXBean> pools = ManagementFactory.getMemoryPoolMXBeans().stream()
+            .filter(pool -> pool.getType() == MemoryType.HEAP)
+            .toList();
+    private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+
+    @Override
+    public void sample(SampleFile out) throws IOException {
+        for (MemoryPoolMXBean pool : pools) {
+            MemoryUsage usage = pool.getUsage();
+            if (usage != null) {
+                out.add("heap.used", pool.getName(), usage.getUsed());
+                out.add("heap.committed", pool.getName(), usage.getCommitted());
+            }
+        }
+        for (GarbageCollectorMXBean collector : collectors) {
+            out.add("gc.count", collector.getName(), collector.getCollectionCount());
+            out.add("gc.time_ms", collector.getName(), collector.getCollectionTime());
+        }
+        out.add("jvm.threads", "server", threads.getThreadCount());
+    }
+}

@@ -1,0 +1,85 @@
+package leadline.agent;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import javax.management.JMException;
+import javax.management.MBeanServer;
+
+/** One daemon thread that writes a sample every interval until it is stopped or its options file is gone. */
+final class Sampler implements Runnable {
+    private final Path control;
+    private final long interval;
+    private final SampleFile out;
+    private final List<Probe> probes;
+    private volatile boolean stopped;
+
+    private Sampler(Path control, long interval, SampleFile out, List<Probe> probes) {
+        this.control = control;
+        this.interval = interval;
+        this.out = out;
+        this.probes = probes;
+    }
+
+    /** Starts sampling to {@code file} every {@code milliseconds}. */
+    static Sampler start(Path control, Path file, long milliseconds, MBeanServer server)
+            throws IOException, JMException {
+        List<Probe> probes = new ArrayList<>(List.of(new JvmProbe()));
+        if (server.queryNames(new javax.management.ObjectName("Catalina:type=Server"), null)
+                .isEmpty()) {
+            probes.add(new LibertyProbe(server));
+        } else {
+            probes.add(new TomcatProbe(server));
+        }
+        Sampler sampler =
+                new Sampler(control, TimeUnit.MILLISECONDS.toNanos(milliseconds), new SampleFile(file), probes);
+        Thread thread = new Thread(null, sampler, "leadline-agent", 256 * 1024);
+        thread.setDaemon(true);
+        thread.start();
+        return sampler;
+    }
+
+    void stop() {
+        stopped = true;
+    }
+
+    @Override
+    @SuppressWarnings("PMD.AvoidCatchingThrowable")
+    public void run() {
+        try (out) {
+            long due = System.nanoTime();
+            while (!stopped && Files.exists(control)) {
+                sample();
+                due = Math.max(due + interval, System.nanoTime());
+                TimeUnit.NANOSECONDS.sleep(due - System.nanoTime());
+            }
+        } catch (InterruptedException ended) {
+            Thread.currentThread().interrupt();
+        } catch (Throwable ended) {
+            // A full disk or a server that shuts down ends the recording and must not touch the server.
+            return;
+        }
+    }
+
+    /** Writes one sample; figures that cannot be read now are left out. */
+    void sample() throws IOException {
+        long begin = System.nanoTime();
+        Instant now = Instant.now();
+        out.at(TimeUnit.SECONDS.toNanos(now.getEpochSecond()) + now.getNano());
+        int errors = 0;
+        for (Probe probe : probes) {
+            try {
+                probe.sample(out);
+            } catch (JMException | RuntimeException gone) {
+                errors++;
+            }
+        }
+        out.add("agent.errors", "agent", errors);
+        out.add("agent.sample_us", "agent", (System.nanoTime() - begin) / 1000.0);
+        out.flush();
+    }
+}
