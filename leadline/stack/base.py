@@ -89,6 +89,9 @@ class Database(Service, Protocol):
     """A service with data that can be put back to a snapshot."""
 
     def endpoint(self) -> Endpoint: ...
+    def settle(self) -> None:
+        """Bring freshly loaded data to rest (statistics, checkpoint): every trial then starts from the same state."""
+
     def snapshot(self, name: str) -> None:
         """Keep the stopped data directory under ``name`` (atomic: a half-made snapshot is never used)."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import shutil
 import signal
 import socket
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.paths import cache_dir
+from leadline.host.privilege import make_accessible
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.stack import postgres_client as client
@@ -210,15 +212,13 @@ class Postgres:
         process, self._process = self._process, None
         if process is None:
             return True
-        if not process.alive():
-            return process.exit_code() == 0
         process.signal(signal.SIGINT)
-        if _ended(process, 20.0):
-            return process.exit_code() == 0
-        process.signal(signal.SIGQUIT)
-        if not _ended(process, 5.0):
-            process.stop(grace=0.5)
-        return False
+        clean = _ended(process, 20.0)
+        if not clean:
+            process.signal(signal.SIGQUIT)
+            _ended(process, 5.0)
+        process.stop(grace=0.5)  # whatever is left of the group
+        return clean and process.exit_code() == 0
 
     def log_tail(self, lines: int = 40) -> str:
         try:
@@ -246,7 +246,9 @@ class Postgres:
         if not self.has_snapshot(name):
             raise LookupError(f"there is no snapshot {name}")
         self._require_stopped()
+        self._release_memory()
         snapshots.put_back(self._snapshot(name), self._data)
+        make_accessible(self._data)
 
     def digest(self) -> str:
         """SHA-256 over names and contents of the stopped data directory."""
@@ -262,11 +264,31 @@ class Postgres:
         # data files of another release or CPU cannot be read
         return cache_dir() / "data" / f"{postgres_artefact().directory_name}-{name}"
 
+    def _release_memory(self) -> None:
+        """Give back the shared memory of a server that was killed on these data: PostgreSQL does it at its next start
+        there, which a restore would take away from it.
+        """
+        if not (self._data / "postmaster.pid").exists():
+            return
+        context = self._configured()
+        argv = [str(self._binary("postgres")), "--check", "-D", str(self._data)]
+        log = context.artefacts / "postgres-check.log"
+        check = context.host.start(ProcessSpec("database-check", argv, log, cwd=context.directory, unprivileged=True))
+        _ended(check, 10.0)
+        check.stop(grace=1.0)
+
     def _initialise(self) -> None:
         context = self._configured()
+        make_accessible(fetch(postgres_artefact(), lambda _: None))
+        if self._data.exists():  # of an initdb that was ended
+            shutil.rmtree(self._data)
+        self._data.mkdir(mode=0o700)
+        make_accessible(context.directory)
         secret = context.directory / _PASSWORD
+        secret.unlink(missing_ok=True)
         secret.touch(mode=0o600)
         secret.write_text(secrets.token_urlsafe(18))
+        make_accessible(secret)
         output = context.artefacts / "initdb.log"
         argv = [
             str(self._binary("initdb")),
@@ -321,6 +343,8 @@ class Postgres:
         words = self._words()
         fatal = [line.split("FATAL:", 1)[1].strip() for line in words.splitlines() if "FATAL:" in line]
         fatal = [line for line in fatal if not line.endswith(_PROBED)]
+        # before its log is set up it speaks as a program
+        fatal += [line.removeprefix("postgres: ") for line in words.splitlines() if line.startswith("postgres: ")]
         if "Address already in use" in words:
             message = f"port {self._port} on {_LOOPBACK} is in use: PostgreSQL cannot listen"
         elif fatal:

@@ -41,7 +41,7 @@ KNOBS: tuple[Knob, ...] = (
         "sessions at one time, each a process",
         "19.3 Connections",
         default=100,
-        minimum=1,
+        minimum=4,  # three are reserved for superusers
         maximum=262143,
         unit="connections",
     ),

@@ -1,0 +1,283 @@
+"""Database, server and application joined to one stack on one host."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leadline.host.base import Host, Process
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.knob import Knob, Level
+from leadline.model.study import Placement, StackChoice
+from leadline.stack import registry
+from leadline.stack.base import (
+    Application,
+    AuditResult,
+    Database,
+    Endpoint,
+    Progress,
+    Service,
+    ServiceContext,
+    Settings,
+)
+
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class StackOptions:
+    """How a stack is placed and watched, and how much data it holds. ``http_port`` 0: a free one at every start."""
+
+    load_units: int = 1
+    data_seed: int = 1
+    placement: Placement = field(default_factory=Placement)
+    observe: bool = True
+    ready_timeout: float = 120.0
+    http_port: int = 0
+    database_port: int = 0
+
+
+class Stack:
+    """One stack, started and stopped many times.
+
+    ``home`` holds the private directories of its services. A trial's ``directory`` takes ``logs/`` and ``raw/``.
+    Steps are separate because the lab writes each to its store before it acts: ``provision``, ``prepare_data`` once,
+    then ``reset_data``, ``start_database``, ``start_server``, ..., ``down`` for every trial. Raises UsageError for
+    names that do not exist and modes a server cannot run.
+    """
+
+    def __init__(self, choice: StackChoice, host: Host, home: Path, options: StackOptions | None = None) -> None:
+        registry.check_mode(choice.app, choice.mode, choice.server)
+        self.choice = choice
+        self.options = options or StackOptions()
+        self.server: Service = registry.server(choice.server)
+        self.database: Database = registry.database(choice.database, self.options.database_port)
+        self.application: Application = registry.application(choice.app)
+        self._host = host
+        self._home = home.absolute()
+        self._processes: dict[str, Process] = {}
+        self._http_port = 0
+        self._memory_kills = 0
+
+    # what it is ----------------------------------------------------------------------------------------------
+
+    def versions(self) -> dict[str, str]:
+        """Name -> version of the parts."""
+        return {part.name: part.version for part in (self.database, self.server, self.application)}
+
+    def knobs(self) -> list[Knob]:
+        return [*self.server.knobs(), *self.database.knobs()]
+
+    def url(self) -> str:
+        """Base address of the running application."""
+        return f"http://{_LOOPBACK}:{self._http_port}/{self.application.name}"
+
+    def ready_url(self) -> str:
+        return f"{self.url()}{self.application.ready_path()}"
+
+    def endpoint(self) -> Endpoint:
+        """Where the database listens. Raises LookupError while it has no data."""
+        return self.database.endpoint()
+
+    def processes(self) -> Mapping[str, Process]:
+        """``database`` and ``server``, those that have been started."""
+        return dict(self._processes)
+
+    # once a run ----------------------------------------------------------------------------------------------
+
+    def provision(self, progress: Progress) -> None:
+        """Fetch and unpack every distribution, build the application. Raises LeadlineError."""
+        self.database.provision(progress)
+        self.server.provision(progress)
+        self.application.build(progress)
+
+    def prepare_data(self, progress: Progress) -> str:
+        """Load the data and keep a snapshot, unless there is one; returns its name. The database is stopped after.
+
+        Raises TrialFailure, LeadlineError.
+        """
+        units, seed = self.options.load_units, self.options.data_seed
+        key = self.application.data_key(units, seed)
+        if self.database.has_snapshot(key):
+            return key
+        progress(f"loading {units} load unit{'' if units == 1 else 's'} of {self.application.name} data")
+        began = time.monotonic()
+        directory = self._home / "load"
+        shutil.rmtree(directory, ignore_errors=True)
+        try:
+            self.database.configure(self._context(directory / self.database.name, directory), {})
+            self._start_database()
+            self.application.load_data(self.endpoint(), units, seed, directory / "logs" / "load.log")
+            self.database.settle()
+            if not self._stop_database():
+                raise TrialFailure(
+                    FailureClass.INFRASTRUCTURE, "the database did not stop after the load", self.database.log_tail()
+                )
+            self.database.snapshot(key)
+        finally:
+            self._stop_database()
+        shutil.rmtree(directory, ignore_errors=True)
+        progress(f"loaded and kept as a snapshot in {time.monotonic() - began:.1f} s")
+        return key
+
+    # every trial ---------------------------------------------------------------------------------------------
+
+    def reset_data(self, directory: Path) -> None:
+        """Put the data back to the snapshot; nothing runs. Raises LookupError before ``prepare_data``."""
+        self.database.configure(self._context(self._home / self.database.name, directory), {})
+        self.database.restore(self.application.data_key(self.options.load_units, self.options.data_seed))
+
+    def has_data(self) -> bool:
+        """Whether there are data of an earlier start, for a study that keeps them."""
+        return (self._home / self.database.name / "data").exists()
+
+    def start_database(self, settings: Settings, directory: Path) -> float:
+        """Seconds until it answers. ``settings``: all levels; those of other layers are left alone."""
+        context = self._context(self._home / self.database.name, directory)
+        self.database.configure(context, _own(self.database, settings))
+        return self._start_database()
+
+    def start_server(self, settings: Settings, directory: Path) -> float:
+        """Seconds from the start until the application answers; the database runs."""
+        self._http_port = self.options.http_port or _free_port()
+        archive = self.application.archive()
+        if not archive.is_file():
+            raise LeadlineError(f"{self.application.name} is not built: {archive} does not exist")
+        context = self._context(
+            self._home / self.server.name,
+            directory,
+            http_port=self._http_port,
+            database=self.endpoint(),
+            archive=archive,
+            context_root=f"/{self.application.name}",
+            properties={f"{self.application.name}.mode": self.choice.mode},
+        )
+        self.server.configure(context, _own(self.server, settings))
+        self._processes["server"] = self.server.start()
+        return self.server.wait_ready(self.options.ready_timeout)
+
+    def up(self, settings: Settings, directory: Path) -> float:
+        """Database and server in order, both ready; seconds it took. What was started is stopped when it fails."""
+        self.check_settings(settings)
+        began = time.monotonic()
+        try:
+            self.start_database(settings, directory)
+            self.start_server(settings, directory)
+        except BaseException:
+            self.down()
+            raise
+        return time.monotonic() - began
+
+    def down(self) -> list[str]:
+        """Stop in reverse order; returns what did not end cleanly. Nothing happens when nothing runs."""
+        unclean = []
+        if "server" in self._processes:
+            del self._processes["server"]
+            if not self.server.stop():
+                unclean.append(f"{self.server.name} did not stop cleanly")
+        if not self._stop_database():
+            unclean.append(f"{self.database.name} did not stop cleanly")
+        return unclean
+
+    def read_back(self, knob: str) -> Level:
+        """The level in force in the running stack. Raises LookupError where it cannot be asked."""
+        for service in (self.database, self.server):
+            if knob in {each.name for each in service.knobs()}:
+                return service.read_back(knob)
+        raise LookupError(f"no service of this stack has a knob {knob}")
+
+    def check_settings(self, settings: Settings) -> None:
+        """Raises UsageError for a knob that no service of this stack has."""
+        known = {knob.name for knob in self.knobs()}
+        for name in settings:
+            if name not in known:
+                raise UsageError(f"neither {self.server.name} nor {self.database.name} has a knob {name}")
+
+    def check_alive(self) -> None:
+        """Raises TrialFailure with the last words of a service that has ended: infrastructure when something outside
+        the stack killed it, else configuration (the kernel's out-of-memory killer included).
+        """
+        services: dict[str, Service] = {"database": self.database, "server": self.server}
+        for role, process in self._processes.items():
+            if process.alive():
+                continue
+            code = process.exit_code()
+            starved = memory_kills() > self._memory_kills
+            kind, how = FailureClass.CONFIGURATION, f"exit code {code}"
+            if code is not None and -code in (signal.SIGKILL, signal.SIGTERM):
+                if starved:
+                    how = "the kernel killed it for want of memory"
+                else:
+                    kind, how = FailureClass.INFRASTRUCTURE, f"killed from outside by signal {-code}"
+            service = services[role]
+            raise TrialFailure(kind, f"{service.name} died during the trial: {how}", service.log_tail())
+
+    def audit(self, counts: Mapping[str, Mapping[str, int]], log: Path) -> Sequence[AuditResult]:
+        """The application's audits of its data; the database runs. ``counts`` as the driver counted them."""
+        return self.application.audit(self.endpoint(), self.options.load_units, self.options.data_seed, counts, log)
+
+    def artefacts(self) -> list[Path]:
+        """Logs and effective configuration of the last start."""
+        return [*self.database.artefacts(), *self.server.artefacts()]
+
+    # helpers -------------------------------------------------------------------------------------------------
+
+    def _context(
+        self,
+        private: Path,
+        directory: Path,
+        *,
+        http_port: int = 0,
+        database: Endpoint | None = None,
+        archive: Path | None = None,
+        context_root: str = "/",
+        properties: Mapping[str, str] | None = None,
+    ) -> ServiceContext:
+        return ServiceContext(
+            host=self._host,
+            directory=private,
+            artefacts=directory.absolute() / "logs",
+            placement=self.options.placement,
+            java_home=Path(self.choice.java) if self.choice.java else None,
+            http_port=http_port,
+            database=database,
+            archive=archive,
+            context_root=context_root,
+            observe=self.options.observe,
+            properties=properties or {},
+            raw=directory.absolute() / "raw",
+        )
+
+    def _start_database(self) -> float:
+        self._memory_kills = memory_kills()
+        self._processes["database"] = self.database.start()
+        return self.database.wait_ready(self.options.ready_timeout)
+
+    def _stop_database(self) -> bool:
+        return self._processes.pop("database", None) is None or self.database.stop()
+
+
+def _own(service: Service, settings: Settings) -> dict[str, Level]:
+    names = {knob.name for knob in service.knobs()}
+    return {name: level for name, level in settings.items() if name in names}
+
+
+def memory_kills(path: Path = Path("/proc/vmstat")) -> int:
+    """Processes the kernel has killed for want of memory since the boot; 0 where it does not tell."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,66 @@
+"""What can be named in a study's ``stack``: one line for each server, database and application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from leadline.model.errors import UsageError, nearest
+from leadline.model.knob import Knob
+from leadline.stack.base import Application, Database, Service
+from leadline.stack.brokerage import Brokerage
+from leadline.stack.postgres import Postgres
+from leadline.stack.servers.liberty import Liberty
+from leadline.stack.servers.tomcat import Tomcat
+
+_T = TypeVar("_T")
+
+SERVERS: Mapping[str, Callable[[], Service]] = {"liberty": Liberty, "tomcat": Tomcat}
+DATABASES: Mapping[str, Callable[[int], Database]] = {"postgres": Postgres}
+APPLICATIONS: Mapping[str, Callable[[], Application]] = {"brokerage": Brokerage}
+
+# Persistence modes of the applications that a server can run; a servlet container has no session beans.
+MODES: Mapping[str, tuple[str, ...]] = {"liberty": ("direct", "session", "orm"), "tomcat": ("direct",)}
+
+
+def server(name: str) -> Service:
+    """A new server. Raises UsageError for an unknown name."""
+    return _find("server", name, SERVERS)()
+
+
+def database(name: str, port: int = 0) -> Database:
+    """A new database on ``port``, 0 for a free one. Raises UsageError for an unknown name."""
+    return _find("database", name, DATABASES)(port)
+
+
+def application(name: str) -> Application:
+    """A new application. Raises UsageError for an unknown name."""
+    return _find("application", name, APPLICATIONS)()
+
+
+def service_catalogue(server_name: str, database_name: str) -> list[Knob]:
+    """The knobs of a server (its JVM's included) and a database. Raises UsageError for an unknown name."""
+    return [*server(server_name).knobs(), *database(database_name).knobs()]
+
+
+def check_mode(app: str, mode: str, server_name: str) -> None:
+    """Raises UsageError when the application has no such mode or the server cannot run it."""
+    modes = list(application(app).modes())
+    _find("mode", mode, {name: name for name in modes})
+    _find("server", server_name, SERVERS)
+    if mode not in MODES[server_name]:
+        able = [name for name, can in MODES.items() if mode in can]
+        raise UsageError(
+            f"{server_name} cannot run {app} in mode {mode}, only {', '.join(MODES[server_name])};"
+            f" {' and '.join(able)} can"
+        )
+
+
+def _find(kind: str, name: str, table: Mapping[str, _T]) -> _T:
+    if name in table:
+        return table[name]
+    near = nearest(name, list(table))
+    raise UsageError(
+        f"unknown {kind} {name!r}; {f'did you mean {near}?' if near else 'there is'}"
+        f"{'' if near else ' ' + ', '.join(table)}"
+    )
