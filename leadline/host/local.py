@@ -1,0 +1,220 @@
+"""The host leadline itself runs on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from leadline.host import process
+from leadline.host.base import HostKnobs, ProcessSpec
+from leadline.host.facts import host_facts
+from leadline.host.journal import UndoJournal
+from leadline.host.knobs import FAMILIES
+from leadline.host.knobs.files import FileKnobs, VectorKnob
+from leadline.host.lease import Lease
+from leadline.host.paths import cache_dir, state_dir
+from leadline.host.process import LocalProcess
+from leadline.host.undo import TREE_MARKER, Entry, active_swaps, normalise
+from leadline.host.watchdog import Watchdog, start_watchdog
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.knob import Catalogue, Knob, Level
+
+
+class LocalHost:
+    """Implements ``leadline.host.base.Host``.
+
+    ``disposable``: dangerous levels are allowed. ``state``: where journal and lease are kept, ``state_dir()`` if
+    absent. ``root`` stands for / in tests. ``directories``: places whose file system the facts tell.
+    """
+
+    def __init__(
+        self,
+        disposable: bool = False,
+        state: Path | None = None,
+        root: Path = Path("/"),
+        directories: Mapping[str, Path] | None = None,
+    ) -> None:
+        self.disposable = disposable
+        self._root = root
+        self._state = state if state is not None else state_dir()
+        self._directories = directories
+        self._families: tuple[HostKnobs, ...] = tuple(family(root) for family in FAMILIES)
+        self._family = {knob.name: family for family in self._families for knob in family.knobs()}
+        self._catalogue = Catalogue(knob for family in self._families for knob in family.knobs())
+        self.journal = UndoJournal(self._state / "undo" / f"{self.name}.jsonl", root)
+
+    @property
+    def name(self) -> str:
+        return "local"
+
+    # -- who may use it
+
+    def lease(self) -> Lease:
+        """The lease of this host, not yet taken: ``with host.lease(): ...``."""
+        return Lease(self._state / "lease" / f"{self.name}.lock")
+
+    @contextmanager
+    def watched(self, dead_man: float) -> Iterator[Watchdog]:
+        """Guard the block: if leadline dies or hangs in it, the watchdog restores the host.
+
+        It is told that all is well only when nothing is left to undo, so restore the host inside the block.
+        """
+        watchdog = start_watchdog(self.journal.path, dead_man, self._root)
+        try:
+            yield watchdog
+        finally:
+            watchdog.finish()
+
+    # -- processes
+
+    def start(self, spec: ProcessSpec) -> LocalProcess:
+        """See ``leadline.host.process.start``."""
+        return process.start(spec, self.journal)
+
+    # -- knobs
+
+    def knobs(self) -> Sequence[Knob]:
+        return list(self._catalogue)
+
+    def knob_path(self, name: str) -> Path:
+        """The file that holds a knob. Raises UsageError for an unknown one."""
+        knob = self._catalogue.get(name)
+        return self._family[knob.name].path(knob)
+
+    def read_knob(self, name: str) -> Level:
+        """Today's level. Raises UsageError for an unknown knob, LookupError where this kernel lacks it."""
+        knob = self._catalogue.get(name)
+        return self._family[knob.name].read(knob)
+
+    def writable(self, name: str) -> str:
+        """Empty if the knob can be set here, else the reason."""
+        path = self.knob_path(name)
+        if not path.exists():
+            return f"this kernel has no {name} ({path} does not exist)"
+        if os.access(path, os.W_OK):
+            return ""
+        return f"{name} needs root" if os.geteuid() != 0 else f"{path} is read-only here"
+
+    def check_level(self, name: str, raw: object) -> Level:
+        """A level fit for ``set_knob``. Raises UsageError for one that is illegal, or dangerous on this host."""
+        knob = self._catalogue.get(name)
+        try:
+            level = knob.parse(raw)
+        except ValueError as error:
+            raise UsageError(f"{name}: {error}") from None
+        if knob.is_dangerous(level) and not self.disposable:
+            raise UsageError(
+                f"{name} = {knob.format(level)} can hang this host{_bounds(knob)}; it is refused unless the host is"
+                " marked disposable"
+            )
+        if isinstance(knob, VectorKnob):
+            self._check_length(knob, str(level))
+        return level
+
+    def _check_length(self, knob: Knob, level: str) -> None:
+        try:
+            today = str(self._family[knob.name].read(knob))
+        except LookupError:
+            return
+        if len(level.split()) != len(today.split()):
+            raise UsageError(f"{knob.name} takes {len(today.split())} numbers here, such as today's {today!r}")
+
+    def set_knob(self, name: str, level: Level) -> None:
+        """Journal the original (synced to disk), write, read back.
+
+        Raises UsageError (unknown, illegal, or dangerous on a host not marked disposable), TrialFailure:
+        ``configuration`` when the kernel refuses or reads back another value, ``infrastructure`` when the journal
+        or the file cannot be written.
+        """
+        level = self.check_level(name, level)
+        knob = self._catalogue.get(name)
+        family = self._family[name]
+        if reason := self.writable(name):
+            raise TrialFailure(FailureClass.CONFIGURATION, f"{name} cannot be set: {reason}")
+        text = family.text(level) if isinstance(family, FileKnobs) else str(level)
+        entry = self.journal.record_file(family.path(knob), text, note=name)
+        try:
+            family.write(knob, level)
+        except PermissionError as error:
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{name} cannot be set: {error.strerror}") from error
+        except OSError as error:
+            raise TrialFailure(
+                FailureClass.CONFIGURATION, f"the kernel refuses {name} = {knob.format(level)}: {error.strerror}"
+            ) from error
+        found = family.read(knob)
+        if found != level:
+            self.journal.update(entry, value=normalise(family.path(knob).read_text()))
+            raise TrialFailure(
+                FailureClass.CONFIGURATION,
+                f"{name} was set to {knob.format(level)} but reads back {knob.format(found)}",
+            )
+
+    # -- resets
+
+    def drop_page_cache(self) -> None:
+        """Write dirty data out, then free page cache, dentries and inodes. Raises LookupError without permission."""
+        os.sync()
+        path = self._root / "proc/sys/vm/drop_caches"
+        try:
+            with path.open("w") as file:
+                file.write("3")
+        except OSError as error:
+            raise LookupError(f"the page cache cannot be dropped here: {path}: {error.strerror} (needs root)") from None
+
+    def swap_off(self) -> None:
+        """Switch all swap off; ``restore`` switches it on again. Nothing to do when there is none.
+
+        Raises LookupError without permission, TrialFailure(infrastructure) when it fails (too little memory, say).
+        """
+        on = active_swaps(self._root)
+        if not on:
+            return
+        if os.geteuid() != 0:
+            raise LookupError("swap cannot be switched off here: needs root")
+        self.journal.record("swap", "swap", on)
+        for name in on:
+            done = subprocess.run(["swapoff", name], capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise TrialFailure(
+                    FailureClass.INFRASTRUCTURE, f"swap could not be switched off: {done.stderr.strip()}"
+                )
+
+    def private_tree(self, path: Path) -> Entry:
+        """Make a directory that ``restore`` removes with all in it (scratch, a RAM disk's mount point).
+
+        Raises FileExistsError, TrialFailure(infrastructure).
+        """
+        path = path.absolute()
+        if path.exists():
+            raise FileExistsError(f"{path} exists already")
+        entry = self.journal.record("tree", str(path))
+        path.mkdir(parents=True)
+        (path / TREE_MARKER).touch()
+        return entry
+
+    # -- undoing and telling
+
+    def restore(self) -> Sequence[str]:
+        """Undo every open entry of the journal, newest first, verify each; returns what was done.
+
+        The caller holds the lease. Raises RestoreError naming what could not be put back.
+        """
+        return self.journal.restore()
+
+    def facts(self) -> Mapping[str, str]:
+        """See ``leadline.host.facts.host_facts``."""
+        places = {"cache": cache_dir(), "state": self._state} if self._directories is None else self._directories
+        return host_facts(self._root, places)
+
+
+def _bounds(knob: Knob) -> str:
+    parts = []
+    if knob.dangerous_below is not None:
+        parts.append(f"below {knob.dangerous_below:g}")
+    if knob.dangerous_above is not None:
+        parts.append(f"above {knob.dangerous_above:g}")
+    unit = f" {knob.unit}" if knob.unit and parts else ""
+    return f" ({' or '.join(parts)}{unit})" if parts else ""

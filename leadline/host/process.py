@@ -1,0 +1,256 @@
+"""Process groups on this host: started with the journal's knowledge, pinned, limited, always ended whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from leadline.host import procfs
+from leadline.host.base import ProcessSpec
+from leadline.host.cgroup import MemoryGroup
+from leadline.host.journal import UndoJournal
+from leadline.host.privilege import unprivileged_prefix
+from leadline.host.procfs import ProcessStat
+from leadline.host.undo import Entry
+from leadline.model.errors import TrialFailure, UsageError
+
+
+def parse_cpus(text: str, available: Sequence[int] | None = None) -> list[int]:
+    """CPU numbers of ``0,2-3``. Raises UsageError for bad syntax or CPUs that this process may not use."""
+    usable = sorted(os.sched_getaffinity(0)) if available is None else sorted(available)
+    chosen: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
+            raise UsageError(f"{text!r} is not a list of CPUs such as 0,2-3")
+        chosen.update(range(int(first), int(last if dash else first) + 1))
+    if missing := sorted(chosen - set(usable)):
+        have = ",".join(map(str, usable))
+        raise UsageError(f"CPU {', '.join(map(str, missing))} of {text!r} cannot be used here; this host offers {have}")
+    return sorted(chosen)
+
+
+def _pinning(text: str) -> tuple[str, ...]:
+    cpus = parse_cpus(text)
+    if shutil.which("taskset"):
+        return ("taskset", "-c", ",".join(map(str, cpus)))
+    shim = (
+        "import os,sys; os.sched_setaffinity(0, map(int, sys.argv[1].split(','))); os.execvp(sys.argv[2], sys.argv[2:])"
+    )
+    return (sys.executable, "-I", "-S", "-c", shim, ",".join(map(str, cpus)))
+
+
+def _require_program(spec: ProcessSpec, env: dict[str, str]) -> None:
+    # behind a prefix a missing program would only show as exit code 127
+    program = str(spec.argv[0])
+    where = program if "/" not in program or spec.cwd is None else str(spec.cwd / program)
+    if shutil.which(where, path=env.get("PATH")) is None:
+        raise FileNotFoundError(2, f"{spec.name}: no such program", program)
+
+
+class LocalProcess:
+    """A process group started here. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        spec: ProcessSpec,
+        popen: subprocess.Popen[bytes],
+        entry: Entry,
+        journal: UndoJournal,
+        group: MemoryGroup | None,
+    ) -> None:
+        self.spec = spec
+        self.token: str = entry.data["token"]
+        self._popen = popen
+        self._entry = entry
+        self._journal = journal
+        self._cgroup = group
+        self._lock = threading.RLock()
+        self._stopping = threading.Lock()  # apart, so that observers may read while a slow server ends
+        self._known: dict[int, ProcessStat] = {}  # members as last seen
+        self._lost = (0.0, 0.0)  # CPU of members that ended and that no parent counted
+        self._usage: tuple[float, float] | None = None  # the leader's, with the children it waited for
+        self._finished = False
+        first = procfs.read_stat(popen.pid)
+        self.start = first.start if first else 0
+        self.killed = False
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    def _reap(self) -> None:
+        with self._lock:
+            if self._popen.returncode is not None:
+                return
+            try:
+                pid, status, usage = os.wait4(self._popen.pid, os.WNOHANG)
+            except ChildProcessError:  # something else in this process waited for all children
+                self._popen.returncode = -1
+                return
+            if pid:
+                self._popen.returncode = os.waitstatus_to_exitcode(status)
+                self._usage = (usage.ru_utime, usage.ru_stime)
+
+    def exit_code(self) -> int | None:
+        """The leader's exit code, minus the signal's number if one ended it; None while it runs."""
+        self._reap()
+        return self._popen.returncode
+
+    def alive(self) -> bool:
+        """Whether the leader runs."""
+        return self.exit_code() is None
+
+    def signal(self, number: int) -> None:
+        """Signal the leader only; nothing happens when it has ended."""
+        with self._lock:
+            if self.alive():
+                os.kill(self.pid, number)
+
+    def oom_kills(self) -> int:
+        """Processes ended by the kernel at the memory limit; 0 without a limit."""
+        return self._cgroup.oom_kills() if self._cgroup else 0
+
+    # -- members
+
+    def _scan(self, marks: bool) -> dict[int, ProcessStat]:
+        """Update the members. ``marks``: look into every environment too (slower)."""
+        with self._lock:
+            self._reap()
+            table = procfs.all_processes()
+            seeds = {pid for pid, old in self._known.items() if pid in table and table[pid].start == old.start}
+            if self._popen.returncode is None:
+                seeds.add(self.pid)
+            if marks:
+                seeds |= {pid for pid in table if pid not in seeds and procfs.carries_mark(pid, self.token)}
+            members = {pid: table[pid] for pid in procfs.family(table, seeds)}
+            self._count_lost(members, table)
+            self._known = members
+            return members
+
+    def _count_lost(self, now: dict[int, ProcessStat], table: dict[int, ProcessStat]) -> None:
+        """CPU of members that ended: a living parent that waited for them shows it, else it is remembered."""
+        gone: dict[int, list[ProcessStat]] = {}
+        for pid, old in self._known.items():
+            if pid not in now and pid != self.pid:
+                gone.setdefault(old.parent, []).append(table[pid] if _same(table.get(pid), old) else old)
+        user, system = self._lost
+        for parent, children in gone.items():
+            spent = [sum(c.user + c.ended_user for c in children), sum(c.system + c.ended_system for c in children)]
+            before, after = self._known.get(parent), now.get(parent)
+            if parent == self.pid and self._usage is not None:
+                continue  # the leader's usage holds those it waited for
+            if before is not None and after is not None:
+                spent[0] -= after.ended_user - before.ended_user
+                spent[1] -= after.ended_system - before.ended_system
+            user, system = user + max(0.0, spent[0]), system + max(0.0, spent[1])
+        self._lost = (user, system)
+
+    def pids(self) -> list[int]:
+        """All live processes of the group: by group, session, descent and mark; members once seen stay members."""
+        return sorted(self._scan(marks=True))
+
+    def cpu_seconds(self) -> tuple[float, float]:
+        """User and system CPU of the whole group so far.
+
+        Live members with the children they waited for, the leader's final usage, and members last seen before they
+        ended without a parent to count them. Best effort: what such a member spent after it was last seen is lost,
+        and the kernel counts in ticks (10 ms).
+        """
+        with self._lock:
+            members = self._scan(marks=False)
+            user = sum(m.user + m.ended_user for m in members.values())
+            system = sum(m.system + m.ended_system for m in members.values())
+            final = self._usage or (0.0, 0.0)
+            return user + self._lost[0] + final[0], system + self._lost[1] + final[1]
+
+    def stop(self, grace: float = 10.0) -> bool:
+        """SIGTERM to the group, SIGKILL after ``grace`` seconds, until no member is left. True without SIGKILL.
+
+        Members outside the leader's group get SIGTERM once the leader has ended: a server that manages children in
+        groups of their own ends them in its own order.
+        """
+        with self._stopping:
+            if self._finished:
+                return not self.killed
+            deadline = time.monotonic() + grace
+            self._scan(marks=True)
+            with self._lock:
+                if self.alive():
+                    os.killpg(self.pid, signal.SIGTERM)
+            while self.alive() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            gentle = procfs.end(self.pids, max(0.0, deadline - time.monotonic()), self._reap)
+            self._reap()
+            self.killed = not gentle
+            self._finished = True
+            if self._cgroup is not None:
+                self._cgroup.remove()
+            self._journal.done(self._entry)
+            return gentle
+
+
+def _same(a: ProcessStat | None, b: ProcessStat) -> bool:
+    return a is not None and a.start == b.start
+
+
+def start(spec: ProcessSpec, journal: UndoJournal) -> LocalProcess:
+    """Journal the intent, start it in a session of its own, return at once.
+
+    Raises FileNotFoundError for a missing program, UsageError for CPUs or a memory limit this host cannot give,
+    TrialFailure(infrastructure) when the journal cannot be written, OSError.
+    """
+    token = uuid.uuid4().hex
+    env = {**os.environ, **spec.env, procfs.MARK: token}
+    _require_program(spec, env)
+    prefix: tuple[str, ...] = ()
+    if spec.cpus:
+        prefix += _pinning(spec.cpus)
+    if spec.unprivileged:
+        prefix += unprivileged_prefix()
+    group = MemoryGroup.create(token[:12], spec.memory, journal) if spec.memory is not None else None
+    try:
+        argv = [*(group.entering() if group else ()), *prefix, *map(str, spec.argv)]
+        entry = journal.record_process(spec.name, list(map(str, spec.argv)), token)
+        try:
+            popen = _launch(spec, argv, env)
+        except BaseException:
+            journal.done(entry)
+            raise
+    except BaseException:
+        if group is not None:
+            group.remove()
+        raise
+    process = LocalProcess(spec, popen, entry, journal, group)
+    try:
+        journal.update(entry, pid=process.pid, start=process.start)
+    except TrialFailure:
+        process.stop(grace=1.0)
+        raise
+    return process
+
+
+def _launch(spec: ProcessSpec, argv: Sequence[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
+    Path(spec.output).parent.mkdir(parents=True, exist_ok=True)
+    with Path(spec.output).open("ab") as output:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=env,
+            cwd=spec.cwd,
+            start_new_session=True,
+        )

@@ -1,0 +1,187 @@
+"""Processes as the kernel shows them under /proc, and how to end them safely. Standard library only.
+
+Source of the fields: proc_pid_stat(5), proc_pid_environ(5), proc_sys_kernel(5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+MARK = "LEADLINE_MARK"
+_TICK = 1.0 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class ProcessStat:
+    """One line of /proc/PID/stat. CPU in seconds; ``start`` in clock ticks since boot names the process for good."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    group: int
+    session: int
+    user: float
+    system: float
+    ended_user: float  # of children that ended and were waited for
+    ended_system: float
+    start: int
+
+    @property
+    def alive(self) -> bool:
+        return self.state not in ("Z", "X", "x")
+
+
+def read_stat(pid: int) -> ProcessStat | None:
+    """The process's state, None when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - called for every process of the host
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return None
+    opening, closing = text.index("("), text.rindex(")")  # a name may hold spaces and brackets
+    rest = text[closing + 2 :].split()
+    user, system, ended_user, ended_system = (int(word) * _TICK for word in rest[11:15])
+    return ProcessStat(
+        pid,
+        text[opening + 1 : closing],
+        rest[0],
+        int(rest[1]),
+        int(rest[2]),
+        int(rest[3]),
+        user,
+        system,
+        ended_user,
+        ended_system,
+        int(rest[19]),
+    )
+
+
+def all_processes() -> dict[int, ProcessStat]:
+    """Every process this process may see, by pid."""
+    found = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - names only, thousands of them
+        if name.isdigit() and (stat := read_stat(int(name))) is not None:
+            found[stat.pid] = stat
+    return found
+
+
+def carries_mark(pid: int, token: str) -> bool:
+    """Whether the process was started with ``LEADLINE_MARK=token`` in its environment.
+
+    A program may write over its environment (PostgreSQL's children show their titles there), so descent from a
+    marked process counts as well: see ``family``.
+    """
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            return f"{MARK}={token}".encode() in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def family(table: dict[int, ProcessStat], seeds: Collection[int]) -> set[int]:
+    """The seeds still alive, the groups and sessions they lead, and all descendants, zombies left out."""
+    members = {pid for pid in seeds if pid in table}
+    leaders = {pid for pid in seeds if pid > 1}
+    members |= {stat.pid for stat in table.values() if stat.group in leaders or stat.session in leaders}
+    children: dict[int, list[int]] = {}
+    for stat in table.values():
+        children.setdefault(stat.parent, []).append(stat.pid)
+    waiting = list(members)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in members:
+                members.add(child)
+                waiting.append(child)
+    protected = ancestors(table)
+    return {pid for pid in members if table[pid].alive and pid not in protected}
+
+
+def ancestors(table: dict[int, ProcessStat]) -> set[int]:
+    """This process and all it descends from: never to be ended by a search."""
+    chain = {0, 1}
+    pid = os.getpid()
+    while pid not in chain:
+        chain.add(pid)
+        pid = table[pid].parent if pid in table else 1
+    return chain
+
+
+def marked(token: str, leader: tuple[int, int] | None = None) -> set[int]:
+    """All live processes that carry the mark, their descendants, and those of ``leader`` (pid, start).
+
+    A leader that is gone is left out: its number may mean another process by now.
+    """
+    table = all_processes()
+    seeds = {pid for pid in table if carries_mark(pid, token)}
+    if leader is not None and (now := table.get(leader[0])) is not None and now.start == leader[1]:
+        seeds.add(leader[0])
+    return family(table, seeds)
+
+
+def send(pid: int, number: int, start: int | None = None) -> bool:
+    """Signal a process, sure not to hit another one that got its number. False when it is gone.
+
+    Raises PermissionError.
+    """
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        handle = -1  # a kernel before 5.3
+    try:
+        now = read_stat(pid)
+        if now is None or (start is not None and now.start != start):
+            return False
+        if handle >= 0:
+            signal.pidfd_send_signal(handle, number)
+        else:
+            os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        if handle >= 0:
+            os.close(handle)
+    return True
+
+
+def end(find: Callable[[], Iterable[int]], grace: float, reap: Callable[[], object] | None = None) -> bool:
+    """End all processes ``find`` returns: SIGTERM, after ``grace`` seconds SIGKILL, until it returns none.
+
+    ``reap`` is called while waiting, for those that are this process's own children. True if SIGKILL was not
+    needed. Raises PermissionError, and TimeoutError when some outlive SIGKILL by ten seconds.
+    """
+    asked: set[int] = set()
+    started = time.monotonic()
+    gentle = True
+    while True:
+        if reap is not None:
+            reap()
+        alive = set(find())
+        if not alive:
+            return gentle
+        waited = time.monotonic() - started
+        if waited >= grace:
+            gentle = False
+            for pid in alive:
+                send(pid, signal.SIGKILL)
+            if waited >= grace + 10:
+                raise TimeoutError(f"processes {sorted(alive)} outlive SIGKILL")
+        else:
+            for pid in alive - asked:
+                send(pid, signal.SIGTERM)
+            asked |= alive
+        time.sleep(0.02 if waited < 1 else 0.1)
+
+
+def boot_id() -> str:
+    """A name of this boot, empty where the kernel has none."""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
+        return file.read().strip()
+    return ""
