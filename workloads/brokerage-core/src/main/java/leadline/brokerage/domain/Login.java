@@ -1,0 +1,4 @@
+package leadline.brokerage.domain;
+
+/** Who is logged in. */
+public record Login(long account, String user) {}

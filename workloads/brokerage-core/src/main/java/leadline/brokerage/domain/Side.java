@@ -1,0 +1,7 @@
+package leadline.brokerage.domain;
+
+/** Direction of an order. */
+public enum Side {
+    BUY,
+    SELL
+}

@@ -1,0 +1,2 @@
+/** What the brokerage is about: values, rules and the operations every mode offers. No input or output. */
+package leadline.brokerage.domain;

@@ -1,0 +1,2 @@
+/** Command line of the brokerage's data: load, audit, digest, replay. */
+package leadline.brokerage.tools;

@@ -1,0 +1,50 @@
+package leadline.brokerage.web;
+
+import jakarta.servlet.ServletContext;
+import leadline.brokerage.domain.Brokerage;
+
+/** What all servlets share. */
+final class Application {
+    private static final String ATTRIBUTE = Application.class.getName();
+
+    private final Mode mode;
+    private final String version;
+    private final SummaryCache summary;
+    private volatile Brokerage brokerage;
+
+    Application(Mode mode, String version, long summarySeconds) {
+        this.mode = mode;
+        this.version = version;
+        this.summary = new SummaryCache(() -> brokerage().marketSummary(), summarySeconds);
+    }
+
+    void publish(ServletContext context) {
+        context.setAttribute(ATTRIBUTE, this);
+    }
+
+    static Application of(ServletContext context) {
+        return (Application) context.getAttribute(ATTRIBUTE);
+    }
+
+    Mode mode() {
+        return mode;
+    }
+
+    String version() {
+        return version;
+    }
+
+    SummaryCache summary() {
+        return summary;
+    }
+
+    /** Looked up when first asked for: servers differ in when names of beans appear. */
+    Brokerage brokerage() {
+        Brokerage found = brokerage;
+        if (found == null) {
+            found = mode.find();
+            brokerage = found;
+        }
+        return found;
+    }
+}

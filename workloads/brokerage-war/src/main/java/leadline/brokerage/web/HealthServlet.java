@@ -1,0 +1,35 @@
+package leadline.brokerage.web;
+
+import jakarta.servlet.http.HttpServlet;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletResponse;
+import java.io.IOException;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+
+/** 200 when the database answers, else 503 with the reason. */
+public final class HealthServlet extends HttpServlet {
+    private static final long serialVersionUID = 1L;
+    private static final Logger LOG = Logger.getLogger(HealthServlet.class.getName());
+
+    @Override
+    protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        Application application = Application.of(getServletContext());
+        Map<String, Object> body = new LinkedHashMap<>();
+        body.put("status", "up");
+        body.put("mode", application.mode().word());
+        body.put("version", application.version());
+        int status = 200;
+        try {
+            body.put("accounts", application.brokerage().accounts());
+        } catch (RuntimeException e) {
+            LOG.log(Level.WARNING, "not healthy: {0}", e.toString());
+            status = 503;
+            body.put("status", "down");
+            body.put("error", e instanceof IllegalStateException ? e.getMessage() : "the database does not answer");
+        }
+        Replies.json(response, status, body);
+    }
+}

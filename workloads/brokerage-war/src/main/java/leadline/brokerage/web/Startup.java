@@ -1,0 +1,38 @@
+package leadline.brokerage.web;
+
+import jakarta.servlet.ServletContext;
+import jakarta.servlet.ServletContextEvent;
+import jakarta.servlet.ServletContextListener;
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.jar.Attributes;
+import java.util.jar.Manifest;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+
+/** Reads the configuration once; a wrong one stops the deployment with its reason. */
+public final class Startup implements ServletContextListener {
+    private static final Logger LOG = Logger.getLogger(Startup.class.getName());
+
+    @Override
+    public void contextInitialized(ServletContextEvent event) {
+        ServletContext context = event.getServletContext();
+        Application application =
+                new Application(Mode.configured(), version(context), SummaryCache.configuredSeconds());
+        application.publish(context);
+        LOG.log(Level.INFO, "brokerage {0}, mode {1}", new Object[] {
+            application.version(), application.mode().word()
+        });
+    }
+
+    private static String version(ServletContext context) {
+        try (InputStream in = context.getResourceAsStream("/META-INF/MANIFEST.MF")) {
+            String version = in == null
+                    ? null
+                    : new Manifest(in).getMainAttributes().getValue(Attributes.Name.IMPLEMENTATION_VERSION);
+            return version == null ? "unknown" : version;
+        } catch (IOException e) {
+            return "unknown";
+        }
+    }
+}
