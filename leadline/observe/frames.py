@@ -10,6 +10,7 @@ survives a crash and can be read back. Inside the stream each frame is a header 
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -77,14 +78,16 @@ def read_frames(path: Path) -> Iterator[Frame]:
 
 
 def _inflate(packed: bytes) -> bytes:
-    inflater = zlib.decompressobj()
-    parts: list[bytes] = []
     try:
-        # In pieces: a damaged one costs only what follows it.
-        for start in range(0, len(packed), 4096):
-            parts.append(inflater.decompress(packed[start : start + 4096]))
+        return zlib.decompressobj().decompress(packed)
     except zlib.error:
         pass
+    # Damaged: byte by byte, so that only what follows the damage is lost.
+    inflater = zlib.decompressobj()
+    parts: list[bytes] = []
+    with contextlib.suppress(zlib.error):
+        for start in range(len(packed)):
+            parts.append(inflater.decompress(packed[start : start + 1]))
     return b"".join(parts)
 
 

@@ -55,7 +55,8 @@ class GcObserver:
         if not raw.exists():
             return None
         log = parse(raw)
-        self.warnings.extend(f"gc: {text}" for text in log.warnings if text not in self.warnings)
+        told = [f"gc: {text}" for text in log.warnings]
+        self.warnings.extend(text for text in told if text not in self.warnings)
         return tabulate(log, raw.stat().st_mtime).write(directory / "series" / "gc.parquet")
 
 

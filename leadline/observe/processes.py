@@ -29,14 +29,16 @@ class ProcessObserver:
         self._sampler: Sampler | None = None
         self._writer: FrameWriter | None = None
         self._count = 0
+        self._unlisted: dict[str, None] = {}
 
     @property
     def warnings(self) -> Sequence[str]:
-        return self._sampler.warnings if self._sampler else ()
+        return [*(self._sampler.warnings if self._sampler else ()), *self._unlisted]
 
     def start(self, context: ObserverContext) -> None:
         self._context = context
         self._count = 0
+        self._unlisted.clear()
         self._writer = FrameWriter(context.directory / "raw" / "processes.frames")
         self._sampler = Sampler(self.name, self._sample, context.interval)
         self._sampler.start()
@@ -69,7 +71,12 @@ class ProcessObserver:
             constants = f"ticks {os.sysconf('SC_CLK_TCK')}\npage {os.sysconf('SC_PAGE_SIZE')}\n"
             yield "constants", constants.encode()
         for role, process in list(self._context.processes.items()):
-            for pid in process.pids():
+            try:
+                pids = process.pids()
+            except Exception as error:  # one role's trouble must not cost the others
+                self._unlisted[f"{self.name}: {role}: {type(error).__name__}: {error}"] = None
+                continue
+            for pid in pids:
                 yield from self._process(f"{role}/{pid}", self._proc / str(pid), threads)
 
     def _process(self, prefix: str, directory: Path, threads: bool) -> Iterator[tuple[str, bytes]]:

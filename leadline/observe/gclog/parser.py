@@ -52,7 +52,7 @@ _STOPPED = re.compile(  # JDK 11 and 12
     r"Stopping threads took: (?P<reaching>\d+[.,]\d+) seconds"
 )
 _ENTERING = re.compile(r"Entering safepoint region: (?P<operation>.*)")
-_CAPACITY = re.compile(_ID + r"Capacity: +(?:\d+[BKMGT] \(\d+%\) +){3}(?P<total>\d+)(?P<total_unit>[BKMGT]) .*")
+_CAPACITY = re.compile(_ID + r" *Capacity: +(?:\d+[BKMGT] \(\d+%\) +){3}(?P<total>\d+)(?P<total_unit>[BKMGT]) .*")
 _CANCELLED = re.compile(r"Cancelling GC: (?P<cause>.*)")
 _USING = re.compile(r"Using (?:The )?(?P<name>Serial|Parallel|G1|Z|Shenandoah|Epsilon|Concurrent Mark Sweep)\b.*")
 _VERSION = re.compile(r"Version: (?P<version>\S+).*")
@@ -60,7 +60,7 @@ _VERSION = re.compile(r"Version: (?P<version>\S+).*")
 _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 # A line is looked at only if it has one of these.
 _WORDS = (
-    *("Pause ", "User=", "Safepoint ", "Collection", "Concurrent ", " Stall (", "Capacity: ", "Cancelling GC"),
+    *("Pause", "User=", "Safepoint ", "Collection", "Concurrent ", " Stall (", "Capacity: ", "Cancelling GC"),
     *("Using ", "Version: ", "Total time for which", "Entering safepoint"),
 )
 _SKIPPED_TAGS = frozenset(("stats",))

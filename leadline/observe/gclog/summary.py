@@ -137,7 +137,7 @@ def durations(values: Iterable[float]) -> Durations:
     count = len(ordered)
     if not count:
         return Durations(0, 0.0, 0.0, 0.0, {})
-    ranks = {f"p{q:g}": ordered[max(1, math.ceil(q / 100 * count)) - 1] for q in PERCENTILES}
+    ranks = {f"p{q:g}": ordered[max(1, math.ceil(q * count / 100 - 1e-9)) - 1] for q in PERCENTILES}
     total = math.fsum(ordered)
     return Durations(count, total, ordered[-1], total / count, ranks)
 

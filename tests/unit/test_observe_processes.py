@@ -1,0 +1,224 @@
+"""CPU, memory and input/output of process groups."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from leadline.observe.base import ObserverContext
+from leadline.observe.frames import Frame
+from leadline.observe.process_series import UNITS, decode
+from leadline.observe.processes import ProcessObserver
+from leadline.observe.window import cpu_between
+
+
+class FakeProcess:
+    """A process group given by its ids."""
+
+    def __init__(self, name: str, pids: Callable[[], list[int]]) -> None:
+        self.name = name
+        self.pids = pids
+        self.pid = 1
+
+    def alive(self) -> bool:
+        return True
+
+    def exit_code(self) -> int | None:
+        return None
+
+    def signal(self, number: int) -> None:
+        raise NotImplementedError
+
+    def stop(self, grace: float = 10.0) -> bool:
+        raise NotImplementedError
+
+    def cpu_seconds(self) -> tuple[float, float]:
+        raise NotImplementedError
+
+
+def stat(
+    pid: int,
+    user: int,
+    system: int = 0,
+    parent: int = 1,
+    children: tuple[int, int] = (0, 0),
+    start: int = 5,
+    rss: int = 10,
+) -> str:
+    return (
+        f"{pid} (postgres: x) S {parent} 1 1 0 -1 0 {user * 2} 0 {system} 0 {user} {system} "
+        f"{children[0]} {children[1]} 20 0 3 0 {start} 100000 {rss} 0\n"
+    )
+
+
+def frame(n: int, seconds: float, files: dict[str, str]) -> Frame:
+    first = {"constants": b"ticks 100\npage 4096\n"} if n == 0 else {}
+    texts = {name: text.encode() for name, text in files.items()}
+    return Frame(n, int(seconds * 1e9), int((1000 + seconds) * 1e9), 0, 0, {**first, **texts})
+
+
+def last(frames: list[Frame]) -> dict[str, float]:
+    rows = decode(frames).frame().filter(pl.col("time_ns") == frames[-1].time_ns)
+    return {metric: value for _, metric, _, value in rows.filter(pl.col("subject") == "database").iter_rows()}
+
+
+def test_cpu_of_a_group() -> None:
+    got = last(
+        [
+            frame(0, 0, {"database/1/stat": stat(1, 100, 50), "database/2/stat": stat(2, 10)}),
+            frame(1, 2, {"database/1/stat": stat(1, 150, 60), "database/2/stat": stat(2, 60)}),
+        ]
+    )
+    assert got["cpu.user"] == pytest.approx(0.5)
+    assert got["cpu.system"] == pytest.approx(0.05)
+    assert got["cpu"] == pytest.approx(0.55)
+    assert got["cpu.seconds"] == pytest.approx(1.1)
+    assert got["faults.minor"] == pytest.approx(100)
+    assert got["rss"] == 2 * 10 * 4096
+    assert got["threads"] == 6
+    assert got["processes"] == 2
+
+
+def test_an_ended_child_is_counted_once() -> None:
+    """It used 30 ticks by the first sample and 10 more; its parent takes over all 40 when it waits for it."""
+    got = last(
+        [
+            frame(0, 0, {"database/1/stat": stat(1, 100), "database/2/stat": stat(2, 30, parent=1)}),
+            frame(1, 1, {"database/1/stat": stat(1, 105, children=(40, 0))}),
+        ]
+    )
+    assert got["cpu.seconds"] == pytest.approx(0.15)
+
+
+def test_a_child_that_came_and_went_between_two_samples_is_counted() -> None:
+    got = last(
+        [
+            frame(0, 0, {"database/1/stat": stat(1, 100)}),
+            frame(1, 1, {"database/1/stat": stat(1, 100, children=(20, 5))}),
+        ]
+    )
+    assert got["cpu.user"] == pytest.approx(0.20)
+    assert got["cpu.system"] == pytest.approx(0.05)
+
+
+def test_an_ended_process_nobody_waited_for_does_not_make_the_sum_go_back() -> None:
+    got = last(
+        [
+            frame(0, 0, {"database/1/stat": stat(1, 100), "database/2/stat": stat(2, 5000, parent=1)}),
+            frame(1, 1, {"database/1/stat": stat(1, 110)}),
+        ]
+    )
+    assert got["cpu.seconds"] == pytest.approx(0.10)
+
+
+def test_a_new_process_counts_whole_and_a_used_again_id_is_a_new_one() -> None:
+    got = last(
+        [
+            frame(0, 0, {"database/1/stat": stat(1, 100), "database/2/stat": stat(2, 900, start=5)}),
+            frame(1, 1, {"database/1/stat": stat(1, 100), "database/2/stat": stat(2, 7, start=99)}),
+        ]
+    )
+    assert got["cpu.seconds"] == pytest.approx(0.07)
+
+
+def test_a_role_that_was_not_seen_in_one_sample_loses_nothing() -> None:
+    got = last(
+        [
+            frame(0, 0, {"database/1/stat": stat(1, 100)}),
+            frame(1, 1, {}),
+            frame(2, 2, {"database/1/stat": stat(1, 200)}),
+        ]
+    )
+    assert got["cpu.seconds"] == pytest.approx(1.0)
+    assert got["cpu"] == pytest.approx(0.5)
+
+
+def test_input_output() -> None:
+    io = "rchar: {}\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 4096\nwrite_bytes: {}\ncancelled_write_bytes: 0\n"
+    got = last(
+        [
+            frame(0, 0, {"database/1/stat": stat(1, 1), "database/1/io": io.format(10, 0)}),
+            frame(
+                1,
+                2,
+                {
+                    "database/1/stat": stat(1, 1),
+                    "database/1/io": io.format(30, 8192),
+                    "database/2/stat": stat(2, 1),
+                    "database/2/io": io.format(100, 0),
+                },
+            ),
+        ]
+    )
+    assert got["read_chars"] == (20 + 100) / 2
+    assert got["write_bytes"] == 4096
+    assert got["read_bytes"] == 2048
+
+
+def test_context_switches_of_threads_and_kinds_of_memory() -> None:
+    status = "Name:\tx\nRssAnon:\t 8 kB\nRssShmem:\t 100 kB\nVmSwap:\t 2 kB\n"
+    task = "voluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}\n"
+    files = {"database/1/stat": stat(1, 1), "database/1/status": status, "database/2/stat": stat(2, 1)}
+    got = last(
+        [
+            frame(0, 0, {**files, "database/1/task/1": task.format(10, 1), "database/1/task/5": task.format(0, 0)}),
+            frame(1, 1, {"database/1/stat": stat(1, 1)}),
+            frame(
+                2,
+                4,
+                {
+                    **files,
+                    "database/2/status": status,
+                    "database/1/task/1": task.format(30, 3),
+                    "database/1/task/9": task.format(99, 9),
+                },
+            ),
+        ]
+    )
+    assert got["context_switches.voluntary"] == 5
+    assert got["context_switches.involuntary"] == 0.5
+    assert got["rss.anon"] == 16 * 1024
+    assert got["rss.shared"] == 100 * 1024
+    assert got["swap"] == 4 * 1024
+
+
+def test_this_process_is_recorded_and_a_role_may_come_late(tmp_path: Path) -> None:
+    import time
+
+    processes = {"server": FakeProcess("server", lambda: [os.getpid(), 2**22 + 1])}
+    observer = ProcessObserver(threads_every=1)
+    observer.start(ObserverContext(tmp_path, processes, interval=0.02))
+    began = time.time()
+    before = time.process_time()
+    while time.process_time() - before < 0.3:
+        pass
+    processes["driver"] = FakeProcess("driver", lambda: [os.getpid()])
+    before = time.process_time()
+    while time.process_time() - before < 0.3:
+        pass
+    observer.stop()
+    path = observer.collect()
+    assert path is not None
+    table = pl.read_parquet(path)
+    assert set(table["subject"]) == {"server", "driver", "processes"}
+    assert set(table["metric"]) <= set(UNITS)
+    rss = table.filter((pl.col("metric") == "rss") & (pl.col("subject") == "server"))["value"]
+    assert rss.min() > 1 << 20  # type: ignore[operator]
+    use = cpu_between(path.parent, "server", began - 60, began + 60)
+    assert use is not None
+    assert use.seconds > 0.4
+    assert "context_switches.involuntary" in set(table["metric"])
+    assert not observer.warnings
+
+
+def test_a_group_that_cannot_be_listed_is_told(tmp_path: Path) -> None:
+    def fail() -> list[int]:
+        raise ProcessLookupError("gone")
+
+    observer = ProcessObserver()
+    observer.start(ObserverContext(tmp_path, {"server": FakeProcess("server", fail)}, interval=5))
+    observer.stop()
+    assert observer.warnings == ["processes: server: ProcessLookupError: gone"]
+    assert observer.collect() is not None  # its own cost at least

@@ -1,0 +1,73 @@
+"""Responses read off the series in a window of time."""
+
+from pathlib import Path
+
+import pytest
+
+from leadline.observe.table import TallTable
+from leadline.observe.window import cpu_between, gc_share_between, host_cpu_between, mean_between
+
+
+@pytest.fixture
+def series_dir(tmp_path: Path) -> Path:
+    processes = TallTable()
+    for second, used in enumerate((0.0, 0.5, 1.0, 3.0)):  # half a CPU for two seconds, then two
+        processes.add((100 + second) * 10**9, "cpu.seconds", "server", used)
+        processes.add((100 + second) * 10**9, "cpu.seconds", "database", 0.1 * second)
+    processes.write(tmp_path / "processes.parquet")
+    host = TallTable()
+    for second in range(4):
+        host.add((100 + second) * 10**9, "cpu.idle", "host", 0.1 * second)
+        host.add((100 + second) * 10**9, "cpu.iowait", "host", 0.05)
+    host.write(tmp_path / "host.parquet")
+    gc = TallTable()
+    for end, ms in ((100.5, 100.0), (101.2, 400.0), (110.0, 50.0)):
+        gc.add(int(end * 1e9), "gc.pause", "Pause Young (Allocation Failure)", ms)
+    gc.write(tmp_path / "gc.parquet")
+    return tmp_path
+
+
+def test_cpu_between_two_samples_is_taken_as_even(series_dir: Path) -> None:
+    use = cpu_between(series_dir, "server", 101.5, 102.25)
+    assert use is not None
+    assert use.seconds == pytest.approx(0.25 + 0.5)
+    assert use.share == pytest.approx(1.0)
+    assert use.covered == 1
+    other = cpu_between(series_dir, "database", 100, 103)
+    assert other is not None
+    assert other.seconds == pytest.approx(0.3)
+
+
+def test_a_window_that_is_covered_in_part(series_dir: Path) -> None:
+    use = cpu_between(series_dir, "server", 102, 106)
+    assert use is not None
+    assert use.seconds == pytest.approx(2)
+    assert use.share == pytest.approx(2)
+    assert use.covered == pytest.approx(0.25)
+    assert cpu_between(series_dir, "server", 200, 201) is None
+    assert cpu_between(series_dir, "driver", 100, 103) is None
+    assert cpu_between(series_dir / "none", "server", 100, 103) is None
+
+
+def test_means(series_dir: Path) -> None:
+    assert mean_between(series_dir, "host", "cpu.idle", "host", 101, 103) == pytest.approx(0.2)
+    assert host_cpu_between(series_dir, 101, 103) == pytest.approx(1 - 0.2 - 0.05)
+    assert host_cpu_between(series_dir, 300, 301) is None
+
+
+def test_share_of_pauses_counts_a_straddling_one_in_part(series_dir: Path) -> None:
+    assert gc_share_between(series_dir, 100, 102) == pytest.approx(0.5 / 2)
+    assert gc_share_between(series_dir, 101, 102) == pytest.approx(0.2)
+    assert gc_share_between(series_dir, 100, 101) == pytest.approx(0.1 + 0.2)
+    assert gc_share_between(series_dir, 105, 106) == 0
+    assert gc_share_between(series_dir / "none", 105, 106) is None
+
+
+def test_a_window_that_ends_before_it_begins_is_refused(series_dir: Path) -> None:
+    for call in (
+        lambda: cpu_between(series_dir, "server", 2, 1),
+        lambda: gc_share_between(series_dir, 2, 2),
+        lambda: mean_between(series_dir, "host", "cpu.idle", "host", 2, 1),
+    ):
+        with pytest.raises(ValueError, match="before it begins"):
+            call()
