@@ -1,0 +1,226 @@
+"""The real PostgreSQL: catalogue against the server, settings, data, faults."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.host.local import LocalHost
+from leadline.host.paths import cache_dir
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.knob import ApplyCost, Level
+from leadline.stack import postgres_client as client
+from leadline.stack import snapshots
+from leadline.stack.base import ServiceContext
+from leadline.stack.postgres import Postgres
+from leadline.stack.postgres_knobs import parse
+
+pytestmark = pytest.mark.stack
+
+PORT = 15510
+MB = 1024**2
+
+# Away from every default.
+LEVELS: dict[str, Level] = {
+    "database.shared_buffers": 24 * MB,
+    "database.max_connections": 37,
+    "database.synchronous_commit": "off",
+    "database.wal_buffers": 2 * MB,
+    "database.checkpoint_timeout": 420.0,
+    "database.max_wal_size": 192 * MB,
+    "database.work_mem": 3 * MB,
+    "database.effective_cache_size": 512 * MB,
+    "database.random_page_cost": 1.25,
+    "database.wal_compression": "pglz",
+    "database.full_page_writes": False,
+    "database.autovacuum": False,
+    "database.huge_pages": "off",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Snapshots of its own beside the distributions that are there."""
+    dist = cache_dir() / "dist"
+    dist.mkdir(exist_ok=True)
+    own = tmp_path_factory.mktemp("cache")
+    (own / "dist").symlink_to(dist)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEADLINE_CACHE", str(own))
+        yield
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cluster with a table, stopped, and its snapshot ``fresh``."""
+    home = tmp_path_factory.mktemp("postgres")
+    database = prepared(home, {})
+    database.provision(lambda _: None)
+    database.start()
+    database.wait_ready(60)
+    run(database, "CREATE TABLE account AS SELECT g AS id, 100 AS balance FROM generate_series(1, 50000) g")
+    database.settle()
+    assert database.stop()
+    database.snapshot("fresh")
+    return home
+
+
+@pytest.fixture
+def database(home: Path) -> Iterator[Postgres]:
+    database = prepared(home, {})
+    database.restore("fresh")
+    yield database
+    database.stop()
+
+
+def prepared(home: Path, settings: dict[str, Level], port: int = PORT) -> Postgres:
+    database = Postgres(port)
+    configure(database, home, settings)
+    return database
+
+
+def configure(database: Postgres, home: Path, settings: dict[str, Level]) -> None:
+    host = LocalHost(state=home / "state")
+    database.configure(ServiceContext(host=host, directory=home / "run", artefacts=home / "logs"), settings)
+
+
+def run(database: Postgres, statement: str) -> Any:
+    with client.connect(database.endpoint(), timeout=60) as connection:
+        return connection.run(statement)
+
+
+def test_the_catalogue_is_what_the_server_says_of_itself(database: Postgres) -> None:
+    database.start()
+    database.wait_ready(60)
+    rows = run(database, "SELECT name, unit, boot_val, min_val, max_val, context, enumvals FROM pg_settings")
+    found = {row[0]: row[1:] for row in rows}
+    for knob in database.knobs():
+        unit, default, low, high, context, choices = found[knob.names["postgres"]]
+        assert (knob.apply_cost is ApplyCost.RESTART) == (context == "postmaster"), knob.name
+        if knob.default is not None:
+            assert parse(knob.name, default, unit) == knob.default
+        if choices:
+            assert set(knob.choices) == set(choices), knob.name
+        for bound, limit, sign in ((knob.minimum, low, 1), (knob.maximum, high, -1)):
+            if bound is not None and limit is not None and limit != "-1":
+                level = parse(knob.name, limit, unit)
+                assert isinstance(level, (int, float))
+                assert sign * bound >= sign * level, f"{knob.name} allows {bound}, the server {level}"
+
+
+def test_levels_are_in_force_and_counters_count(home: Path, database: Postgres) -> None:
+    assert set(LEVELS) == {knob.name for knob in database.knobs()}
+    configure(database, home, LEVELS)
+    process = database.start()
+    assert database.wait_ready(60) > 0
+    assert {name: database.read_back(name) for name in LEVELS} == LEVELS
+    before = database.stats()
+    run(database, "UPDATE account SET balance = 0 WHERE id <= 1000")
+    with client.connect(database.endpoint()) as connection:
+        connection.run("SELECT pg_stat_force_next_flush()")
+        connection.run("SELECT 1")
+    after = database.stats()
+    assert after["tup_updated"] - before["tup_updated"] == 1000
+    assert after["xact_commit"] > before["xact_commit"]
+    assert after["wal_bytes"] > before["wal_bytes"]
+    assert database.stop()
+    assert not process.alive()
+    kept = {path.name: path.read_text() for path in database.artefacts()}
+    assert "shared_buffers" in kept["postgres.conf"]
+    assert "ready to accept connections" in kept["postgres.log"]
+    assert (home / "state" / "undo").exists()
+    assert LocalHost(state=home / "state").restore() == [], "its journal entries are closed"
+    with pytest.raises(LookupError):
+        database.read_back("database.work_mem")
+
+
+def test_a_restore_is_exact(database: Postgres) -> None:
+    fresh = database.digest()
+    database.start()
+    database.wait_ready(60)
+    run(database, "UPDATE account SET balance = balance - 1")
+    run(database, "CREATE TABLE other (id int)")
+    assert database.stop()
+    assert database.digest() != fresh
+    database.restore("fresh")
+    assert database.digest() == fresh
+    database.start()
+    database.wait_ready(60)
+    assert run(database, "SELECT count(*), sum(balance) FROM account") == [[50000, 5000000]]
+    assert run(database, "SELECT to_regclass('other')") == [[None]]
+
+
+def test_a_level_that_does_not_fit_fails_with_the_servers_words(home: Path, database: Postgres) -> None:
+    configure(database, home, {"database.shared_buffers": 1024**4})
+    database.start()
+    with pytest.raises(TrialFailure, match="could not map anonymous shared memory") as caught:
+        database.wait_ready(60)
+    assert caught.value.failure_class is FailureClass.CONFIGURATION
+    assert "reduce the request size" in caught.value.evidence
+
+
+def test_its_port_and_its_data_are_its_own(home: Path, database: Postgres, tmp_path: Path) -> None:
+    database.start()
+    database.wait_ready(60)
+    second = prepared(home, {}, PORT + 1)
+    with pytest.raises(TrialFailure, match="still runs on the data") as caught:
+        second.start()
+    assert caught.value.failure_class is FailureClass.INFRASTRUCTURE
+    with pytest.raises(TrialFailure, match="still runs on the data"):
+        second.restore("fresh")
+    other = prepared(tmp_path, {}, PORT)
+    with pytest.raises(TrialFailure, match=f"port {PORT} on 127.0.0.1 is in use"):
+        other.start()
+    stranger = client.Endpoint("127.0.0.1", PORT, "leadline", "leadline", "a guess")
+    with pytest.raises(client.QueryError, match="password") as refused, client.connect(stranger):
+        pass
+    assert refused.value.code == "28P01"
+
+
+def test_a_killed_server_leaves_nothing_behind_after_the_restore(database: Postgres) -> None:
+    shared = {path.name for path in Path("/dev/shm").glob("PostgreSQL.*")}
+    process = database.start()
+    database.wait_ready(60)
+    run(database, "UPDATE account SET balance = 1")
+    members = process.pids()
+    os.kill(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() and pid != process.pid for pid in members):
+        assert time.monotonic() < deadline, "children outlive their postmaster"
+        time.sleep(0.02)
+    assert not database.stop()
+    database.restore("fresh")
+    mine = {path.name for path in Path("/dev/shm").glob("PostgreSQL.*")} - shared
+    assert mine == set()
+    database.start()
+    database.wait_ready(60)
+    assert run(database, "SELECT sum(balance) FROM account") == [[5000000]]
+
+
+def test_half_restored_data_are_refused(database: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(_source: Path, target: Path) -> None:
+        target.mkdir()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshots, "_copy_tree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            database.restore("fresh")
+    with pytest.raises(TrialFailure, match="was interrupted: restore it again"):
+        database.start()
+    database.restore("fresh")
+    database.start()
+    database.wait_ready(60)
+
+
+def test_a_snapshot_that_does_not_exist(database: Postgres) -> None:
+    assert database.has_snapshot("fresh")
+    assert not database.has_snapshot("stale")
+    with pytest.raises(LookupError, match="no snapshot stale"):
+        database.restore("stale")

@@ -1,0 +1,69 @@
+"""PostgreSQL's knobs: what is written and what is read back are the same level."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.model.errors import UsageError
+from leadline.model.knob import Catalogue, Kind, Knob, Level
+from leadline.stack.postgres_knobs import KNOBS, parse, render
+
+MB = 1024**2
+
+
+def levels(knob: Knob) -> list[Level]:
+    if knob.kind is Kind.SIZE:
+        return [int(knob.minimum or 0), 64 * MB, 2048 * MB]
+    if knob.kind is Kind.BOOLEAN:
+        return [True, False]
+    if knob.kind is Kind.CHOICE:
+        return list(knob.choices)
+    if knob.kind is Kind.DURATION:
+        return [30.0, 3600.0]
+    if knob.kind is Kind.NUMBER:
+        return [1.1, 4.0]
+    return [int(knob.minimum or 0), 200]
+
+
+@pytest.mark.parametrize("knob", KNOBS, ids=lambda knob: knob.name)
+def test_a_level_survives_writing_and_reading(knob: Knob) -> None:
+    for level in levels(knob):
+        own, _, value = render(knob.name, level).partition(" = ")
+        assert own == knob.names["postgres"]
+        text = value.strip("'")
+        unit = None
+        if knob.kind is Kind.SIZE:
+            text, unit = text.removesuffix("B"), "B"
+        elif knob.kind is Kind.DURATION:
+            text, unit = text.removesuffix("s"), "s"
+        assert parse(knob.name, text, unit) == level
+
+
+def test_units_of_pg_settings() -> None:
+    assert parse("database.shared_buffers", "16384", "8kB") == 128 * MB
+    assert parse("database.max_wal_size", "1024", "MB") == 1024 * MB
+    assert parse("database.work_mem", "4096", "kB") == 4 * MB
+    assert parse("database.checkpoint_timeout", "300", "s") == 300.0
+    assert parse("database.autovacuum", "off", None) is False
+
+
+def test_a_size_postgresql_would_round_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"steps of 8k .* nearest are 98304 and 106496"):
+        render("database.shared_buffers", 100_000)
+    with pytest.raises(UsageError, match="whole seconds"):
+        render("database.checkpoint_timeout", 30.5)
+
+
+def test_a_knob_of_another_layer_is_unknown() -> None:
+    with pytest.raises(LookupError, match=r"no knob server\.threads\.max"):
+        render("server.threads.max", 10)
+
+
+def test_every_knob_is_documented_and_legal() -> None:
+    catalogue = Catalogue(KNOBS)
+    for knob in catalogue:
+        assert knob.name.startswith("database.")
+        assert knob.summary
+        assert knob.source
+        if knob.default is not None:
+            assert knob.parse(knob.default) == knob.default
