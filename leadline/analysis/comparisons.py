@@ -1,0 +1,188 @@
+"""Levels against their baseline level: estimates become effects with verdicts, or a reason why not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from leadline.analysis.columns import Main, Model
+from leadline.analysis.linear import Fit
+from leadline.analysis.maxt import MaxT, max_t
+from leadline.analysis.scale import Scale
+from leadline.analysis.table import Floats, Sample, StudyTable
+from leadline.model.result import Effect, Observation, ResponseKind, Verdict
+
+CROSS = " x "  # joins the two factors, and the two levels, of an interaction
+NO_NOISE = "no trial is repeated, so the noise is not known; two or more replicates, or sentinels, would give intervals"
+EXACT = "repeated trials gave exactly the same figures, so there is no noise to hold a difference against"
+TOO_NOISY = "the noise is too large for an interval in percent"
+
+
+@dataclass(frozen=True)
+class Family:
+    """Comparisons judged together. Arrays hold the estimable ones only; ``place[i]`` is the i-th contrast's index
+    in them, None where the data do not determine it. ``law`` is None where the noise is not known.
+    """
+
+    place: tuple[int | None, ...]
+    estimates: Floats
+    errors: Floats
+    scatter: Floats
+    df: int
+    law: MaxT | None
+    critical: float
+
+    @classmethod
+    def of(cls, fit: Fit, contrasts: Sequence[Floats], level: float) -> Family:
+        rows = np.array(contrasts).reshape(len(contrasts), len(fit.beta))
+        known = fit.estimable(rows)
+        place = tuple(sum(known[:index]) if good else None for index, good in enumerate(known))
+        chosen = rows[np.array(known, dtype=bool)]
+        scatter = fit.scatter(chosen)
+        law = max_t(scatter) if len(chosen) and fit.df > 0 and fit.sigma > 0 else None
+        critical = law.quantile(level, fit.df) if law else 0.0
+        return cls(place, fit.estimates(chosen), fit.errors(chosen), scatter, fit.df, law, critical)
+
+
+def unestimated(table: StudyTable, main: Main, response: str, reason: str = "") -> Effect:
+    """A level without an estimate: failed altogether, or undetermined with the reason."""
+    factor, level = main
+    trials = table.of_levels(main)
+    failed = [trial for trial in trials if trial.failure is not None]
+    if trials and len(failed) == len(trials):
+        verdict, reason = Verdict.FAILED, _all_failed(failed)
+    elif not trials:
+        verdict, reason = Verdict.UNDETERMINED, "no trial of this level has finished"
+    else:
+        verdict = Verdict.UNDETERMINED
+    chosen = table.factors[factor]
+    return Effect(
+        factor=chosen.name,
+        level=chosen.levels[level],
+        baseline=chosen.baseline,
+        response=response,
+        verdict=verdict,
+        trials=len(trials),
+        failures=len(failed),
+        reason=reason,
+    )
+
+
+def _all_failed(failed: Sequence[Observation]) -> str:
+    counts = Counter(trial.failure.value for trial in failed if trial.failure is not None)
+    classes = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    return f"all {len(failed)} trials failed ({classes})" if len(failed) > 1 else f"its only trial failed ({classes})"
+
+
+def effects_of(
+    table: StudyTable, sample: Sample, kind: ResponseKind, scale: Scale, model: Model, family: Family, level: float
+) -> list[Effect]:
+    """One effect for every level that is not its factor's baseline, ranked: best first, without estimate last."""
+    ranked: list[tuple[tuple[int, float], Effect]] = []
+    sign = 1.0 if kind.higher_is_better else -1.0
+    measured = {
+        (factor, cell[factor])
+        for cell in (table.cells[int(index)] for index in np.unique(sample.cells))
+        for factor in range(len(table.factors))
+    }
+    for main, place in zip(model.mains, family.place, strict=True):
+        effect = unestimated(table, main, kind.name)
+        if main not in measured or place is None:
+            if not effect.reason:
+                lost = "its trials cannot be compared with the baseline: no block holds both"
+                none = f"no trial of this level gave a figure for {kind.name}"
+                effect = replace(effect, reason=lost if main in measured else none)
+            ranked.append(((2 if effect.verdict is Verdict.FAILED else 1, 0.0), effect))
+            continue
+        ranked.append(
+            ((0, -sign * float(family.estimates[place])), _estimated(effect, family, place, scale, sign, level))
+        )
+    return [effect for _, effect in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def _estimated(effect: Effect, family: Family, place: int, scale: Scale, sign: float, level: float) -> Effect:
+    """The effect with percent, intervals, p values and the verdict."""
+    value, error = float(family.estimates[place]), float(family.errors[place])
+    percent = scale.percent(value)
+    difference = "" if percent is not None else _difference(scale, value)
+    if family.law is None:
+        reason = NO_NOISE if family.df == 0 else EXACT
+        return replace(effect, percent=percent, reason=_join(difference, reason))
+    ratio = abs(value) / error
+    plain = float(stats.t.ppf((1 + level) / 2, family.df)) * error
+    wide = family.critical * error
+    interval, simultaneous = scale.interval(value, plain, level), scale.interval(value, wide, level)
+    verdict = Verdict.UNDETERMINED
+    if abs(value) > wide:
+        verdict = Verdict.BETTER if sign * value > 0 else Verdict.WORSE
+    if percent is None:
+        difference = f"{difference} [{value - wide:+.3g}, {value + wide:+.3g}]" if not scale.log else difference
+    elif interval is None or simultaneous is None:
+        difference, interval, simultaneous = TOO_NOISY, None, None
+    return replace(
+        effect,
+        verdict=verdict,
+        percent=percent,
+        interval=interval,
+        simultaneous=simultaneous,
+        p_value=float(2 * stats.t.sf(ratio, family.df)),
+        p_adjusted=family.law.sf(ratio, family.df),
+        reason=difference,
+    )
+
+
+def _difference(scale: Scale, value: float) -> str:
+    if scale.log:
+        return "the ratio to the baseline is too large to be given in percent"
+    return f"the baseline is zero, so there is no percentage; the difference is {value:+.3g}"
+
+
+def _join(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def interactions_of(
+    table: StudyTable, kind: ResponseKind, scale: Scale, model: Model, fit: Fit, level: float
+) -> list[Effect]:
+    """Two-factor interactions, a family of their own: how two levels together differ from each alone combined.
+
+    ``factor`` is ``a x b``, ``level`` is ``level of a x level of b``; a verdict says whether together they are better
+    or worse than the two effects alone would give. Those the data do not determine are left out.
+    """
+    if not model.pairs:
+        return []
+    family = Family.of(fit, [model.interaction(pair) for pair in model.pairs], level)
+    sign = 1.0 if kind.higher_is_better else -1.0
+    found = []
+    for ((f, a), (g, b)), place in zip(model.pairs, family.place, strict=True):
+        if place is None:
+            continue
+        one, other = table.factors[f], table.factors[g]
+        trials = table.of_levels((f, a), (g, b))
+        text = [
+            CROSS.join(table.describe(factor.name, chosen) for factor, chosen in pair)
+            for pair in (
+                ((one, one.levels[a]), (other, other.levels[b])),
+                ((one, one.baseline), (other, other.baseline)),
+            )
+        ]
+        effect = Effect(
+            factor=one.name + CROSS + other.name,
+            level=text[0],
+            baseline=text[1],
+            response=kind.name,
+            verdict=Verdict.UNDETERMINED,
+            trials=len(trials),
+            failures=sum(trial.failure is not None for trial in trials),
+        )
+        found.append((-abs(float(family.estimates[place])), _estimated(effect, family, place, scale, sign, level)))
+    return [effect for _, effect in sorted(found, key=lambda pair: pair[0])]
+
+
+def is_interaction(effect: Effect) -> bool:
+    """Whether an effect is a two-factor interaction rather than a level against its baseline level."""
+    return CROSS in effect.factor

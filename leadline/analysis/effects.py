@@ -1,0 +1,142 @@
+"""Everything about one response: effects, intervals, luck, groups, drift."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from leadline.analysis.columns import Model, fitted
+from leadline.analysis.comparisons import EXACT, NO_NOISE, Family, effects_of, interactions_of, unestimated
+from leadline.analysis.drift import drift, no_drift
+from leadline.analysis.groups import LARGEST, ordered_groups
+from leadline.analysis.linear import Fit
+from leadline.analysis.luck import luck
+from leadline.analysis.power import detectable
+from leadline.analysis.scale import Scale, baseline_mean, response_kind, scale_of
+from leadline.analysis.table import Sample, StudyTable, sample_of
+from leadline.model.result import Luck, ResponseAnalysis, ResponseKind, Verdict
+
+SAME = "every trial gave the same figure, so there is nothing to compare"
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """What follows from the residual variance; None where there is none."""
+
+    luck: Luck | None = None
+    detectable: float | None = None
+    cv: float | None = None
+    groups: tuple[tuple[str, ...], ...] = ()
+
+
+def analyse_response(table: StudyTable, response: str, level: float) -> tuple[ResponseAnalysis, list[str]]:
+    """The analysis of one response, and warnings about its data."""
+    sample, broken = sample_of(table, response)
+    warnings = []
+    if broken:
+        warnings.append(f"{response}: {broken} trials gave a figure that is not a finite number; they are left out.")
+    kind = response_kind(response)
+    reason = _hopeless(table, sample, response)
+    if reason:
+        return _without(table, sample, kind, reason, level), warnings
+    scale = scale_of(kind, sample)
+    if not scale.log and kind.unit != "share":
+        warnings.append(f"{response}: some figures are not positive, so differences instead of ratios were analysed.")
+    over_time = drift(scale, sample, level)
+    model, fit = fitted(table, sample, scale.into(sample.values), over_time.detected)
+    if over_time.detected:
+        remedy = "a straight line over time was taken out" if model.timed else "there are too few trials to take it out"
+        warnings.append(f"{response}: {over_time.sentence} In the effects {remedy}.")
+    family = Family.of(fit, [model.effect(main) for main in model.mains], level)
+    mean, interval = baseline_mean(scale, sample, level)
+    noise = _noise(table, sample, scale, model, fit, family, level, kind)
+    result = ResponseAnalysis(
+        response=response,
+        baseline_mean=mean,
+        baseline_interval=interval,
+        baseline_trials=int(sample.is_baseline.sum()),
+        effects=(
+            *effects_of(table, sample, kind, scale, model, family, level),
+            *interactions_of(table, kind, scale, model, fit, level),
+        ),
+        luck=noise.luck,
+        drift=over_time,
+        groups=noise.groups,
+        residual_cv=noise.cv,
+        detectable=noise.detectable,
+        reason=NO_NOISE if fit.df == 0 else EXACT if fit.sigma == 0 else "",
+    )
+    return result, warnings
+
+
+def _hopeless(table: StudyTable, sample: Sample, response: str) -> str:
+    """Why nothing can be estimated, empty when something can."""
+    if not table.observations:
+        return "no trial has finished"
+    failed = sum(observation.failure is not None for observation in table.observations)
+    if failed == len(table.observations):
+        return f"all {failed} trials failed"
+    if sample.size == 0:
+        return f"no trial gave a figure for {response}"
+    if not sample.is_baseline.any():
+        return f"no baseline trial gave a figure for {response}, so there is nothing to compare with"
+    if sample.size > 1 and np.ptp(sample.values) == 0:
+        return SAME
+    return ""
+
+
+def _without(table: StudyTable, sample: Sample, kind: ResponseKind, reason: str, level: float) -> ResponseAnalysis:
+    effects = [unestimated(table, main, kind.name, reason) for main in table.comparisons()]
+    return ResponseAnalysis(
+        response=kind.name,
+        baseline_mean=baseline_mean(Scale(False, 0.0), sample, level)[0],
+        baseline_interval=None,
+        baseline_trials=int(sample.is_baseline.sum()),
+        effects=tuple(sorted(effects, key=lambda effect: effect.verdict is Verdict.FAILED)),
+        luck=None,
+        drift=no_drift(f"Drift cannot be seen: {reason}."),
+        groups=(),
+        residual_cv=None,
+        detectable=None,
+        reason=reason,
+    )
+
+
+def _noise(
+    table: StudyTable,
+    sample: Sample,
+    scale: Scale,
+    model: Model,
+    fit: Fit,
+    family: Family,
+    level: float,
+    kind: ResponseKind,
+) -> _Noise:
+    if family.law is None or not len(family.scatter):
+        return _Noise()
+    smallest = detectable(family.critical, float(np.median(family.errors)), fit.df)
+    if scale.log:
+        cv: float | None = float(100 * np.sqrt(np.expm1(min(fit.sigma, 5.0) ** 2)))  # of a lognormal
+    else:
+        cv = scale.percent(fit.sigma)
+    return _Noise(
+        luck(scale, family.scatter, fit.sigma, fit.df),
+        scale.percent(smallest),
+        cv,
+        _groups(table, sample, model, fit, level, kind),
+    )
+
+
+def _groups(
+    table: StudyTable, sample: Sample, model: Model, fit: Fit, level: float, kind: ResponseKind
+) -> tuple[tuple[str, ...], ...]:
+    """Groups of the treatments that gave figures and can be compared with the baseline."""
+    present = [0, *sorted({int(cell) for cell in sample.cells} - {0})]
+    rows = np.array([model.treatment(table.cells[cell]) for cell in present])
+    usable = [index for index, good in enumerate(fit.estimable(rows)) if good]
+    if not 2 <= len(usable) <= LARGEST:
+        return ()
+    names = [table.cell_name(table.cells[present[index]]) for index in usable]
+    groups = ordered_groups(fit, rows[usable], names, level, kind.higher_is_better)
+    return tuple(tuple(group) for group in groups)

@@ -1,0 +1,50 @@
+"""Groups of treatments that cannot be told apart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leadline.analysis.linear import Fit
+from leadline.analysis.maxt import max_t
+from leadline.analysis.table import Floats
+
+LARGEST = 100  # treatments; beyond, pairs are too many to be of use to a reader
+
+
+def maximal_groups(different: list[tuple[int, int]], count: int) -> list[frozenset[int]]:
+    """All largest sets of 0..count-1 without a pair that differs.
+
+    Insert and absorb: Piepho, An algorithm for a letter-based representation of all-pairwise comparisons (2004).
+    """
+    groups = [frozenset(range(count))]
+    for one, other in different:
+        split = [group for group in groups if one in group and other in group]
+        kept = [group for group in groups if group not in split]
+        for group in split:
+            for part in (group - {one}, group - {other}):
+                if not any(part <= known for known in kept):
+                    kept = [known for known in kept if not known <= part] + [part]
+        groups = kept
+    return groups
+
+
+def told_apart(fit: Fit, treatments: Floats, level: float) -> list[tuple[int, int]]:
+    """Pairs of rows of ``treatments`` (t, p; contrasts against the baseline) that differ.
+
+    Tukey-Kramer with the design's own correlation: simultaneous over all pairs at ``level``.
+    """
+    pairs = [(i, j) for i in range(len(treatments)) for j in range(i + 1, len(treatments))]
+    contrasts = np.array([treatments[i] - treatments[j] for i, j in pairs])
+    critical = max_t(fit.scatter(contrasts)).quantile(level, fit.df)
+    ratios = np.abs(fit.estimates(contrasts)) / fit.errors(contrasts)
+    return [pair for pair, ratio in zip(pairs, ratios, strict=True) if ratio > critical]
+
+
+def ordered_groups(fit: Fit, treatments: Floats, names: list[str], level: float, best_high: bool) -> list[list[str]]:
+    """Groups as names, the best treatment first in each, and the group with the best mean first."""
+    values = fit.estimates(treatments) * (-1.0 if best_high else 1.0)
+    place = {int(index): rank for rank, index in enumerate(np.lexsort((np.arange(len(values)), values)))}
+    groups = maximal_groups(told_apart(fit, treatments, level), len(names))
+    ranked = sorted(sorted(place[index] for index in group) for group in groups)
+    order = sorted(place, key=lambda index: place[index])
+    return [[names[order[rank]] for rank in group] for group in ranked]

@@ -1,0 +1,80 @@
+"""Scales: ratios for positive responses, differences for shares that may be zero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from leadline.analysis.table import Floats, Sample
+from leadline.model.result import RESPONSES, Interval, ResponseKind
+
+_LARGEST = 1e9  # percent; anything beyond says only that the noise is too large
+
+
+def response_kind(response: str) -> ResponseKind:
+    """The response's unit and direction; one that is not in the table is a plain quantity where less is better."""
+    return RESPONSES.get(response, ResponseKind(response, "", False, response))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How figures enter the model and how contrasts leave it as percent of the baseline.
+
+    On the log scale a contrast b is 100 (exp(b) - 1) percent. On the linear scale it is 100 b / ``base`` percent, where
+    ``base`` is the mean of the baseline trials; no percent exists where that is not positive.
+    """
+
+    log: bool
+    base: float
+
+    def into(self, values: Floats) -> Floats:
+        return np.asarray(np.log(values) if self.log else values, dtype=np.float64)
+
+    def percent(self, contrast: float) -> float | None:
+        """Percent of the baseline, None where it does not exist or is too large to mean anything."""
+        if self.log:
+            found = 100.0 * math.expm1(contrast) if contrast < 30 else math.inf
+        elif self.base > 0:
+            found = 100.0 * contrast / self.base
+        else:
+            return None
+        return found if abs(found) <= _LARGEST else None
+
+    def interval(self, contrast: float, reach: float, level: float) -> Interval | None:
+        low, high = self.percent(contrast - reach), self.percent(contrast + reach)
+        return None if low is None or high is None else Interval(low, high, level)
+
+
+def scale_of(kind: ResponseKind, sample: Sample) -> Scale:
+    """Log for positive quantities; linear for shares and wherever a figure is not positive."""
+    baseline = sample.values[sample.is_baseline]
+    log = kind.unit != "share" and bool(np.all(sample.values > 0))
+    return Scale(log, float(baseline.mean()) if len(baseline) else 0.0)
+
+
+def baseline_mean(scale: Scale, sample: Sample, level: float) -> tuple[float | None, Interval | None]:
+    """Mean of the baseline trials with its interval, in the response's unit (geometric on the log scale).
+
+    With two blocks or more it is the mean of the blocks' means, and the interval rests on how these differ: trials of
+    one block share what that block had in common.
+    """
+    chosen = sample.is_baseline
+    if not chosen.any():
+        return None, None
+    values = scale.into(sample.values[chosen])
+    blocks = sample.blocks[chosen]
+    groups = np.array([values[blocks == block].mean() for block in np.unique(blocks)])
+    units = groups if len(groups) > 1 else values
+    back: Callable[[float], float] = math.exp if scale.log else float
+    centre = float(units.mean())
+    if len(units) < 2:
+        return back(centre), None
+    reach = float(stats.t.ppf((1 + level) / 2, len(units) - 1) * units.std(ddof=1) / math.sqrt(len(units)))
+    if scale.log and centre + reach > 600:
+        return back(centre), None
+    low = back(centre - reach)
+    return back(centre), Interval(low if scale.log else max(0.0, low), back(centre + reach), level)

@@ -1,0 +1,272 @@
+"""Steady state of one trial's per-second series.
+
+Change points (PELT: Killick, Fearnhead, Eckley 2012) are sought in the series without its outliers, with a penalty
+that allows for autocorrelation; segments at the end whose means are equivalent are one steady region; what is left
+is classified after Barrett et al., Virtual Machine Warmup Blows Hot and Cold (OOPSLA 2017). The thresholds were
+chosen on the series of tests/statistics/simulated_series.py; docs/statistics.md gives the rates of right decisions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import ruptures
+
+from leadline.analysis.table import Floats
+from leadline.model.result import SteadyState
+from leadline.model.units import format_duration
+
+FEWEST = 10  # samples
+LONGEST = 2000  # samples; longer series are averaged down
+TOLERANCE = 0.02  # of the level: smaller differences do not matter
+SHARE = 0.3  # of the series that the steady region must cover
+SIGNIFICANT = 3.0  # standard errors
+BLIND = 0.5  # of the level: a series that could hide a change so large cannot be judged
+_PENALTY = 4.0
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """AR(1) noise: variance of one sample, correlation of neighbours."""
+
+    single: float
+    correlation: float
+
+    @property
+    def variance(self) -> float:
+        """Long-run variance: that of a mean of m samples is this over m."""
+        return self.single * (1 + self.correlation) / (1 - self.correlation)
+
+    def spectrum(self, frequency: Floats) -> Floats:
+        """Expected periodogram at frequencies in radians a sample."""
+        r = self.correlation
+        return np.asarray(self.single * (1 - r * r) / (1 - 2 * r * np.cos(frequency) + r * r), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Segment:
+    start: int
+    end: int
+    mean: float
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+def steady_state(values: Sequence[float], interval: float = 1.0, higher_is_better: bool = True) -> SteadyState:
+    """Where the warm-up of a series ends and whether it holds after.
+
+    ``values`` are equally spaced, ``interval`` seconds apart: throughput, or with ``higher_is_better=False`` a latency.
+    The verdict is ``steady`` with a cut; ``still-warming`` or ``slowing-down`` when the end still gets better or worse;
+    ``never-steady`` when it moves both ways; ``too-short`` when there are too few samples, or so noisy ones that half
+    the level could come or go unseen.
+    """
+    series = np.asarray(values, dtype=np.float64)
+    missing = int(np.sum(~np.isfinite(series)))
+    if len(series) - missing < FEWEST or missing > len(series) / 5:
+        what = f"{len(series)} samples, {missing} of them missing" if missing else f"{len(series)} samples"
+        return SteadyState("too-short", None, f"Too short to judge: {what}; at least {FEWEST} are needed.")
+    if missing:
+        good = np.flatnonzero(np.isfinite(series))
+        series = np.interp(np.arange(len(series)), good, series[good])
+    step = math.ceil(len(series) / LONGEST)
+    series = series[: len(series) // step * step].reshape(-1, step).mean(axis=1)
+    return _judge(without_outliers(series), interval * step, higher_is_better)
+
+
+def _judge(series: Floats, interval: float, higher_is_better: bool) -> SteadyState:
+    total = format_duration(len(series) * interval)
+    noise = _noise(series)
+    segments = _segments(series, noise)
+    level = abs(segments[-1].mean)
+    if level <= 1e-12 * max(1.0, float(np.abs(series).max())):
+        return SteadyState("never-steady", None, f"The series ends at zero after {total}: there is no work to measure.")
+    start = _steady_from(segments, noise)
+    needed = max(FEWEST - 2, math.ceil(SHARE * len(series)))
+    trend = 0
+    while len(series) - start >= needed:
+        region = series[start:]
+        trend = _trend(region, noise)
+        if trend == 0 and start:
+            trend = _continued(series, start, noise)
+        if trend == 0:
+            periods = _cycle(region, noise)
+            if not periods:
+                return _steady(series, start, noise, interval)
+            text = f"Never steady in {total}: the level goes up and down about {periods} times."
+            return SteadyState("never-steady", None, text)
+        start += max(1, len(series) // 20)
+    return _unsteady(segments, noise, trend, total, higher_is_better)
+
+
+def without_outliers(series: Floats) -> Floats:
+    """Samples far from the median of their neighbours, such as seconds with a long collection, take that median.
+
+    Hampel's filter; the threshold is four robust standard deviations, of the neighbourhood or of the whole series,
+    whichever is larger.
+    """
+    reach = int(np.clip(len(series) // 6, 2, 7))
+    padded = np.pad(series, reach, mode="reflect")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1)
+    middle = np.median(windows, axis=1)
+    distance = np.abs(series - middle)
+    near = 1.4826 * np.median(np.abs(windows - middle[:, None]), axis=1)
+    overall = 1.4826 * float(np.median(distance))
+    return np.asarray(np.where(distance > 4 * np.maximum(near, overall), middle, series), dtype=np.float64)
+
+
+def _noise(series: Floats) -> _Noise:
+    """From second differences at spacings one and two, which steps, slopes and slow waves hardly touch.
+
+    For AR(1) with correlation r their variances are s^2 (6 - 8 r + 2 r^2) and s^2 (6 - 8 r^2 + 2 r^4), so that their
+    ratio (1 + r)(3 - r^2) / (3 - r) gives r. Short series are drawn towards no correlation.
+    """
+    near = _spread(series[2:] - 2 * series[1:-1] + series[:-2]) ** 2
+    far = _spread(series[4:] - 2 * series[2:-2] + series[:-4]) ** 2
+    if near <= 0:
+        return _Noise(0.0, 0.0)
+    count = len(series)
+    grid = np.linspace(0.0, 0.8, 81)
+    correlation = float(np.interp(far / near, (1 + grid) * (3 - grid**2) / (3 - grid), grid)) * count / (count + 20)
+    variance = near / (6 - 8 * correlation + 2 * correlation**2)
+    return _Noise(variance, correlation)
+
+
+def _spread(values: Floats) -> float:
+    """Robust standard deviation around zero; the plain one where most values are the same."""
+    robust = 1.4826 * float(np.median(np.abs(values)))
+    return robust if robust > 0 else float(np.sqrt(np.mean(values**2)))
+
+
+def _segments(series: Floats, noise: _Noise) -> list[_Segment]:
+    penalty = _PENALTY * noise.variance * math.log(len(series))
+    shortest = 5 if len(series) >= 60 else 3
+    if noise.variance <= 0:
+        return [_Segment(0, len(series), float(series.mean()))]
+    search = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(series.reshape(-1, 1))
+    ends = [0, *(int(end) for end in search.predict(pen=penalty))]
+    return [_Segment(start, end, float(series[start:end].mean())) for start, end in pairwise(ends)]
+
+
+def _equivalent(one: _Segment, other: _Segment, noise: _Noise) -> bool:
+    apart = abs(one.mean - other.mean)
+    error = math.sqrt(noise.variance * (1 / one.size + 1 / other.size))
+    return apart <= max(TOLERANCE * abs(other.mean), 2 * error)
+
+
+def _merged(one: _Segment, other: _Segment) -> _Segment:
+    mean = (one.mean * one.size + other.mean * other.size) / (one.size + other.size)
+    return _Segment(min(one.start, other.start), max(one.end, other.end), mean)
+
+
+def _steady_from(segments: Sequence[_Segment], noise: _Noise) -> int:
+    """Start of the region of equivalent segments at the end. A short excursion between equivalents is part of it."""
+    length = segments[-1].end
+    region = segments[-1]
+    index = len(segments) - 2
+    while index >= 0:
+        segment = segments[index]
+        if _equivalent(segment, region, noise):
+            region = _merged(segment, region)
+        elif (
+            segment.size <= max(3, 0.03 * length)
+            and index > 0
+            and segments[index - 1].size > segment.size
+            and _equivalent(segments[index - 1], region, noise)
+        ):
+            region = _merged(segments[index - 1], region)
+            index -= 1
+        else:
+            break
+        index -= 1
+    return region.start
+
+
+def _slope(series: Floats, noise: _Noise) -> tuple[float, float]:
+    """Change of a straight line from end to end, and its standard error."""
+    place = np.linspace(-0.5, 0.5, len(series))
+    weight = float(np.sum(place**2))
+    return float(np.sum(place * series)) / weight, math.sqrt(noise.variance / weight)
+
+
+def _trend(series: Floats, noise: _Noise) -> int:
+    """+1 or -1 where the series still rises or falls by more than matters, else 0."""
+    change, error = _slope(series, noise)
+    if abs(change) <= max(1.5 * TOLERANCE * abs(float(series.mean())), SIGNIFICANT * error):
+        return 0
+    return 1 if change > 0 else -1
+
+
+def _continued(series: Floats, start: int, noise: _Noise) -> int:
+    """Whether the region from ``start`` on may just as well go on with the slope of the whole series: then what looked
+    like steps is a drift. +1 or -1, else 0.
+    """
+    region = series[start:]
+    whole, whole_error = _slope(series, noise)
+    expected = whole * (len(region) - 1) / (len(series) - 1)
+    change, error = _slope(region, noise)
+    matters = abs(expected) > 1.5 * TOLERANCE * abs(float(region.mean())) and abs(whole) > SIGNIFICANT * whole_error
+    if not matters or abs(change - expected) > 2 * error:
+        return 0
+    return 1 if whole > 0 else -1
+
+
+def _cycle(region: Floats, noise: _Noise) -> int:
+    """Number of periods of a slow wave in the region, 0 when there is none: two to eight, larger than matters, and
+    more than AR(1) noise gives once in a thousand series (periodogram against its exponential law).
+    """
+    count = len(region)
+    place = np.linspace(-0.5, 0.5, count)
+    change, _ = _slope(region, noise)
+    periods = np.arange(2, min(8, count // 8) + 1)
+    if not len(periods) or noise.single <= 0:
+        return 0
+    power = np.abs(np.fft.rfft(region - region.mean() - change * place)[periods]) ** 2 / count
+    amplitude = 2 * np.sqrt(power / count)
+    beyond = power / noise.spectrum(2 * np.pi * periods / count) > math.log(1000 * len(periods))
+    strong = beyond & (amplitude > 1.5 * TOLERANCE * abs(float(region.mean())))
+    return int(periods[np.argmax(np.where(strong, power, 0.0))]) if strong.any() else 0
+
+
+def _steady(series: Floats, start: int, noise: _Noise, interval: float) -> SteadyState:
+    region = series[start:]
+    level = float(region.mean())
+    visible = (SIGNIFICANT + 0.84) * _slope(region, noise)[1] / abs(level)
+    length = format_duration(len(region) * interval)
+    if visible > BLIND:
+        text = f"Too short to judge: in {length} of such noise a change of {visible:.0%} could go unseen."
+        return SteadyState("too-short", None, text)
+    cut = start * interval
+    text = f"Steady from {format_duration(cut)} on, for {length}" if start else f"Steady throughout its {length}"
+    seen = f"a change of less than {max(visible, 1.5 * TOLERANCE):.0%} would not have been seen"
+    before = float(np.median(series[:start])) if start else level
+    moved = (level - before) / abs(before) if before else 0.0
+    settled = f", {abs(moved):.0%} {'above' if moved > 0 else 'below'} what came before" if abs(moved) > 0.05 else ""
+    return SteadyState("steady", cut, f"{text}{settled}; {seen}.")
+
+
+def _unsteady(
+    segments: Sequence[_Segment], noise: _Noise, trend: int, total: str, higher_is_better: bool
+) -> SteadyState:
+    half = segments[-1].end / 2
+    steps = [
+        other.mean - one.mean
+        for one, other in pairwise(segments)
+        if other.end > half and not _equivalent(one, other, noise)
+    ]
+    directions = {math.copysign(1.0, step) for step in steps} or {float(trend)}
+    if len(directions) > 1:
+        text = f"Never steady in {total}: the level moves up and down in {len(segments)} segments."
+        return SteadyState("never-steady", None, text)
+    rising = directions.pop() > 0
+    change = (segments[-1].mean - segments[0].mean) / abs(segments[0].mean) if segments[0].mean else 0.0
+    size = f" by {abs(change):.0%}" if change and (change > 0) == rising else ""
+    word = "rises" if rising else "falls"
+    if rising == higher_is_better:
+        return SteadyState("still-warming", None, f"Still warming after {total}: the level {word}{size} to the end.")
+    return SteadyState("slowing-down", None, f"Slowing down after {total}: the level {word}{size} to the end.")

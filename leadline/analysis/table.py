@@ -1,0 +1,146 @@
+"""Observations as arrays, in the order of the plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leadline.model.knob import Level
+from leadline.model.plan import Factor, Plan, Treatment
+from leadline.model.result import Observation
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Describe = Callable[[str, Level], str]
+Cell = tuple[int, ...]  # index of each factor's level in plan order
+
+
+def plain_level(_factor: str, level: Level) -> str:
+    """A level without its knob's unit."""
+    if isinstance(level, bool):
+        return "on" if level else "off"
+    return f"{level:g}" if isinstance(level, float) else str(level)
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """The trials of a study that finished, sorted by position, and the cells (treatments) of its plan.
+
+    ``cells`` starts with the baseline; ``cell_of[i]`` is the index into ``cells`` of observation i.
+    """
+
+    factors: tuple[Factor, ...]
+    cells: tuple[Cell, ...]
+    observations: tuple[Observation, ...]
+    cell_of: tuple[int, ...]
+    strangers: int  # observations of treatments the plan does not have; left out
+    describe: Describe
+
+    @classmethod
+    def of(cls, plan: Plan, observations: Sequence[Observation], describe: Describe) -> StudyTable:
+        baseline = tuple(factor.levels.index(factor.baseline) for factor in plan.factors)
+        planned = {cell_of(plan.factors, trial.treatment) for trial in plan.trials} - {None, baseline}
+        cells = (baseline, *sorted(cell for cell in planned if cell is not None))
+        index = {cell: number for number, cell in enumerate(cells)}
+        ordered = sorted(observations, key=lambda observation: (observation.position, observation.trial))
+        found = [(observation, cell_of(plan.factors, observation.treatment)) for observation in ordered]
+        kept = [(observation, index[cell]) for observation, cell in found if cell in index]
+        return cls(
+            factors=plan.factors,
+            cells=cells,
+            observations=tuple(observation for observation, _ in kept),
+            cell_of=tuple(cell for _, cell in kept),
+            strangers=len(found) - len(kept),
+            describe=describe,
+        )
+
+    @property
+    def crossed(self) -> bool:
+        """Whether some treatment changes more than one factor, so that interactions can exist."""
+        return any(sum(a != b for a, b in zip(cell, self.cells[0], strict=True)) > 1 for cell in self.cells)
+
+    def comparisons(self) -> list[tuple[int, int]]:
+        """(factor, level) indices of every level that is not its factor's baseline, in plan order."""
+        return [
+            (number, level)
+            for number, factor in enumerate(self.factors)
+            for level in range(len(factor.levels))
+            if level != self.cells[0][number]
+        ]
+
+    def level_name(self, factor: int, level: int) -> str:
+        """``factor=level``."""
+        chosen = self.factors[factor]
+        return f"{chosen.name}={self.describe(chosen.name, chosen.levels[level])}"
+
+    def cell_name(self, cell: Cell) -> str:
+        """``baseline``, or the levels that differ from it."""
+        changed = [self.level_name(f, level) for f, level in enumerate(cell) if level != self.cells[0][f]]
+        return ", ".join(changed) or "baseline"
+
+    def of_levels(self, *chosen: tuple[int, int]) -> list[Observation]:
+        """Observations that have all of these (factor, level) indices."""
+        pairs = zip(self.observations, self.cell_of, strict=True)
+        return [
+            observation
+            for observation, cell in pairs
+            if all(self.cells[cell][factor] == level for factor, level in chosen)
+        ]
+
+
+def cell_of(factors: Sequence[Factor], treatment: Treatment) -> Cell | None:
+    """Level indices of a treatment, None when it has a level or a factor the factors do not have."""
+    levels = treatment.as_dict()
+    if set(levels) != {factor.name for factor in factors}:
+        return None
+    try:
+        return tuple(factor.levels.index(levels[factor.name]) for factor in factors)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Trials with a finite figure for one response. ``hours`` since the first of all trials, None when not known."""
+
+    values: Floats
+    cells: Ints
+    blocks: Ints
+    hours: Floats | None
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    @property
+    def is_baseline(self) -> NDArray[np.bool_]:
+        return np.asarray(self.cells == 0)
+
+
+def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
+    """The sample of one response, and how many trials gave a figure that is not a finite number."""
+    rows = []
+    broken = 0
+    for observation, cell in zip(table.observations, table.cell_of, strict=True):
+        value = observation.responses.get(response)
+        if observation.failure is not None or value is None:
+            continue
+        if not math.isfinite(value) or abs(value) > 1e150:
+            broken += 1
+            continue
+        rows.append((float(value), cell, observation.block, observation.started))
+    started = np.array([row[3] for row in rows], dtype=np.float64)
+    known = len(rows) > 0 and bool(np.all(np.isfinite(started))) and bool(np.ptp(started) > 0)
+    return (
+        Sample(
+            values=np.array([row[0] for row in rows], dtype=np.float64),
+            cells=np.array([row[1] for row in rows], dtype=np.int64),
+            blocks=np.array([row[2] for row in rows], dtype=np.int64),
+            hours=(started - started.min()) / 3600.0 if known else None,
+        ),
+        broken,
+    )
