@@ -1,0 +1,173 @@
+"""Percentiles by transaction and the whole percentile curve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from leadline.report import histograms, words
+from leadline.report.charts.theme import Figure, figure, inline, log_ticks, treatment_colour
+from leadline.report.latency import ALL, Latency
+
+_FIRST = 1 / 0.9  # the curve begins at the 10th percentile
+_NINES = (2, 10, 100, 1000, 10_000, 100_000, 1_000_000)
+
+
+def by_transaction(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -> Figure | None:
+    """Median and 99th percentile of the response time; None when nothing was recorded."""
+    rows: list[dict[str, Any]] = []
+    for row in latency.rows:
+        if row.kind != "response" or row.treatment not in treatments:
+            continue
+        for name in ("p50", "p99"):
+            found = row.figures.get(name)
+            if found and found.value > 0:
+                rows.append(
+                    {
+                        "treatment": row.treatment,
+                        "transaction": row.transaction,
+                        "percentile": name,
+                        "ms": found.value,
+                        "low": max(found.low, 1e-3),
+                        "high": found.high,
+                        "trials": row.trials,
+                    }
+                )
+    if not rows:
+        return None
+    shown = [name for name in treatments if any(row["treatment"] == name for row in rows)]
+    order = [ALL, *latency.transactions()]
+    bounds = (min(row["low"] for row in rows), max(row["high"] for row in rows))
+    charts = []
+    for index, name in enumerate(("p50", "p99")):
+        some = alt.Chart(inline([row for row in rows if row["percentile"] == name]))
+        x, x_low = (
+            alt.X(
+                f"{field}:Q",
+                scale=alt.Scale(type="log", domain=list(bounds), nice=False, padding=6),
+                axis=alt.Axis(values=log_ticks(*bounds), format=",~r"),
+                title=f"{name} response time, ms (log)",
+            )
+            for field in ("ms", "low")
+        )
+        y = alt.Y(
+            "transaction:N",
+            sort=order,
+            title=None,
+            axis=alt.Axis(grid=True, ticks=False, domain=False, labels=index == 0, labelLimit=180),
+        )
+        offset = alt.YOffset("treatment:N", sort=shown, scale=alt.Scale(paddingInner=0.2, paddingOuter=0.6))
+        colour = treatment_colour(shown, colours)
+        tip = [
+            "transaction:N",
+            "treatment:N",
+            alt.Tooltip("ms:Q", format=",.3~r", title=f"{name}, ms"),
+            alt.Tooltip("low:Q", format=",.3~r", title="smallest of the trials"),
+            alt.Tooltip("high:Q", format=",.3~r", title="largest of the trials"),
+            "trials:Q",
+        ]
+        charts.append(
+            alt.layer(
+                some.mark_rule(strokeWidth=1.6).encode(x=x_low, x2="high:Q", y=y, yOffset=offset, color=colour),
+                some.mark_point(size=34, filled=True, opacity=1).encode(
+                    x=x, y=y, yOffset=offset, color=colour, tooltip=tip
+                ),
+            ).properties(width=460, height=alt.Step(max(5, min(9, 40 / max(1, len(shown)))), **{"for": "offset"}))
+        )
+    counts = sorted({row["trials"] for row in rows})
+    caption = (
+        "Response time in the steady state, counted from the moment a transaction was due. Point: percentile of the "
+        f"merged histograms; line: smallest to largest of the trials ({_count(counts)} a treatment)."
+    )
+    return figure("latency-by-transaction", "Latency by transaction", caption, alt.hconcat(*charts, spacing=18))
+
+
+def _count(counts: list[int]) -> str:
+    return words.plural(counts[0], "trial") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} trials"
+
+
+def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -> Figure | None:
+    """Response and service time over the number of nines; None without histograms."""
+    rows: list[dict[str, Any]] = []
+    shown: list[str] = []
+    trials: list[int] = []
+    for treatment in treatments:
+        for kind in ("response", "service"):
+            parts = latency.curves.get((treatment, kind), ())
+            if not parts:
+                continue
+            whole = histograms.merge(parts)
+            grid = np.geomspace(_FIRST, max(2, whole.total), 90)
+            shares = (1 - 1 / grid).tolist()
+            each = [part.quantiles(shares) for part in parts]
+            for index, value in enumerate(whole.quantiles(shares)):
+                of = [one[index] for one in each]
+                present = [v for v in of if v is not None and v > 0]
+                if value is None or value <= 0 or not present:
+                    continue
+                rows.append(
+                    {
+                        "nines": float(f"{grid[index]:.5g}"),
+                        "share": f"{100 * shares[index]:.6g} %",
+                        "ms": float(f"{value:.5g}"),
+                        "low": min(present),
+                        "high": max(present),
+                        "treatment": treatment,
+                        "kind": f"{kind} time",
+                    }
+                )
+            if kind == "response":
+                shown.append(treatment)
+                trials.append(len(parts))
+    if not rows:
+        return None
+    last = max(row["nines"] for row in rows)
+    x = alt.X(
+        "nines:Q",
+        scale=alt.Scale(type="log", domain=[_FIRST, last], nice=False),
+        axis=alt.Axis(
+            values=[nine for nine in _NINES if nine <= last],
+            labelExpr="format(100 - 100 / datum.value, '~r') + ' %'",
+            labelOverlap=False,
+        ),
+        title="percentile (log scale of nines)",
+    )
+    bounds = (min(row["low"] for row in rows), max(row["high"] for row in rows))
+    y_scale = alt.Scale(type="log", domain=list(bounds), nice=False, padding=6)
+    y_axis = alt.Axis(values=log_ticks(*bounds), format=",~r")
+    colour = treatment_colour(shown, colours, "stroke")
+    band = (
+        alt.Chart(inline([row for row in rows if row["kind"] == "response time"]))
+        .mark_area(opacity=0.13)
+        .encode(x=x, y=alt.Y("low:Q", scale=y_scale, axis=y_axis, title="ms (log)"), y2="high:Q", color=colour)
+    )
+    lines = (
+        alt.Chart(inline(rows))
+        .mark_line(strokeWidth=1.8)
+        .encode(
+            x=x,
+            y=alt.Y("ms:Q", scale=y_scale, axis=y_axis, title="ms (log)"),
+            color=colour,
+            strokeDash=alt.StrokeDash(
+                "kind:N",
+                scale=alt.Scale(domain=["response time", "service time"], range=[[1, 0], [5, 3]]),
+                legend=alt.Legend(orient="top", title=None, symbolStrokeColor="#353b43"),
+            ),
+            tooltip=[
+                "treatment:N",
+                "kind:N",
+                alt.Tooltip("share:N", title="percentile"),
+                alt.Tooltip("ms:Q", format=",.4~r"),
+            ],
+        )
+    )
+    caption = (
+        "All transactions of the steady state, histograms of the trials merged. Response time (solid) counts from the "
+        "moment a transaction was due, service time (dashed) from the moment it was sent. Shaded: smallest to largest "
+        f"of the trials ({_count(sorted(set(trials)))} a treatment)."
+    )
+    chart = alt.layer(band, lines).properties(width=1020, height=330)
+    return figure("latency-curve", "The whole percentile curve", caption, chart)

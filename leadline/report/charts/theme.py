@@ -1,0 +1,93 @@
+"""Colours, fonts and the figure all charts share.
+
+Colours: M. Okabe and K. Ito, Color Universal Design (2008), told apart with every common colour blindness.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+VEGA_LITE = "6.4"
+BLACK, GREY = "#1b1f24", "#8a9099"
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+TREATMENTS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, "#7a5c00", "#5b4a9c", "#4d7a00", "#8c2d04")
+VERDICTS = {"better": BLUE, "worse": VERMILLION, "undetermined": "#6b727c", "failed": BLACK}
+
+_FONT = "Helvetica Neue, Arial, Liberation Sans, sans-serif"
+_CONFIG: dict[str, Any] = {
+    "font": _FONT,
+    "background": "white",
+    "view": {"stroke": None},
+    "axis": {
+        "gridColor": "#e7e9ec",
+        "domainColor": "#9aa1ab",
+        "tickColor": "#9aa1ab",
+        "labelColor": "#353b43",
+        "titleColor": "#353b43",
+        "titleFontWeight": "normal",
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+        "labelOverlap": "greedy",
+    },
+    "legend": {"labelFontSize": 11, "titleFontSize": 11, "labelLimit": 420, "symbolStrokeWidth": 2.5},
+    "title": {"anchor": "start", "fontSize": 13, "fontWeight": 600, "color": BLACK, "subtitleColor": "#555c66"},
+    "header": {"labelFontSize": 11, "titleFontSize": 11},
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its words. ``name`` is the file name of the export and the id on the page."""
+
+    name: str
+    title: str
+    caption: str
+    spec: dict[str, Any]
+
+    def svg(self) -> str:
+        return vl_convert.vegalite_to_svg(self.spec, vl_version=VEGA_LITE)
+
+    def png(self, scale: float = 2.0) -> bytes:
+        return vl_convert.vegalite_to_png(self.spec, vl_version=VEGA_LITE, scale=scale)
+
+
+def figure(name: str, title: str, caption: str, chart: Any, description: str | None = None) -> Figure:
+    """Finish a chart: theme, description for screen readers, dictionary."""
+    spec: dict[str, Any] = chart.to_dict(validate=False)
+    spec["config"] = _CONFIG
+    spec["description"] = description or f"{title}. {caption}"
+    spec.pop("$schema", None)
+    return Figure(name, title, caption, spec)
+
+
+def inline(rows: list[dict[str, Any]]) -> alt.InlineData:
+    return alt.InlineData(values=rows)
+
+
+def palette(treatments: Sequence[str]) -> dict[str, str]:
+    """A colour for each treatment, the same in every chart; the baseline is black."""
+    others = [name for name in dict.fromkeys(treatments) if name != "baseline"]
+    return {"baseline": BLACK} | {name: TREATMENTS[i % len(TREATMENTS)] for i, name in enumerate(others)}
+
+
+def treatment_colour(shown: Sequence[str], colours: Mapping[str, str], symbol: str = "circle") -> alt.Color:
+    """The colour channel of charts that compare treatments, with its legend."""
+    return alt.Color(
+        "treatment:N",
+        sort=list(shown),
+        scale=alt.Scale(domain=list(shown), range=[colours[name] for name in shown]),
+        legend=alt.Legend(orient="top", columns=3, title=None, symbolType=symbol, symbolOpacity=1),
+    )
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round values for a logarithmic axis: 1, 2, 5 over few decades, else powers of ten."""
+    steps = (1, 2, 5) if high / low <= 300 else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [step * 10.0**power for power in powers for step in steps]

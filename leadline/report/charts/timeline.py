@@ -1,0 +1,134 @@
+"""All trials in the order they ran, so that a drift or a bad block can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+
+from leadline.model.plan import Role
+from leadline.model.record import StudyRecord
+from leadline.model.result import StudyAnalysis
+from leadline.report import words
+from leadline.report.charts.theme import GREY, VERMILLION, Figure, figure, inline, log_ticks, treatment_colour
+
+_WIDTH, _HEIGHT = 1000, 112
+
+
+def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str, str]) -> Figure | None:
+    """One row a response; None when no trial was started. ``colours``: treatment -> colour."""
+    started = [trial for trial in record.trials if trial.state in ("done", "failed")]
+    names = [name for name in _responses(record, analysis) if any(name in t.responses for t in started)]
+    if not started or not names:
+        return None
+    labels = {t.id: words.treatment_text(record.study, record.plan, t.planned.treatment) for t in started}
+    present = set(labels.values())
+    colour = treatment_colour([name for name in colours if name in present], colours)
+    last = max(t.planned.position for t in record.trials) + 1
+    baselines = {one.response: one.baseline_interval for one in analysis.responses}
+    edges = _blocks(record)
+    charts = []
+    for name in names:
+        rows = [
+            {
+                "position": t.planned.position + 1,
+                "value": t.responses[name],
+                "treatment": labels[t.id],
+                "role": t.planned.role.value,
+                "trial": t.id,
+                "block": t.planned.block + 1,
+            }
+            for t in started
+            if name in t.responses and t.state == "done"
+        ]
+        failed = [
+            {
+                "position": t.planned.position + 1,
+                "trial": t.id,
+                "treatment": labels[t.id],
+                "class": t.failure.value if t.failure else "failed",
+            }
+            for t in started
+            if t.state == "failed"
+        ]
+        charts.append(_row(name, rows, failed, edges, baselines.get(name), colour, last))
+    caption = (
+        f"All {len(started)} trials in the order they ran; a point is one trial. Diamonds are sentinels, × failed "
+        "trials, dashed lines separate blocks; the band is the 95 % interval of the baseline mean, the grey line "
+        "joins baseline and sentinel trials."
+    )
+    chart = alt.vconcat(*charts, spacing=14).resolve_scale(color="shared", shape="shared")
+    return figure("timeline", "Trials in order", caption, chart)
+
+
+def _responses(record: StudyRecord, analysis: StudyAnalysis) -> list[str]:
+    return list(dict.fromkeys([*(one.response for one in analysis.responses), *record.study.responses]))
+
+
+def _blocks(record: StudyRecord) -> list[dict[str, Any]]:
+    first: dict[int, int] = {}
+    for planned in record.plan.trials:
+        first[planned.block] = min(planned.position, first.get(planned.block, planned.position))
+    return [{"edge": position + 0.5, "label": f"block {block + 1}"} for block, position in sorted(first.items())]
+
+
+def _row(
+    name: str,
+    rows: list[dict[str, Any]],
+    failed: list[dict[str, Any]],
+    edges: list[dict[str, Any]],
+    interval: Any,
+    colour: alt.Color,
+    last: int,
+) -> Any:
+    kind = words.kind_of(name)
+    along = alt.Scale(domain=[0.4, last + 0.6], nice=False)
+    x = alt.X("position:Q", scale=along, axis=alt.Axis(grid=False, tickMinStep=1, format="d"), title=None)
+    values = sorted(row["value"] for row in rows)
+    # one slow treatment must not flatten the others
+    logarithmic = bool(values) and values[0] > 0 and values[-1] > 4 * values[len(values) // 2]
+    scale = alt.Scale(type="log", nice=False, padding=8) if logarithmic else alt.Scale(zero=False, padding=8)
+    y = alt.Y(
+        "value:Q",
+        scale=scale,
+        title=[name, kind.unit + (" (log)" if logarithmic else "")],
+        axis=alt.Axis(
+            tickCount=4,
+            format="~s" if values and values[-1] >= 10000 else ",~r",
+            values=log_ticks(values[0], values[-1]) if logarithmic else alt.Undefined,
+        ),
+    )
+    layers: list[Any] = []
+    if interval is not None:
+        layers.append(
+            alt.Chart(inline([{"low": interval.low, "high": interval.high}]))
+            .mark_rect(color=GREY, opacity=0.22)
+            .encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
+        )
+    layers.append(
+        alt.Chart(inline(edges[1:])).mark_rule(strokeDash=[4, 3], color=GREY).encode(x=alt.X("edge:Q", scale=along))
+    )
+    steady = [row for row in rows if row["role"] != Role.TREATMENT.value]
+    layers.append(alt.Chart(inline(steady)).mark_line(color="#b4bac2", strokeWidth=1.2).encode(x=x, y=y))
+    layers.append(
+        alt.Chart(inline(rows))
+        .mark_point(size=52, filled=True, opacity=0.95)
+        .encode(
+            x=x,
+            y=y,
+            color=colour,
+            shape=alt.Shape(
+                "role:N",
+                scale=alt.Scale(domain=["baseline", "treatment", "sentinel"], range=["circle", "circle", "diamond"]),
+                legend=None,
+            ),
+            tooltip=["trial:Q", "treatment:N", "role:N", "block:Q", alt.Tooltip("value:Q", format=",.4~r", title=name)],
+        )
+    )
+    layers.append(
+        alt.Chart(inline(failed))
+        .mark_text(text="×", fontSize=16, fontWeight=700, color=VERMILLION)
+        .encode(x=x, y=alt.value(_HEIGHT - 7), tooltip=["trial:Q", "treatment:N", "class:N"])
+    )
+    return alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT)

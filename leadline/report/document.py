@@ -1,0 +1,82 @@
+"""The study as one JSON document, format ``leadline-study/1`` (docs/json.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.result import StudyAnalysis
+from leadline.report import words
+
+FORMAT = "leadline-study/1"
+
+
+def study_document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
+    """Everything the lab keeps of the study and everything concluded; only JSON types, no NaN."""
+    study = record.study
+    conclusions = plain(analysis)
+    for one, source in zip(conclusions["responses"], analysis.responses, strict=True):
+        kind = words.kind_of(source.response)
+        one["unit"], one["higher_is_better"] = kind.unit, kind.higher_is_better
+        for effect, of in zip(one["effects"], source.effects, strict=True):
+            effect["setting"] = words.setting(study, of.factor, of.level)
+    return {
+        "format": FORMAT,
+        "id": record.id,
+        "study": study.model_dump(mode="json"),
+        "document": record.document,
+        "created": record.created,
+        "environment": dict(record.environment),
+        "skipped": list(record.skipped),
+        "plan": {
+            "kind": record.plan.kind,
+            "seed": record.plan.seed,
+            "notes": list(record.plan.notes),
+            "baseline": record.plan.baseline.as_dict(),
+            "factors": [plain(factor) for factor in record.plan.factors],
+        },
+        "trials": [_trial(record, trial) for trial in record.trials],
+        "analysis": conclusions,
+    }
+
+
+def _trial(record: StudyRecord, trial: TrialRecord) -> dict[str, Any]:
+    planned = trial.planned
+    row: dict[str, Any] = plain(trial)
+    row["planned"] = {
+        "position": planned.position,
+        "block": planned.block,
+        "replicate": planned.replicate,
+        "role": planned.role.value,
+        "seed": planned.seed,
+        "treatment": words.treatment_text(record.study, record.plan, planned.treatment),
+        "treatment_key": planned.treatment.key,
+        "levels": planned.treatment.as_dict(),
+    }
+    return row
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, models, enums and paths as JSON types; numbers that JSON has no word for become null."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

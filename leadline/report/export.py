@@ -1,0 +1,157 @@
+"""Files for other programs: tables as CSV, figures as PNG and SVG, the whole study as one JSON document."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from leadline.model.errors import UsageError, nearest
+from leadline.model.record import StudyRecord
+from leadline.model.result import StudyAnalysis
+from leadline.report import view, words
+from leadline.report.document import study_document
+from leadline.report.view import View
+
+__all__ = ["FORMATS", "export", "study_document"]
+
+FORMATS = ("csv", "png", "svg", "json")
+
+
+def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats: Iterable[str] = FORMATS) -> list[Path]:
+    """Write the study to ``out_dir``; returns the files.
+
+    ``csv``: trials.csv (a row a trial), effects.csv (a row an effect and response), latency.csv (a row a treatment,
+    transaction and percentile), readings.csv. ``json``: study.json (docs/json.md). ``png`` and ``svg``: the figures.
+    Raises UsageError for an unknown format, OSError when ``out_dir`` cannot be written.
+    """
+    wanted = list(dict.fromkeys(formats))
+    for name in wanted:
+        if name not in FORMATS:
+            near = nearest(name, list(FORMATS))
+            raise UsageError(f"unknown format {name!r}; " + (f"did you mean {near}?" if near else ", ".join(FORMATS)))
+    out_dir.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    if "json" in wanted:
+        path = out_dir / "study.json"
+        path.write_text(
+            json.dumps(study_document(record, analysis), indent=2, allow_nan=False) + "\n", encoding="utf-8"
+        )
+        written.append(path)
+    if set(wanted) - {"json"}:
+        content = view.gather(record, analysis)
+        if "csv" in wanted:
+            written += [
+                _csv(out_dir / "trials.csv", _trials(content)),
+                _csv(out_dir / "effects.csv", _effects(content)),
+                _csv(out_dir / "latency.csv", _latency(content)),
+                _csv(out_dir / "readings.csv", _readings(content)),
+            ]
+        for figure in content.figures():
+            if "svg" in wanted:
+                path = out_dir / f"{figure.name}.svg"
+                path.write_text(figure.svg(), encoding="utf-8")
+                written.append(path)
+            if "png" in wanted:
+                path = out_dir / f"{figure.name}.png"
+                path.write_bytes(figure.png())
+                written.append(path)
+    return written
+
+
+Cell = str | int | float | bool | None
+
+
+def _csv(path: Path, rows: Iterable[Sequence[Cell]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([["" if c is None else c for c in row] for row in rows])
+    return path
+
+
+def _trials(content: View) -> Iterable[Sequence[Cell]]:
+    record = content.record
+    factors = [factor.name for factor in record.plan.factors]
+    names = list(
+        dict.fromkeys(
+            [
+                *(one.response for one in content.analysis.responses),
+                *(name for trial in record.trials for name in trial.responses),
+            ]
+        )
+    )
+    head = ["trial", "position", "block", "replicate", "role", "treatment", "treatment_key", "seed"]
+    tail = ["state", "attempt", "failure", "failure_message", "started", "ended", "steady_verdict", "warm_up_cut_s"]
+    yield [*head, *factors, *tail, "audits_passed", "audits_failed", *names]
+    for trial in record.trials:
+        planned = trial.planned
+        levels = planned.treatment.as_dict()
+        passed = sum(audit.passed for audit in trial.audits)
+        yield [
+            trial.id,
+            planned.position,
+            planned.block,
+            planned.replicate,
+            planned.role.value,
+            content.labels[trial.id],
+            planned.treatment.key,
+            planned.seed,
+            *(words.level_text(record.study, name, levels[name]) if name in levels else None for name in factors),
+            trial.state,
+            trial.attempt,
+            trial.failure.value if trial.failure else None,
+            trial.failure_message or None,
+            trial.started,
+            trial.ended,
+            trial.steady.verdict if trial.steady else None,
+            trial.steady.cut if trial.steady else None,
+            passed,
+            len(trial.audits) - passed,
+            *(None if trial.failure else trial.responses.get(name) for name in names),
+        ]
+
+
+def _effects(content: View) -> Iterable[Sequence[Cell]]:
+    yield [
+        *("response", "unit", "factor", "level", "baseline", "verdict", "change_percent", "low_95", "high_95"),
+        *("low_simultaneous", "high_simultaneous", "p", "p_adjusted", "trials", "failures", "reason"),
+        *("baseline_mean", "baseline_low_95", "baseline_high_95", "baseline_trials", "luck_expected", "luck_95"),
+    ]
+    study = content.record.study
+    for one in content.analysis.responses:
+        for effect in one.effects:
+            plain, wide, base = effect.interval, effect.simultaneous, one.baseline_interval
+            yield [
+                *(one.response, words.kind_of(one.response).unit, effect.factor),
+                words.level_text(study, effect.factor, effect.level),
+                words.level_text(study, effect.factor, effect.baseline),
+                *(effect.verdict.value, effect.percent),
+                *((plain.low, plain.high) if plain else (None, None)),
+                *((wide.low, wide.high) if wide else (None, None)),
+                *(effect.p_value, effect.p_adjusted, effect.trials, effect.failures, effect.reason or None),
+                one.baseline_mean,
+                *((base.low, base.high) if base else (None, None)),
+                one.baseline_trials,
+                *((one.luck.expected_gain, one.luck.gain_95) if one.luck else (None, None)),
+            ]
+
+
+def _latency(content: View) -> Iterable[Sequence[Cell]]:
+    yield [
+        *("treatment", "transaction", "kind", "percentile", "ms", "lowest_trial_ms", "highest_trial_ms"),
+        *("trials", "transactions", "source"),
+    ]
+    for row in content.latency.rows:
+        source = "merged histograms" if row.merged else "median trial"
+        for name, found in row.figures.items():
+            yield [
+                *(row.treatment, row.transaction, row.kind, name, found.value, found.low, found.high),
+                *(row.trials, row.count, source),
+            ]
+
+
+def _readings(content: View) -> Iterable[Sequence[Cell]]:
+    yield ["trial", "knob", "phase", "wanted", "found", "matches"]
+    for trial in content.record.trials:
+        for reading in trial.readings:
+            yield [trial.id, reading.knob, reading.phase, reading.wanted, reading.found, reading.matches]

@@ -1,0 +1,140 @@
+"""Reads what a trial left on disk. Nothing here fails for a file that is missing or broken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from leadline.model.record import Phases, TrialRecord
+
+_SECONDS: dict[str, Any] = {
+    "time_ns": pl.Int64,
+    "second": pl.Float64,
+    "phase": pl.String,
+    "transaction": pl.String,
+    "ok": pl.Float64,
+    "failed": pl.Float64,
+    "response_mean_ms": pl.Float64,
+    "response_p50_ms": pl.Float64,
+    "response_p99_ms": pl.Float64,
+    "service_mean_ms": pl.Float64,
+    "in_flight": pl.Float64,
+}
+
+
+@dataclass(frozen=True)
+class TrialFiles:
+    """One trial with its files. ``problems`` names each file that is there and could not be read."""
+
+    trial: TrialRecord
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    seconds: pl.DataFrame | None = None  # columns of driver/seconds.csv, the rows of all transactions together
+    series: Mapping[str, pl.DataFrame] = field(default_factory=dict)  # observer -> time_ns, metric, subject, value
+    phases: Phases | None = None
+    problems: tuple[str, ...] = ()
+
+    def figure(self, *path: str) -> float | None:
+        """A number of summary.json by its keys, None where there is none."""
+        at: Any = self.summary
+        for key in path:
+            if not isinstance(at, Mapping) or key not in at:
+                return None
+            at = at[key]
+        return float(at) if isinstance(at, (int, float)) and not isinstance(at, bool) else None
+
+    def points(self, observer: str, metric: str) -> pl.DataFrame | None:
+        """The rows of one metric in order of time, None when it was not recorded."""
+        table = self.series.get(observer)
+        if table is None:
+            return None
+        rows = table.filter((pl.col("metric") == metric) & pl.col("value").is_finite()).sort("time_ns")
+        return rows if rows.height else None
+
+    def steady(self, observer: str, metric: str) -> pl.DataFrame | None:
+        """As ``points``, within the steady state; all rows when the phases are unknown."""
+        rows = self.points(observer, metric)
+        if rows is None or self.phases is None:
+            return rows
+        begin, end = int(self.phases.steady_from * 1e9), int(self.phases.steady_until * 1e9)
+        rows = rows.filter(pl.col("time_ns").is_between(begin, end))
+        return rows if rows.height else None
+
+
+def read(trial: TrialRecord) -> TrialFiles:
+    """Everything of a trial the report shows."""
+    root = trial.directory
+    if root is None or not root.is_dir():
+        return TrialFiles(trial, phases=trial.phases)
+    problems: list[str] = []
+    summary = _summary(root / "driver" / "summary.json", problems)
+    seconds = _seconds(root / "driver" / "seconds.csv", problems)
+    series: dict[str, pl.DataFrame] = {}
+    for path in sorted((root / "series").glob("*.parquet")):
+        table = _series(path, problems)
+        if table is not None:
+            series[path.stem] = table
+    phases = trial.phases or _phases(seconds)
+    return TrialFiles(trial, summary, seconds, series, phases, tuple(problems))
+
+
+def _summary(path: Path, problems: list[str]) -> Mapping[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        problems.append(f"{path.name}: {error}")
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _seconds(path: Path, problems: list[str]) -> pl.DataFrame | None:
+    if not path.is_file():
+        return None
+    try:
+        table = pl.read_csv(path, infer_schema=False)
+        missing = {"time_ns", "second", "phase", "transaction", "ok"} - set(table.columns)
+        if missing:
+            raise ValueError(f"no column {', '.join(sorted(missing))}")
+        table = table.with_columns(
+            (pl.col(name) if name in table.columns else pl.lit(None)).cast(kind, strict=False).alias(name)
+            for name, kind in _SECONDS.items()
+        ).drop_nulls(["time_ns", "second", "ok"])
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        problems.append(f"{path.name}: {error}")
+        return None
+    if "all" in table["transaction"].unique().to_list():
+        table = table.filter(pl.col("transaction") == "all")  # the driver's own row over all transactions
+    return table if table.height else None
+
+
+def _series(path: Path, problems: list[str]) -> pl.DataFrame | None:
+    try:
+        table = pl.read_parquet(path).select(
+            pl.col("time_ns").cast(pl.Int64),
+            pl.col("metric").cast(pl.String),
+            pl.col("subject").cast(pl.String),
+            pl.col("value").cast(pl.Float64),
+        )
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        problems.append(f"{path.name}: {error}")
+        return None
+    return table if table.height else None
+
+
+def _phases(seconds: pl.DataFrame | None) -> Phases | None:
+    """From the driver's own marks, where the lab stored none (a trial that failed late)."""
+    if seconds is None:
+        return None
+    steady = seconds.filter(pl.col("phase") == "steady")["time_ns"]
+    times = seconds["time_ns"]
+    if not len(steady):
+        return None
+    low, high = float(times.min() or 0), float(times.max() or 0)  # type: ignore[arg-type]
+    begin, end = float(steady.min() or 0), float(steady.max() or 0)  # type: ignore[arg-type]
+    return Phases(low / 1e9, begin / 1e9, end / 1e9 + 1, high / 1e9 + 1)

@@ -1,0 +1,117 @@
+"""The strip at the top: may the figures be believed?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leadline.model.record import StudyRecord
+from leadline.model.result import StudyAnalysis
+from leadline.report import words
+from leadline.report.files import TrialFiles
+
+GOOD, WARN, BAD, UNKNOWN = "good", "warn", "bad", "unknown"
+_LITTLE = 0.10  # relative error of Little's law from which the driver's own books do not balance
+
+
+@dataclass(frozen=True)
+class Item:
+    title: str
+    state: str  # good, warn, bad, unknown
+    value: str
+    detail: str = ""
+
+
+def health(record: StudyRecord, analysis: StudyAnalysis, files: Sequence[TrialFiles]) -> list[Item]:
+    return [
+        _trials(record),
+        _audits(record),
+        _steady(record),
+        _driver(files),
+        _little(files),
+        _drift(analysis),
+        _restored(record),
+    ]
+
+
+def _trials(record: StudyRecord) -> Item:
+    states = Counter(trial.state for trial in record.trials)
+    planned = len(record.plan.trials)
+    classes = Counter(trial.failure.value for trial in record.trials if trial.failure)
+    value = f"{states['done']} of {planned} done"
+    details = [f"{count} failed ({name})" for name, count in classes.most_common()]
+    waiting = planned - states["done"] - states["failed"]
+    if waiting > 0:
+        details.append(f"{waiting} not finished")
+    state = GOOD if not details else WARN if states["done"] else BAD
+    return Item("Trials", state, value, ", ".join(details))
+
+
+def _audits(record: StudyRecord) -> Item:
+    audits = [(trial.id, audit) for trial in record.trials for audit in trial.audits]
+    if not audits:
+        return Item("Audits", UNKNOWN, "none recorded")
+    failed = [(trial, audit) for trial, audit in audits if not audit.passed]
+    value = f"{len(audits) - len(failed)} of {len(audits)} passed"
+    detail = f"first to fail: {failed[0][1].name} in trial {failed[0][0]}" if failed else ""
+    return Item("Audits", BAD if failed else GOOD, value, detail)
+
+
+def _steady(record: StudyRecord) -> Item:
+    verdicts = Counter(trial.steady.verdict for trial in record.trials if trial.steady)
+    total = sum(verdicts.values())
+    if not total:
+        return Item("Steady state", UNKNOWN, "not judged")
+    other = [f"{count} {name}" for name, count in verdicts.most_common() if name != "steady"]
+    value = f"{verdicts['steady']} of {total} trials"
+    return Item("Steady state", WARN if other else GOOD, value, ", ".join(other))
+
+
+def _driver(files: Sequence[TrialFiles]) -> Item:
+    found = [(one.trial.id, one.summary["driver"]) for one in files if isinstance(one.summary.get("driver"), dict)]
+    if not found:
+        return Item("Driver", UNKNOWN, words.NOT_RECORDED)
+    limited = [trial for trial, driver in found if driver.get("limit")]
+    shares = [share for one in files if (share := one.figure("driver", "cpu_share")) is not None]
+    busiest = f"busiest: {words.share(max(shares))} of its CPU" if shares else ""
+    if limited:
+        return Item("Driver", BAD, f"the limit in {words.plural(len(limited), 'trial')}", busiest)
+    return Item("Driver", GOOD, "not the limit", busiest)
+
+
+def _little(files: Sequence[TrialFiles]) -> Item:
+    errors = [abs(e) for one in files if (e := one.figure("littles_law", "relative_error")) is not None]
+    dropped = sum(one.figure("dropped") or 0 for one in files)
+    if not errors:
+        return Item("Little's law", UNKNOWN, words.NOT_RECORDED)
+    worst = max(errors)
+    detail = f"{words.number(dropped)} arrivals dropped" if dropped else "no arrival dropped"
+    state = WARN if worst > _LITTLE or dropped else GOOD
+    return Item("Little's law", state, f"within {words.share(worst)}", detail)
+
+
+def _drift(analysis: StudyAnalysis) -> Item:
+    seen = [one for one in analysis.responses if one.drift.detected]
+    known = [one for one in analysis.responses if one.drift.percent_per_hour is not None]
+    if seen:
+        first = seen[0]
+        names = ", ".join(one.response for one in seen)
+        value = f"{words.signed(first.drift.percent_per_hour)} % an hour"
+        return Item("Drift", WARN, value, f"seen in {names}; {words.change_interval(first.drift.interval)}")
+    if not known:
+        return Item("Drift", UNKNOWN, "not estimated")
+    return Item("Drift", GOOD, "none seen", f"in {words.plural(len(known), 'response')}")
+
+
+def _restored(record: StudyRecord) -> Item:
+    undone = [reading for trial in record.trials for reading in trial.readings if reading.phase == "undone"]
+    changed = {r.knob for trial in record.trials for r in trial.readings if r.phase == "original"}
+    wrong = sorted({reading.knob for reading in undone if not reading.matches})
+    if wrong:
+        return Item("Host", BAD, "not put back", ", ".join(wrong))
+    if undone:
+        return Item("Host", GOOD, "put back", f"{words.plural(len({r.knob for r in undone}), 'setting')} read again")
+    if changed:
+        return Item("Host", UNKNOWN, "not read again", f"{words.plural(len(changed), 'setting')} changed")
+    return Item("Host", GOOD, "nothing was changed")

@@ -1,0 +1,180 @@
+"""Writes the report: one HTML file that needs no network and no script to be read.
+
+Every chart is a static SVG; the page's script replaces it by the interactive one of the same specification. A content
+security policy in the page forbids every load and every script but the two the report brings.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+import os
+import tempfile
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from leadline import __version__
+from leadline.model.record import StudyRecord
+from leadline.model.result import StudyAnalysis
+from leadline.report import latency, layers, view, words
+from leadline.report.charts.theme import VEGA_LITE, Figure
+from leadline.report.charts.trial import MARGIN
+from leadline.report.view import View
+
+
+def build(record: StudyRecord, analysis: StudyAnalysis, out: Path) -> Path:
+    """Write the self-contained page.
+
+    ``out``: the file, or a directory that gets ``report.html``. Missing or broken files of trials leave their
+    panels empty; OSError when ``out`` cannot be written. The file appears whole or not at all.
+    """
+    target = out / "report.html" if out.is_dir() or not out.suffix else out
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = render(view.gather(record, analysis))
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".report-", suffix=".html")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).chmod(0o644)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def render(content: View) -> str:
+    """The page's text."""
+    bundle, script = _bundle(), _asset("page.js")
+    hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (bundle, script))
+    policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"
+    template = _environment().get_template("report.html.j2")
+    return template.render(
+        v=content,
+        record=content.record,
+        study=content.record.study,
+        analysis=content.analysis,
+        w=words,
+        policy=policy,
+        version=__version__,
+        style=Markup(_asset("report.css")),
+        bundle=Markup(bundle),
+        script=Markup(script),
+        page_data=_json(_page_data(content)),
+        svg=_svg,
+        latency_all=latency.ALL,
+        quantiles=list(latency.QUANTILES),
+        columns=layers.COLUMNS,
+        audits=_audits(content.record),
+        knobs=_knobs(content.record),
+        fingerprint=hashlib.sha256(content.record.document.encode()).hexdigest(),
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("leadline.report", "templates"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["count"] = lambda number: f"{number:,}"
+    return environment
+
+
+@functools.cache
+def _bundle() -> str:
+    text: str = vl_convert.javascript_bundle(None, vl_version=VEGA_LITE)
+    return text.replace("</script", "<\\/script")
+
+
+def _asset(name: str) -> str:
+    return resources.files("leadline.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _svg(figure: Figure) -> Markup:
+    """The static figure. vl-convert escapes the text of marks; the SVG holds no script."""
+    return Markup(figure.svg())
+
+
+def _json(document: Any) -> Markup:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def _page_data(content: View) -> dict[str, Any]:
+    static = [*content.effects.values(), content.by_transaction, content.curve, content.timeline]
+    return {
+        "figures": {figure.name: figure.spec for figure in static if figure is not None},
+        "panels": [
+            {"name": panel.name, "title": panel.title, "spec": panel.spec, "tracks": panel.tracks}
+            for panel in content.panels
+            if panel.tracks
+        ],
+        "trials": {
+            str(choice.id): {
+                "label": choice.label,
+                "series": content.series[choice.id],
+                "sentences": content.sentences[choice.id],
+            }
+            for choice in content.choices
+        },
+        "margin": MARGIN,
+    }
+
+
+def _audits(record: StudyRecord) -> list[dict[str, Any]]:
+    """One row an audit: how often it passed, where it failed, what it said last or first failed with."""
+    rows: dict[str, dict[str, Any]] = {}
+    for trial in record.trials:
+        for audit in trial.audits:
+            row = rows.setdefault(audit.name, {"name": audit.name, "passed": 0, "failed": [], "detail": audit.detail})
+            if audit.passed:
+                row["passed"] += 1
+            else:
+                if not row["failed"]:
+                    row["detail"] = audit.detail
+                row["failed"].append(trial.id)
+    return list(rows.values())
+
+
+def _knobs(record: StudyRecord) -> list[dict[str, Any]]:
+    """One row a knob and wanted level: what was found in each phase, and in how many trials."""
+    rows: dict[tuple[str, str | None], dict[str, Any]] = {}
+    looks = [reading for trial in record.trials for reading in trial.readings]
+    originals: dict[str, Counter[str]] = {}
+    undone: dict[str, Counter[str]] = {}
+    for reading in looks:
+        if reading.phase in ("original", "undone"):
+            table = originals if reading.phase == "original" else undone
+            table.setdefault(reading.knob, Counter())[reading.found] += 1
+            continue
+        row = rows.setdefault(
+            (reading.knob, reading.wanted),
+            {"knob": reading.knob, "wanted": reading.wanted, "before": Counter(), "after": Counter(), "wrong": 0},
+        )
+        row.setdefault(reading.phase, Counter())[reading.found] += 1
+        row["wrong"] += not reading.matches
+    for knob in {*originals, *undone} - {name for name, _ in rows}:
+        rows[knob, None] = {"knob": knob, "wanted": None, "before": Counter(), "after": Counter(), "wrong": 0}
+    for row in rows.values():
+        row["original"], row["undone"] = originals.get(row["knob"], Counter()), undone.get(row["knob"], Counter())
+    for reading in looks:
+        if reading.phase == "undone" and not reading.matches:
+            for row in rows.values():
+                row["wrong"] += row["knob"] == reading.knob
+    return [rows[key] for key in sorted(rows, key=lambda key: (key[0], str(key[1])))]

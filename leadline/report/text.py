@@ -1,0 +1,118 @@
+"""The study in the terminal: ranked effects with intervals, verdicts, failures, luck, drift, groups, the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from leadline.model.record import StudyRecord
+from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis, Verdict
+from leadline.report import words
+
+_STYLES = {Verdict.BETTER: "bold blue", Verdict.WORSE: "bold red", Verdict.FAILED: "bold", Verdict.UNDETERMINED: "dim"}
+_HEAD = ("setting", "change", "95 % interval", "all comparisons", "trials", "verdict")
+
+
+class StudyTable:
+    """Rich renderable. No figure is ever cut: where a table is wider than the terminal, a row takes two lines.
+
+    Printed with ``soft_wrap=True`` a row always is one line.
+    """
+
+    def __init__(self, record: StudyRecord, analysis: StudyAnalysis) -> None:
+        self._record = record
+        self._analysis = analysis
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record, analysis = self._record, self._analysis
+        yield Text(f"Study {record.study.study}: {_line(record.study.question)}", style="bold")
+        done = sum(trial.state == "done" for trial in record.trials)
+        failed = ", ".join(f"{count} failed ({name})" for name, count in analysis.failures.items() if count)
+        yield Text(f"{done} of {len(record.plan.trials)} trials done" + (f", {failed}" if failed else ""))
+        for one in analysis.responses:
+            yield Text("")
+            yield from self._response(one, 10_000 if options.no_wrap else options.max_width)
+        for line in self._failures():
+            yield line
+        yield Text("")
+        for warning in analysis.warnings:
+            yield Text(f"Note: {_line(warning)}", style="yellow")
+        for left_out in record.skipped:
+            yield Text(f"Left out: {_line(left_out)}", style="yellow")
+        yield Text(_line(analysis.answer), style="bold")
+
+    def _response(self, one: ResponseAnalysis, width: int) -> list[Text]:
+        kind = words.kind_of(one.response)
+        direction = "more" if kind.higher_is_better else "less"
+        base = "no baseline"
+        if one.baseline_mean is not None:
+            interval = words.value_interval(one.baseline_interval)
+            base = " ".join(part for part in ("baseline", words.number(one.baseline_mean), kind.unit, interval) if part)
+            base += f", {words.plural(one.baseline_trials, 'trial')}"
+        lines = [Text.assemble((one.response, "bold"), f"  {direction} is better; {base}")]
+        if one.reason:
+            lines.append(Text(_line(one.reason), style="yellow"))
+        if one.effects:
+            rows = [self._row(effect) for effect in one.effects]
+            lines += _table(rows, [_STYLES[effect.verdict] for effect in one.effects], width)
+        if one.luck:
+            lines.append(
+                Text(
+                    f"Luck alone would give the best of {words.plural(one.luck.comparisons, 'comparison')} "
+                    f"{words.number(one.luck.expected_gain)} % on average, up to {words.number(one.luck.gain_95)} % in "
+                    "95 of 100 studies."
+                )
+            )
+        lines.append(Text(_line(one.drift.sentence), style="yellow" if one.drift.detected else ""))
+        lines += [Text(f"Cannot be told apart: {_line(', '.join(group))}.") for group in one.groups if len(group) > 1]
+        return lines
+
+    def _row(self, effect: Effect) -> tuple[str, ...]:
+        verdict = effect.verdict.value + (f": {_line(effect.reason)}" if effect.reason else "")
+        return (
+            _line(words.setting(self._record.study, effect.factor, effect.level)),
+            "–" if effect.percent is None else f"{words.signed(effect.percent)} %",
+            words.change_interval(effect.interval),
+            words.change_interval(effect.simultaneous),
+            words.trials_text(effect),
+            verdict,
+        )
+
+    def _failures(self) -> list[Text]:
+        lines = []
+        for trial in self._record.trials:
+            if trial.state == "failed":
+                label = words.treatment_text(self._record.study, self._record.plan, trial.planned.treatment)
+                failure = trial.failure.value if trial.failure else "failed"
+                text = f"Trial {trial.id} ({_line(label)}) failed, {failure}: {_line(trial.failure_message)}"
+                lines.append(Text(text, style="red"))
+        return [Text(""), *lines] if lines else []
+
+
+def table(record: StudyRecord, analysis: StudyAnalysis) -> StudyTable:
+    """For ``Console.print``: coloured in a terminal, plain text elsewhere."""
+    return StudyTable(record, analysis)
+
+
+def _table(rows: Sequence[tuple[str, ...]], styles: Sequence[str], width: int) -> list[Text]:
+    widths = [max(len(row[i]) for row in [_HEAD, *rows]) for i in range(len(_HEAD))]
+    narrow = 2 + sum(widths) + 2 * (len(widths) - 1) > width
+
+    def lines(row: Sequence[str], style: str) -> list[Text]:
+        first, *middle, last = row
+        figures = [cell.rjust(w) for cell, w in zip(middle, widths[1:-1], strict=True)] + [last]
+        if narrow:
+            return [Text(f"  {first}", style=style), Text("    " + "  ".join(figures).rstrip(), style=style)]
+        return [Text("  " + "  ".join([first.ljust(widths[0]), *figures]).rstrip(), style=style, no_wrap=True)]
+
+    found = lines(_HEAD, "underline")
+    for row, style in zip(rows, styles, strict=True):
+        found += lines(row, style)
+    return found
+
+
+def _line(text: str) -> str:
+    """One line without control characters: what a server said must not steer the terminal."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -1,0 +1,190 @@
+"""Everything the page shows, gathered once: the template only lays it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leadline.model.plan import Role
+from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.result import Effect, StudyAnalysis, Verdict
+from leadline.report import files as trial_files
+from leadline.report import health, latency, layers, series, words
+from leadline.report.charts import effects as effects_chart
+from leadline.report.charts import latency as latency_chart
+from leadline.report.charts import timeline as timeline_chart
+from leadline.report.charts import trial as trial_chart
+from leadline.report.charts.theme import Figure, palette
+from leadline.report.files import TrialFiles
+
+MOST_TREATMENTS = 7  # in a chart; the tables hold all
+
+
+@dataclass(frozen=True)
+class TrialChoice:
+    """A trial that has panels, with the words of the selector."""
+
+    id: int
+    label: str
+
+
+@dataclass(frozen=True)
+class PanelView:
+    """One panel for the two trials shown first. ``spec`` has no data; ``sides`` are static figures or None."""
+
+    name: str
+    title: str
+    spec: Mapping[str, Any]
+    tracks: tuple[int, ...]
+    sides: tuple[Figure | None, Figure | None]
+
+
+@dataclass(frozen=True)
+class View:
+    """The study as the page shows it."""
+
+    record: StudyRecord
+    analysis: StudyAnalysis
+    files: tuple[TrialFiles, ...]
+    health: tuple[health.Item, ...]
+    treatments: tuple[str, ...]  # in the order of the page, the baseline first
+    labels: Mapping[int, str]  # trial -> treatment
+    latency: latency.Latency
+    effects: Mapping[str, Figure]  # response -> figure
+    timeline: Figure | None
+    by_transaction: Figure | None
+    curve: Figure | None
+    resources: tuple[tuple[str, int, tuple[layers.Cell, ...]], ...]
+    choices: tuple[TrialChoice, ...]
+    chosen: tuple[int, int] | None
+    panels: tuple[PanelView, ...]
+    series: Mapping[int, Mapping[str, Any]]
+    sentences: Mapping[int, Mapping[str, str]]
+
+    def figures(self) -> list[Figure]:
+        """All static figures, for the export."""
+        found = [*self.effects.values(), self.by_transaction, self.curve, self.timeline]
+        sides = [side for panel in self.panels for side in panel.sides]
+        return [figure for figure in (*found, *sides) if figure is not None]
+
+
+def gather(record: StudyRecord, analysis: StudyAnalysis) -> View:
+    """Read the trials' files and draw the figures' specifications."""
+    files = tuple(trial_files.read(trial) for trial in record.trials)
+    labels = {t.id: words.treatment_text(record.study, record.plan, t.planned.treatment) for t in record.trials}
+    groups: dict[str, list[TrialFiles]] = {"baseline": []}
+    for one in files:
+        group = groups.setdefault(labels[one.trial.id], [])
+        if one.trial.state == "done":
+            group.append(one)
+    latencies = latency.collect({name: group for name, group in groups.items() if group})
+    charted = _charted(record, analysis, [name for name, group in groups.items() if group])
+    colours = palette([*charted, *groups])
+    choices = tuple(
+        TrialChoice(one.trial.id, _choice(one.trial, labels[one.trial.id]))
+        for one in files
+        if one.trial.state == "done"
+    )
+    data = {one.trial.id: series.compact(one) for one in files if one.trial.state == "done"}
+    chosen = _chosen(charted, groups, data)
+    return View(
+        record=record,
+        analysis=analysis,
+        files=files,
+        health=tuple(health.health(record, analysis, files)),
+        treatments=tuple(groups),
+        labels=labels,
+        latency=latencies,
+        effects={
+            one.response: figure
+            for one in analysis.responses
+            if (figure := effects_chart.effects(record, one)) is not None
+        },
+        timeline=timeline_chart.timeline(record, analysis, colours),
+        by_transaction=latency_chart.by_transaction(latencies, charted, colours),
+        curve=latency_chart.curve(latencies, charted, colours),
+        resources=tuple((name, len(group), tuple(layers.cells(group))) for name, group in groups.items() if group),
+        choices=choices,
+        chosen=chosen,
+        panels=_panels(data, chosen, labels),
+        series=data,
+        sentences={one.trial.id: layers.sentences(one) for one in files if one.trial.state == "done"},
+    )
+
+
+def _choice(trial: TrialRecord, label: str) -> str:
+    role = "sentinel, baseline" if trial.planned.role is Role.SENTINEL else label
+    return f"{trial.id} · block {trial.planned.block + 1} · {role}"
+
+
+def strongest(analysis: StudyAnalysis) -> list[Effect]:
+    """One effect for each setting, the strongest first; those told apart from the baseline come first."""
+    best: dict[tuple[str, str], Effect] = {}
+    for response in analysis.responses:
+        for effect in response.effects:
+            key = (effect.factor, repr(effect.level))
+            if effect.percent is not None and (key not in best or _weight(effect) > _weight(best[key])):
+                best[key] = effect
+    return sorted(best.values(), key=_weight, reverse=True)
+
+
+def _weight(effect: Effect) -> tuple[bool, float]:
+    return effect.verdict in (Verdict.BETTER, Verdict.WORSE), abs(effect.percent or 0.0)
+
+
+def _charted(record: StudyRecord, analysis: StudyAnalysis, present: Sequence[str]) -> list[str]:
+    """The baseline and the treatments with the strongest effects, so many as a chart can carry."""
+    wanted = [words.setting(record.study, effect.factor, effect.level) for effect in strongest(analysis)]
+    ranked = list(dict.fromkeys(name for name in wanted if name in present))
+    ranked += [name for name in present if name not in ranked and name != "baseline"]
+    return [name for name in present if name == "baseline"] + ranked[: MOST_TREATMENTS - 1]
+
+
+def _chosen(
+    charted: Sequence[str], groups: Mapping[str, Sequence[TrialFiles]], data: Mapping[int, Mapping[str, Any]]
+) -> tuple[int, int] | None:
+    """The trials shown first: one of the baseline and one of the treatment with the most telling effect."""
+    with_panels = {
+        name: [one.trial.id for one in groups.get(name, []) if data[one.trial.id]["panels"]] for name in charted
+    }
+    order = [name for name in charted if with_panels[name]]
+    if not order:
+        return None
+    left = with_panels[order[0]]
+    right = with_panels[order[1]] if len(order) > 1 else left
+    return left[len(left) // 2], right[len(right) // 2]
+
+
+def _panels(
+    data: Mapping[int, Mapping[str, Any]], chosen: tuple[int, int] | None, labels: Mapping[int, str]
+) -> tuple[PanelView, ...]:
+    """Panels that any trial has; the static figures of the chosen two share their axes."""
+    if chosen is None:
+        return ()
+    views = []
+    for panel in trial_chart.PANELS:
+        tracks = tuple(
+            index
+            for index in range(len(panel.tracks))
+            if any(panel.name in one["panels"] and one["panels"][panel.name]["tracks"][index] for one in data.values())
+        )
+        if not tracks:
+            views.append(PanelView(panel.name, panel.title, {}, (), (None, None)))
+            continue
+        empty = trial_chart.spec(panel, tracks)
+        pair = [data[trial] for trial in chosen]
+        span = max(one["span"] for one in pair)
+        known = [one["panels"][panel.name] for one in pair if panel.name in one["panels"]]
+        peaks = [max((one["peaks"][i] for one in known), default=0.0) for i in range(len(panel.tracks))]
+        sides: list[Figure | None] = []
+        for trial, one in zip(chosen, pair, strict=True):
+            if panel.name not in one["panels"]:
+                sides.append(None)
+                continue
+            content = {"phases": one["phases"], "tracks": one["panels"][panel.name]["tracks"]}
+            title = f"{panel.title}: trial {trial}, {labels[trial]}"
+            filled = {**empty.spec, "datasets": trial_chart.data(content, tracks, peaks, span), "description": title}
+            sides.append(Figure(f"trial-{trial}-{panel.name}", title, "", filled))
+        views.append(PanelView(panel.name, panel.title, empty.spec, tracks, (sides[0], sides[1])))
+    return tuple(views)

@@ -1,0 +1,115 @@
+"""How levels, treatments and figures are written, the same on the page, in the terminal and in files."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+from leadline.model.knob import Level
+from leadline.model.plan import Plan, Treatment
+from leadline.model.result import RESPONSES, Effect, Interval, ResponseKind
+from leadline.model.study import RawLevel, Study
+from leadline.model.units import parse_duration, parse_size
+
+MINUS = "\u2212"
+NOT_RECORDED = "not recorded"
+
+
+def kind_of(response: str) -> ResponseKind:
+    """The response's kind; an unknown one has no unit and counts as a cost."""
+    return RESPONSES.get(response) or ResponseKind(response, "", False, response)
+
+
+def level_text(study: Study, factor: str, level: Level) -> str:
+    """The level as the study file writes it (``512m``), else plainly."""
+    for raw in study.factors.get(factor, []):
+        if not isinstance(raw, bool) and _means(raw, level):
+            return str(raw)
+    if isinstance(level, bool):
+        return "on" if level else "off"
+    return f"{level:g}" if isinstance(level, float) else str(level)
+
+
+def _means(raw: RawLevel, level: Level) -> bool:
+    if isinstance(level, bool):
+        return False
+    if raw == level:
+        return True
+    if not isinstance(raw, str) or isinstance(level, str):
+        return False
+    for parse in (parse_size, parse_duration):
+        try:
+            if parse(raw) == level:
+                return True
+        except ValueError:
+            continue
+    return False
+
+
+def setting(study: Study, factor: str, level: Level) -> str:
+    return f"{factor} = {level_text(study, factor, level)}"
+
+
+def treatment_text(study: Study, plan: Plan, treatment: Treatment) -> str:
+    """``baseline``, or the levels that differ from it."""
+    baseline = plan.baseline.as_dict()
+    changed = [
+        setting(study, name, level)
+        for name, level in treatment.levels
+        if name not in baseline or baseline[name] != level or type(baseline[name]) is not type(level)
+    ]
+    return ", ".join(changed) or "baseline"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Three significant digits, thousands separated; a dash where there is none."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value == int(value) and abs(value) < 1e6:
+        return f"{value:,.0f}".replace("-", MINUS)
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{min(decimals, 6)}f}"
+    return text.replace("-", MINUS)
+
+
+def signed(value: float | None) -> str:
+    """A change in percent, without the sign of percent."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    magnitude = abs(value)
+    decimals = 0 if magnitude >= 100 else 1
+    text = f"{value:+,.{decimals}f}"
+    return ("0.0" if float(text.replace(",", "")) == 0 else text).replace("-", MINUS)
+
+
+def change_interval(interval: Interval | None) -> str:
+    return "–" if interval is None else f"[{signed(interval.low)}, {signed(interval.high)}]"
+
+
+def value_interval(interval: Interval | None) -> str:
+    return "" if interval is None else f"[{number(interval.low)}, {number(interval.high)}]"
+
+
+def spread(low: float, high: float, digits: int = 3) -> str:
+    return f"{number(low, digits)} to {number(high, digits)}"
+
+
+def trials_text(effect: Effect) -> str:
+    """Trials that count, and the failed ones beside them."""
+    return f"{effect.trials} ({effect.failures} failed)" if effect.failures else str(effect.trials)
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def share(value: float | None) -> str:
+    """A share as percent."""
+    return "–" if value is None or not math.isfinite(value) else f"{100 * value:.1f} %"
+
+
+def moment(seconds: float | None) -> str:
+    """Unix seconds as UTC."""
+    if not seconds:
+        return "–"
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
