@@ -52,7 +52,7 @@ def agent_jar() -> Path:
 
     Raises LeadlineError where it has not been built.
     """
-    installed = _PACKAGE / "java" / AGENT_NAME
+    installed = _PACKAGE / "_java" / AGENT_NAME
     built = _PACKAGE.parent / "workloads" / "agent" / "target" / AGENT_NAME
     for jar in (installed, built):
         if jar.exists():
