@@ -18,7 +18,7 @@ from leadline.report import words
 FORMAT = "leadline-study/1"
 
 
-def study_document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
+def document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
     """Everything the lab keeps of the study and everything concluded; only JSON types, no NaN."""
     study = record.study
     conclusions = plain(analysis)

@@ -11,10 +11,8 @@ from leadline.model.errors import UsageError, nearest
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.report import view, words
-from leadline.report.document import study_document
+from leadline.report.document import document
 from leadline.report.view import View
-
-__all__ = ["FORMATS", "export", "study_document"]
 
 FORMATS = ("csv", "png", "svg", "json")
 
@@ -35,9 +33,7 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
     written: list[Path] = []
     if "json" in wanted:
         path = out_dir / "study.json"
-        path.write_text(
-            json.dumps(study_document(record, analysis), indent=2, allow_nan=False) + "\n", encoding="utf-8"
-        )
+        path.write_text(json.dumps(document(record, analysis), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         written.append(path)
     if set(wanted) - {"json"}:
         content = view.gather(record, analysis)

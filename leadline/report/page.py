@@ -93,7 +93,7 @@ def _environment() -> Environment:
 
 @functools.cache
 def _bundle() -> str:
-    text: str = vl_convert.javascript_bundle(None, vl_version=VEGA_LITE)
+    text: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
     return text.replace("</script", "<\\/script")
 
 

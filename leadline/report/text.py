@@ -34,8 +34,7 @@ class StudyTable:
         for one in analysis.responses:
             yield Text("")
             yield from self._response(one, 10_000 if options.no_wrap else options.max_width)
-        for line in self._failures():
-            yield line
+        yield from self._failures()
         yield Text("")
         for warning in analysis.warnings:
             yield Text(f"Note: {_line(warning)}", style="yellow")
@@ -98,14 +97,15 @@ def table(record: StudyRecord, analysis: StudyAnalysis) -> StudyTable:
 
 def _table(rows: Sequence[tuple[str, ...]], styles: Sequence[str], width: int) -> list[Text]:
     widths = [max(len(row[i]) for row in [_HEAD, *rows]) for i in range(len(_HEAD))]
-    narrow = 2 + sum(widths) + 2 * (len(widths) - 1) > width
+    verdicts = max(len(verdict.value) for verdict in Verdict)  # a reason after it may wrap
+    narrow = 2 + sum(widths[:-1]) + verdicts + 2 * (len(widths) - 1) > width
 
     def lines(row: Sequence[str], style: str) -> list[Text]:
         first, *middle, last = row
         figures = [cell.rjust(w) for cell, w in zip(middle, widths[1:-1], strict=True)] + [last]
         if narrow:
             return [Text(f"  {first}", style=style), Text("    " + "  ".join(figures).rstrip(), style=style)]
-        return [Text("  " + "  ".join([first.ljust(widths[0]), *figures]).rstrip(), style=style, no_wrap=True)]
+        return [Text("  " + "  ".join([first.ljust(widths[0]), *figures]).rstrip(), style=style)]
 
     found = lines(_HEAD, "underline")
     for row, style in zip(rows, styles, strict=True):
