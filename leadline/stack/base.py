@@ -90,7 +90,10 @@ class Database(Service, Protocol):
 
     def endpoint(self) -> Endpoint: ...
     def settle(self) -> None:
-        """Bring freshly loaded data to rest (statistics, checkpoint): every trial then starts from the same state."""
+        """Bring freshly loaded data to the state every trial starts from."""
+
+    def stats(self) -> Mapping[str, float]:
+        """The running server's own counters. Raises LookupError."""
 
     def snapshot(self, name: str) -> None:
         """Keep the stopped data directory under ``name`` (atomic: a half-made snapshot is never used)."""

@@ -46,6 +46,7 @@ class Postgres:
         self._process: Process | None = None
         self._started = 0.0
         self._log_from = 0
+        self._statistics: client.Statistics | None = None
 
     @property
     def name(self) -> str:
@@ -187,9 +188,11 @@ class Postgres:
         return postgres_knobs.parse(name, value, unit)
 
     def stats(self) -> dict[str, float]:
-        """Counters of the running server, see ``postgres_client.statistics``. Raises LookupError."""
+        """Counters of the running server, see ``postgres_client.Statistics``. Raises LookupError."""
+        if self._statistics is None:
+            self._statistics = client.Statistics(self.endpoint())
         try:
-            return client.statistics(self.endpoint())
+            return self._statistics.read()
         except client.QueryError as error:
             raise LookupError(f"PostgreSQL cannot be asked: {error}") from error
 
@@ -209,6 +212,9 @@ class Postgres:
 
     def stop(self) -> bool:
         """Fast shutdown, then immediate, then killed. True if the fast one was enough."""
+        if self._statistics is not None:
+            self._statistics.close()
+            self._statistics = None
         process, self._process = self._process, None
         if process is None:
             return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -30,6 +31,12 @@ _COUNTERS = (
     "blk_read_time",
     "blk_write_time",
 )
+_COLUMNS = (*_COUNTERS, "wal_records", "wal_fpi", "wal_bytes", "checkpoints", "checkpoint_buffers")
+_STATISTICS = (
+    f"SELECT {', '.join('d.' + name for name in _COUNTERS)}, w.wal_records, w.wal_fpi, w.wal_bytes,"
+    " c.num_timed + c.num_requested, c.buffers_written"
+    " FROM pg_stat_database d, pg_stat_wal w, pg_stat_checkpointer c WHERE d.datname = current_database()"
+)
 
 
 class QueryError(Exception):
@@ -40,30 +47,43 @@ class QueryError(Exception):
         self.code = code
 
 
+def _open(endpoint: Endpoint, timeout: float) -> pg8000.native.Connection:
+    return pg8000.native.Connection(
+        endpoint.user,
+        host=endpoint.host,
+        port=endpoint.port,
+        database=endpoint.database,
+        password=endpoint.password,
+        timeout=timeout,
+        application_name="leadline",
+    )
+
+
+def _close(connection: pg8000.native.Connection) -> None:
+    with suppress(pg8000.exceptions.InterfaceError, OSError):  # the server may be gone
+        connection.close()
+
+
 @contextmanager
-def connect(endpoint: Endpoint, timeout: float = 5.0) -> Iterator[pg8000.native.Connection]:
-    """A connection, closed at the end. ``timeout`` in seconds for every exchange. Raises QueryError."""
-    connection = None
+def _translated() -> Iterator[None]:
     try:
-        connection = pg8000.native.Connection(
-            endpoint.user,
-            host=endpoint.host,
-            port=endpoint.port,
-            database=endpoint.database,
-            password=endpoint.password,
-            timeout=timeout,
-            application_name="leadline",
-        )
-        yield connection
+        yield
     except (pg8000.exceptions.DatabaseError, pg8000.exceptions.InterfaceError) as error:
         fields = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
         raise QueryError(str(fields.get("M", error)), str(fields.get("C", ""))) from error
     except OSError as error:
         raise QueryError(str(error)) from error
-    finally:
-        if connection is not None:
-            with suppress(pg8000.exceptions.InterfaceError, OSError):  # the server may be gone
-                connection.close()
+
+
+@contextmanager
+def connect(endpoint: Endpoint, timeout: float = 5.0) -> Iterator[pg8000.native.Connection]:
+    """A connection, closed at the end. ``timeout`` in seconds for every exchange. Raises QueryError."""
+    with _translated():
+        connection = _open(endpoint, timeout)
+        try:
+            yield connection
+        finally:
+            _close(connection)
 
 
 def setting(endpoint: Endpoint, parameter: str) -> tuple[str, str | None]:
@@ -75,18 +95,39 @@ def setting(endpoint: Endpoint, parameter: str) -> tuple[str, str | None]:
     return rows[0][0], rows[0][1]
 
 
-def statistics(endpoint: Endpoint) -> dict[str, float]:
-    """Counters since the start of the statistics: ``pg_stat_database`` of the one database (blocks of 8192 bytes,
-    times in ms), ``wal_*`` of ``pg_stat_wal`` (bytes and records), ``checkpoints`` of ``pg_stat_checkpointer``.
-    Raises QueryError.
+class Statistics:
+    """Counters over one connection that stays open, so that asking every second costs the server little.
+
+    Safe to use from several threads.
     """
-    with connect(endpoint) as connection:
-        row: Any = connection.run(
-            f"SELECT {', '.join(_COUNTERS)} FROM pg_stat_database WHERE datname = current_database()"
-        )
-        wal: Any = connection.run("SELECT wal_records, wal_fpi, wal_bytes FROM pg_stat_wal")
-        checkpoints: Any = connection.run("SELECT num_timed + num_requested, buffers_written FROM pg_stat_checkpointer")
-    found = dict(zip(_COUNTERS, row[0], strict=True))
-    found |= dict(zip(("wal_records", "wal_fpi", "wal_bytes"), wal[0], strict=True))
-    found |= dict(zip(("checkpoints", "checkpoint_buffers"), checkpoints[0], strict=True))
-    return {name: float(value) for name, value in found.items()}
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._connection: pg8000.native.Connection | None = None
+        self._lock = threading.Lock()
+
+    def read(self) -> dict[str, float]:
+        """Counters since the start of the statistics: ``pg_stat_database`` of the one database (blocks of 8192 bytes,
+        times in ms), ``wal_*`` of ``pg_stat_wal`` (bytes and records), ``checkpoints`` and ``checkpoint_buffers`` of
+        ``pg_stat_checkpointer``. ``numbackends`` is a gauge: connections now open. Raises QueryError.
+        """
+        with self._lock:
+            try:
+                with _translated():
+                    if self._connection is None:
+                        self._connection = _open(self._endpoint, 5.0)
+                    rows: Any = self._connection.run(_STATISTICS)
+            except QueryError:
+                self._drop()
+                raise
+        return {name: float(value) for name, value in zip(_COLUMNS, rows[0], strict=True)}
+
+    def close(self) -> None:
+        """Close the connection; ``read`` opens another."""
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            _close(connection)
