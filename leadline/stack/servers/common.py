@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
-import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, Usa
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.provision import POSTGRES_JDBC, Artefact, fetch
-from leadline.stack.servers import evidence, jvm
+from leadline.stack.servers import evidence, jvm, ports
 from leadline.stack.servers.agent import ensure_agent
 
 MODE = "brokerage.mode"  # the system property that names the application's persistence mode
@@ -127,13 +126,11 @@ class JavaServer(ABC):
         process, context = self.process, self.context
         deadline = self._started + timeout
         path = f"{context.context_root.rstrip('/')}{READY_PATH}"
-        said = "no answer yet"
         while True:
-            said = _ask(context.http_port, path)
+            said = "nothing listens there yet"
+            if ports.listens(process.pids(), context.http_port):
+                said = _ask(context.http_port, path)
             if not said:
-                found = self._evidence()
-                if found.port_taken:
-                    raise self._failure("", found)
                 return time.monotonic() - self._started
             found = self._evidence()
             if not process.alive():
@@ -273,20 +270,17 @@ def _quiet(message: str) -> None:
 
 
 def _check_port(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise TrialFailure(
-                FailureClass.INFRASTRUCTURE,
-                f"port {port} on 127.0.0.1 is taken ({error.strerror}); end what listens there or choose another port",
-            ) from error
+    why = ports.taken(port)
+    if why:
+        raise TrialFailure(
+            FailureClass.INFRASTRUCTURE,
+            f"port {port} on 127.0.0.1 is taken ({why}); end what listens there or choose another port",
+        )
 
 
 def _ask(port: int, path: str) -> str:
     """Empty when the application says it is up, else what it said instead."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5.0)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=3.0)
     try:
         connection.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
         response = connection.getresponse()

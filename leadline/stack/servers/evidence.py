@@ -13,10 +13,13 @@ _ERROR = re.compile(
     r"|Could not (?:create|reserve|allocate)|OutOfMemoryError|Unrecognized VM option|Unrecognized option"
     r"|Invalid (?:maximum|initial|minimum) heap|Too small|Conflicting collector|is larger than|not supported"
     r"|FATAL:|fatal error has been detected|Exception in thread|Initial heap size set to a larger value"
-    r"|exceeds the maximum"
+    r"|exceeds the maximum|There is insufficient memory"
 )
 _NOISE = re.compile(r"^Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)")
-_HEADING = re.compile(r"Error occurred during initialization of (?:VM|boot layer)\s*$")
+# The next line has the reason.
+_HEADING = re.compile(
+    r"Error occurred during initialization of (?:VM|boot layer)\s*$|insufficient memory for the Java Runtime"
+)
 _PORT_TAKEN = re.compile(r"Address already in use|\bCWWKO0221E\b|port might already be in use")
 _WIDTH = 400
 
@@ -51,9 +54,9 @@ def gather(text: str, lines: int = 40) -> Evidence:
     for row, following in zip(rows, rows[1:] + [""] * bool(rows), strict=True):
         if not _ERROR.search(row) or _NOISE.search(row):
             continue
-        line = row.strip()
+        line = row.strip(" #")
         if _HEADING.search(line):
-            line = f"{line}: {following.strip()}"
+            line = f"{line.rstrip('.')}: {following.strip(' #')}"
         line = line[:_WIDTH]
         if not any(line in earlier or _message(line) == _message(earlier) for earlier in found):
             found.append(line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from leadline.model.errors import UsageError
@@ -65,6 +65,7 @@ GC_THREADS = Knob(
 )
 KNOBS = (HEAP, HEAP_INITIAL, COLLECTOR, LARGE_PAGES, GC_THREADS)
 
+_LARGE_PAGE_KIB = 2048  # the smallest explicit large page of the CPUs that leadline runs on
 _COLLECTOR_FLAGS = {
     "serial": "UseSerialGC",
     "parallel": "UseParallelGC",
@@ -143,16 +144,22 @@ def level(name: str, flags: Mapping[str, str], pid: int) -> Level:
 def _large_pages(flags: Mapping[str, str], pid: int) -> str:
     if flags.get("UseTransparentHugePages") == "true":
         return "transparent"
-    # The flag stays on when no page was reserved and the JVM fell back to small ones; the kernel knows.
-    if flags.get("UseLargePages") == "true" and _has_reserved_pages(pid):
+    # The flag stays on when too few pages were reserved and the JVM fell back to small ones; the kernel knows.
+    if flags.get("UseLargePages") == "true" and _reserved_pages(pid) >= int(flags["InitialHeapSize"]):
         return "explicit"
     return "off"
 
 
-def _has_reserved_pages(pid: int) -> bool:
+def _reserved_pages(pid: int) -> int:
+    """Bytes of the process mapped in explicit large pages (proc_pid_smaps(5))."""
     try:
-        rollup = Path(f"/proc/{pid}/smaps").read_text()
+        lines = Path(f"/proc/{pid}/smaps").read_text().splitlines()
     except OSError as error:
         raise LookupError(f"cannot ask the kernel for the pages of JVM {pid}: {error}") from error
-    lines: Sequence[str] = rollup.splitlines()
-    return any(line.split()[1] in ("2048", "1048576") for line in lines if line.startswith("KernelPageSize:"))
+    total = size = 0
+    for line in lines:
+        if line.startswith("Size:"):
+            size = int(line.split()[1]) * 1024
+        elif line.startswith("KernelPageSize:") and int(line.split()[1]) >= _LARGE_PAGE_KIB:
+            total += size
+    return total

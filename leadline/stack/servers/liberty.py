@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from xml.sax.saxutils import quoteattr
@@ -29,6 +30,8 @@ _CONFIGURATIONS = {
     "http": "(service.factoryPid=com.ibm.ws.http.options)",
     "endpoint": "(service.factoryPid=com.ibm.ws.http)",
 }
+# Errors of the application (CWWKZ), of features (CWWKF) and of the configuration (CWWKG).
+_NOT_STARTED = re.compile(r"\bCWWK[ZFG]\d{4}E\b")
 _REFERENCES = {"manager": ("source", "connectionManagerRef"), "http": ("endpoint", "httpOptionsRef")}
 _IDENTITIES = {"source": "DefaultDataSource", "endpoint": "defaultHttpEndpoint"}
 _LAUNCH_VARIABLES = ("JVM_ARGS", "WLP_DEBUG_ADDRESS", "LOG_FILE", "VARIABLE_SOURCE_DIRS", "SERVER_WORKING_DIR")
@@ -133,9 +136,7 @@ class Liberty(JavaServer):
         return argv, environment
 
     def failed_for_good(self, found: evidence.Evidence) -> bool:
-        # CWWKZ: the application; CWWKF: features; CWWKG: the configuration
-        codes = ("CWWKZ0002E", "CWWKZ0004E", "CWWKZ0012E", "CWWKZ0013E", "CWWKF0001E", "CWWKF0042E", "CWWKG0014E")
-        return super().failed_for_good(found) or any(code in line for line in found.errors for code in codes)
+        return super().failed_for_good(found) or any(_NOT_STARTED.search(line) for line in found.errors)
 
     def question(self) -> Mapping[str, str]:
         asked = {f"configuration.{name}": filter_ for name, filter_ in _CONFIGURATIONS.items()}
@@ -145,7 +146,10 @@ class Liberty(JavaServer):
         if name == knobs.MONITORING.name:
             return any("type=ThreadPoolStats" in bean for bean in answer["beans"])
         if name == knobs.THREADS.name:
-            return int(_configuration(answer, "executor")["maxThreads"])
+            most = int(_configuration(answer, "executor")["maxThreads"])
+            if most < 0:
+                raise LookupError("Open Liberty chooses the number of threads by the throughput it sees")
+            return most
         if name == knobs.KEEP_ALIVE.name:
             return int(_configuration(answer, "http")["maxKeepAliveRequests"])
         if name == knobs.ACCESS_LOG.name:

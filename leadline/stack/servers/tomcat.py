@@ -6,6 +6,7 @@ no switching on, which the alternative (tomcat-jdbc) does not.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -16,6 +17,7 @@ from leadline.stack.provision import TOMCAT, Artefact
 from leadline.stack.servers import evidence, knobs
 from leadline.stack.servers.common import Answer, JavaServer, beans, properties_text, template
 
+_NOT_DEPLOYED = re.compile(r"startup failed due to previous errors|SEVERE.*\bError deploying\b")
 _UPKEEP_MS = 5000  # how often the pool is brought up to its minimum; without it Tomcat never looks
 _SPARE_THREADS = 25  # Tomcat's default minSpareThreads; it must not exceed maxThreads
 # As bin/catalina.sh of this version passes them.
@@ -136,7 +138,7 @@ class Tomcat(JavaServer):
         return argv, {}
 
     def failed_for_good(self, found: evidence.Evidence) -> bool:
-        return super().failed_for_good(found) or any("startup failed due to previous errors" in e for e in found.errors)
+        return super().failed_for_good(found) or any(_NOT_DEPLOYED.search(line) for line in found.errors)
 
     def question(self) -> Mapping[str, str]:
         return {f"bean.{number}": pattern for number, pattern in enumerate(_BEANS)}
@@ -156,6 +158,8 @@ class Tomcat(JavaServer):
         if name == knobs.STATEMENT_CACHE.name:
             return int(pool["maxOpenPreparedStatements"]) if pool["poolPreparedStatements"] else 0
         if name == knobs.CONNECTION_TIMEOUT.name:
+            if int(pool["maxWaitMillis"]) < 0:
+                raise LookupError("Tomcat's pool waits without end")
             return float(pool["maxWaitMillis"]) / 1000
         if name == knobs.MONITORING.name:
             if not pool["numActive"] + pool["numIdle"]:

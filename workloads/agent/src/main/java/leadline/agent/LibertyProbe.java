@@ -8,6 +8,7 @@ import java.util.regex.Pattern;
 import javax.management.JMException;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
+import javax.management.openmbean.CompositeData;
 
 /** Open Liberty's connection pools and executor, as its monitor-1.0 feature counts them. */
 final class LibertyProbe implements Probe {
@@ -16,7 +17,7 @@ final class LibertyProbe implements Probe {
     private final Beans pools;
     private final Beans managers;
     private final Beans executors;
-    private final Map<ObjectName, Wait> waits = new HashMap<>();
+    private final Map<ObjectName, Totals> before = new HashMap<>();
 
     LibertyProbe(MBeanServer server) throws JMException {
         pools = new Beans(server, "WebSphere:type=ConnectionPoolStats,*");
@@ -24,8 +25,8 @@ final class LibertyProbe implements Probe {
         executors = new Beans(server, "WebSphere:type=ThreadPoolStats,*");
     }
 
-    /** Waits so far: how many and how many milliseconds together. */
-    private record Wait(double count, double total) {}
+    /** So far: uses of a connection that ended, and milliseconds that requests have waited for one. */
+    private record Totals(double uses, double waited) {}
 
     @Override
     public void sample(SampleFile out) throws JMException, IOException {
@@ -51,6 +52,7 @@ final class LibertyProbe implements Probe {
         Map<String, Object> values = pools.read(
                 name,
                 "ManagedConnectionCount",
+                "MaxConnectionsLimit",
                 "FreeConnectionCount",
                 "CreateCount",
                 "DestroyCount",
@@ -62,7 +64,32 @@ final class LibertyProbe implements Probe {
         out.add("pool.size", subject, size);
         out.add("pool.free", subject, free);
         out.add("pool.in_use", subject, size - free);
+        out.add("pool.max", subject, Beans.number(values, "MaxConnectionsLimit"));
         out.add("pool.created", subject, Beans.number(values, "CreateCount"));
         out.add("pool.destroyed", subject, Beans.number(values, "DestroyCount"));
+        Map<String, Object> waits = details(values.get("WaitTimeDetails"));
+        Map<String, Object> uses = details(values.get("InUseTimeDetails"));
+        Totals now = new Totals(Beans.number(uses, "count"), Beans.number(waits, "total"));
+        out.add("pool.requests", subject, now.uses);
+        out.add("pool.use_ms_mean", subject, Beans.number(uses, "mean"));
+        // Liberty counts only the requests that had to wait; the mean over all requests needs both counters.
+        out.add("pool.waits", subject, Beans.number(waits, "count"));
+        out.add("pool.wait_ms_total", subject, now.waited);
+        Totals last = before.put(name, now);
+        if (last != null && now.uses > last.uses) {
+            out.add("pool.wait_ms_mean", subject, (now.waited - last.waited) / (now.uses - last.uses));
+        }
+    }
+
+    private static Map<String, Object> details(Object value) {
+        Map<String, Object> fields = new HashMap<>();
+        if (value instanceof CompositeData data) {
+            for (String key : new String[] {"count", "mean", "total"}) {
+                if (data.containsKey(key)) {
+                    fields.put(key, data.get(key));
+                }
+            }
+        }
+        return fields;
     }
 }

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import javax.management.JMException;
 import javax.management.MBeanServer;
+import javax.management.ObjectName;
 
 /** One daemon thread that writes a sample every interval until it is stopped or its options file is gone. */
 final class Sampler implements Runnable {
@@ -29,8 +30,7 @@ final class Sampler implements Runnable {
     static Sampler start(Path control, Path file, long milliseconds, MBeanServer server)
             throws IOException, JMException {
         List<Probe> probes = new ArrayList<>(List.of(new JvmProbe()));
-        if (server.queryNames(new javax.management.ObjectName("Catalina:type=Server"), null)
-                .isEmpty()) {
+        if (server.queryNames(new ObjectName("Catalina:type=Server"), null).isEmpty()) {
             probes.add(new LibertyProbe(server));
         } else {
             probes.add(new TomcatProbe(server));
@@ -48,7 +48,6 @@ final class Sampler implements Runnable {
     }
 
     @Override
-    @SuppressWarnings("PMD.AvoidCatchingThrowable")
     public void run() {
         try (out) {
             long due = System.nanoTime();

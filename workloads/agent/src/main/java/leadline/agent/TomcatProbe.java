@@ -51,6 +51,7 @@ final class TomcatProbe implements Probe {
                 "MaxTotal",
                 "NumWaiters",
                 "MeanBorrowWaitTimeMillis",
+                "MeanActiveTimeMillis",
                 "BorrowedCount",
                 "CreatedCount",
                 "DestroyedCount");
@@ -62,7 +63,9 @@ final class TomcatProbe implements Probe {
         out.add("pool.size", subject, active + idle);
         out.add("pool.max", subject, Beans.number(values, "MaxTotal"));
         out.add("pool.waiting", subject, Beans.number(values, "NumWaiters"));
+        // Over the last hundred requests, with the check or the opening of the connection that each was given.
         out.add("pool.wait_ms_mean", subject, Beans.number(values, "MeanBorrowWaitTimeMillis"));
+        out.add("pool.use_ms_mean", subject, Beans.number(values, "MeanActiveTimeMillis"));
         out.add("pool.requests", subject, Beans.number(values, "BorrowedCount"));
         out.add("pool.created", subject, Beans.number(values, "CreatedCount"));
         out.add("pool.destroyed", subject, Beans.number(values, "DestroyedCount"));

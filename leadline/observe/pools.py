@@ -1,0 +1,152 @@
+"""Observer "pools": the server's connection pools, executors, heap and collections, sampled by the agent inside it.
+
+What servers tell differs, and what a server does not tell is absent, never zero:
+
+* Open Liberty (feature monitor-1.0) counts only the requests that had to wait. ``pool.wait_ms_mean`` divides what all
+  of them waited in the interval by the connections given back in it, so it is a mean over all requests. There is no
+  maximum of its executor.
+* Tomcat's pool (Commons DBCP 2) tells a mean over its last hundred requests, with the check or the opening of the
+  connection, in whole milliseconds; neither a count of the requests that waited nor a total.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from leadline.host.jvm import java_pid, load_agent
+from leadline.model.errors import LeadlineError
+from leadline.observe.base import ObserverContext
+from leadline.observe.table import SCHEMA
+
+# "so far" marks counters that grow from the start of the server.
+UNITS = {
+    "pool.in_use": "connections",
+    "pool.free": "connections",
+    "pool.size": "connections",
+    "pool.max": "connections",
+    "pool.waiting": "requests",
+    "pool.wait_ms_mean": "milliseconds a request",
+    "pool.wait_ms_total": "milliseconds so far",
+    "pool.waits": "requests that waited so far",
+    "pool.requests": "requests so far",
+    "pool.use_ms_mean": "milliseconds a use",
+    "pool.created": "connections so far",
+    "pool.destroyed": "connections so far",
+    "threads.active": "threads",
+    "threads.size": "threads",
+    "threads.max": "threads",
+    "threads.queue": "tasks",
+    "http.connections": "connections",
+    "heap.used": "bytes",
+    "heap.committed": "bytes",
+    "gc.count": "collections so far",
+    "gc.time_ms": "milliseconds so far",
+    "jvm.threads": "threads",
+    "agent.pools": "pools found",
+    "agent.errors": "probes that failed",
+    "agent.sample_us": "microseconds a sample",
+}
+_FIRST_SAMPLE = 3.0  # seconds to wait for it
+
+
+class PoolsObserver:
+    """Loads the agent into the server's JVM; samples go to ``raw/agent.csv``."""
+
+    name = "pools"
+
+    def __init__(self) -> None:
+        self._directory: Path | None = None
+        self._problem = ""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What a reader of the series must know: the agent was refused, or statistics are off."""
+        return [self._problem] if self._problem else []
+
+    def start(self, context: ObserverContext) -> None:
+        """Starts sampling and checks that the pools' statistics are on. Never fails a trial: see ``warnings``."""
+        self._directory, self._problem = context.directory, ""
+        raw = context.directory / "raw"
+        raw.mkdir(parents=True, exist_ok=True)
+        server = context.processes.get("server")
+        if server is None:
+            self._problem = "no server to load the agent into: no series of its pools"
+            return
+        options = _options(context.directory)
+        samples = raw / "agent.csv"
+        samples.unlink(missing_ok=True)
+        options.write_text(f"samples={_escaped(samples)}\ninterval_ms={max(1, round(context.interval * 1000))}\n")
+        try:
+            load_agent(context.java_home, java_pid(server), options)
+        except (LeadlineError, ProcessLookupError) as error:
+            options.unlink(missing_ok=True)
+            self._problem = f"no series of the server's pools: {error}"
+            return
+        self._problem = _statistics_problem(samples)
+
+    def stop(self) -> None:
+        if self._directory is None:
+            return
+        _options(self._directory).unlink(missing_ok=True)  # the sampler ends when its options are gone
+        if self._problem and _has_pools(self._directory / "raw" / "agent.csv"):
+            self._problem = ""  # the pool came with the first request
+
+    def collect(self) -> Path | None:
+        return self.collect_from(self._directory) if self._directory else None
+
+    def collect_from(self, directory: Path) -> Path | None:
+        """``collect`` for a trial's directory that another, ended process has recorded."""
+        raw = directory / "raw" / "agent.csv"
+        frame = read_samples(raw)
+        if frame.is_empty():
+            return None
+        path = directory / "series" / f"{self.name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(path.name + ".partial")
+        frame.sort("metric", "subject", "time_ns").write_parquet(partial, compression="zstd")
+        partial.replace(path)
+        return path
+
+
+def read_samples(file: Path) -> pl.DataFrame:
+    """The agent's rows; a last line that was cut off by a kill is dropped. Empty if there is no file."""
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        return pl.DataFrame(schema=SCHEMA)
+    whole = text[: text.rfind(b"\n") + 1]
+    if whole.count(b"\n") < 2:
+        return pl.DataFrame(schema=SCHEMA)
+    return pl.read_csv(whole, schema=SCHEMA)
+
+
+def _options(directory: Path) -> Path:
+    return directory / "raw" / "agent.properties"
+
+
+def _escaped(path: Path) -> str:
+    return str(path.absolute()).replace("\\", "\\\\")
+
+
+def _statistics_problem(samples: Path) -> str:
+    deadline = time.monotonic() + _FIRST_SAMPLE
+    while time.monotonic() < deadline:
+        frame = read_samples(samples)
+        if not frame.filter(pl.col("metric") == "agent.sample_us").is_empty():
+            if _has_pools(samples):
+                return ""
+            return (
+                "the server shows no statistics of a connection pool: no series of its pools"
+                " (on Open Liberty they need server.monitoring on)"
+            )
+        time.sleep(0.02)
+    return f"the agent was loaded but wrote no sample in {_FIRST_SAMPLE:g} s: no series of the server's pools"
+
+
+def _has_pools(samples: Path) -> bool:
+    found = read_samples(samples).filter((pl.col("metric") == "agent.pools") & (pl.col("value") > 0))
+    return not found.is_empty()

@@ -1,0 +1,117 @@
+package leadline.agent;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.management.ManagementFactory;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import javax.management.MBeanServer;
+import javax.management.ObjectName;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+final class AgentTest {
+    private final MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+
+    @TempDir
+    Path directory;
+
+    private ObjectName pool;
+    private ObjectName catalina;
+
+    /** A pool as Commons DBCP 2 shows it. */
+    public interface PoolMBean {
+        int getNumActive();
+
+        int getNumIdle();
+
+        int getMaxTotal();
+
+        String getUserPassword();
+    }
+
+    static final class Pool implements PoolMBean {
+        @Override
+        public int getNumActive() {
+            return 3;
+        }
+
+        @Override
+        public int getNumIdle() {
+            return 2;
+        }
+
+        @Override
+        public int getMaxTotal() {
+            return 7;
+        }
+
+        @Override
+        public String getUserPassword() {
+            return "not for an answer";
+        }
+    }
+
+    @BeforeEach
+    void register() throws Exception {
+        pool = new ObjectName("Catalina:type=DataSource,connectionpool=connections,name=\"jdbc/x\"");
+        catalina = new ObjectName("Catalina:type=Server");
+        server.registerMBean(new Pool(), pool);
+        server.registerMBean(new Pool(), catalina);
+    }
+
+    @AfterEach
+    void unregister() throws Exception {
+        server.unregisterMBean(pool);
+        server.unregisterMBean(catalina);
+    }
+
+    @Test
+    void samplesUntilItsOptionsFileIsGone() throws Exception {
+        Path control = Files.writeString(directory.resolve("agent.properties"), "");
+        Path file = directory.resolve("agent.csv");
+        Sampler.start(control, file, 10, server);
+        waitFor(file, "agent.sample_us");
+        List<String> rows = Files.readAllLines(file);
+        assertTrue(rows.stream().anyMatch(row -> row.endsWith(",pool.in_use,jdbc/x,3")), rows.toString());
+        assertTrue(rows.stream().anyMatch(row -> row.endsWith(",pool.size,jdbc/x,5")), rows.toString());
+        assertTrue(rows.stream().anyMatch(row -> row.endsWith(",agent.pools,tomcat,1")), rows.toString());
+        assertTrue(rows.stream().anyMatch(row -> row.contains(",heap.used,")), rows.toString());
+        Files.delete(control);
+        while (Thread.getAllStackTraces().keySet().stream()
+                .anyMatch(thread -> thread.getName().equals("leadline-agent"))) {
+            Thread.sleep(5);
+        }
+    }
+
+    @Test
+    void answersFlagsAndTheAttributesAskedFor() throws Exception {
+        Path file = Files.writeString(
+                directory.resolve("ask.properties"),
+                "flags=MaxHeapSize,NoSuchFlag\nbean.0=Catalina:type=DataSource,*|MaxTotal,NoSuchAttribute\nbean.1=no name\n");
+        Map<String, Object> answer = new Answer(server, new Configurations(null)).collect(Options.read(file));
+        Map<?, ?> flags = (Map<?, ?>) answer.get("flags");
+        assertEquals(
+                Runtime.getRuntime().maxMemory() > 0,
+                Long.parseLong(flags.get("MaxHeapSize").toString()) > 0);
+        assertFalse(flags.containsKey("NoSuchFlag"));
+        Map<?, ?> beans = (Map<?, ?>) answer.get("beans");
+        assertEquals(Map.of("MaxTotal", 7), beans.get(pool.getCanonicalName()));
+        assertTrue(((Map<?, ?>) answer.get("errors")).containsKey("no name"));
+        Path out = directory.resolve("answer.json");
+        Answer.write(out, answer);
+        assertTrue(Files.readString(out).startsWith("{\"flags\":{\"MaxHeapSize\":\""));
+    }
+
+    private static void waitFor(Path file, String text) throws Exception {
+        while (!Files.readString(file).contains(text)) {
+            Thread.sleep(5);
+        }
+    }
+}
