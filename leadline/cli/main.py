@@ -6,7 +6,6 @@ import os
 import sys
 from typing import Annotated
 
-import click
 import typer
 
 import leadline
@@ -45,13 +44,7 @@ for _module in (study, host, stack, gc, labs):
 def main() -> None:
     """The console script: one clear message for every foreseen error."""
     try:
-        code = app(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        errors.print("interrupted")
-        sys.exit(1)
+        app()  # ends by SystemExit, with 2 for its own usage errors
     except LeadlineError as error:
         errors.print(f"leadline: {error}", markup=False, highlight=False, soft_wrap=True)
         evidence = getattr(error, "evidence", "")
@@ -62,4 +55,3 @@ def main() -> None:
         # The reader of our output went away (head, less): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    sys.exit(code if isinstance(code, int) else 0)

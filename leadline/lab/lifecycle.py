@@ -13,7 +13,7 @@ from leadline.lab.interruption import Interruption
 from leadline.lab.progress import Watcher
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, System
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord, Reading
@@ -52,6 +52,7 @@ class TrialRunner:
     settings: Mapping[str, Level]
     watcher: Watcher
     interruption: Interruption
+    originals: dict[str, Level] = field(default_factory=dict, init=False)  # of this run, before its first change
     _trial: int = field(default=0, init=False)
     _attempt: int = field(default=0, init=False)
 
@@ -138,11 +139,26 @@ class TrialRunner:
     def _apply(self, levels: Mapping[str, Level]) -> None:
         originals = []
         for name in levels:
-            found = self.host.read_knob(name)
-            originals.append(Reading(name, "original", None, self._format(name, found), True))
+            if name not in self.originals:
+                self.originals[name] = self.host.read_knob(name)
+                found = self._format(name, self.originals[name])
+                originals.append(Reading(name, "original", None, found, True))
         self.store.add_readings(self._trial, self._attempt, originals)
         for name, level in levels.items():
             self.host.set_knob(name, level)
+
+    def verify_undone(self) -> None:
+        """After the host was restored: read every knob that was changed once more, beside the last trial."""
+        readings = []
+        for name, original in self.originals.items():
+            found = self.host.read_knob(name)
+            wanted = self._format(name, original)
+            readings.append(Reading(name, "undone", wanted, self._format(name, found), found == original))
+        if readings:
+            self.store.add_readings(self._trial, self._attempt, readings)
+        wrong = [f"{r.knob} is {r.found}, it was {r.wanted}" for r in readings if not r.matches]
+        if wrong:
+            raise RestoreError(f"the host was not put back: {'; '.join(wrong)}")
 
     def _format(self, name: str, level: Level) -> str:
         return self.knobs[name].format(level)

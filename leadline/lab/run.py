@@ -49,19 +49,30 @@ class StudyRun:
     def execute(self, fresh: bool = False) -> RunResult:
         """Run what is left of the study. Raises RestoreError if the host could not be put back."""
         with self.guard(self.file.study.dead_man), Interruption() as interruption:
+            runner = TrialRunner(
+                self.store,
+                self.host,
+                self.system,
+                self.file.study,
+                self.planned.knobs,
+                self.planned.settings,
+                self.watcher,
+                interruption,
+            )
             stopped, study_id = "", 0
             try:
                 self._undo_leftovers()
                 study_id = self._open(fresh)
-                stopped = self._prepare_and_run(study_id, interruption)
+                stopped = self._prepare_and_run(study_id, runner)
             except TrialFailure as failure:
                 if not study_id:
                     raise
-                stopped = failure.message
+                stopped = f"{failure.message}\n{failure.evidence}".strip()
             finally:
                 with interruption.shield():
                     self.system.stop()
                     restored = self.host.restore()
+            runner.verify_undone()
             record = self.store.load(study_id)
         left = [trial for trial in record.trials if _left(trial)]
         return RunResult(study_id, not left, stopped, restored)
@@ -90,22 +101,12 @@ class StudyRun:
         }
         return self.store.add_study(study, self.file.text, self.planned.plan, environment, self.planned.skipped)
 
-    def _prepare_and_run(self, study_id: int, interruption: Interruption) -> str:
+    def _prepare_and_run(self, study_id: int, runner: TrialRunner) -> str:
         self.system.prepare(self.watcher.message)
         record = self.store.load(study_id)
         done = sum(1 for trial in record.trials if not _left(trial))
         clock = _Clock(load_seconds(self.file.study) + OVERHEAD, self.file.study.budget)
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
-        runner = TrialRunner(
-            self.store,
-            self.host,
-            self.system,
-            self.file.study,
-            self.planned.knobs,
-            self.planned.settings,
-            self.watcher,
-            interruption,
-        )
         streak: list[FailureClass] = []
         for trial in record.trials:
             if not _left(trial):

@@ -47,10 +47,12 @@ def test_every_trial_runs_every_step_in_order_and_the_host_is_put_back(tmp_path:
         assert tuple(step.name for step in trial.steps) == STEPS
         assert all(step.ended is not None for step in trial.steps)
         assert trial.responses["throughput"] == 100.0 + int(trial.planned.treatment["server.pool"])
-        assert {reading.phase for reading in trial.readings} == {"original", "before", "after"}
+        assert {"before", "after"} <= {reading.phase for reading in trial.readings}
         assert trial.audits[0].passed
     assert system.host.values["vm.fake_live"] == 10
     assert ("vm.fake_live", 20) in system.host.writes
+    phases = [r.phase for trial in record.trials for r in trial.readings if r.knob == "vm.fake_live"]
+    assert (phases.count("original"), phases.count("undone")) == (1, 1)
     assert result.restored == ["vm.fake_live is 10 again"]
 
 

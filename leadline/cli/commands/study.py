@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +12,10 @@ from leadline.analysis import analyse
 from leadline.cli.live import watcher
 from leadline.cli.output import console, errors, print_json
 from leadline.host.local import LocalHost
+from leadline.lab.guard import guarded
 from leadline.lab.planning import Planned, cost, plan_study
 from leadline.lab.progress import treatment_label
-from leadline.lab.real import RealSystem, guard
+from leadline.lab.real import RealSystem
 from leadline.lab.run import RunResult, StudyRun, study_failed
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile, builtin_studies, find_study, json_schema, parse_study
@@ -21,8 +23,8 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.model.units import format_duration
 from leadline.report import build
+from leadline.report.document import document
 from leadline.report.export import export as export_files
-from leadline.report.export import study_document
 from leadline.report.text import table
 from leadline.stack.registry import service_catalogue
 
@@ -83,12 +85,12 @@ def _run(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable: bo
     store = Store(lab)
     with watcher(errors if json else console) as watching:
         system = RealSystem(file.study, host, store.directory)
-        result = StudyRun(file, planned, store, host, system, watching, guard).execute(new)
+        result = StudyRun(file, planned, store, host, system, watching, partial(guarded, host)).execute(new)
     record = store.load(result.study_id)
     analysis = analysis_of(record)
     page = build(record, analysis, store.directory / "reports" / f"{record.study.study}-{record.id}" / REPORT)
     if json:
-        print_json({**study_document(record, analysis), "run": _run_document(result, page)})
+        print_json({**document(record, analysis), "run": _run_document(result, page)})
     else:
         _print_end(record, analysis, result, page)
     if study_failed(record):
@@ -170,10 +172,10 @@ def studies(
         console.print(f"{name}: {study.question}", markup=False, highlight=False)
 
 
-def _open(study: str, lab: Path) -> tuple[Store, StudyRecord, StudyAnalysis]:
+def _open(study: str, lab: Path) -> tuple[StudyRecord, StudyAnalysis]:
     store = Store(lab, create=False)
     record = store.load(store.find(study))
-    return store, record, analysis_of(record)
+    return record, analysis_of(record)
 
 
 StudyArgument = Annotated[
@@ -183,9 +185,9 @@ StudyArgument = Annotated[
 
 def show(study: StudyArgument, lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """Print what a study found."""
-    _, record, analysis = _open(study, lab)
+    record, analysis = _open(study, lab)
     if json:
-        print_json(study_document(record, analysis))
+        print_json(document(record, analysis))
     else:
         console.print(table(record, analysis))
 
@@ -197,7 +199,7 @@ def report(
     json: JsonOption = False,
 ) -> None:
     """Write a study's report: one HTML file that needs no network."""
-    _, record, analysis = _open(study, lab)
+    record, analysis = _open(study, lab)
     page = build(record, analysis, out)
     if json:
         print_json({"report": str(page), "bytes": page.stat().st_size})
@@ -213,7 +215,7 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write a study's trials and effects as CSV and its figures as PNG or SVG."""
-    _, record, analysis = _open(study, lab)
+    record, analysis = _open(study, lab)
     written = export_files(record, analysis, out, {word.strip() for word in format_.split(",") if word.strip()})
     if json:
         print_json({"files": [str(path) for path in written]})

@@ -1,0 +1,128 @@
+"""``doctor``, ``knobs``, ``restore``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from leadline.cli.commands.study import JsonOption
+from leadline.cli.output import console, print_json
+from leadline.host.base import Host
+from leadline.host.checks import Finding, findings
+from leadline.host.local import LocalHost
+from leadline.model.errors import UsageError, nearest
+from leadline.model.knob import Catalogue, Knob, Level
+from leadline.stack.registry import DATABASES, SERVERS, service_catalogue
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command(epilog="Example: leadline doctor")(doctor)
+    app.command(epilog="Example: leadline knobs vm")(knobs)
+    app.command(epilog="Example: leadline restore")(restore)
+
+
+def doctor(json: JsonOption = False) -> None:
+    """What this machine can do and how noisy it is, each finding with the command that mends it."""
+    found = findings(LocalHost())
+    if json:
+        print_json({"findings": [_finding(finding) for finding in found]})
+    else:
+        table = Table("", "check", "finding", "to mend it", show_edge=False)
+        marks = {"ok": "[green]ok[/]", "warn": "[yellow]warn[/]", "bad": "[red]bad[/]"}
+        for finding in found:
+            table.add_row(marks[finding.level], finding.name, finding.sentence, finding.mend)
+        console.print(table)
+    if any(finding.level == "bad" for finding in found):
+        raise typer.Exit(1)
+
+
+def _finding(finding: Finding) -> dict[str, str]:
+    return {"name": finding.name, "level": finding.level, "sentence": finding.sentence, "mend": finding.mend}
+
+
+def knobs(
+    pattern: Annotated[str, typer.Argument(help="A prefix or part of names, or a pattern: vm, jvm.*")] = "",
+    json: JsonOption = False,
+) -> None:
+    """List knobs: unit, range, default, risk, apply cost; for the host's also today's value."""
+    host = LocalHost()
+    catalogue = _catalogue(host)
+    found = catalogue.matching(pattern) if pattern else list(catalogue)
+    if not found:
+        near = nearest(pattern, catalogue.names())
+        raise UsageError(f"no knob fits {pattern!r}" + (f"; did you mean {near}?" if near else ""))
+    host_names = {knob.name for knob in host.knobs()}
+    rows = [(knob, _today(host, knob) if knob.name in host_names else ("", "")) for knob in found]
+    if json:
+        print_json({"knobs": [_knob(knob, today, writable) for knob, (today, writable) in rows]})
+        return
+    table = Table("knob", "today", "default", "range", "unit", "apply cost", "risk", "what it is", show_edge=False)
+    for knob, (today, _) in rows:
+        shown = knob.format(today) if today != "" else ""
+        default = knob.format(knob.default) if knob.default is not None else ""
+        own = "; ".join(f"{server}: {name}" for server, name in knob.names.items())
+        what = f"{knob.summary} ({own})" if own else knob.summary
+        table.add_row(knob.name, shown, default, _range(knob), knob.unit, knob.apply_cost.value, knob.risk.value, what)
+    console.print(table)
+
+
+def _catalogue(host: Host) -> Catalogue:
+    """The host's knobs and every server's and database's, a generic name once with all its own names."""
+    merged: dict[str, Knob] = {knob.name: knob for knob in host.knobs()}
+    for server in SERVERS:
+        for database in DATABASES:
+            for knob in service_catalogue(server, database):
+                merged.setdefault(knob.name, knob)
+    return Catalogue(merged.values())
+
+
+def _today(host: Host, knob: Knob) -> tuple[Level, str]:
+    """Today's level, and why it cannot be set (empty if it can)."""
+    try:
+        return host.read_knob(knob.name), host.writable(knob.name)
+    except (LookupError, OSError) as error:
+        return "", str(error)
+
+
+def _range(knob: Knob) -> str:
+    if knob.choices:
+        return ", ".join(knob.choices)
+    low = "" if knob.minimum is None else f"{knob.minimum:g}"
+    high = "" if knob.maximum is None else f"{knob.maximum:g}"
+    return f"{low}..{high}" if low or high else ""
+
+
+def _knob(knob: Knob, today: Level, not_writable: str) -> dict[str, Any]:
+    return {
+        "name": knob.name,
+        "kind": knob.kind.value,
+        "unit": knob.unit,
+        "default": knob.default,
+        "today": today if today != "" else None,
+        "not_writable": not_writable,
+        "minimum": knob.minimum,
+        "maximum": knob.maximum,
+        "choices": list(knob.choices),
+        "apply_cost": knob.apply_cost.value,
+        "risk": knob.risk.value,
+        "names": dict(knob.names),
+        "summary": knob.summary,
+        "source": knob.source,
+    }
+
+
+def restore(json: JsonOption = False) -> None:
+    """Put this host back after any crash: undo every open entry of the journal, end what was started."""
+    host = LocalHost()
+    with host.lease():
+        lines = list(host.restore())
+    if json:
+        print_json({"restored": lines})
+        return
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if not lines:
+        console.print("nothing to put back")

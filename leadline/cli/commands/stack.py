@@ -1,0 +1,114 @@
+"""``up``, ``down`` and ``load``: a stack and the driver without a study."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.cli.commands.study import JsonOption, LabOption
+from leadline.cli.output import console, errors, print_json
+from leadline.host.local import LocalHost
+from leadline.lab.studyfile import find_study
+from leadline.load.command import run_scenario
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.knob import Catalogue, Level
+from leadline.model.study import StackChoice
+from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.registry import service_catalogue
+from leadline.stack.standing import require_none_standing, save_standing, stop_standing
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command(epilog="Example: leadline up tomcat --set server.threads.max=20")(up)
+    app.command(epilog="Example: leadline down")(down)
+    app.command(
+        epilog="Example: leadline load brokerage-classic --url http://127.0.0.1:8080/brokerage --users 20",
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )(load)
+
+
+def up(
+    stack: Annotated[
+        str, typer.Argument(help="SERVER or SERVER/MODE: liberty, liberty/orm, tomcat; or a study's name.")
+    ],
+    lab: LabOption = Path("lab"),
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A knob's level: --set jvm.heap=512m")] = None,
+    port: Annotated[int, typer.Option(help="HTTP port; 0 takes a free one.")] = 0,
+    json: JsonOption = False,
+) -> None:
+    """Start a stack and leave it running; print its address."""
+    choice = _choice(stack)
+    host = LocalHost()
+    settings = _settings(choice, set_ or [])
+    lab.mkdir(parents=True, exist_ok=True)
+    with host.lease():
+        require_none_standing(lab)
+        name = f"{choice.server}-{choice.mode}"
+        standing = Stack(choice, host, lab / "services" / f"up-{name}", StackOptions(http_port=port))
+        say = _say if not json else (lambda _text: None)
+        standing.provision(say)
+        standing.prepare_data(say)
+        directory = lab / "up" / f"{name}-{int(time.time())}"
+        standing.reset_data(directory)
+        seconds = standing.up(settings, directory)
+        saved = save_standing(standing, lab, directory)
+    if json:
+        print_json({"stack": saved.stack, "url": saved.url, "seconds": seconds, "logs": str(directory)})
+        return
+    console.print(f"{saved.stack} is up after {seconds:.1f} s", markup=False, highlight=False)
+    console.print(
+        f"{saved.url}/   (log in as user-000001, password pw-000001; stop it with leadline down)", markup=False
+    )
+
+
+def _say(text: str) -> None:
+    errors.print(text, markup=False, highlight=False)
+
+
+def _choice(stack: str) -> StackChoice:
+    try:
+        return find_study(stack).study.stack
+    except UsageError:
+        server, _, mode = stack.partition("/")
+        return StackChoice.model_validate({"server": server, "mode": mode or "direct"})
+
+
+def _settings(choice: StackChoice, assignments: list[str]) -> dict[str, Level]:
+    catalogue = Catalogue(service_catalogue(choice.server, choice.database))
+    settings = {}
+    for assignment in assignments:
+        name, _, value = assignment.partition("=")
+        try:
+            settings[name] = catalogue.get(name).parse(value)
+        except ValueError as error:
+            raise UsageError(f"--set {assignment}: {error}") from None
+    return settings
+
+
+def down(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
+    """Stop the stack that ``up`` started and put the host back."""
+    host = LocalHost()
+    with host.lease():
+        lines = [*stop_standing(lab), *host.restore()]
+    if json:
+        print_json({"stopped": lines})
+        return
+    for line in lines or ["nothing is up in this lab"]:
+        console.print(line, markup=False, highlight=False)
+
+
+def load(
+    context: typer.Context,
+    scenario: Annotated[str, typer.Argument(help="A built-in scenario or a scenario file.")],
+) -> None:
+    """Run leadline-load alone; further options go to it as they are (docs/load.md)."""
+    code = run_scenario(scenario, context.args)
+    if code == 2:
+        sys.exit(2)
+    if code:
+        raise LeadlineError(f"leadline-load ended with code {code}")

@@ -1,0 +1,219 @@
+"""The real system: services on a host, leadline-load, observers; joined for the life of a trial."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leadline.host.base import Process
+from leadline.host.local import LocalHost
+from leadline.lab.measure import measure
+from leadline.lab.system import LoadOutcome, Measured, OnLoad, Settings
+from leadline.load.driver import DriverResult, DriverRun, read_summary
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.knob import Level
+from leadline.model.record import AuditRecord
+from leadline.model.study import Study
+from leadline.observe.base import Observer, ObserverContext
+from leadline.observe.database import database_observer
+from leadline.observe.gc import GcObserver
+from leadline.observe.group import ObserverSet
+from leadline.observe.host import HostObserver
+from leadline.observe.pools import PoolsObserver
+from leadline.observe.processes import ProcessObserver
+from leadline.stack.assembly import Stack, StackOptions
+
+_POLL = 0.2  # seconds between two looks at the driver and the services
+_OVERTIME = 30.0  # seconds a driver may need beyond its plan before it counts as hung
+
+
+class RealSystem:
+    """Implements ``leadline.lab.system.System`` for a study on the local host."""
+
+    def __init__(self, study: Study, host: LocalHost, lab: Path) -> None:
+        self._study = study
+        self._host = host
+        options = StackOptions(
+            load_units=study.workload.load_units,
+            placement=study.placement,
+            observe=study.observe,
+            ready_timeout=study.ready_timeout,
+        )
+        self._stack = Stack(study.stack, host, lab / "services" / study.study, options)
+        self._observers = ObserverSet([])
+        self._driver: Process | None = None
+
+    def versions(self) -> Mapping[str, str]:
+        return self._stack.versions()
+
+    def prepare(self, message: Callable[[str], None]) -> None:
+        self._stack.provision(message)
+        self._stack.prepare_data(message)
+
+    def reset(self, directory: Path) -> None:
+        reset = self._study.reset
+        if reset.database == "snapshot" or not self._stack.has_data():
+            self._stack.reset_data(directory)
+        if reset.swap == "off":
+            self._host.swap_off()
+        if reset.page_cache == "drop":
+            self._host.drop_page_cache()
+
+    def start_database(self, settings: Settings, directory: Path) -> None:
+        self._stack.start_database(settings, directory)
+
+    def start_server(self, settings: Settings, directory: Path) -> float:
+        return self._stack.start_server(settings, directory)
+
+    def read_back(self, knob: str) -> Level:
+        return self._stack.read_back(knob)
+
+    def start_observers(self, directory: Path) -> None:
+        observers: list[Observer] = [ProcessObserver()]  # CPU per transaction is a response, so always
+        if self._study.observe:
+            stats = self._stack.database.stats
+            observers += [HostObserver(), GcObserver(), PoolsObserver(), database_observer(stats, interval=1.0)]
+        self._observers = ObserverSet(observers)
+        java = Path(self._study.stack.java) if self._study.stack.java else None
+        self._observers.start(ObserverContext(directory, self._stack.processes(), java))
+
+    def stop_observers(self) -> Sequence[str]:
+        self._observers.stop()
+        return self._observers.warnings
+
+    def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
+        out = directory / "driver"
+        units = self._study.workload.load_units
+        run = DriverRun(
+            self._study.workload,
+            url=self._stack.url(),
+            seed=seed,
+            out=out,
+            variables={"units": units},
+            cpus=self._study.placement.driver_cpus,
+        )
+        self._driver = self._host.start(run.spec(directory / "logs" / "driver.log"))
+        try:
+            self._follow(self._driver, directory / "logs" / "driver.log", run.seconds, on_load)
+        finally:
+            self._driver.stop(grace=5.0)
+            self._driver = None
+        return _outcome(read_summary(out))
+
+    def _follow(self, driver: Process, log: Path, planned: float, on_load: OnLoad) -> None:
+        progress = _Progress(log, on_load)
+        deadline = time.monotonic() + planned + _OVERTIME
+        while driver.alive():
+            progress.read()
+            self._stack.check_alive()
+            if time.monotonic() > deadline:
+                raise TrialFailure(
+                    FailureClass.INFRASTRUCTURE, f"the driver did not end within {planned + _OVERTIME:.0f} s"
+                )
+            time.sleep(_POLL)
+        progress.read()
+        if driver.exit_code() != 0:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE, f"the driver ended with code {driver.exit_code()}", progress.last_words()
+            )
+
+    def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
+        found = self._stack.audit(counts, directory / "logs" / "audit.log")
+        return [AuditRecord(audit.name, audit.passed, audit.detail) for audit in found]
+
+    def health(self) -> None:
+        self._stack.check_alive()
+
+    def stop(self) -> Sequence[str]:
+        self._observers.stop()
+        if self._driver is not None:
+            self._driver.stop(grace=1.0)
+            self._driver = None
+        try:
+            return self._stack.down()
+        except Exception as error:  # the journal ends what is left
+            return [f"the stack did not stop in order: {error}"]
+
+    def collect(self, directory: Path) -> Sequence[str]:
+        before = set(self._observers.warnings)
+        self._observers.collect_from(directory)
+        return [warning for warning in self._observers.warnings if warning not in before]
+
+    def measure(self, directory: Path, startup: float) -> Measured:
+        return measure(directory, startup)
+
+
+class _Progress:
+    """Reads the driver's progress lines as they are written."""
+
+    def __init__(self, log: Path, on_load: OnLoad) -> None:
+        self._log = log
+        self._on_load = on_load
+        self._position = 0
+        self._rest = ""
+        self._words: list[str] = []
+
+    def read(self) -> None:
+        try:
+            with self._log.open(encoding="utf-8", errors="replace") as stream:
+                stream.seek(self._position)
+                text = stream.read()
+                self._position = stream.tell()
+        except FileNotFoundError:
+            return
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._line(line)
+
+    def _line(self, line: str) -> None:
+        try:
+            found: dict[str, Any] = json.loads(line)
+            self._on_load(
+                float(found["t"]),
+                str(found["phase"]),
+                float(found["tps"]),
+                float(found["p99_ms"]),
+                int(found["errors"]),
+            )
+        except (ValueError, TypeError, KeyError):
+            self._words.append(line)
+
+    def last_words(self) -> str:
+        return "\n".join([*self._words, self._rest][-20:]).strip()
+
+
+def _outcome(result: DriverResult) -> LoadOutcome:
+    if not result.completed:
+        raise TrialFailure(FailureClass.INFRASTRUCTURE, "the driver was ended before its plan was")
+    counts = {name: {"ok": total.ok, "failed": total.failed} for name, total in result.total.items()}
+    return LoadOutcome(counts, result.driver.limit, "\n".join(result.driver.evidence), _checks(result))
+
+
+def _checks(result: DriverResult) -> list[AuditRecord]:
+    """What the driver's own figures must satisfy before anything is believed."""
+    little = result.littles_law
+    off = little.relative_error
+    checks = [
+        AuditRecord(
+            "littles-law",
+            off is None or abs(off) <= 0.1,
+            f"{little.concurrency_observed:.2f} transactions in flight, throughput x response time gives "
+            f"{little.concurrency_expected:.2f}",
+        )
+    ]
+    planned, actual = result.arrivals_planned, result.arrivals_actual
+    if planned:
+        # Four standard deviations of a Poisson count, and never less than one arrival in a hundred.
+        allowed = max(0.01 * planned, 4 * planned**0.5)
+        checks.append(
+            AuditRecord(
+                "arrivals", abs(actual - planned) <= allowed, f"{actual} of {planned} planned arrivals took place"
+            )
+        )
+    checks.append(
+        AuditRecord("no-drops", result.dropped == 0, f"{result.dropped} arrivals dropped at the cap on sessions")
+    )
+    return checks

@@ -1,0 +1,82 @@
+"""Run by test_lab_kill: a study on a real host with a stand-in system; ends itself by SIGKILL at one step."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lab_fakes import POOL, FakeSystem
+
+from leadline.host.base import Process, ProcessSpec
+from leadline.host.local import LocalHost
+from leadline.lab.guard import guarded
+from leadline.lab.planning import plan_study
+from leadline.lab.progress import SilentWatcher
+from leadline.lab.run import StudyRun
+from leadline.lab.store import Store
+from leadline.lab.studyfile import parse_study
+
+STUDY = """\
+study: killed
+question: what is left?
+workload: { users: 5 }
+factors:
+  server.pool: [10, 2]
+  vm.dirty_expire_centisecs: [3000, 500]
+design: { replicates: 2, sentinels: null }
+responses: [throughput]
+dead_man: 0.3s
+"""
+
+
+class FakeSystemWithProcess(FakeSystem):
+    """Its "server" is a real sleeping process, so that something is left to end."""
+
+    process: Process | None = None
+
+    def start_server(self, settings: Any, directory: Path) -> float:
+        argv = ["sleep", "600"]
+        self.process = self.real.start(ProcessSpec("server", argv, directory / "logs" / "server.log"))
+        (directory / "pid").write_text(str(self.process.pid))
+        return super().start_server(settings, directory)
+
+    real: LocalHost
+
+    def stop(self) -> list[str]:
+        if self.process is not None:
+            self.process.stop(grace=2.0)
+            self.process = None
+        return []
+
+
+class KillingWatcher(SilentWatcher):
+    """Ends the process at a step of the second trial: its row is written, nothing of it is done yet."""
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+        self._seen = 0
+
+    def step(self, name: str) -> None:
+        self._seen += name == self._step
+        if name == self._step and self._seen == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(lab: Path, state: Path, root: Path, step: str) -> None:
+    host = LocalHost(state=state, root=root)
+    system = FakeSystemWithProcess(host)  # type: ignore[arg-type]
+    system.real = host
+    file = parse_study(STUDY, "killed.yaml")
+    planned = plan_study(file, host, [POOL])
+    guard: Callable[[float], Any] = partial(guarded, host)
+    watcher = KillingWatcher(step) if step else SilentWatcher()
+    StudyRun(file, planned, Store(lab), host, system, watcher, guard).execute()  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4] if len(sys.argv) > 4 else "")

@@ -1,0 +1,94 @@
+"""kill -9 of leadline at every step of a trial: nothing measured is lost, the host is put back, the study goes on."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from leadline.lab.lifecycle import STEPS
+from leadline.lab.store import Store
+from leadline.model.errors import FailureClass
+
+CHILD = Path(__file__).with_name("lab_kill_child.py")
+ORIGINAL = "1234"  # neither of the study's levels
+
+
+def knob(root: Path) -> Path:
+    return root / "proc" / "sys" / "vm" / "dirty_expire_centisecs"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A directory that stands for / where kernel parameters are concerned; processes are real."""
+    path = tmp_path / "root"
+    knob(path).parent.mkdir(parents=True)
+    knob(path).write_text(ORIGINAL + "\n")
+    return path
+
+
+def child(tmp_path: Path, root: Path, step: str = "") -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, str(CHILD), str(tmp_path / "lab"), str(tmp_path / "state"), str(root)]
+    return subprocess.run([*argv, step], capture_output=True, text=True, timeout=120, check=False)
+
+
+def running(pid: int) -> bool:
+    try:
+        return "sleep" in Path(f"/proc/{pid}/cmdline").read_text() and Path(f"/proc/{pid}/stat").exists()
+    except OSError:
+        return False
+
+
+def wait_for(condition: object, what: str) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if condition():  # type: ignore[operator]
+            return
+        time.sleep(0.05)
+    pytest.fail(f"{what} did not happen within 30 s")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_a_step(tmp_path: Path, root: Path, step: str) -> None:
+    ended = child(tmp_path, root, step)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+
+    store = Store(tmp_path / "lab")
+    before = store.load(store.find("killed"))
+    assert before.trials[0].state == "done"
+    assert before.trials[0].responses["throughput"] == 100.0
+    cut_off = before.trials[1]
+    assert cut_off.state == "running"
+    assert cut_off.steps[-1].name == step
+    assert cut_off.steps[-1].ended is None
+    assert [s.name for s in cut_off.steps] == list(STEPS[: STEPS.index(step) + 1])
+    assert cut_off.directory is not None
+    if STEPS.index(step) > STEPS.index("load"):
+        assert (cut_off.directory / "driver" / "seconds.csv").read_text() == "one,two\n"
+
+    wait_for(lambda: knob(root).read_text().strip() == ORIGINAL, "the watchdog's putting the knob back")
+    pid_file = cut_off.directory / "pid"
+    if pid_file.exists():
+        wait_for(lambda: not running(int(pid_file.read_text())), "the end of the process left behind")
+
+    again = child(tmp_path, root)
+    assert again.returncode == 0, again.stderr
+    after = store.load(before.id)
+    assert all(trial.state == "done" for trial in after.trials)
+    assert [trial.attempt for trial in after.trials[:3]] == [1, 2, 1]
+    assert after.trials[0].responses == before.trials[0].responses
+    assert len(store.studies()) == 1
+    assert knob(root).read_text().strip() == ORIGINAL
+
+
+def test_an_earlier_attempt_is_kept_as_interrupted(tmp_path: Path, root: Path) -> None:
+    child(tmp_path, root, "load")
+    store = Store(tmp_path / "lab")
+    study = store.find("killed")
+    orphans = store.close_orphans(study)
+    trial = store.load(study).trials[1]
+    assert orphans == [trial.id]
+    assert trial.failure is FailureClass.INTERRUPTED
+    assert trial.observation().responses == {}
