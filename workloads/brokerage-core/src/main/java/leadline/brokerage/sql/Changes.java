@@ -7,6 +7,7 @@ import java.sql.SQLException;
 import java.time.Clock;
 import java.time.LocalDateTime;
 import java.time.temporal.ChronoUnit;
+import java.util.Set;
 import leadline.brokerage.domain.BrokerageException;
 import leadline.brokerage.domain.BuyCommand;
 import leadline.brokerage.domain.Checks;
@@ -25,7 +26,8 @@ import leadline.brokerage.domain.Trade;
  * account, instrument, so that no two of them can wait for each other.
  */
 public final class Changes {
-    private static final String UNIQUE_VIOLATION = "23";
+    /** SQL states of PostgreSQL and of MariaDB. */
+    private static final Set<String> DUPLICATE_KEY = Set.of("23505", "23000");
 
     /** The instrument as locked for a trade. */
     private record Market(long openPrice, long low, long high, long volume, long trades) {}
@@ -65,11 +67,16 @@ public final class Changes {
                     c, Sql.INSERT_PROFILE, id, profile.fullName(), profile.address(), profile.email(), profile.card());
             return new Login(id, wanted.user());
         } catch (SQLException e) {
-            if (e.getSQLState() != null && e.getSQLState().startsWith(UNIQUE_VIOLATION)) {
+            if (isDuplicate(e)) {
                 throw BrokerageException.conflict("the user name " + wanted.user() + " is taken");
             }
             throw e;
         }
+    }
+
+    /** Whether a row with the same key was there before. */
+    public static boolean isDuplicate(SQLException e) {
+        return e != null && DUPLICATE_KEY.contains(String.valueOf(e.getSQLState()));
     }
 
     public static void updateProfile(Connection c, long account, Profile profile) throws SQLException {

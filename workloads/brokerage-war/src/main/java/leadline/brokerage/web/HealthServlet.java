@@ -28,7 +28,7 @@ public final class HealthServlet extends HttpServlet {
             LOG.log(Level.WARNING, "not healthy: {0}", e.toString());
             status = 503;
             body.put("status", "down");
-            body.put("error", e instanceof IllegalStateException ? e.getMessage() : "the database does not answer");
+            body.put("error", e instanceof ModeUnavailable ? e.getMessage() : "the database does not answer");
         }
         Replies.json(response, status, body);
     }

@@ -42,7 +42,7 @@ enum Mode {
         return name().toLowerCase(Locale.ROOT);
     }
 
-    /** Finds the implementation; an IllegalStateException says what the server lacks. */
+    /** Finds the implementation; a {@link ModeUnavailable} says what the server lacks. */
     Brokerage find() {
         try {
             Object found = InitialContext.doLookup(jndiName);
@@ -53,7 +53,7 @@ enum Mode {
                     : "mode " + word() + " needs a server with enterprise beans"
                             + (this == ORM ? " and persistence" : "")
                             + "; this one has none, use mode direct";
-            throw new IllegalStateException(lack + " (" + jndiName + ": " + e + ")", e);
+            throw new ModeUnavailable(lack + " (" + jndiName + ": " + e + ")", e);
         }
     }
 }

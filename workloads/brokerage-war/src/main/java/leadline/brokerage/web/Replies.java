@@ -54,6 +54,9 @@ final class Replies {
                 return new Failure(status(e.kind()), e.getMessage());
             }
         }
+        if (thrown instanceof ModeUnavailable) {
+            return new Failure(503, thrown.getMessage());
+        }
         String incident = UUID.randomUUID().toString().substring(0, 8);
         LOG.log(
                 Level.SEVERE,
