@@ -47,7 +47,7 @@ _TUNING = re.compile(
 
 
 def boot_options(command_line: str) -> str:
-    """The options of the kernel's command line that bear on performance; the rest may tell what is nobody's business."""
+    """The options of the kernel's command line that bear on performance; the rest may be private."""
     return " ".join(word for word in command_line.split() if _TUNING.match(word)) or "none"
 
 

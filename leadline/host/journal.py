@@ -139,6 +139,11 @@ class UndoJournal:
             lines = self.path.read_bytes().split(b"\n")
         except FileNotFoundError:
             return [], []
+        except OSError as error:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE,
+                f"the undo journal {self.path} cannot be read ({error.strerror}), so nothing was changed",
+            ) from error
         for number, line in enumerate(lines, 1):
             if not line.strip(b"\0 \r"):
                 continue
@@ -158,7 +163,7 @@ class UndoJournal:
         return [entry for entry in entries.values() if entry.id not in self._unrecorded], problems
 
     def open_entries(self) -> list[Entry]:
-        """What is still to undo, oldest first. Raises OSError when the journal cannot be read."""
+        """What is still to undo, oldest first. Raises TrialFailure(infrastructure) when the journal cannot be read."""
         with self._lock:
             return self._load()[0]
 
@@ -198,7 +203,7 @@ class UndoJournal:
 
     def compact(self) -> None:
         """Drop finished records: the whole file when nothing is open, else an atomic rewrite."""
-        with self._lock, contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError, TrialFailure):
             entries, _ = self._load()
             if not entries:
                 self.path.unlink(missing_ok=True)

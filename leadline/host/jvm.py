@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 from leadline.host.base import Process
-from leadline.model.errors import LeadlineError
+from leadline.host.java import find_java
+from leadline.model.errors import LeadlineError, UsageError
 
 AGENT_NAME = "leadline-agent.jar"
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -19,18 +19,12 @@ class AttachError(LeadlineError):
 
 
 def find_java_home(wanted: Path | None = None) -> Path:
-    """The JDK to use: ``wanted``, else JAVA_HOME, else the one of ``java`` on the PATH. Raises LeadlineError."""
-    if wanted is not None:
-        if not (wanted / "bin" / "java").exists():
-            raise LeadlineError(f"no JDK in {wanted}: {wanted / 'bin' / 'java'} does not exist")
-        return wanted
-    named = os.environ.get("JAVA_HOME")
-    if named and (Path(named) / "bin" / "java").exists():
-        return Path(named)
-    found = shutil.which("java")
-    if found is None:
-        raise LeadlineError("no Java found: install a JDK (17 or newer), put java on the PATH or set JAVA_HOME")
-    return Path(found).resolve().parent.parent
+    """The JDK to use: ``wanted``, else the first of this host. Raises UsageError."""
+    if wanted is None:
+        return find_java()
+    if not (wanted / "bin" / "java").exists():
+        raise UsageError(f"no JDK in {wanted}: {wanted / 'bin' / 'java'} does not exist")
+    return wanted
 
 
 def java_pid(process: Process) -> int:

@@ -17,7 +17,7 @@ from leadline.host.knobs.files import FileKnobs, VectorKnob
 from leadline.host.lease import Lease
 from leadline.host.paths import cache_dir, state_dir
 from leadline.host.process import LocalProcess
-from leadline.host.undo import TREE_MARKER, Entry, active_swaps, normalise
+from leadline.host.undo import TREE_MARKER, Entry, active_swaps, normalise, write_setting
 from leadline.host.watchdog import Watchdog, start_watchdog
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Catalogue, Knob, Level
@@ -38,12 +38,13 @@ class LocalHost:
         directories: Mapping[str, Path] | None = None,
     ) -> None:
         self.disposable = disposable
-        self._root = root
+        self.root = root
         self._state = state if state is not None else state_dir()
         self._directories = directories
         self._families: tuple[HostKnobs, ...] = tuple(family(root) for family in FAMILIES)
         self._family = {knob.name: family for family in self._families for knob in family.knobs()}
         self._catalogue = Catalogue(knob for family in self._families for knob in family.knobs())
+        self._watchdog: Watchdog | None = None
         self.journal = UndoJournal(self._state / "undo" / f"{self.name}.jsonl", root)
 
     @property
@@ -57,21 +58,45 @@ class LocalHost:
         return Lease(self._state / "lease" / f"{self.name}.lock")
 
     @contextmanager
+    def guard(self, dead_man: float) -> Iterator[Watchdog]:
+        """Hold the lease and be watched. Raises HostBusyError when another leadline uses the host."""
+        with self.lease(), self.watched(dead_man) as watchdog:
+            yield watchdog
+
+    @contextmanager
     def watched(self, dead_man: float) -> Iterator[Watchdog]:
         """Guard the block: if leadline dies or hangs in it, the watchdog restores the host.
 
-        It is told that all is well only when nothing is left to undo, so restore the host inside the block.
+        Restore the host inside the block: when something is left to undo at its end, the watchdog is not told that
+        all is well and tries once more after the dead-man time.
         """
-        watchdog = start_watchdog(self.journal.path, dead_man, self._root)
+        self._watchdog = watchdog = start_watchdog(self.journal.path, dead_man, self.root)
         try:
             yield watchdog
         finally:
-            watchdog.finish()
+            self._watchdog = None
+            if self.journal.open_entries():
+                watchdog.abandon()
+            else:
+                watchdog.finish()
+
+    def _require_watch(self) -> None:
+        """Nothing is changed any more once the watchdog has ended. Raises TrialFailure."""
+        if self._watchdog is None or self._watchdog.alive():
+            return
+        if self._watchdog.fired():
+            raise TrialFailure(
+                FailureClass.INTERRUPTED,
+                f"leadline stood still for longer than its dead-man time, so its watchdog put the host back"
+                f" (see {self._state / 'watchdog.log'})",
+            )
+        raise TrialFailure(FailureClass.INFRASTRUCTURE, "the watchdog of this run has died; run again to go on")
 
     # -- processes
 
     def start(self, spec: ProcessSpec) -> LocalProcess:
-        """See ``leadline.host.process.start``."""
+        """See ``leadline.host.process.start``; also TrialFailure when the watchdog of this run is gone."""
+        self._require_watch()
         return process.start(spec, self.journal)
 
     # -- knobs
@@ -129,6 +154,7 @@ class LocalHost:
         ``configuration`` when the kernel refuses or reads back another value, ``infrastructure`` when the journal
         or the file cannot be written.
         """
+        self._require_watch()
         level = self.check_level(name, level)
         knob = self._catalogue.get(name)
         family = self._family[name]
@@ -157,10 +183,9 @@ class LocalHost:
     def drop_page_cache(self) -> None:
         """Write dirty data out, then free page cache, dentries and inodes. Raises LookupError without permission."""
         os.sync()
-        path = self._root / "proc/sys/vm/drop_caches"
+        path = self.root / "proc/sys/vm/drop_caches"
         try:
-            with path.open("w") as file:
-                file.write("3")
+            write_setting(path, "3")
         except OSError as error:
             raise LookupError(f"the page cache cannot be dropped here: {path}: {error.strerror} (needs root)") from None
 
@@ -169,7 +194,7 @@ class LocalHost:
 
         Raises LookupError without permission, TrialFailure(infrastructure) when it fails (too little memory, say).
         """
-        on = active_swaps(self._root)
+        on = active_swaps(self.root)
         if not on:
             return
         if os.geteuid() != 0:
@@ -207,7 +232,7 @@ class LocalHost:
     def facts(self) -> Mapping[str, str]:
         """See ``leadline.host.facts.host_facts``."""
         places = {"cache": cache_dir(), "state": self._state} if self._directories is None else self._directories
-        return host_facts(self._root, places)
+        return host_facts(self.root, places)
 
 
 def _bounds(knob: Knob) -> str:

@@ -76,6 +76,7 @@ class LocalProcess:
         self._lock = threading.RLock()
         self._stopping = threading.Lock()  # apart, so that observers may read while a slow server ends
         self._known: dict[int, ProcessStat] = {}  # members as last seen
+        self._strangers: set[tuple[int, int]] = set()  # looked at once: (pid, start) without the mark
         self._lost = (0.0, 0.0)  # CPU of members that ended and that no parent counted
         self._usage: tuple[float, float] | None = None  # the leader's, with the children it waited for
         self._finished = False
@@ -125,16 +126,18 @@ class LocalProcess:
 
     # -- members
 
-    def _scan(self, marks: bool) -> dict[int, ProcessStat]:
-        """Update the members. ``marks``: look into every environment too (slower)."""
+    def _scan(self) -> dict[int, ProcessStat]:
+        """Update the members."""
         with self._lock:
             self._reap()
             table = procfs.all_processes()
             seeds = {pid for pid, old in self._known.items() if pid in table and table[pid].start == old.start}
             if self._popen.returncode is None:
                 seeds.add(self.pid)
-            if marks:
-                seeds |= {pid for pid in table if pid not in seeds and procfs.carries_mark(pid, self.token)}
+            others = {(pid, stat.start) for pid, stat in table.items() if pid not in seeds}
+            marked = {(pid, start) for pid, start in others - self._strangers if procfs.carries_mark(pid, self.token)}
+            self._strangers = others - marked
+            seeds |= {pid for pid, _ in marked}
             members = {pid: table[pid] for pid in procfs.family(table, seeds)}
             self._count_lost(members, table)
             self._known = members
@@ -160,7 +163,7 @@ class LocalProcess:
 
     def pids(self) -> list[int]:
         """All live processes of the group: by group, session, descent and mark; members once seen stay members."""
-        return sorted(self._scan(marks=True))
+        return sorted(self._scan())
 
     def cpu_seconds(self) -> tuple[float, float]:
         """User and system CPU of the whole group so far.
@@ -170,7 +173,7 @@ class LocalProcess:
         and the kernel counts in ticks (10 ms).
         """
         with self._lock:
-            members = self._scan(marks=False)
+            members = self._scan()
             user = sum(m.user + m.ended_user for m in members.values())
             system = sum(m.system + m.ended_system for m in members.values())
             final = self._usage or (0.0, 0.0)
@@ -186,7 +189,7 @@ class LocalProcess:
             if self._finished:
                 return not self.killed
             deadline = time.monotonic() + grace
-            self._scan(marks=True)
+            self._scan()
             with self._lock:
                 if self.alive():
                     os.killpg(self.pid, signal.SIGTERM)

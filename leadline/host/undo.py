@@ -75,27 +75,31 @@ def _read(path: Path) -> str:
     return normalise(path.read_text())
 
 
-def _write(path: Path, value: str) -> None:
-    with open(path, "w") as file:  # noqa: PTH123 - Path.write_text would create a missing file with the same mode
-        file.write(value)
+def write_setting(path: Path, value: str) -> None:
+    """Write an existing file in one go, as kernel settings want it. Raises OSError, also when it does not exist."""
+    handle = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    try:
+        os.write(handle, value.encode())
+    finally:
+        os.close(handle)
 
 
 def _write_back(originals: Mapping[Path, str]) -> None:
     if len(originals) == 1:
         ((path, value),) = originals.items()
-        _write(path, value)
+        write_setting(path, value)
         return
     names = {path.name: path for path in originals}
     ratio, amount = next((names[a], names[b]) for a, b in PAIRS if a in names)
     if originals[amount] != "0":
-        _write(amount, originals[amount])
+        write_setting(amount, originals[amount])
         return
     # The kernel clears the amount only when the ratio's value changes, and takes no zero for the amount.
     if _read(ratio) == originals[ratio] and _read(amount) != "0":
-        _write(ratio, "1" if originals[ratio] != "1" else "2")
-    _write(ratio, originals[ratio])
+        write_setting(ratio, "1" if originals[ratio] != "1" else "2")
+    write_setting(ratio, originals[ratio])
     if _read(amount) != "0":
-        _write(amount, "0")
+        write_setting(amount, "0")
 
 
 def undo_file(entries: Sequence[Entry], root: Path) -> str:

@@ -22,6 +22,7 @@ from leadline.host.journal import UndoJournal
 from leadline.host.lease import Lease
 from leadline.model.errors import LeadlineError
 
+_READY = b"watching"
 ENDED_WELL, RESUMED, RESTORED, FAILED = 0, 0, 10, 3  # exit codes
 
 
@@ -56,15 +57,20 @@ class Watchdog:
         while not self._stop.wait(self._interval):
             self.beat()
 
+    def abandon(self) -> None:
+        """Leave the rest to it, as if this process had ended."""
+        if not self._stop.is_set():
+            self._stop.set()
+            self._thread.join()
+            os.close(self._pipe)
+
     def finish(self) -> None:
         """Tell it that all is put back, and wait for its end."""
         if self._stop.is_set():
             return
-        self._stop.set()
-        self._thread.join()
         with contextlib.suppress(OSError):
             os.write(self._pipe, b"q")
-        os.close(self._pipe)
+        self.abandon()
         try:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -82,7 +88,7 @@ def start_watchdog(journal_path: Path, dead_man: float, root: Path = Path("/")) 
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", loader, str(journal_path), repr(dead_man), str(root), str(os.getpid())],
             stdin=reading,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             cwd="/",
@@ -92,6 +98,12 @@ def start_watchdog(journal_path: Path, dead_man: float, root: Path = Path("/")) 
         raise
     finally:
         os.close(reading)
+    assert process.stdout is not None
+    with process.stdout as ready:
+        if ready.read() != _READY:
+            os.close(writing)
+            process.wait()
+            raise OSError(f"the watchdog did not start (exit code {process.returncode})")
     return Watchdog(process, writing, dead_man)
 
 
@@ -126,6 +138,10 @@ class _Guard:
         signal.signal(signal.SIGTERM, self._terminate)
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("-1000")
+        os.write(1, _READY)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
         while True:
             heard = self._listen(self.dead_man)
             if heard is None:

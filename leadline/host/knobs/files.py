@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leadline.host.undo import normalise
+from leadline.host.undo import normalise, write_setting
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Risk
 
 VM_MANUAL = "Linux Documentation/admin-guide/sysctl/vm.rst"
@@ -101,8 +101,7 @@ class FileKnobs:
         path = self.path(knob)
         if not path.exists():
             raise LookupError(f"this kernel has no {knob.name} ({path} does not exist)")
-        with path.open("w") as file:
-            file.write(self.text(level))
+        write_setting(path, self.text(level))
 
 
 def sysctl_path(name: str) -> str:

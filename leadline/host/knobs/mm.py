@@ -119,7 +119,7 @@ def _table() -> list[tuple[Knob, str]]:
         (
             setting(
                 "mm.lru_gen.enabled",
-                "Multi-generation LRU as bits: 1 on, 2 accessed bits of leaf entries cleared in batches, 4 of others too",
+                "Multi-generation LRU as bits: 1 on, 2 leaf entries' accessed bits cleared in batches, 4 others' too",
                 None,
                 (0, 7),
                 source=_LRU_MANUAL,

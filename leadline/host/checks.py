@@ -1,0 +1,246 @@
+"""What ``leadline doctor`` looks at on this host. Reads only, but for a little work to measure the noise."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from leadline.host import noise
+from leadline.host.cgroup import memory_parent
+from leadline.host.facts import cpu_facts, read, virtualisation
+from leadline.host.java import java_homes
+from leadline.host.knobs.files import memory_kib
+from leadline.host.local import LocalHost
+from leadline.host.paths import cache_dir
+from leadline.host.privilege import unprivileged_prefix, user_namespaces
+from leadline.host.undo import active_swaps, normalise
+from leadline.model.errors import UsageError
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check. ``bad``: studies cannot run; ``warn``: they can, with the restriction the sentence tells.
+
+    ``mend``: the command that mends it, or empty.
+    """
+
+    name: str
+    level: Literal["ok", "warn", "bad"]
+    sentence: str
+    mend: str = ""
+
+
+def check_root(host: LocalHost) -> Finding:
+    """Whether kernel settings can be changed."""
+    settable = [knob.name for knob in host.knobs() if not host.writable(knob.name)]
+    if os.geteuid() == 0 and settable:
+        return Finding("root", "ok", f"runs as root, {len(settable)} kernel settings can be changed")
+    if os.geteuid() == 0:
+        return Finding("root", "warn", "runs as root, yet kernel settings are read-only (a container?)")
+    return Finding("root", "warn", "not root: factors of the kernel are skipped", "sudo -E leadline run ...")
+
+
+def check_java(_: LocalHost) -> Finding:
+    """A JDK of version 17 or newer."""
+    homes = java_homes()
+    told = ", ".join(f"{home.version} in {home.path}{'' if home.jdk else ' (no compiler)'}" for home in homes)
+    if any(home.major >= 17 and home.jdk for home in homes):
+        return Finding("java", "ok", f"found {told}")
+    sentence = f"no JDK 17 or newer{'; found ' + told if told else ''}"
+    return Finding("java", "bad", sentence, "apt-get install openjdk-17-jdk-headless")
+
+
+def check_maven(_: LocalHost) -> Finding:
+    """Maven, which fetches servers and builds the application."""
+    found = shutil.which("mvn")
+    if found:
+        return Finding("maven", "ok", f"found {found}")
+    return Finding("maven", "bad", "no mvn on the PATH: servers cannot be fetched", "apt-get install maven")
+
+
+def check_governor(host: LocalHost) -> Finding:
+    """CPU frequency control."""
+    governor = cpu_facts(host.root)["cpu.governor"]
+    if governor.startswith("none"):
+        return Finding("governor", "ok", "this kernel does not control the CPUs' frequency")
+    if governor == "performance":
+        return Finding("governor", "ok", "the CPUs' frequency is held high")
+    return Finding(
+        "governor",
+        "warn",
+        f"the CPUs' frequency follows the load ({governor}): light load looks slower than it is",
+        "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+    )
+
+
+def check_smt(host: LocalHost) -> Finding:
+    """Two threads on one core disturb each other."""
+    if read(host.root / "sys/devices/system/cpu/smt/active") != "1":
+        return Finding("smt", "ok", "every CPU is a core of its own, or the kernel does not tell otherwise")
+    return Finding(
+        "smt",
+        "warn",
+        "CPUs share cores: pin server and driver to different cores, or switch it off",
+        "echo off | sudo tee /sys/devices/system/cpu/smt/control",
+    )
+
+
+def check_swap(host: LocalHost) -> Finding:
+    """Swapping adds pauses that no factor explains."""
+    on = active_swaps(host.root)
+    if not on:
+        return Finding("swap", "ok", "off")
+    return Finding(
+        "swap", "warn", f"on ({', '.join(on)}); a study with reset.swap: off does without", "sudo swapoff -a"
+    )
+
+
+def check_thp(host: LocalHost) -> Finding:
+    """Transparent huge pages: only told, since they are a factor."""
+    mode = normalise(read(host.root / "sys/kernel/mm/transparent_hugepage/enabled"))
+    return Finding("huge pages", "ok", f"transparent huge pages: {mode or 'not in this kernel'}")
+
+
+def check_disk(_: LocalHost) -> Finding:
+    """Room for distributions and data."""
+    cache = cache_dir()
+    free = shutil.disk_usage(cache).free
+    told = f"{free / GIB:.1f} GiB free for {cache}"
+    if free < GIB:
+        return Finding("disk", "bad", f"{told}; servers and data need 1 GiB", "export LEADLINE_CACHE=/a/larger/disk")
+    return Finding("disk", "ok" if free > 4 * GIB else "warn", told)
+
+
+def check_memory(host: LocalHost) -> Finding:
+    """Room for server, database and driver."""
+    free = memory_kib(host.root, "MemAvailable") / 2**20
+    told = f"{free:.1f} of {memory_kib(host.root) / 2**20:.1f} GiB available"
+    if free < 1:
+        return Finding("memory", "bad", f"{told}; a server and a database need 1 GiB")
+    return Finding("memory", "ok" if free >= 2 else "warn", told)
+
+
+def check_unprivileged(_: LocalHost) -> Finding:
+    """Starting PostgreSQL, which refuses root."""
+    if os.geteuid() != 0:
+        return Finding("other user", "ok", "not root: services run as this user")
+    try:
+        way = unprivileged_prefix()[0]
+    except UsageError as error:
+        return Finding("other user", "bad", str(error), "apt-get install util-linux")
+    if user_namespaces():
+        return Finding("other user", "ok", f"services that refuse root run in a user namespace ({way})")
+    return Finding("other user", "ok", f"no user namespaces; services that refuse root run as user 65534 ({way})")
+
+
+def check_cgroups(_: LocalHost) -> Finding:
+    """Memory limits."""
+    parent, reason = memory_parent()
+    if parent is not None:
+        return Finding("memory limits", "ok", f"control groups version {parent.version} can limit memory")
+    return Finding("memory limits", "warn", f"memory of services cannot be limited: {reason}")
+
+
+def check_pressure(host: LocalHost) -> Finding:
+    """Pressure stall information."""
+    if read(host.root / "proc/pressure/cpu"):
+        return Finding("pressure", "ok", "the kernel tells pressure (PSI)")
+    return Finding("pressure", "warn", "the kernel does not tell pressure; reports lack that panel (boot with psi=1)")
+
+
+def check_load(host: LocalHost) -> Finding:
+    """Other work on this host."""
+    words = read(host.root / "proc/loadavg").split()
+    cpus = len(os.sched_getaffinity(0))
+    if not words:
+        return Finding("other load", "warn", "the kernel does not tell the load")
+    load = float(words[0])
+    level: Literal["ok", "warn"] = "ok" if load < 0.25 * cpus else "warn"
+    advice = "" if level == "ok" else ": end other work before a study"
+    return Finding("other load", level, f"run queue {load:.2f} over the last minute on {cpus} CPUs{advice}")
+
+
+def check_clock(host: LocalHost) -> Finding:
+    """Slow clocks make every time stamp a system call."""
+    source = read(host.root / "sys/devices/system/clocksource/clocksource0/current_clocksource")
+    if source in ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"):
+        return Finding("clock", "ok", f"clock source {source}")
+    if not source:
+        return Finding("clock", "warn", "the kernel does not tell its clock source")
+    return Finding(
+        "clock", "warn", f"clock source {source} is slow: time stamps cost system calls (boot with tsc=reliable)"
+    )
+
+
+def check_noise(host: LocalHost) -> Finding:
+    """How evenly the host computes."""
+    found = noise.probe(root=host.root)
+    told = (
+        f"equal work varies by {found.spread:.1f} % (10th to 90th percentile), at worst {found.worst:.0f} %;"
+        f" {found.stolen:.1f} % of CPU time went to other guests"
+    )
+    if found.spread < 5 and found.stolen < 1:
+        return Finding("noise", "ok", told)
+    return Finding("noise", "warn", f"{told}: small effects need more replicates")
+
+
+def check_virtualisation(host: LocalHost) -> Finding:
+    """Only told."""
+    kind = virtualisation(host.root)
+    return Finding("machine", "ok", "no sign of virtualisation" if kind == "none" else f"virtualised: {kind}")
+
+
+def check_undo(host: LocalHost) -> Finding:
+    """What an earlier run left."""
+    left = host.journal.open_entries()
+    if not left:
+        return Finding("undo journal", "ok", "nothing to put back")
+    lease = host.lease()
+    if lease.holder_alive():
+        return Finding("undo journal", "ok", f"{len(left)} changes are in force for a run now going on")
+    return Finding("undo journal", "warn", f"an earlier run left {len(left)} changes to put back", "leadline restore")
+
+
+def check_ports(host: LocalHost) -> Finding:
+    """Outgoing ports for the driver."""
+    words = re.findall(r"\d+", read(host.root / "proc/sys/net/ipv4/ip_local_port_range"))
+    if len(words) != 2:
+        return Finding("ports", "warn", "the kernel does not tell its range of ports")
+    first, last = map(int, words)
+    told = f"{last - first + 1} ports for outgoing connections ({first} to {last})"
+    if last - first >= 16_000:
+        return Finding("ports", "ok", told)
+    return Finding("ports", "warn", f"{told} are few", "sudo sysctl net.ipv4.ip_local_port_range='32768 60999'")
+
+
+CHECKS: tuple[Callable[[LocalHost], Finding], ...] = (
+    check_root,
+    check_java,
+    check_maven,
+    check_disk,
+    check_memory,
+    check_unprivileged,
+    check_cgroups,
+    check_undo,
+    check_load,
+    check_noise,
+    check_governor,
+    check_smt,
+    check_swap,
+    check_thp,
+    check_clock,
+    check_pressure,
+    check_ports,
+    check_virtualisation,
+)
+
+
+def findings(host: LocalHost) -> list[Finding]:
+    """All checks, in the order of ``CHECKS``; takes about two seconds."""
+    return [check(host) for check in CHECKS]

@@ -1,0 +1,250 @@
+"""Process groups: started, counted, pinned, limited and ended whole, with real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from leadline.host import privilege, procfs
+from leadline.host.base import ProcessSpec
+from leadline.host.cgroup import memory_parent
+from leadline.host.local import LocalHost
+from leadline.host.process import LocalProcess, parse_cpus
+from leadline.model.errors import UsageError
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[LocalHost]:
+    host = LocalHost(state=tmp_path / "state")
+    yield host
+    host.restore()
+
+
+def spec(tmp_path: Path, script: str, **more: object) -> ProcessSpec:
+    return ProcessSpec("worker", ["sh", "-c", script], tmp_path / "out" / "worker.log", **more)  # type: ignore[arg-type]
+
+
+def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.02)
+
+
+def gone(pid: int) -> bool:
+    stat = procfs.read_stat(pid)
+    return stat is None or not stat.alive
+
+
+def test_a_process_leads_a_group_of_its_own_and_is_in_the_journal(host: LocalHost, tmp_path: Path) -> None:
+    process = host.start(spec(tmp_path, "echo hello; echo $GREETING >&2; exec sleep 60", env={"GREETING": "you"}))
+    stat = procfs.read_stat(process.pid)
+    assert stat is not None
+    assert stat.group == stat.session == process.pid
+    (entry,) = host.journal.open_entries()
+    assert (entry.kind, entry.data["pid"], entry.data["start"]) == ("process", process.pid, stat.start)
+    assert process.alive()
+    assert process.exit_code() is None
+    until(lambda: (tmp_path / "out/worker.log").read_text() == "hello\nyou\n")
+    assert process.stop() is True
+    assert process.exit_code() == -signal.SIGTERM
+    assert not process.alive()
+    assert host.journal.open_entries() == []
+    assert process.stop() is True
+    process.signal(signal.SIGTERM)  # of an ended process: nothing happens
+
+
+def test_exit_codes_are_told(host: LocalHost, tmp_path: Path) -> None:
+    process = host.start(spec(tmp_path, "exit 7"))
+    until(lambda: process.exit_code() is not None)
+    assert process.exit_code() == 7
+    assert process.stop() is True
+
+
+def test_children_in_other_sessions_are_ended_too(host: LocalHost, tmp_path: Path) -> None:
+    process = host.start(spec(tmp_path, "sleep 300 & setsid sleep 301 & setsid setsid sleep 302 & wait"))
+    until(lambda: len(process.pids()) == 4)
+    pids = process.pids()
+    assert process.pid in pids
+    assert process.stop() is True
+    assert all(gone(pid) for pid in pids)
+
+
+def test_orphans_are_found_by_their_mark(host: LocalHost, tmp_path: Path) -> None:
+    process = host.start(spec(tmp_path, "(setsid sleep 303 &) ; exit 0"))
+    until(lambda: process.exit_code() == 0)
+    (orphan,) = process.pids()
+    assert process.stop() is True
+    assert gone(orphan)
+
+
+def test_orphans_without_mark_stay_known(host: LocalHost, tmp_path: Path) -> None:
+    # as PostgreSQL's children: a session of their own, and an environment that no longer shows the mark
+    process = host.start(spec(tmp_path, "env -i setsid sleep 304 & wait"))
+    until(lambda: len(process.pids()) == 2)
+    (child,) = set(process.pids()) - {process.pid}
+    process.signal(signal.SIGKILL)
+    until(lambda: not process.alive())
+    assert process.pids() == [child]
+    process.stop()
+    assert gone(child)
+
+
+def test_one_that_ignores_the_signal_is_killed(host: LocalHost, tmp_path: Path) -> None:
+    process = host.start(spec(tmp_path, "trap '' TERM; echo ready; while :; do sleep 0.1; done"))
+    until(lambda: "ready" in (tmp_path / "out/worker.log").read_text())
+    assert process.stop(grace=0.3) is False
+    assert process.exit_code() == -signal.SIGKILL
+    assert process.pids() == []
+
+
+def test_cpu_of_a_busy_child_is_counted_and_kept(host: LocalHost, tmp_path: Path) -> None:
+    busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
+    process = host.start(spec(tmp_path, f"sh -c '{busy}'; sh -c '{busy}' & wait; echo done; sleep 60"))
+    until(lambda: sum(process.cpu_seconds()) > 0.02)
+    until(lambda: "done" in (tmp_path / "out/worker.log").read_text())
+    before = sum(process.cpu_seconds())
+    stat = procfs.read_stat(process.pid)
+    assert stat is not None
+    assert before >= stat.ended_user + stat.ended_system > 0
+    process.stop()
+    assert sum(process.cpu_seconds()) >= before - 0.05, "CPU of the ended was lost"
+
+
+def test_cpu_of_an_ended_orphan_is_remembered(host: LocalHost, tmp_path: Path) -> None:
+    process = host.start(spec(tmp_path, "(setsid sh -c 'while :; do :; done' &) ; exec sleep 60"))
+    until(lambda: sum(process.cpu_seconds()) > 0.1)
+    before = sum(process.cpu_seconds())
+    (orphan,) = set(process.pids()) - {process.pid}
+    os.kill(orphan, signal.SIGKILL)
+    until(lambda: gone(orphan))
+    assert sum(process.cpu_seconds()) >= before
+
+
+def test_pinning_shows_in_the_kernel(host: LocalHost, tmp_path: Path) -> None:
+    last = max(os.sched_getaffinity(0))
+    process = host.start(spec(tmp_path, "grep Cpus_allowed_list /proc/self/status; sleep 60", cpus=str(last)))
+    until(lambda: (tmp_path / "out/worker.log").read_text())
+    assert (tmp_path / "out/worker.log").read_text().split() == ["Cpus_allowed_list:", str(last)]
+    assert os.sched_getaffinity(process.pid) == {last}
+
+
+def test_pinning_without_taskset(host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leadline.host import process as module
+
+    real = module.shutil.which
+    monkeypatch.setattr(module.shutil, "which", lambda name, **k: None if name == "taskset" else real(name, **k))
+    last = max(os.sched_getaffinity(0))
+    process = host.start(spec(tmp_path, "sleep 60", cpus=str(last)))
+    until(lambda: os.sched_getaffinity(process.pid) == {last})
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"), [("0", [0]), ("0,2-3", [0, 2, 3]), ("3,1", [1, 3]), (" 1 - 2 ", None), ("", None), ("3-1", None)]
+)
+def test_cpu_lists(text: str, cpus: list[int] | None) -> None:
+    if cpus is None:
+        with pytest.raises(UsageError, match="not a list of CPUs"):
+            parse_cpus(text, range(4))
+    else:
+        assert parse_cpus(text, range(4)) == cpus
+
+
+def test_a_cpu_this_host_lacks_is_told(host: LocalHost, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"CPU 4096 .* this host offers"):
+        host.start(spec(tmp_path, "true", cpus="4096"))
+    assert host.journal.open_entries() == []
+
+
+def test_a_missing_program_is_told_also_behind_a_prefix(host: LocalHost, tmp_path: Path) -> None:
+    for cpus in (None, str(max(os.sched_getaffinity(0)))):
+        wanted = ProcessSpec("server", ["/nowhere/bin/java", "-version"], tmp_path / "log", cpus=cpus)
+        with pytest.raises(FileNotFoundError, match="server: no such program"):
+            host.start(wanted)
+    assert host.journal.open_entries() == []
+
+
+def test_restore_ends_what_a_dead_leadline_left(host: LocalHost, tmp_path: Path) -> None:
+    process = host.start(spec(tmp_path, "sleep 300 & setsid sleep 301 & wait"))
+    until(lambda: len(process.pids()) == 3)
+    pids = process.pids()
+    lines = LocalHost(state=tmp_path / "state").restore()
+    assert lines == [f"process worker: ended {pids}"]
+    assert all(gone(pid) for pid in pids)
+    assert process.exit_code() == -signal.SIGTERM
+
+
+def test_a_number_used_again_is_never_hit(host: LocalHost, tmp_path: Path) -> None:
+    bystander = host.start(spec(tmp_path, "exec sleep 60"))
+    entry = host.journal.record_process("old", ["x"], "token-of-an-ended-process")
+    host.journal.update(entry, pid=bystander.pid, start=bystander.start - 1)
+    assert procfs.marked("token-of-an-ended-process", (bystander.pid, bystander.start - 1)) == set()
+    assert procfs.send(bystander.pid, signal.SIGKILL, bystander.start - 1) is False
+    assert bystander.alive()
+    assert procfs.marked("token-of-an-ended-process", (bystander.pid, bystander.start)) == {bystander.pid}
+
+
+def test_a_search_never_finds_leadline_itself() -> None:
+    table = procfs.all_processes()
+    assert os.getpid() not in procfs.family(table, {os.getpid(), os.getppid(), 1})
+    assert procfs.ancestors(table).issuperset({os.getpid(), os.getppid()})
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root: processes are unprivileged anyway")
+def test_unprivileged_does_not_see_itself_as_root(host: LocalHost, tmp_path: Path) -> None:
+    process = host.start(spec(tmp_path, "id -u; sleep 60", unprivileged=True))
+    until(lambda: (tmp_path / "out/worker.log").read_text())
+    assert (tmp_path / "out/worker.log").read_text().strip() == str(privilege.NOBODY)
+    assert len(process.pids()) == 2
+    assert process.stop() is True
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root: no other user can be taken")
+def test_without_namespaces_the_user_is_really_changed(
+    host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(privilege, "unprivileged_prefix", lambda: privilege._SET_USER)
+    monkeypatch.setattr("leadline.host.process.unprivileged_prefix", lambda: privilege._SET_USER)
+    data = tmp_path / "data"
+    (data / "deep").mkdir(parents=True)
+    (data / "deep" / "file").touch()
+    with pytest.raises(UsageError, match=r"may not pass .*chmod"):
+        privilege.make_accessible(data)  # pytest's directories are closed to others
+    for parent in tmp_path.parents:
+        if not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o001)
+    tmp_path.chmod(0o755)
+    privilege.make_accessible(data)
+    assert (data / "deep" / "file").stat().st_uid == privilege.NOBODY
+    process = host.start(spec(tmp_path, f"touch {data}/deep/mine && id -u; sleep 60", unprivileged=True))
+    until(lambda: (tmp_path / "out/worker.log").read_text())
+    assert (data / "deep" / "mine").stat().st_uid == privilege.NOBODY
+    assert process.stop() is True
+
+
+@pytest.mark.skipif(memory_parent()[0] is None, reason=f"no memory limit here: {memory_parent()[1]}")
+def test_a_memory_limit_holds_and_its_group_is_removed(host: LocalHost, tmp_path: Path) -> None:
+    process = host.start(
+        spec(tmp_path, "sed -n 's/.*\\(leadline-\\)/\\1/p' /proc/self/cgroup; sleep 60", memory=64 << 20)
+    )
+    assert isinstance(process, LocalProcess)
+    until(lambda: "leadline-" in (tmp_path / "out/worker.log").read_text())
+    (group,) = [Path(entry.target) for entry in host.journal.open_entries() if entry.kind == "cgroup"]
+    limits = [group / name for name in ("memory.max", "memory.limit_in_bytes") if (group / name).exists()]
+    assert [int(limit.read_text()) for limit in limits] == [64 << 20]
+    assert process.oom_kills() == 0
+    process.stop()
+    assert not group.exists()
+    assert host.journal.open_entries() == []
+
+
+def test_an_impossible_memory_limit_says_why(host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leadline.host.cgroup.hierarchies", dict)
+    with pytest.raises(UsageError, match="impossible on this host: no control groups are mounted"):
+        host.start(spec(tmp_path, "true", memory=1 << 20))
+    assert host.journal.open_entries() == []

@@ -1,0 +1,279 @@
+"""The undo journal, with a directory that stands for the host's /."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from leadline.host import procfs, undo
+from leadline.host.journal import UndoJournal
+from leadline.host.local import LocalHost
+from leadline.host.undo import TREE_MARKER, Entry
+from leadline.model.errors import FailureClass, RestoreError, TrialFailure
+
+
+def setting(root: Path, name: str, value: str) -> Path:
+    path = root / "proc" / "sys" / "vm" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value + "\n")
+    return path
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> UndoJournal:
+    return UndoJournal(tmp_path / "state" / "undo" / "local.jsonl", tmp_path / "root")
+
+
+def change(journal: UndoJournal, path: Path, value: str) -> None:
+    journal.record_file(path, value)
+    path.write_text(value + "\n")
+
+
+def test_the_original_is_on_disk_before_the_change(journal: UndoJournal) -> None:
+    path = setting(journal.root, "swappiness", "60")
+    journal.record_file(path, "10", note="vm.swappiness")
+    record = json.loads(journal.path.read_text())
+    assert record["original"] == {str(path): "60"}
+    assert (record["kind"], record["target"], record["note"]) == ("file", str(path), "vm.swappiness")
+    assert record["boot"] == procfs.boot_id()
+    assert record["owner"]["pid"] == os.getpid()
+    assert path.read_text() == "60\n"
+
+
+def test_restore_writes_the_first_original_of_many_changes(journal: UndoJournal) -> None:
+    path = setting(journal.root, "swappiness", "60")
+    for value in ("10", "20", "30"):
+        change(journal, path, value)
+    assert len(journal.open_entries()) == 1
+    assert journal.restore() == [f"{path}: put back to '60'"]
+    assert path.read_text() == "60"
+    assert not journal.path.exists()
+    assert journal.restore() == []
+
+
+def test_two_entries_for_one_target_end_at_the_first_original(journal: UndoJournal) -> None:
+    path = setting(journal.root, "swappiness", "60")
+    journal.record("file", str(path), {str(path): "60"}, values=["10"])
+    journal.record("file", str(path), {str(path): "10"}, values=["99"])
+    path.write_text("99")
+    lines = journal.restore()
+    assert path.read_text() == "60"
+    assert lines == [f"{path}: put back to '60'"]
+
+
+def test_newest_change_is_undone_first(journal: UndoJournal) -> None:
+    first, second = setting(journal.root, "swappiness", "60"), setting(journal.root, "laptop_mode", "0")
+    change(journal, first, "1")
+    change(journal, second, "5")
+    assert [line.split(":")[0] for line in journal.restore()] == [str(second), str(first)]
+
+
+def test_a_change_by_somebody_else_is_put_back_and_told(journal: UndoJournal) -> None:
+    path = setting(journal.root, "swappiness", "60")
+    change(journal, path, "10")
+    path.write_text("77")
+    (line,) = journal.restore()
+    assert path.read_text() == "60"
+    assert "something else had set swappiness to '77'" in line
+
+
+def test_an_announced_change_that_was_never_made_needs_no_writing(journal: UndoJournal) -> None:
+    path = setting(journal.root, "swappiness", "60")
+    journal.record_file(path, "10")
+    before = path.stat().st_mtime_ns
+    assert "already at its original" in journal.restore()[0]
+    assert path.stat().st_mtime_ns == before
+
+
+def test_a_choice_in_brackets_is_kept_as_the_word(journal: UndoJournal) -> None:
+    path = journal.root / "sys/kernel/mm/transparent_hugepage/enabled"
+    path.parent.mkdir(parents=True)
+    path.write_text("always [madvise] never\n")
+    journal.record_file(path, "never")
+    path.write_text("always madvise [never]\n")
+    journal.restore()
+    assert path.read_text() == "madvise"
+
+
+@pytest.mark.parametrize("length", [1, 20, -1])
+def test_a_torn_last_line_is_passed_over(journal: UndoJournal, length: int) -> None:
+    first, second = setting(journal.root, "swappiness", "60"), setting(journal.root, "laptop_mode", "0")
+    change(journal, first, "10")
+    whole = journal.path.read_bytes()
+    journal.record_file(second, "5")
+    torn = journal.path.read_bytes()[len(whole) :].rstrip(b"\n")[:length]
+    journal.path.write_bytes(whole + torn)
+    assert [entry.target for entry in journal.open_entries()] == [str(first)]
+    # the next record must not be joined to the torn one
+    change(journal, second, "7")
+    assert len(journal.open_entries()) == 2
+    journal.restore()
+    assert (first.read_text(), second.read_text()) == ("60", "0")
+
+
+def test_an_unreadable_line_in_the_middle_is_told(journal: UndoJournal) -> None:
+    path = setting(journal.root, "swappiness", "60")
+    change(journal, path, "10")
+    journal.path.write_bytes(b"\xff{nonsense\n" + journal.path.read_bytes())
+    lines = journal.restore()
+    assert "line 1 is unreadable" in lines[0]
+    assert path.read_text() == "60"
+
+
+def test_a_reboot_has_undone_what_is_volatile(journal: UndoJournal, tmp_path: Path) -> None:
+    path = setting(journal.root, "swappiness", "60")
+    tree = tmp_path / "scratch"
+    tree.mkdir()
+    (tree / TREE_MARKER).touch()
+    file = Entry("a", "file", str(path), {str(path): "10"}, boot="an earlier one", values=["60"])
+    kept = Entry("b", "tree", str(tree), boot="an earlier one")
+    journal.path.parent.mkdir(parents=True)
+    journal.path.write_text("".join(json.dumps(asdict(entry)) + "\n" for entry in (file, kept)))
+    lines = journal.restore()
+    assert any("undone by the reboot" in line for line in lines)
+    assert path.read_text() == "60\n", "a setting of this boot was touched"
+    assert not tree.exists()
+
+
+def test_an_entry_of_an_earlier_boot_does_not_hide_todays_original(journal: UndoJournal) -> None:
+    path = setting(journal.root, "swappiness", "60")
+    journal.path.parent.mkdir(parents=True)
+    stale = Entry("a", "file", str(path), {str(path): "10"}, boot="an earlier one", values=["20"])
+    journal.path.write_text(json.dumps(asdict(stale)) + "\n")
+    change(journal, path, "30")
+    journal.restore()
+    assert path.read_text() == "60"
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "{root}/proc/sys/../../etc/passwd", "{root}/home/x"])
+def test_only_kernel_settings_are_written(journal: UndoJournal, target: str) -> None:
+    path = Path(target.format(root=journal.root))
+    with pytest.raises(ValueError, match="not below"):
+        journal.record_file(path, "1")
+    journal.record("file", str(path), {str(path): "1"})
+    with pytest.raises(RestoreError, match="not a kernel setting"):
+        journal.restore()
+
+
+def test_one_failure_does_not_keep_the_others_from_being_undone(journal: UndoJournal) -> None:
+    good, bad = setting(journal.root, "swappiness", "60"), setting(journal.root, "laptop_mode", "0")
+    change(journal, good, "10")
+    change(journal, bad, "5")
+    bad.unlink()
+    bad.mkdir()  # neither readable nor writable as a file
+    with pytest.raises(RestoreError, match=r"laptop_mode.*put back: 1 other"):
+        journal.restore()
+    assert good.read_text() == "60"
+    assert [entry.target for entry in journal.open_entries()] == [str(bad)]
+    bad.rmdir()
+    bad.write_text("5")
+    journal.restore()
+    assert bad.read_text() == "0"
+
+
+def test_a_setting_that_is_gone_needs_nothing(journal: UndoJournal) -> None:
+    path = setting(journal.root, "swappiness", "60")
+    change(journal, path, "10")
+    path.unlink()
+    assert "does not exist any more" in journal.restore()[0]
+
+
+def test_a_journal_that_cannot_be_written_is_an_infrastructure_failure(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where a directory should be")
+    journal = UndoJournal(tmp_path / "state" / "undo" / "local.jsonl", tmp_path / "root")
+    path = setting(journal.root, "swappiness", "60")
+    with pytest.raises(TrialFailure) as caught:
+        journal.record_file(path, "10")
+    assert caught.value.failure_class is FailureClass.INFRASTRUCTURE
+    assert "nothing was changed" in str(caught.value)
+
+
+def test_a_tree_without_the_marker_is_left_alone(journal: UndoJournal, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "file").write_text("precious")
+    link = tmp_path / "link"
+    link.symlink_to(theirs)
+    for path in (theirs, link):
+        journal.record("tree", str(path))
+    with pytest.raises(RestoreError, match="marker"):
+        journal.restore()
+    assert (theirs / "file").read_text() == "precious"
+    assert link.is_symlink()
+
+
+def test_a_private_tree_is_removed(tmp_path: Path) -> None:
+    host = LocalHost(state=tmp_path / "state", root=tmp_path / "root")
+    host.private_tree(tmp_path / "scratch")
+    (tmp_path / "scratch" / "deep").mkdir()
+    (tmp_path / "scratch" / "deep" / "file").touch()
+    assert host.restore() == [f"directory {tmp_path / 'scratch'}: removed"]
+    assert not (tmp_path / "scratch").exists()
+    with pytest.raises(FileExistsError):
+        host.private_tree(tmp_path)
+
+
+def test_only_control_groups_of_leadline_are_removed(journal: UndoJournal) -> None:
+    other = journal.root / "sys/fs/cgroup/system.slice"
+    other.mkdir(parents=True)
+    journal.record("cgroup", str(other))
+    with pytest.raises(RestoreError, match="not a control group of leadline"):
+        journal.restore()
+    assert other.exists()
+
+
+def test_a_long_journal_with_open_entries_is_rewritten_whole(journal: UndoJournal) -> None:
+    path = setting(journal.root, "swappiness", "60")
+    change(journal, path, "10")
+    with journal.path.open("a") as file:
+        file.write('{"done":"none"}\n' * 10_000)
+    journal.compact()
+    assert journal.path.stat().st_size < 2000
+    journal.restore()
+    assert path.read_text() == "60"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("always [madvise] never\n", "madvise"), ("256\t256\t32\n", "256 256 32"), ("7\n", "7")]
+)
+def test_values_are_compared_by_meaning(text: str, value: str) -> None:
+    assert undo.normalise(text) == value
+
+
+def test_swaps_are_read_with_their_priority(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/swaps").write_text(
+        "Filename\tType\tSize\tUsed\tPriority\n/dev/vdb  partition 1 0 -2\n/a\\040b file 1 0 5\n"
+    )
+    assert undo.active_swaps(tmp_path) == {"/dev/vdb": -2, "/a b": 5}
+    assert undo.active_swaps(tmp_path / "none") == {}
+
+
+SETS_AND_DIES = """
+import os, signal, sys
+from pathlib import Path
+from leadline.host.local import LocalHost
+host = LocalHost(state=Path(sys.argv[1]), root=Path(sys.argv[2]))
+host.set_knob("vm.swappiness", 10)
+host.set_knob("vm.swappiness", 11)
+host.set_knob("vm.laptop_mode", 5)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_restore_after_kill_9_by_another_process(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    swappiness, laptop = setting(root, "swappiness", "60"), setting(root, "laptop_mode", "0")
+    done = subprocess.run([sys.executable, "-c", SETS_AND_DIES, tmp_path / "state", root], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert (swappiness.read_text(), laptop.read_text()) == ("11", "5")
+    lines = LocalHost(state=tmp_path / "state", root=root).restore()
+    assert len(lines) == 2
+    assert (swappiness.read_text(), laptop.read_text()) == ("60", "0")
