@@ -1,0 +1,397 @@
+//! The loop: one thread, one epoll, sessions in slots.
+
+mod connection;
+mod pace;
+
+use crate::arrivals::{Model, Phases, Schedule};
+use crate::http::request::Sent;
+use crate::http::target::Target;
+use crate::measure::slice::record;
+use crate::measure::summary::LoopResult;
+use crate::measure::writer::Outlet;
+use crate::measure::{ErrorKind, Outcome, Slice};
+use crate::scenario::{Arrive, Scenario};
+use crate::session::{Running, Session, Verdict};
+use crate::sys::poller::Poller;
+use crate::sys::process::{stop_requested, Cpu};
+use crate::timer::{Deadlines, Timers};
+use connection::Connection;
+use std::collections::VecDeque;
+use std::io;
+use std::time::Instant;
+
+/// How the scenario is driven. Times in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub target: Target,
+    pub model: Model,
+    pub users: u64,
+    /// Arrivals a second.
+    pub rate: f64,
+    pub phases: Phases,
+    pub seed: u64,
+    pub max_sessions: usize,
+    pub timeout: u64,
+    pub tick: u64,
+}
+
+/// Most starts between two looks at the sockets.
+const STARTS: usize = 256;
+/// A session whose connection failed waits at least this long, so that a dead server is not hammered.
+const BACK_OFF: u64 = 100_000_000;
+const SAMPLES: usize = 3;
+const SECOND: u64 = 1_000_000_000;
+
+struct Slot {
+    session: Session,
+    connection: Connection,
+    /// The next transaction: when it may start and when it is due.
+    start_at: u64,
+    due: u64,
+    /// Open sessions: transactions of the mix still to do.
+    left: u32,
+    /// Open sessions: the next transaction is the final logout.
+    leaving: bool,
+    /// Open transactions: the arrival that waits for this session's login.
+    waiting_due: Option<u64>,
+    /// The identity was taken from the pool and goes back there.
+    owns_identity: bool,
+    live: bool,
+}
+
+pub struct Engine<'a> {
+    scenario: &'a Scenario,
+    settings: &'a Settings,
+    start: Instant,
+    poller: Poller,
+    slots: Vec<Slot>,
+    /// Dead slots, for new sessions.
+    dead: Vec<u32>,
+    /// Sessions at rest when transactions arrive.
+    resting: VecDeque<u32>,
+    identities: VecDeque<u64>,
+    sessions_made: u64,
+    live: usize,
+    timers: Timers,
+    deadlines: Deadlines,
+    schedule: Option<Schedule>,
+    next_arrival: Option<u64>,
+    draining: bool,
+    in_flight: u64,
+    advanced: u64,
+    slice: Slice,
+    boundary: u64,
+    outlet: Outlet,
+    broken: bool,
+    requests_made: u64,
+    read_buffer: Vec<u8>,
+    scratch: Vec<u8>,
+    result: LoopResult,
+    steady_cpu_from: Option<f64>,
+}
+
+impl<'a> Engine<'a> {
+    pub fn new(scenario: &'a Scenario, settings: &'a Settings, outlet: Outlet) -> io::Result<Self> {
+        let pool = match (settings.model, scenario.identities) {
+            (Model::Constant | Model::Poisson, Some(all)) => (1..=all.min(10_000_000)).collect(),
+            _ => VecDeque::new(),
+        };
+        let mut engine = Engine {
+            scenario,
+            settings,
+            start: Instant::now(),
+            poller: Poller::new()?,
+            slots: Vec::new(),
+            dead: Vec::new(),
+            resting: VecDeque::new(),
+            identities: pool,
+            sessions_made: 0,
+            live: 0,
+            timers: Timers::default(),
+            deadlines: Deadlines::default(),
+            schedule: None,
+            next_arrival: None,
+            draining: false,
+            in_flight: 0,
+            advanced: 0,
+            slice: Slice::new(scenario.transactions.len()),
+            boundary: 0,
+            outlet,
+            broken: false,
+            requests_made: 0,
+            read_buffer: vec![0; 64 << 10],
+            scratch: Vec::new(),
+            result: LoopResult::default(),
+            steady_cpu_from: None,
+        };
+        engine.boundary = engine.boundary_after(0);
+        engine.slice.phase = settings.phases.at(0);
+        Ok(engine)
+    }
+
+    /// Drives the scenario through its phases; `start` is moment zero.
+    pub fn run(mut self, start: Instant) -> io::Result<LoopResult> {
+        self.start = start;
+        if self.settings.phases.ramp_up == 0 {
+            self.steady_cpu_from = Some(Cpu::of_thread().total());
+        }
+        self.plan_arrivals();
+        loop {
+            let now = self.now();
+            self.roll(now);
+            if stop_requested() {
+                self.result.interrupted = true;
+                break;
+            }
+            if self.broken {
+                break;
+            }
+            self.expire(now);
+            self.start_due(now);
+            if self.finished(now) {
+                break;
+            }
+            let timeout = self.next_wake().saturating_sub(self.now());
+            let found = self.poller.wait(timeout)?;
+            for at in 0..found {
+                let event = self.poller.event(at);
+                self.on_event(event);
+            }
+        }
+        self.abandon();
+        let end = self.now();
+        self.roll(end);
+        self.advance(end);
+        self.result.drained = end;
+        if end > self.slice.start {
+            self.hand_over(end);
+        }
+        Ok(self.result)
+    }
+
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn finished(&self, now: u64) -> bool {
+        let phases = &self.settings.phases;
+        let last = phases.steady_end() + phases.ramp_down.max(self.settings.timeout);
+        self.draining && now >= phases.end() && (self.in_flight == 0 || now >= last)
+    }
+
+    fn next_wake(&mut self) -> u64 {
+        let slots = &self.slots;
+        let live = |slot: u32, request: u64| slots[slot as usize].connection.awaits(request);
+        let mut wake = self.boundary.min(self.deadlines.next(live).unwrap_or(u64::MAX));
+        for at in [self.timers.next(), self.next_arrival].into_iter().flatten() {
+            wake = wake.min(crate::timer::on_tick(at, self.settings.tick));
+        }
+        wake
+    }
+
+    /// Ends the slice at each boundary passed by `now`.
+    fn roll(&mut self, now: u64) {
+        while now >= self.boundary {
+            let boundary = self.boundary;
+            self.advance(boundary);
+            self.hand_over(boundary);
+            self.slice.start = boundary;
+            self.slice.phase = self.settings.phases.at(boundary);
+            self.boundary = self.boundary_after(boundary);
+            let cpu = Cpu::of_thread().total();
+            if boundary == self.settings.phases.ramp_up {
+                self.steady_cpu_from = Some(cpu);
+            }
+            if boundary <= self.settings.phases.steady_end() {
+                self.result.steady_cpu = cpu - self.steady_cpu_from.unwrap_or(cpu);
+            }
+        }
+    }
+
+    fn boundary_after(&self, at: u64) -> u64 {
+        let phases = &self.settings.phases;
+        let second = (at / SECOND + 1) * SECOND;
+        [phases.ramp_up, phases.steady_end()].into_iter().filter(|b| *b > at).fold(second, u64::min)
+    }
+
+    /// Integrates the transactions in flight up to `now`.
+    fn advance(&mut self, now: u64) {
+        if now > self.advanced {
+            self.slice.area += u128::from(self.in_flight) * u128::from(now - self.advanced);
+            self.advanced = now;
+        }
+    }
+
+    fn hand_over(&mut self, end: u64) {
+        self.slice.end = end;
+        self.slice.in_flight = self.in_flight;
+        let next = self.outlet.empty.try_recv().unwrap_or_else(|_| Slice::new(self.scenario.transactions.len()));
+        let full = std::mem::replace(&mut self.slice, next);
+        self.broken |= self.outlet.full.send(full).is_err();
+    }
+
+    /// Takes up the transaction that is due in `slot`.
+    fn take_up(&mut self, slot: u32) {
+        let now = self.now();
+        self.roll(now);
+        self.advance(now);
+        let scenario = self.scenario;
+        let at = slot as usize;
+        let logged_in = self.slots[at].session.logged_in;
+        let (transaction, begins) = match scenario.login {
+            _ if self.slots[at].leaving => (scenario.logout.unwrap_or(0), false),
+            Some(login) if !logged_in => (login, true),
+            _ => (self.slots[at].session.plan.transaction(scenario), !logged_in),
+        };
+        record(&mut self.slice.lag, now.saturating_sub(self.slots[at].start_at));
+        self.in_flight += 1;
+        let due = self.slots[at].due;
+        self.slots[at].session.running = Some(Running {
+            transaction,
+            step: 0,
+            redirects: 0,
+            due,
+            taken: now,
+            first_byte: None,
+            blocked: 0,
+            wanted: now,
+            sent: Sent { method: scenario.transactions[transaction].requests[0].method, path: Vec::new() },
+            repeated: false,
+        });
+        if begins {
+            let identity = self.identity_for(slot);
+            if let Err(error) = self.slots[at].session.begin(scenario, identity) {
+                self.end(slot, Outcome::Failed(ErrorKind::Template), &error.to_string(), now);
+                return;
+            }
+            self.slots[at].session.logged_in = scenario.login.is_none();
+        }
+        self.begin_request(slot, now);
+    }
+
+    /// Renders and sends the current request of the running transaction.
+    fn begin_request(&mut self, slot: u32, now: u64) {
+        let Slot { session, connection, .. } = &mut self.slots[slot as usize];
+        let Some(running) = &session.running else { return };
+        let request = &self.scenario.transactions[running.transaction].requests[running.step];
+        let rendered =
+            session.request(self.scenario, &self.settings.target, request, &mut connection.out, &mut self.scratch);
+        match rendered {
+            Ok(sent) => {
+                connection.keep_body = request.needs_body();
+                if let Some(running) = &mut session.running {
+                    running.sent = sent;
+                    running.redirects = 0;
+                    running.repeated = false;
+                }
+                self.send(slot, now);
+            }
+            Err(error) => {
+                let kind = Outcome::Failed(ErrorKind::Template);
+                self.end(slot, kind, &error.to_string(), now);
+            }
+        }
+    }
+
+    /// A complete answer is in the connection's parser.
+    fn answered(&mut self, slot: u32, now: u64) {
+        let Slot { session, connection, .. } = &mut self.slots[slot as usize];
+        match session.judge(self.scenario, &self.settings.target, &connection.parser) {
+            Verdict::Done => {
+                let Some(running) = &mut session.running else { return };
+                running.step += 1;
+                if running.step < self.scenario.transactions[running.transaction].requests.len() {
+                    self.begin_request(slot, now);
+                } else {
+                    self.end(slot, Outcome::Ok, "", now);
+                }
+            }
+            Verdict::Redirect(path) => {
+                let Some(running) = &mut session.running else { return };
+                running.redirects += 1;
+                running.repeated = false;
+                let method = if running.sent.method == crate::scenario::Method::Head {
+                    running.sent.method
+                } else {
+                    crate::scenario::Method::Get
+                };
+                running.sent = Sent { method, path };
+                let sent = running.sent.clone();
+                let target = &self.settings.target;
+                let written = session.redirect(self.scenario, target, &sent, &mut connection.out, &mut self.scratch);
+                match written {
+                    Ok(()) => self.send(slot, now),
+                    Err(error) => self.end(slot, Outcome::Failed(ErrorKind::Template), &error.to_string(), now),
+                }
+            }
+            Verdict::End(outcome, message) => self.end(slot, outcome, &message, now),
+        }
+    }
+
+    /// Ends the running transaction, records it, and arranges what follows.
+    fn end(&mut self, slot: u32, outcome: Outcome, message: &str, now: u64) {
+        self.roll(now);
+        self.advance(now);
+        let Slot { session, connection, .. } = &mut self.slots[slot as usize];
+        let Some(running) = session.running.take() else { return };
+        connection.awaited = None;
+        self.in_flight -= 1;
+        let part = &mut self.slice.transactions[running.transaction];
+        self.slice.residence += u128::from(now.saturating_sub(running.taken));
+        record(&mut self.slice.blocked, running.blocked);
+        match outcome {
+            Outcome::Ok => {
+                part.counts.ok += 1;
+                record(&mut part.response, now.saturating_sub(running.due));
+                record(&mut part.service, now.saturating_sub(running.first_byte.unwrap_or(running.taken)));
+            }
+            Outcome::Skipped => part.counts.skipped += 1,
+            Outcome::Failed(kind) => {
+                part.counts.failed += 1;
+                self.slice.errors[kind as usize] += 1;
+                if self.result.samples.iter().filter(|(k, _)| *k == kind).count() < SAMPLES {
+                    let name = &self.scenario.transactions[running.transaction].name;
+                    let path = String::from_utf8_lossy(&running.sent.path);
+                    let method = running.sent.method.as_str();
+                    self.result.samples.push((kind, format!("{name}: {method} {path}: {message}")));
+                }
+            }
+        }
+        if Some(running.transaction) == self.scenario.login && outcome == Outcome::Ok {
+            session.logged_in = true;
+        } else if self.scenario.transactions[running.transaction].ends_session {
+            session.logged_in = false;
+        }
+        self.follow_up(slot, &running, outcome, now);
+    }
+
+    /// Requests whose time is over.
+    fn expire(&mut self, now: u64) {
+        loop {
+            let slots = &self.slots;
+            let live = |slot: u32, request: u64| slots[slot as usize].connection.awaits(request);
+            let Some((slot, _)) = self.deadlines.pop_expired(now, live) else { return };
+            self.slots[slot as usize].connection.close();
+            self.end(slot, Outcome::Failed(ErrorKind::Timeout), "no complete answer in time", now);
+        }
+    }
+
+    /// Counts what is still in flight as unfinished.
+    fn abandon(&mut self) {
+        self.draining = true;
+        let now = self.now();
+        for slot in 0..self.slots.len() as u32 {
+            if self.slots[slot as usize].session.running.is_some() {
+                self.end(slot, Outcome::Failed(ErrorKind::Unfinished), "the run ended first", now);
+            }
+        }
+    }
+
+    fn opens_sessions(&self) -> bool {
+        self.settings.model != Model::Closed && self.scenario.arrive == Arrive::Session
+    }
+
+    fn opens_transactions(&self) -> bool {
+        self.settings.model != Model::Closed && self.scenario.arrive == Arrive::Transaction
+    }
+}

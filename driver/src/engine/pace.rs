@@ -1,0 +1,208 @@
+//! When sessions and their transactions start.
+
+use super::{Connection, Engine, Slot, BACK_OFF, STARTS};
+use crate::arrivals::{user_start, Model, Schedule};
+use crate::measure::{ErrorKind, Outcome};
+use crate::scenario::{PauseFrom, PauseShape};
+use crate::session::{identity_of, Running, Session};
+use crate::timer::on_tick;
+
+impl Engine<'_> {
+    pub(super) fn plan_arrivals(&mut self) {
+        let settings = self.settings;
+        if settings.model == Model::Closed {
+            for user in 0..settings.users {
+                let due = user_start(user, settings.users, &settings.phases);
+                if let Some(slot) = self.new_slot() {
+                    self.set_next(slot, due, due);
+                }
+            }
+        } else {
+            let mut schedule = Schedule::new(settings.model, settings.rate, &settings.phases, settings.seed);
+            self.next_arrival = schedule.next();
+            self.schedule = Some(schedule);
+        }
+    }
+
+    /// Starts what is due at `now`; when the steady phase is over, nothing that is due later.
+    pub(super) fn start_due(&mut self, now: u64) {
+        if self.draining {
+            return;
+        }
+        let end = self.settings.phases.steady_end();
+        let limit = now.min(end.saturating_sub(1));
+        let tick = self.settings.tick;
+        let mut starts = 0;
+        while starts < STARTS {
+            let arrival = self.next_arrival.filter(|at| on_tick(*at, tick) <= limit);
+            let timer = self.timers.next().filter(|at| on_tick(*at, tick) <= limit);
+            match (arrival, timer) {
+                (Some(due), timer) if timer.is_none_or(|at| due <= at) => self.arrive(due),
+                (_, Some(at)) => {
+                    if let Some(slot) = self.timers.pop_due(at) {
+                        if self.settings.model == Model::Closed {
+                            self.result.planned += 1;
+                            self.result.started += 1;
+                        }
+                        self.take_up(slot);
+                    }
+                }
+                _ => break,
+            }
+            starts += 1;
+        }
+        if now >= end {
+            self.begin_draining(end);
+        }
+    }
+
+    fn begin_draining(&mut self, end: u64) {
+        self.draining = true;
+        while self.timers.next().is_some_and(|at| at < end) {
+            self.timers.pop_due(end);
+            self.result.planned += u64::from(self.settings.model == Model::Closed);
+        }
+        self.timers.clear();
+        self.result.planned += u64::from(self.next_arrival.take().is_some());
+        self.result.planned += self.schedule.take().map_or(0, |rest| rest.count() as u64);
+    }
+
+    fn arrive(&mut self, due: u64) {
+        self.next_arrival = self.schedule.as_mut().and_then(Iterator::next);
+        self.result.planned += 1;
+        let slot = match self.resting.pop_front() {
+            Some(slot) => Some(slot),
+            None => self.new_slot(),
+        };
+        let Some(slot) = slot else {
+            self.result.dropped += 1;
+            return;
+        };
+        self.result.started += 1;
+        let at = &mut self.slots[slot as usize];
+        (at.start_at, at.due) = (due, due);
+        at.left = self.scenario.session_length;
+        if self.opens_transactions() && self.scenario.login.is_some() && !self.slots[slot as usize].session.logged_in {
+            self.slots[slot as usize].waiting_due = Some(due);
+        }
+        self.take_up(slot);
+    }
+
+    /// A slot with a new session, unless the cap is reached.
+    fn new_slot(&mut self) -> Option<u32> {
+        if self.live >= self.settings.max_sessions {
+            return None;
+        }
+        self.live += 1;
+        self.sessions_made += 1;
+        let session = Session::new(self.scenario, self.settings.seed, self.sessions_made);
+        if let Some(slot) = self.dead.pop() {
+            let at = &mut self.slots[slot as usize];
+            at.session = session;
+            (at.leaving, at.live, at.waiting_due, at.owns_identity) = (false, true, None, false);
+            return Some(slot);
+        }
+        self.slots.push(Slot {
+            session,
+            connection: Connection::new(self.scenario.max_body),
+            start_at: 0,
+            due: 0,
+            left: self.scenario.session_length,
+            leaving: false,
+            waiting_due: None,
+            owns_identity: false,
+            live: true,
+        });
+        Some(self.slots.len() as u32 - 1)
+    }
+
+    /// The account the session in `slot` logs in as.
+    pub(super) fn identity_for(&mut self, slot: u32) -> u64 {
+        let at = &mut self.slots[slot as usize];
+        if self.settings.model == Model::Closed {
+            let (users, identities) = (self.settings.users, self.scenario.identities);
+            return identity_of(at.session.number - 1, users, identities, at.session.logins);
+        }
+        if at.owns_identity {
+            return at.session.identity;
+        }
+        match (self.identities.pop_front(), self.scenario.identities) {
+            (Some(identity), _) => {
+                at.owns_identity = true;
+                identity
+            }
+            (None, Some(all)) => at.session.number % all + 1,
+            (None, None) => u64::from(slot) + 1,
+        }
+    }
+
+    fn set_next(&mut self, slot: u32, start_at: u64, due: u64) {
+        let at = &mut self.slots[slot as usize];
+        (at.start_at, at.due) = (start_at, due);
+        self.timers.set(start_at, slot);
+    }
+
+    /// After a transaction: the next one, rest, or the end of the session.
+    pub(super) fn follow_up(&mut self, slot: u32, ended: &Running, outcome: Outcome, now: u64) {
+        let is_login = Some(ended.transaction) == self.scenario.login;
+        let failed_login = is_login && outcome != Outcome::Ok;
+        if self.opens_transactions() {
+            let waiting = self.slots[slot as usize].waiting_due.take();
+            match waiting {
+                Some(due) if is_login && !failed_login && !self.draining => {
+                    self.set_next(slot, now, due);
+                }
+                _ => self.resting.push_back(slot),
+            }
+            return;
+        }
+        if self.opens_sessions() {
+            let at = &mut self.slots[slot as usize];
+            if !is_login && !at.leaving {
+                at.left = at.left.saturating_sub(1);
+            }
+            if self.draining || failed_login || at.leaving {
+                self.retire(slot);
+                return;
+            }
+            if at.left == 0 {
+                if self.scenario.logout.is_none() || !at.session.logged_in {
+                    self.retire(slot);
+                    return;
+                }
+                at.leaving = true;
+            }
+        }
+        if self.draining {
+            return;
+        }
+        let pause = &self.scenario.pause;
+        let length = self.slots[slot as usize].session.plan.pause(pause);
+        let mut due = match pause.measure {
+            PauseFrom::End => now + length,
+            PauseFrom::Due if pause.shape == PauseShape::None => now,
+            PauseFrom::Due => ended.due + length,
+        };
+        let mut start_at = due.max(now);
+        let lost = [ErrorKind::Connect, ErrorKind::Closed, ErrorKind::Reset].map(Outcome::Failed);
+        if lost.contains(&outcome) && start_at < now + BACK_OFF {
+            start_at = now + BACK_OFF;
+            due = start_at;
+        }
+        self.set_next(slot, start_at, due);
+    }
+
+    fn retire(&mut self, slot: u32) {
+        let at = &mut self.slots[slot as usize];
+        if !at.live {
+            return;
+        }
+        at.live = false;
+        at.connection.forget();
+        if at.owns_identity {
+            self.identities.push_back(at.session.identity);
+        }
+        self.live -= 1;
+        self.dead.push(slot);
+    }
+}

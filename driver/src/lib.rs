@@ -1,0 +1,42 @@
+//! The load driver of leadline: sessions over HTTP/1.1 from one epoll thread, measured from the
+//! moment each request was due.
+
+pub mod arrivals;
+pub mod cli;
+pub mod engine;
+pub mod http;
+pub mod measure;
+pub mod nearest;
+pub mod plan;
+pub mod random;
+pub mod run;
+pub mod scenario;
+pub mod session;
+pub mod sys;
+pub mod template;
+pub mod timer;
+pub mod units;
+
+/// What a crash-free caller needs to know about a failed run.
+#[derive(Debug)]
+pub enum Failure {
+    /// Bad input: exit code 2.
+    Usage(String),
+    /// The run could not be done: exit code 1.
+    Run(String),
+}
+
+impl Failure {
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            Failure::Usage(_) => 2,
+            Failure::Run(_) => 1,
+        }
+    }
+
+    pub fn message(&self) -> &str {
+        match self {
+            Failure::Usage(text) | Failure::Run(text) => text,
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What is measured: recorded by the loop in slices, written and summed up by a second thread.
+
+pub mod slice;
+pub mod summary;
+pub mod verdict;
+pub mod writer;
+
+pub use slice::{Counts, ErrorKind, Outcome, Slice};

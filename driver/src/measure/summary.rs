@@ -1,0 +1,172 @@
+//! summary.json.
+
+use super::slice::{ErrorKind, Nanos, PerTransaction};
+use super::verdict::{verdict, Evidence};
+use super::writer::Totals;
+use super::Counts;
+use crate::arrivals::{Model, Phases};
+use crate::scenario::Scenario;
+use crate::sys::process::Cpu;
+use crate::units::{millis, seconds};
+use serde_json::{json, Map, Value};
+
+/// What the loop counted besides the slices.
+#[derive(Debug, Default, Clone)]
+pub struct LoopResult {
+    /// End of the run, nanoseconds since its start.
+    pub drained: u64,
+    pub requests: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub connects: u64,
+    pub reconnects: u64,
+    pub planned: u64,
+    pub started: u64,
+    pub dropped: u64,
+    /// CPU of the loop's thread in the steady phase, seconds.
+    pub steady_cpu: f64,
+    pub interrupted: bool,
+    /// At most a few messages of each kind of error.
+    pub samples: Vec<(ErrorKind, String)>,
+}
+
+pub struct Inputs<'a> {
+    pub scenario: &'a Scenario,
+    pub url: &'a str,
+    pub seed: u64,
+    pub model: Model,
+    pub users: Option<u64>,
+    pub rate: Option<f64>,
+    pub phases: Phases,
+    pub tick: u64,
+    pub started_unix_ns: u128,
+    pub variables: &'a [(String, String)],
+}
+
+pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu) -> Value {
+    let names: Vec<&str> = inputs.scenario.transactions.iter().map(|t| t.name.as_str()).collect();
+    let length = seconds(totals.steady_ns);
+    let mut all = PerTransaction::new();
+    let mut steady = Map::new();
+    for (name, part) in names.iter().zip(&totals.steady) {
+        all.add(part);
+        steady.insert((*name).to_string(), transaction(part, length));
+    }
+    let mut counts = Map::new();
+    for (name, part) in names.iter().zip(&totals.run) {
+        counts.insert((*name).to_string(), count(part));
+    }
+    let mut errors = Map::new();
+    let mut samples = Map::new();
+    for (kind, number) in ErrorKind::ALL.iter().zip(&totals.errors).filter(|(_, n)| **n > 0) {
+        errors.insert(kind.as_str().to_string(), json!(number));
+        let texts: Vec<&str> = run.samples.iter().filter(|(k, _)| k == kind).map(|(_, text)| text.as_str()).collect();
+        samples.insert(kind.as_str().to_string(), json!(texts));
+    }
+    let share = if length > 0.0 { run.steady_cpu / length } else { 0.0 };
+    let quantile = |h: &Nanos, q| if h.is_empty() { 0 } else { h.value_at_quantile(q) };
+    let (limit, evidence) = verdict(&Evidence {
+        cpu_share: share,
+        lag_mean: mean(&totals.lag) as u64,
+        lag_p99: quantile(&totals.lag, 0.99),
+        response_mean: mean(&all.response) as u64,
+        response_p50: quantile(&all.response, 0.5),
+        tick: inputs.tick,
+        planned: run.planned,
+        started: run.started,
+        dropped: run.dropped,
+    });
+    let phases = &inputs.phases;
+    json!({
+        "format": "leadline-load/1",
+        "version": env!("CARGO_PKG_VERSION"),
+        "completed": !run.interrupted,
+        "scenario": {"name": inputs.scenario.name, "sha256": inputs.scenario.sha256},
+        "variables": inputs.variables.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "url": inputs.url,
+        "seed": inputs.seed,
+        "arrivals": {"model": inputs.model.as_str(), "users": inputs.users, "rate": inputs.rate},
+        "started_unix_ns": inputs.started_unix_ns as u64,
+        "phases": {
+            "ramp_up": [0.0, seconds(phases.ramp_up)],
+            "steady": [seconds(phases.ramp_up), seconds(phases.steady_end())],
+            "ramp_down": [seconds(phases.steady_end()), seconds(phases.end())],
+            "drained": seconds(run.drained),
+        },
+        "steady": {"duration_s": length, "transactions": steady, "all": transaction(&all, length)},
+        "total": counts,
+        "requests": {
+            "count": run.requests,
+            "bytes_in": run.bytes_in,
+            "bytes_out": run.bytes_out,
+            "connects": run.connects,
+            "reconnects": run.reconnects,
+        },
+        "errors": errors,
+        "error_samples": samples,
+        "blocked_ms": latency(&totals.blocked),
+        "arrivals_planned": run.planned,
+        "arrivals_actual": run.started,
+        "dropped": run.dropped,
+        "driver": {
+            "cpu_user_s": cpu.user,
+            "cpu_system_s": cpu.system,
+            "cpu_share": share,
+            "lag_ms": latency(&totals.lag),
+            "limit": limit,
+            "evidence": evidence,
+        },
+        "littles_law": littles_law(totals, length),
+    })
+}
+
+fn count(counts: &Counts) -> Value {
+    json!({"ok": counts.ok, "failed": counts.failed, "skipped": counts.skipped})
+}
+
+fn transaction(part: &PerTransaction, length: f64) -> Value {
+    json!({
+        "ok": part.counts.ok,
+        "failed": part.counts.failed,
+        "skipped": part.counts.skipped,
+        "per_second": if length > 0.0 { part.counts.ok as f64 / length } else { 0.0 },
+        "response_ms": latency(&part.response),
+        "service_ms": latency(&part.service),
+    })
+}
+
+/// Mean and percentiles in milliseconds; null where nothing was recorded.
+fn latency(histogram: &Nanos) -> Value {
+    // A quantile is the upper end of its bucket; in the lowest bucket that would make 63 ns of nothing.
+    let value = |q: f64| Some(histogram.value_at_quantile(q)).filter(|ns| *ns >= 64).unwrap_or(0);
+    let quantile = |q: f64| (!histogram.is_empty()).then(|| millis(value(q)));
+    json!({
+        "mean": (!histogram.is_empty()).then(|| mean(histogram) / 1e6),
+        "p50": quantile(0.5),
+        "p90": quantile(0.9),
+        "p95": quantile(0.95),
+        "p99": quantile(0.99),
+        "p999": quantile(0.999),
+        "max": quantile(1.0),
+    })
+}
+
+fn mean(histogram: &Nanos) -> f64 {
+    if histogram.is_empty() {
+        0.0
+    } else {
+        histogram.mean()
+    }
+}
+
+/// L = lambda W over the steady phase: the transactions in flight as integrated by the loop, against ends a
+/// second times their mean time in the driver. A difference means that transactions were lost or hung.
+fn littles_law(totals: &Totals, length: f64) -> Value {
+    if length <= 0.0 {
+        return json!({"concurrency_observed": null, "concurrency_expected": null, "relative_error": null});
+    }
+    let observed = totals.area as f64 / 1e9 / length;
+    let expected = totals.residence as f64 / 1e9 / length;
+    let error = (observed > 0.0).then(|| (expected - observed) / observed);
+    json!({"concurrency_observed": observed, "concurrency_expected": expected, "relative_error": error})
+}

@@ -1,0 +1,95 @@
+//! Was the driver the limit? Three tests, each with its evidence.
+
+use crate::units::millis;
+
+/// Above this share of its core the loop can no longer be trusted to be on time.
+const CPU_SHARE: f64 = 0.9;
+/// Lags below this are the kernel's wake-up time, not the driver's.
+const SMALL_LAG: u64 = 1_000_000;
+/// Share of the mean response time that may be the driver's own lag.
+const LAG_SHARE: f64 = 0.05;
+/// Share of the planned work that must have been started.
+const STARTED: f64 = 0.98;
+
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// CPU seconds of the loop's thread over the seconds of the steady phase.
+    pub cpu_share: f64,
+    pub lag_mean: u64,
+    pub lag_p99: u64,
+    pub response_mean: u64,
+    pub response_p50: u64,
+    pub tick: u64,
+    pub planned: u64,
+    pub started: u64,
+    pub dropped: u64,
+}
+
+/// Whether the driver was the limit, and one sentence for each test.
+pub fn verdict(e: &Evidence) -> (bool, Vec<String>) {
+    let mut limit = false;
+    let mut sentences = Vec::new();
+    let mut say = |bad: bool, text: String| {
+        limit |= bad;
+        sentences.push(format!("{}: {text}", if bad { "limit" } else { "fine" }));
+    };
+    say(
+        e.cpu_share > CPU_SHARE,
+        format!("the loop used {:.1} % of a core (bound {:.0} %)", e.cpu_share * 100.0, CPU_SHARE * 100.0),
+    );
+    let bound = e.response_p50.max(SMALL_LAG) + e.tick;
+    let own = e.lag_mean.saturating_sub(e.tick / 2) as f64;
+    let late = e.lag_p99 > bound && own > LAG_SHARE * e.response_mean as f64;
+    say(
+        late,
+        format!(
+            "99 % of the starts were at most {:.3} ms late (bound {:.3} ms, the median response time), on average \
+             {:.3} ms or {:.1} % of the mean response time",
+            millis(e.lag_p99),
+            millis(bound),
+            millis(e.lag_mean),
+            100.0 * e.lag_mean as f64 / (e.response_mean.max(1)) as f64
+        ),
+    );
+    let expected = e.planned.saturating_sub(e.dropped);
+    say(
+        (e.started as f64) < STARTED * expected as f64,
+        format!("{} of {} planned starts happened, {} dropped at the cap", e.started, e.planned, e.dropped),
+    );
+    (limit, sentences)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fine() -> Evidence {
+        Evidence {
+            cpu_share: 0.3,
+            lag_mean: 20_000,
+            lag_p99: 100_000,
+            response_mean: 2_000_000,
+            response_p50: 1_500_000,
+            tick: 0,
+            planned: 1000,
+            started: 1000,
+            dropped: 0,
+        }
+    }
+
+    #[test]
+    fn an_idle_driver_is_not_the_limit() {
+        let (limit, evidence) = verdict(&fine());
+        assert!(!limit);
+        assert_eq!(evidence.len(), 3);
+    }
+
+    #[test]
+    fn each_test_can_fail_alone() {
+        assert!(verdict(&Evidence { cpu_share: 0.95, ..fine() }).0);
+        assert!(verdict(&Evidence { lag_p99: 5_000_000, lag_mean: 500_000, ..fine() }).0);
+        assert!(verdict(&Evidence { started: 900, ..fine() }).0);
+        assert!(!verdict(&Evidence { started: 900, dropped: 100, ..fine() }).0);
+        assert!(!verdict(&Evidence { lag_p99: 1_000_000, lag_mean: 500_000, tick: 1_000_000, ..fine() }).0);
+    }
+}

@@ -1,0 +1,104 @@
+//! One run: scenario and options in, a directory of results out.
+
+use crate::arrivals::{Model, Phases};
+use crate::cli::RunOptions;
+use crate::engine::{Engine, Settings};
+use crate::http::target::Target;
+use crate::measure::summary::{summary, Inputs};
+use crate::measure::writer::{self, Files, Outlet};
+use crate::scenario::{read, Scenario};
+use crate::sys::process::{catch_signals, raise_file_limit, Cpu};
+use crate::Failure;
+use std::io::Write;
+use std::sync::mpsc;
+use std::time::{Instant, SystemTime};
+
+/// Files besides connections that the process holds open.
+const OTHER_FILES: u64 = 32;
+/// Slices that may wait for the writer before the loop waits for it.
+const SLICES: usize = 64;
+
+/// Runs it; true when it went to its planned end, false when a signal ended it.
+pub fn run(options: &RunOptions) -> Result<bool, Failure> {
+    let scenario = read::load(&options.scenario, &options.variables).map_err(Failure::Usage)?;
+    let settings = settings(options).map_err(Failure::Usage)?;
+    std::fs::create_dir_all(&options.out)
+        .map_err(|e| Failure::Usage(format!("--out {}: cannot be made: {e}", options.out.display())))?;
+    catch_signals().map_err(|e| Failure::Run(format!("cannot catch signals: {e}")))?;
+    let limit = raise_file_limit();
+    if settings.max_sessions as u64 + OTHER_FILES > limit && needs(&settings) + OTHER_FILES > limit {
+        return Err(Failure::Usage(format!(
+            "{} sessions need as many open files, but the limit is {limit}: raise `ulimit -n` or lower --users or \
+             --max-sessions",
+            needs(&settings)
+        )));
+    }
+    drive(options, &scenario, &settings)
+}
+
+/// Connections that may be open at once.
+fn needs(settings: &Settings) -> u64 {
+    match settings.model {
+        Model::Closed => settings.users,
+        _ => settings.max_sessions as u64,
+    }
+}
+
+fn settings(options: &RunOptions) -> Result<Settings, String> {
+    Ok(Settings {
+        target: Target::parse(&options.url)?,
+        model: options.model,
+        users: options.users.unwrap_or(0),
+        rate: options.rate.unwrap_or(0.0),
+        phases: Phases { ramp_up: options.ramp_up, steady: options.steady, ramp_down: options.ramp_down },
+        seed: options.seed,
+        max_sessions: options.max_sessions,
+        timeout: options.timeout,
+        tick: options.tick,
+    })
+}
+
+fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Result<bool, Failure> {
+    let (full, filled) = mpsc::sync_channel(SLICES);
+    let (emptied, empty) = mpsc::channel();
+    let names: Vec<String> = scenario.transactions.iter().map(|t| t.name.clone()).collect();
+    let engine = Engine::new(scenario, settings, Outlet { full, empty })
+        .map_err(|e| Failure::Run(format!("cannot use epoll: {e}")))?;
+    let (started, start) = (SystemTime::now(), Instant::now());
+    let files = Files { directory: &options.out, names: &names, started, progress: options.progress };
+    let (result, totals) = std::thread::scope(|scope| {
+        let files = &files;
+        let writer = scope.spawn(move || writer::run(files, &filled, &emptied));
+        let result = engine.run(start);
+        (result, writer.join())
+    });
+    let cannot_write = |e: std::io::Error| Failure::Run(format!("cannot write to {}: {e}", options.out.display()));
+    let totals = totals.map_err(|_| Failure::Run("the writing thread failed".into()))?.map_err(cannot_write)?;
+    let result = result.map_err(|e| Failure::Run(format!("the loop failed: {e}")))?;
+    let inputs = Inputs {
+        scenario,
+        url: &options.url,
+        seed: options.seed,
+        model: options.model,
+        users: options.users,
+        rate: options.rate,
+        phases: settings.phases,
+        tick: options.tick,
+        started_unix_ns: started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos(),
+        variables: &options.variables,
+    };
+    let value = summary(&inputs, &result, &totals, Cpu::of_process());
+    let text = serde_json::to_string_pretty(&value).map_err(|e| Failure::Run(format!("summary: {e}")))?;
+    write_whole(options, &text).map_err(cannot_write)?;
+    Ok(!result.interrupted)
+}
+
+/// A reader sees the whole summary or none.
+fn write_whole(options: &RunOptions, text: &str) -> std::io::Result<()> {
+    let (part, whole) = (options.out.join("summary.json.part"), options.out.join("summary.json"));
+    let mut file = std::fs::File::create(&part)?;
+    file.write_all(text.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    std::fs::rename(part, whole)
+}

@@ -1,0 +1,268 @@
+//! Reads the transactions of a scenario.
+
+use super::node::Problems;
+use super::read::Scope;
+use super::{Body, Checks, Extract, Method, Pick, Request, Transaction, WhenMissing};
+use crate::template::{push_json_escaped, Names, Template};
+use marked_yaml::types::MarkedMappingNode;
+use marked_yaml::Node;
+use regex::bytes::{Regex, RegexBuilder};
+
+const METHODS: [(&str, Method); 6] = [
+    ("get", Method::Get),
+    ("head", Method::Head),
+    ("post", Method::Post),
+    ("put", Method::Put),
+    ("patch", Method::Patch),
+    ("delete", Method::Delete),
+];
+
+const REQUEST_KEYS: [&str; 13] =
+    ["get", "head", "post", "put", "patch", "delete", "headers", "form", "json", "text", "check", "extract", "follow"];
+
+pub(super) fn read_transaction(problems: &mut Problems, scope: &Scope, name: &str, node: &Node) -> Option<Transaction> {
+    let (mut when_missing, mut ends_session) = (WhenMissing::Fail, false);
+    let list = if node.as_sequence().is_some() {
+        node
+    } else {
+        let mapping =
+            problems.mapping(node, &format!("transaction `{name}`"), &["requests", "when_missing", "ends_session"])?;
+        if let Some(node) = mapping.get_node("when_missing") {
+            let words = [("fail", WhenMissing::Fail), ("skip", WhenMissing::Skip)];
+            when_missing = problems.word(node, "when_missing", &words)?;
+        }
+        if let Some(node) = mapping.get_node("ends_session") {
+            ends_session = problems.word(node, "ends_session", &[("true", true), ("false", false)])?;
+        }
+        match mapping.get_node("requests") {
+            Some(list) => list,
+            None => {
+                problems.add(mapping.span(), format!("`requests` is missing in transaction `{name}`"));
+                return None;
+            }
+        }
+    };
+    let nodes = problems.sequence(list, &format!("the requests of `{name}`"))?;
+    if nodes.is_empty() {
+        problems.add(list.span(), format!("transaction `{name}` has no request"));
+        return None;
+    }
+    let requests: Vec<Request> = nodes.iter().filter_map(|node| read_request(problems, scope, node)).collect();
+    (requests.len() == nodes.len()).then(|| Transaction {
+        name: name.to_string(),
+        when_missing,
+        ends_session,
+        requests,
+    })
+}
+
+fn read_request(problems: &mut Problems, scope: &Scope, node: &Node) -> Option<Request> {
+    let mapping = problems.mapping(node, "a request", &REQUEST_KEYS)?;
+    let named: Vec<(Method, &Node)> =
+        METHODS.iter().filter_map(|(word, method)| Some((*method, mapping.get_node(word)?))).collect();
+    let [(method, path)] = named[..] else {
+        problems.add(mapping.span(), "a request has exactly one of get, head, post, put, patch, delete: its path");
+        return None;
+    };
+    let before = problems.0.len();
+    let template = scope.template(problems, path, "path");
+    if path.as_scalar().is_some_and(|text| !text.as_str().starts_with('/')) {
+        problems.add(path.span(), "a path begins with `/`");
+    }
+    let request = Request {
+        method,
+        path: template.unwrap_or_default(),
+        headers: mapping.get_node("headers").map(|n| read_header_lines(problems, scope, n)).unwrap_or_default(),
+        body: read_body(problems, scope, mapping),
+        checks: read_checks(problems, scope, mapping),
+        extract: read_extracts(problems, scope, mapping),
+        follow: mapping.get_node("follow").and_then(|node| {
+            problems.value(node, "follow", |text| match text.parse::<u32>() {
+                Ok(number) if number <= 100 => Ok(number),
+                _ => Err(format!("`{text}` is not a number of redirects (0 to 100)")),
+            })
+        }),
+    };
+    (problems.0.len() == before).then_some(request)
+}
+
+pub(super) fn read_header_lines(problems: &mut Problems, scope: &Scope, node: &Node) -> Vec<(String, Template)> {
+    const OURS: [&str; 5] = ["host", "connection", "content-length", "transfer-encoding", "cookie"];
+    let Some(mapping) = problems.any_mapping(node, "headers") else { return Vec::new() };
+    let mut lines = Vec::new();
+    for (key, value) in mapping.iter() {
+        let name = key.as_str();
+        if !super::read::plain(name) || OURS.contains(&name.to_ascii_lowercase().as_str()) {
+            problems.add(key.span(), format!("header `{name}` cannot be set"));
+        }
+        if let Some(template) = scope.template(problems, value, name) {
+            lines.push((name.to_string(), template));
+        }
+    }
+    lines
+}
+
+fn read_body(problems: &mut Problems, scope: &Scope, request: &MarkedMappingNode) -> Body {
+    let kinds: Vec<&str> = ["form", "json", "text"].into_iter().filter(|k| request.get_node(k).is_some()).collect();
+    if kinds.len() > 1 {
+        problems.add(request.span(), format!("a request has one body, not {}", kinds.join(" and ")));
+    }
+    if let Some(node) = request.get_node("form") {
+        let Some(mapping) = problems.any_mapping(node, "form") else { return Body::None };
+        let fields = mapping.iter().filter_map(|(key, value)| {
+            Some((key.as_str().to_string(), scope.template(problems, value, key.as_str())?))
+        });
+        return Body::Form(fields.collect());
+    }
+    if let Some(node) = request.get_node("json") {
+        let mut text = String::new();
+        write_json(problems, scope, node, &mut text);
+        return problems
+            .value(&Node::from(marked_yaml::types::MarkedScalarNode::new(*node.span(), text.as_str())), "json", |t| {
+                Template::parse(t, scope)
+            })
+            .map_or(Body::None, Body::Json);
+    }
+    match request.get_node("text") {
+        Some(node) => scope.template(problems, node, "text").map_or(Body::None, Body::Text),
+        None => Body::None,
+    }
+}
+
+/// The YAML value as the text of a JSON template. Plain numbers, booleans and null stay bare, `${number:...}` too.
+fn write_json(problems: &mut Problems, scope: &Scope, node: &Node, out: &mut String) {
+    match node {
+        Node::Scalar(scalar) => {
+            let text = scalar.as_str();
+            let bare = scalar.may_coerce()
+                && (matches!(text, "true" | "false" | "null")
+                    || serde_json::from_str::<serde_json::Number>(text).is_ok());
+            let template = scope.template(problems, node, "json").unwrap_or_default();
+            if bare || template.is_number() {
+                out.push_str(text);
+            } else {
+                out.push('"');
+                quote(text, out);
+                out.push('"');
+            }
+        }
+        Node::Sequence(list) => {
+            out.push('[');
+            for (at, item) in list.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write_json(problems, scope, item, out);
+            }
+            out.push(']');
+        }
+        Node::Mapping(mapping) => {
+            out.push('{');
+            for (at, (key, value)) in mapping.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                let mut name = Vec::new();
+                push_json_escaped(&mut name, key.as_str().as_bytes());
+                out.push('"');
+                out.push_str(&String::from_utf8_lossy(&name).replace('$', "$$"));
+                out.push_str("\":");
+                write_json(problems, scope, value, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// Text inside a JSON string: literal pieces escaped now, each expression escaped when it is filled in.
+fn quote(text: &str, out: &mut String) {
+    let mut rest = text;
+    let literal = |piece: &str, out: &mut String| {
+        let mut escaped = Vec::new();
+        push_json_escaped(&mut escaped, piece.as_bytes());
+        out.push_str(&String::from_utf8_lossy(&escaped));
+    };
+    while let Some(at) = rest.find("${") {
+        if at > 0 && rest.as_bytes()[at - 1] == b'$' {
+            literal(&rest[..at + 2], out);
+            rest = &rest[at + 2..];
+            continue;
+        }
+        literal(&rest[..at], out);
+        let mut depth = 0;
+        let end = rest[at..].char_indices().find_map(|(i, c)| {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                _ => {}
+            }
+            (c == '}' && depth == 0).then_some(at + i + 1)
+        });
+        let end = end.unwrap_or(rest.len());
+        out.push_str("${json:");
+        out.push_str(&rest[at..end]);
+        out.push('}');
+        rest = &rest[end..];
+    }
+    literal(rest, out);
+}
+
+fn read_checks(problems: &mut Problems, scope: &Scope, request: &MarkedMappingNode) -> Checks {
+    let mut checks = Checks::default();
+    let keys = ["status", "skip_status", "contains", "lacks", "matches"];
+    let Some(mapping) = request.get_node("check").and_then(|n| problems.mapping(n, "check", &keys)) else {
+        return checks;
+    };
+    let status = |text: &str| match text.parse::<u16>() {
+        Ok(code) if (200..600).contains(&code) => Ok(code),
+        _ => Err(format!("`{text}` is not a status code (200 to 599)")),
+    };
+    for (key, node) in mapping.iter() {
+        for item in problems.one_or_more(node) {
+            match key.as_str() {
+                "status" => checks.status.extend(problems.value(item, "status", status)),
+                "skip_status" => checks.skip_status.extend(problems.value(item, "skip_status", status)),
+                "contains" => checks.contains.extend(scope.template(problems, item, "contains")),
+                "lacks" => checks.lacks.extend(scope.template(problems, item, "lacks")),
+                "matches" => checks.matches.extend(problems.value(item, "matches", pattern)),
+                _ => {}
+            }
+        }
+    }
+    checks
+}
+
+fn pattern(text: &str) -> Result<Regex, String> {
+    RegexBuilder::new(text).size_limit(1 << 20).build().map_err(|error| {
+        let text = error.to_string();
+        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("not a regular expression");
+        format!("bad regular expression: {}", last.trim())
+    })
+}
+
+fn read_extracts(problems: &mut Problems, scope: &Scope, request: &MarkedMappingNode) -> Vec<Extract> {
+    let mut extracts = Vec::new();
+    let Some(mapping) = request.get_node("extract").and_then(|n| problems.any_mapping(n, "extract")) else {
+        return extracts;
+    };
+    for (key, node) in mapping.iter() {
+        let (regex, pick) = if node.as_scalar().is_some() {
+            (Some(node), Pick::First)
+        } else {
+            let Some(inner) = problems.mapping(node, &format!("extract `{}`", key.as_str()), &["regex", "pick"]) else {
+                continue;
+            };
+            let words = [("first", Pick::First), ("last", Pick::Last), ("random", Pick::Random)];
+            let pick = inner.get_node("pick").and_then(|n| problems.word(n, "pick", &words)).unwrap_or(Pick::First);
+            if inner.get_node("regex").is_none() {
+                problems.add(key.span(), format!("`regex` is missing in extract `{}`", key.as_str()));
+            }
+            (inner.get_node("regex"), pick)
+        };
+        let Some(regex) = regex.and_then(|n| problems.value(n, "regex", pattern)) else { continue };
+        if let Some(variable) = scope.variable(key.as_str()) {
+            extracts.push(Extract { variable, regex, pick });
+        }
+    }
+    extracts
+}

@@ -1,0 +1,5 @@
+//! What the kernel offers: readiness, sockets, signals, CPU time.
+
+pub mod poller;
+pub mod process;
+pub mod socket;

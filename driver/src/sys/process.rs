@@ -1,0 +1,90 @@
+//! This process: its CPU time, its limits, the signals that end it.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_signal(_: libc::c_int) {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+/// Makes SIGINT and SIGTERM set the flag that [`stop_requested`] reads.
+pub fn catch_signals() -> io::Result<()> {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler only stores to an atomic; the structure is fully initialised.
+        let result = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
+            libc::sigemptyset(&mut action.sa_mask);
+            libc::sigaction(signal, &action, std::ptr::null_mut())
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+pub fn stop_requested() -> bool {
+    STOP.load(Ordering::Relaxed)
+}
+
+/// CPU seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cpu {
+    pub user: f64,
+    pub system: f64,
+}
+
+impl Cpu {
+    pub fn of_process() -> Self {
+        usage(libc::RUSAGE_SELF)
+    }
+
+    pub fn of_thread() -> Self {
+        usage(libc::RUSAGE_THREAD)
+    }
+
+    pub fn total(&self) -> f64 {
+        self.user + self.system
+    }
+}
+
+fn usage(whom: libc::c_int) -> Cpu {
+    // SAFETY: the structure is plain data that the call fills in.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(whom, &mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Cpu { user: seconds(usage.ru_utime), system: seconds(usage.ru_stime) }
+}
+
+/// Raises the soft limit of open files to the hard one; the limit now in force.
+pub fn raise_file_limit() -> u64 {
+    // SAFETY: the structure is plain data that lives through the calls.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) != 0 {
+            return 1024;
+        }
+        if limit.rlim_cur < limit.rlim_max {
+            let raised = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 {
+                return raised.rlim_cur;
+            }
+        }
+        limit.rlim_cur
+    }
+}
+
+/// Lets every other thread run before the calling one.
+pub fn lower_priority_of_thread() {
+    // SAFETY: plain system calls on the calling thread.
+    unsafe {
+        let thread = libc::syscall(libc::SYS_gettid) as libc::id_t;
+        libc::setpriority(libc::PRIO_PROCESS, thread, 19);
+    }
+}

@@ -1,0 +1,498 @@
+//! The template language of scenarios: text with `${...}` expressions (see docs/load.md).
+
+use crate::nearest::hint;
+use crate::random::{Random, Stream};
+use std::fmt;
+
+/// Index of a session variable.
+pub type Variable = usize;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    Literal(Vec<u8>),
+    Variable(Variable),
+    Builtin(Builtin),
+    Call(Function, Vec<Template>),
+}
+
+/// Values every session has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Builtin {
+    User,
+    Session,
+    Seq,
+    Seed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    Random,
+    Zpad,
+    Choice,
+    Digits,
+    Hex,
+    Url,
+    Json,
+    Number,
+    Mod,
+    Mul,
+    Max,
+    Min,
+}
+
+impl Function {
+    fn draws(self) -> bool {
+        matches!(self, Function::Random | Function::Choice | Function::Digits | Function::Hex)
+    }
+
+    fn takes_numbers(self) -> bool {
+        !matches!(self, Function::Zpad | Function::Choice | Function::Url | Function::Json | Function::Number)
+    }
+}
+
+const BUILTINS: [(&str, Builtin); 4] =
+    [("user", Builtin::User), ("session", Builtin::Session), ("seq", Builtin::Seq), ("seed", Builtin::Seed)];
+
+/// Name, function, least and most arguments.
+const FUNCTIONS: [(&str, Function, usize, usize); 12] = [
+    ("random", Function::Random, 2, 2),
+    ("zpad", Function::Zpad, 2, 2),
+    ("choice", Function::Choice, 1, usize::MAX),
+    ("digits", Function::Digits, 1, 1),
+    ("hex", Function::Hex, 1, 1),
+    ("url", Function::Url, 1, 1),
+    ("json", Function::Json, 1, 1),
+    ("number", Function::Number, 1, 1),
+    ("mod", Function::Mod, 2, 2),
+    ("mul", Function::Mul, 2, 2),
+    ("max", Function::Max, 2, 2),
+    ("min", Function::Min, 2, 2),
+];
+
+/// Longest text one expression may make.
+const LONGEST: i64 = 4096;
+const DEEPEST: usize = 8;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Template {
+    parts: Vec<Part>,
+}
+
+/// Where names come from while a template is read.
+pub trait Names {
+    /// The fixed value of a parameter.
+    fn parameter(&self, name: &str) -> Option<&str>;
+    fn variable(&self, name: &str) -> Option<Variable>;
+    fn all(&self) -> Vec<&str>;
+}
+
+/// What an expression needs while a template is filled in.
+pub struct Values<'a> {
+    pub variables: &'a [Option<Vec<u8>>],
+    pub random: &'a mut Random,
+    pub seq: &'a mut u64,
+    pub user: u64,
+    pub session: u64,
+    pub seed: u64,
+}
+
+#[derive(Debug, PartialEq)]
+pub enum RenderError {
+    /// A variable that no earlier request extracted.
+    Missing(Variable),
+    NotANumber(String),
+}
+
+impl fmt::Display for RenderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RenderError::Missing(_) => write!(f, "a variable has no value yet"),
+            RenderError::NotANumber(text) => write!(f, "`{text}` is not a whole number"),
+        }
+    }
+}
+
+impl Template {
+    pub fn literal(text: &str) -> Self {
+        Template { parts: vec![Part::Literal(text.as_bytes().to_vec())] }
+    }
+
+    /// Reads `text`; the error says what is wrong and names the nearest valid word.
+    pub fn parse(text: &str, names: &dyn Names) -> Result<Self, String> {
+        parse(text, names, 0)
+    }
+
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The text if it holds no expression that varies.
+    pub fn fixed(&self) -> Option<String> {
+        let mut text = Vec::new();
+        for part in &self.parts {
+            match part {
+                Part::Literal(bytes) => text.extend_from_slice(bytes),
+                _ => return None,
+            }
+        }
+        String::from_utf8(text).ok()
+    }
+
+    /// True for exactly one `${number:...}`: a bare JSON number.
+    pub fn is_number(&self) -> bool {
+        matches!(self.parts.as_slice(), [Part::Call(Function::Number, _)])
+    }
+
+    pub fn render(&self, values: &mut Values<'_>, out: &mut Vec<u8>) -> Result<(), RenderError> {
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => out.extend_from_slice(text),
+                Part::Variable(variable) => match values.variables.get(*variable).and_then(|v| v.as_ref()) {
+                    Some(value) => out.extend_from_slice(value),
+                    None => return Err(RenderError::Missing(*variable)),
+                },
+                Part::Builtin(builtin) => {
+                    let number = match builtin {
+                        Builtin::User => values.user,
+                        Builtin::Session => values.session,
+                        Builtin::Seed => values.seed,
+                        Builtin::Seq => {
+                            *values.seq += 1;
+                            *values.seq
+                        }
+                    };
+                    push_number(out, number as i64);
+                }
+                Part::Call(function, arguments) => call(*function, arguments, values, out)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parse(text: &str, names: &dyn Names, depth: usize) -> Result<Template, String> {
+    if depth > DEEPEST {
+        return Err(format!("expressions nested deeper than {DEEPEST}"));
+    }
+    let mut parts = Vec::new();
+    let mut literal = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        literal.push_str(&rest[..at]);
+        let tail = &rest[at + 1..];
+        if let Some(after) = tail.strip_prefix('$') {
+            literal.push('$');
+            rest = after;
+        } else if let Some(inner) = tail.strip_prefix('{') {
+            let end = closing_brace(inner).ok_or_else(|| format!("`${{` without its `}}` in `{text}`"))?;
+            let part = expression(&inner[..end], names, depth)?;
+            match part {
+                Part::Literal(bytes) => literal.push_str(&String::from_utf8_lossy(&bytes)),
+                other => {
+                    flush(&mut literal, &mut parts);
+                    parts.push(other);
+                }
+            }
+            rest = &inner[end + 1..];
+        } else {
+            literal.push('$');
+            rest = tail;
+        }
+    }
+    literal.push_str(rest);
+    flush(&mut literal, &mut parts);
+    Ok(Template { parts })
+}
+
+fn flush(literal: &mut String, parts: &mut Vec<Part>) {
+    if !literal.is_empty() {
+        parts.push(Part::Literal(std::mem::take(literal).into_bytes()));
+    }
+}
+
+/// Offset of the brace that closes an expression, other expressions inside skipped.
+fn closing_brace(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut depth = 0usize;
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'{' if at > 0 && bytes[at - 1] == b'$' => depth += 1,
+            b'}' if depth == 0 => return Some(at),
+            b'}' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Splits at colons outside inner expressions.
+fn arguments(text: &str) -> Vec<&str> {
+    let bytes = text.as_bytes();
+    let (mut depth, mut start, mut found) = (0usize, 0usize, Vec::new());
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'{' if at > 0 && bytes[at - 1] == b'$' => depth += 1,
+            b'}' => depth = depth.saturating_sub(1),
+            b':' if depth == 0 => {
+                found.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(&text[start..]);
+    found
+}
+
+fn expression(text: &str, names: &dyn Names, depth: usize) -> Result<Part, String> {
+    let mut words = arguments(text);
+    let name = words.remove(0).trim();
+    if words.is_empty() {
+        if let Some(value) = names.parameter(name) {
+            return Ok(Part::Literal(value.as_bytes().to_vec()));
+        }
+        if let Some(variable) = names.variable(name) {
+            return Ok(Part::Variable(variable));
+        }
+        if let Some((_, builtin)) = BUILTINS.iter().find(|(word, _)| *word == name) {
+            return Ok(Part::Builtin(*builtin));
+        }
+        let mut valid = names.all();
+        valid.extend(BUILTINS.iter().map(|(word, _)| *word));
+        return Err(format!("unknown name `{name}` in `${{{text}}}`{}", hint(name, &valid)));
+    }
+    let Some((_, function, least, most)) = FUNCTIONS.iter().find(|(word, ..)| *word == name) else {
+        let valid: Vec<&str> = FUNCTIONS.iter().map(|(word, ..)| *word).collect();
+        return Err(format!("unknown function `{name}` in `${{{text}}}`{}", hint(name, &valid)));
+    };
+    if words.len() < *least || words.len() > *most {
+        return Err(format!("`{name}` in `${{{text}}}` takes {least} argument(s), not {}", words.len()));
+    }
+    let mut inner = Vec::new();
+    for word in &words {
+        inner.push(parse(word, names, depth + 1)?);
+    }
+    for (argument, template) in words.iter().zip(&inner) {
+        if let (true, Some(fixed)) = (function.takes_numbers(), template.fixed()) {
+            fixed.trim().parse::<i64>().map_err(|_| {
+                format!("`{argument}` in `${{{text}}}` is not a whole number (a name is written `${{name}}`)")
+            })?;
+        }
+    }
+    if *function != Function::Number && !function.draws() && inner.iter().all(|t| t.fixed().is_some()) {
+        return fold(*function, &inner, text);
+    }
+    Ok(Part::Call(*function, inner))
+}
+
+/// The value of an expression that is the same every time.
+fn fold(function: Function, arguments: &[Template], text: &str) -> Result<Part, String> {
+    let mut values = Values {
+        variables: &[],
+        random: &mut Random::new(0, 0, Stream::Data),
+        seq: &mut 0,
+        user: 0,
+        session: 0,
+        seed: 0,
+    };
+    let mut out = Vec::new();
+    call(function, arguments, &mut values, &mut out).map_err(|e| format!("`${{{text}}}`: {e}"))?;
+    Ok(Part::Literal(out))
+}
+
+fn text_of(template: &Template, values: &mut Values<'_>) -> Result<Vec<u8>, RenderError> {
+    let mut out = Vec::new();
+    template.render(values, &mut out)?;
+    Ok(out)
+}
+
+fn number_of(template: &Template, values: &mut Values<'_>) -> Result<i64, RenderError> {
+    let text = text_of(template, values)?;
+    let text = String::from_utf8_lossy(&text);
+    text.trim().parse().map_err(|_| RenderError::NotANumber(text.chars().take(40).collect()))
+}
+
+fn call(
+    function: Function,
+    arguments: &[Template],
+    values: &mut Values<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), RenderError> {
+    match function {
+        Function::Random => {
+            let (low, high) = (number_of(&arguments[0], values)?, number_of(&arguments[1], values)?);
+            let drawn = values.random.between(low, high);
+            push_number(out, drawn);
+        }
+        Function::Mod => {
+            let (number, by) = (number_of(&arguments[0], values)?, number_of(&arguments[1], values)?);
+            push_number(out, number.checked_rem_euclid(by).unwrap_or(0));
+        }
+        Function::Mul | Function::Max | Function::Min => {
+            let (left, right) = (number_of(&arguments[0], values)?, number_of(&arguments[1], values)?);
+            let number = match function {
+                Function::Mul => left.saturating_mul(right),
+                Function::Max => left.max(right),
+                _ => left.min(right),
+            };
+            push_number(out, number);
+        }
+        Function::Zpad => {
+            let width = number_of(&arguments[0], values)?.clamp(0, LONGEST) as usize;
+            let text = text_of(&arguments[1], values)?;
+            out.extend(std::iter::repeat_n(b'0', width.saturating_sub(text.len())));
+            out.extend_from_slice(&text);
+        }
+        Function::Choice => {
+            let at = values.random.between(0, arguments.len() as i64 - 1) as usize;
+            arguments[at].render(values, out)?;
+        }
+        Function::Digits | Function::Hex => {
+            let count = number_of(&arguments[0], values)?.clamp(0, LONGEST);
+            let alphabet: &[u8] = if function == Function::Hex { b"0123456789abcdef" } else { b"0123456789" };
+            for _ in 0..count {
+                out.push(alphabet[values.random.between(0, alphabet.len() as i64 - 1) as usize]);
+            }
+        }
+        Function::Url => {
+            let text = text_of(&arguments[0], values)?;
+            push_url_encoded(out, &text);
+        }
+        Function::Json => {
+            let text = text_of(&arguments[0], values)?;
+            push_json_escaped(out, &text);
+        }
+        Function::Number => {
+            let number = number_of(&arguments[0], values)?;
+            push_number(out, number);
+        }
+    }
+    Ok(())
+}
+
+pub fn push_number(out: &mut Vec<u8>, number: i64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    let mut rest = number.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// `application/x-www-form-urlencoded` of one name or value (WHATWG URL, section 5.2).
+pub fn push_url_encoded(out: &mut Vec<u8>, text: &[u8]) {
+    for byte in text {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'*' | b'-' | b'.' | b'_' => out.push(*byte),
+            b' ' => out.push(b'+'),
+            other => push_percent(out, *other),
+        }
+    }
+}
+
+pub fn push_percent(out: &mut Vec<u8>, byte: u8) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    out.extend_from_slice(&[b'%', HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]]);
+}
+
+/// The inside of a JSON string.
+pub fn push_json_escaped(out: &mut Vec<u8>, text: &[u8]) {
+    for byte in String::from_utf8_lossy(text).bytes() {
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            0..=0x1f => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+            other => out.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct FakeNames;
+
+    impl Names for FakeNames {
+        fn parameter(&self, name: &str) -> Option<&str> {
+            (name == "instruments").then_some("500")
+        }
+        fn variable(&self, name: &str) -> Option<Variable> {
+            ["account", "holding"].iter().position(|v| *v == name)
+        }
+        fn all(&self) -> Vec<&str> {
+            vec!["instruments", "account", "holding"]
+        }
+    }
+
+    fn fill(text: &str) -> Result<String, String> {
+        let template = Template::parse(text, &FakeNames)?;
+        let mut random = Random::new(1, 1, Stream::Data);
+        let mut values = Values {
+            variables: &[Some(b"user-1 & co".to_vec()), None],
+            random: &mut random,
+            seq: &mut 0,
+            user: 7,
+            session: 3,
+            seed: 42,
+        };
+        let mut out = Vec::new();
+        template.render(&mut values, &mut out).map_err(|e| e.to_string())?;
+        String::from_utf8(out).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn fills_in_names_and_functions() {
+        assert_eq!(fill("a$$b $x ${instruments}").unwrap(), "a$b $x 500");
+        assert_eq!(fill("${account}").unwrap(), "user-1 & co");
+        assert_eq!(fill("user-${zpad:6:${user}}").unwrap(), "user-000007");
+        assert_eq!(fill("${seed}-${session}-${seq}-${seq}").unwrap(), "42-3-1-2");
+        assert_eq!(fill("${url:${account}}").unwrap(), "user-1+%26+co");
+        assert_eq!(fill("${json:a\"b\\}").unwrap(), "a\\\"b\\\\");
+        assert_eq!(fill("${mod:17:5}${mod:1:0}").unwrap(), "20");
+        assert_eq!(fill("${max:500:${mul:20:3}}${min:2:9}").unwrap(), "5002");
+        assert_eq!(Template::parse("${zpad:5:${mul:2:${instruments}}}", &FakeNames).unwrap().fixed().unwrap(), "01000");
+        assert_eq!(fill("${digits:4}").unwrap().len(), 4);
+        let drawn: i64 = fill("${random:1:${instruments}}").unwrap().parse().unwrap();
+        assert!((1..=500).contains(&drawn));
+        assert_eq!(fill("S${zpad:5:${random:3:3}}").unwrap(), "S00003");
+        assert!(["x", "y"].contains(&fill("${choice:x:y}").unwrap().as_str()));
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        assert!(fill("${acount}").unwrap_err().contains("did you mean `account`"));
+        assert!(fill("${rnadom:1:2}").unwrap_err().contains("did you mean `random`"));
+        assert!(fill("${random:1}").unwrap_err().contains("takes 2"));
+        assert!(fill("${random:1:instruments}").unwrap_err().contains("not a whole number"));
+        assert!(fill("${user").unwrap_err().contains("without its"));
+        assert!(fill("${number:${account}}").unwrap_err().contains("not a whole number"));
+        assert!(fill(&format!("{}1{}", "${number:".repeat(20), "}".repeat(20))).unwrap_err().contains("nested"));
+    }
+
+    #[test]
+    fn a_missing_variable_is_an_error_of_its_own() {
+        assert_eq!(fill("${holding}").unwrap_err(), "a variable has no value yet");
+    }
+
+    #[test]
+    fn numbers_of_every_size() {
+        let text = |n| {
+            let mut out = Vec::new();
+            push_number(&mut out, n);
+            String::from_utf8(out).unwrap()
+        };
+        for number in [0, 9, 10, -1, i64::MAX, i64::MIN] {
+            assert_eq!(text(number), number.to_string());
+        }
+    }
+}

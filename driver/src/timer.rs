@@ -1,0 +1,110 @@
+//! Timers: a heap of due moments and a queue of request deadlines.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Session slots woken at given moments; equal moments in the order they were set.
+#[derive(Default, Debug)]
+pub struct Timers {
+    heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    order: u64,
+}
+
+impl Timers {
+    pub fn set(&mut self, at: u64, slot: u32) {
+        self.order += 1;
+        self.heap.push(Reverse((at, self.order, slot)));
+    }
+
+    pub fn next(&self) -> Option<u64> {
+        self.heap.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// The earliest timer if it is due at `now`.
+    pub fn pop_due(&mut self, now: u64) -> Option<u32> {
+        if self.next()? > now {
+            return None;
+        }
+        self.heap.pop().map(|Reverse((_, _, slot))| slot)
+    }
+
+    pub fn clear(&mut self) {
+        self.heap.clear();
+    }
+}
+
+/// Deadlines of requests. All have the same time-out, so they expire in the order they were set and
+/// a queue does what a heap would do at a fraction of the cost. Answered requests are dropped lazily.
+#[derive(Default, Debug)]
+pub struct Deadlines {
+    queue: VecDeque<(u64, u32, u64)>,
+}
+
+impl Deadlines {
+    pub fn set(&mut self, at: u64, slot: u32, request: u64) {
+        self.queue.push_back((at, slot, request));
+    }
+
+    /// The earliest deadline of a request for which `live` holds.
+    pub fn next(&mut self, live: impl Fn(u32, u64) -> bool) -> Option<u64> {
+        while let Some((at, slot, request)) = self.queue.front() {
+            if live(*slot, *request) {
+                return Some(*at);
+            }
+            self.queue.pop_front();
+        }
+        None
+    }
+
+    /// Slot and request of a live deadline that passed.
+    pub fn pop_expired(&mut self, now: u64, live: impl Fn(u32, u64) -> bool) -> Option<(u32, u64)> {
+        if self.next(live)? > now {
+            return None;
+        }
+        self.queue.pop_front().map(|(_, slot, request)| (slot, request))
+    }
+}
+
+/// `at` rounded up to a multiple of `tick` (0: as it is).
+pub fn on_tick(at: u64, tick: u64) -> u64 {
+    if tick == 0 {
+        at
+    } else {
+        at.div_ceil(tick).saturating_mul(tick)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_fire_in_order_and_never_early() {
+        let mut timers = Timers::default();
+        for (at, slot) in [(30, 3), (10, 1), (20, 2), (10, 4)] {
+            timers.set(at, slot);
+        }
+        assert_eq!(timers.pop_due(9), None);
+        assert_eq!(timers.next(), Some(10));
+        assert_eq!((timers.pop_due(10), timers.pop_due(10), timers.pop_due(10)), (Some(1), Some(4), None));
+        assert_eq!((timers.pop_due(99), timers.pop_due(99), timers.pop_due(99)), (Some(2), Some(3), None));
+    }
+
+    #[test]
+    fn deadlines_skip_answered_requests() {
+        let mut deadlines = Deadlines::default();
+        for request in 1..=3 {
+            deadlines.set(request * 10, 0, request);
+        }
+        let live = |_: u32, request: u64| request != 1;
+        assert_eq!(deadlines.next(live), Some(20));
+        assert_eq!(deadlines.pop_expired(15, live), None);
+        assert_eq!(deadlines.pop_expired(20, live), Some((0, 2)));
+        assert_eq!(deadlines.pop_expired(20, live), None);
+    }
+
+    #[test]
+    fn ticks_round_up() {
+        assert_eq!([on_tick(0, 10), on_tick(1, 10), on_tick(10, 10), on_tick(7, 0)], [0, 10, 10, 7]);
+    }
+}
