@@ -1,0 +1,316 @@
+"""A stack starts in dependency order, stops in reverse, and says why a part is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.host import procfs
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.knob import ApplyCost, Kind, Knob, Level
+from leadline.model.study import StackChoice
+from leadline.stack import assembly, registry, standing
+from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.base import Endpoint, ServiceContext
+
+
+@dataclass
+class FakeProcess:
+    name: str
+    pid: int = 0
+    code: int | None = None
+
+    def alive(self) -> bool:
+        return self.code is None
+
+    def exit_code(self) -> int | None:
+        return self.code
+
+
+@dataclass
+class FakeService:
+    name: str
+    knob: str
+    events: list[str]
+    version: str = "1"
+    fails: bool = False
+    contexts: list[ServiceContext] = field(default_factory=list)
+    settings: Mapping[str, Level] = field(default_factory=dict)
+    process: FakeProcess | None = None
+    snapshots: set[str] = field(default_factory=set)
+
+    def knobs(self) -> Sequence[Knob]:
+        return [Knob(self.knob, Kind.INTEGER, ApplyCost.RESTART, "a number")]
+
+    def provision(self, _progress: Any) -> None:
+        self.events.append(f"provision {self.name}")
+
+    def configure(self, context: ServiceContext, settings: Mapping[str, Level]) -> None:
+        self.contexts.append(context)
+        self.settings = settings
+
+    def start(self) -> FakeProcess:
+        self.events.append(f"start {self.name}")
+        self.process = FakeProcess(self.name)
+        return self.process
+
+    def wait_ready(self, _timeout: float) -> float:
+        if self.fails:
+            raise TrialFailure(FailureClass.CONFIGURATION, f"{self.name} did not start")
+        self.events.append(f"ready {self.name}")
+        return 1.5
+
+    def read_back(self, name: str) -> Level:
+        return self.settings[name]
+
+    def stop(self) -> bool:
+        self.events.append(f"stop {self.name}")
+        return True
+
+    def log_tail(self, lines: int = 40) -> str:
+        return f"last words of {self.name}"[: lines * 100]
+
+    def artefacts(self) -> Sequence[Path]:
+        return []
+
+    def endpoint(self) -> Endpoint:
+        return Endpoint("127.0.0.1", 5432, "d", "u", "secret")
+
+    def settle(self) -> None:
+        self.events.append("settle")
+
+    def snapshot(self, name: str) -> None:
+        self.events.append(f"snapshot {name}")
+        self.snapshots.add(name)
+
+    def has_snapshot(self, name: str) -> bool:
+        return name in self.snapshots
+
+    def restore(self, name: str) -> None:
+        self.events.append(f"restore {name}")
+
+
+@dataclass
+class FakeApplication:
+    archive_file: Path
+    events: list[str]
+    name: str = "brokerage"
+    version: str = "1"
+
+    def modes(self) -> Sequence[str]:
+        return ["direct", "session", "orm"]
+
+    def build(self, _progress: Any) -> None:
+        self.events.append("build")
+
+    def archive(self) -> Path:
+        return self.archive_file
+
+    def data_key(self, load_units: int, seed: int) -> str:
+        return f"key-{load_units}-{seed}"
+
+    def load_data(self, database: Endpoint, load_units: int, seed: int, log: Path) -> None:
+        self.events.append(f"load {load_units} {seed} {database.database} {log.name}")
+
+    def ready_path(self) -> str:
+        return "/health"
+
+
+class Parts:
+    def __init__(self, folder: Path) -> None:
+        self.events: list[str] = []
+        archive = folder / "brokerage.war"
+        archive.touch()
+        self.database = FakeService("postgres", "database.size", self.events)
+        self.server = FakeService("liberty", "server.threads", self.events)
+        self.application = FakeApplication(archive, self.events)
+        self.home = folder / "home"
+        self.stack = Stack(StackChoice(), None, self.home, StackOptions(load_units=2, data_seed=7))  # type: ignore[arg-type]
+        self.stack.database = self.database  # type: ignore[assignment]
+        self.stack.server = self.server  # type: ignore[assignment]
+        self.stack.application = self.application  # type: ignore[assignment]
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Parts:
+    return Parts(tmp_path)
+
+
+def quiet(_: str) -> None:
+    """Say nothing."""
+
+
+def test_data_are_loaded_once(parts: Parts) -> None:
+    assert parts.stack.prepare_data(quiet) == "key-2-7"
+    assert parts.events == [
+        "start postgres",
+        "ready postgres",
+        "load 2 7 d load.log",
+        "settle",
+        "stop postgres",
+        "snapshot key-2-7",
+    ]
+    parts.events.clear()
+    assert parts.stack.prepare_data(quiet) == "key-2-7"
+    assert parts.events == []
+    assert not (parts.home / "load").exists()
+
+
+def test_a_load_that_fails_leaves_no_snapshot_and_no_database(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise LeadlineError("the loader failed")
+
+    monkeypatch.setattr(parts.application, "load_data", broken)
+    with pytest.raises(LeadlineError, match="the loader failed"):
+        parts.stack.prepare_data(quiet)
+    assert parts.events[-1] == "stop postgres"
+    assert parts.database.snapshots == set()
+
+
+def test_up_in_order_and_down_in_reverse(parts: Parts, tmp_path: Path) -> None:
+    parts.stack.up({"database.size": 3, "server.threads": 4}, tmp_path / "trial")
+    assert parts.events == ["start postgres", "ready postgres", "start liberty", "ready liberty"]
+    assert parts.database.settings == {"database.size": 3}
+    assert parts.server.settings == {"server.threads": 4}
+    assert parts.stack.read_back("database.size") == 3
+    assert parts.stack.read_back("server.threads") == 4
+    assert set(parts.stack.processes()) == {"database", "server"}
+    (context,) = parts.server.contexts
+    assert context.database == parts.database.endpoint()
+    assert context.properties == {"brokerage.mode": "direct"}
+    assert context.artefacts == tmp_path / "trial" / "logs"
+    assert context.raw == tmp_path / "trial" / "raw"
+    assert parts.stack.ready_url() == f"http://127.0.0.1:{context.http_port}/brokerage/health"
+    parts.events.clear()
+    assert parts.stack.down() == []
+    assert parts.events == ["stop liberty", "stop postgres"]
+    assert parts.stack.down() == []
+    assert parts.events == ["stop liberty", "stop postgres"], "nothing is stopped twice"
+
+
+def test_a_server_that_does_not_start_takes_the_database_down(parts: Parts, tmp_path: Path) -> None:
+    parts.server.fails = True
+    with pytest.raises(TrialFailure, match="liberty did not start"):
+        parts.stack.up({}, tmp_path)
+    assert parts.events[-2:] == ["stop liberty", "stop postgres"]
+    assert not parts.stack.processes()
+
+
+def test_a_knob_nobody_has(parts: Parts, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has a knob vm\.swappiness"):
+        parts.stack.up({"vm.swappiness": 1}, tmp_path)
+    with pytest.raises(LookupError):
+        parts.stack.read_back("vm.swappiness")
+
+
+@pytest.mark.parametrize(
+    ("code", "starved", "kind", "words"),
+    [
+        (1, 0, FailureClass.CONFIGURATION, "exit code 1"),
+        (-signal.SIGKILL, 0, FailureClass.INFRASTRUCTURE, "killed from outside by signal 9"),
+        (-signal.SIGKILL, 1, FailureClass.CONFIGURATION, "for want of memory"),
+        (-signal.SIGSEGV, 0, FailureClass.CONFIGURATION, "exit code -11"),
+    ],
+)
+def test_a_service_that_dies_under_load(
+    parts: Parts,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    starved: int,
+    kind: FailureClass,
+    words: str,
+) -> None:
+    kills = iter([5, 5 + starved])
+    monkeypatch.setattr(assembly, "memory_kills", lambda: next(kills))
+    parts.stack.up({}, tmp_path)
+    parts.stack.check_alive()
+    assert parts.database.process is not None
+    parts.database.process.code = code
+    with pytest.raises(TrialFailure, match="postgres died during the trial") as caught:
+        parts.stack.check_alive()
+    assert caught.value.failure_class is kind
+    assert words in caught.value.message
+    assert caught.value.evidence == "last words of postgres"
+
+
+def test_names_and_modes_that_do_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"unknown server 'libery'; did you mean liberty\?"):
+        registry.server("libery")
+    with pytest.raises(UsageError, match="unknown database 'db2'; there is postgres"):
+        registry.database("db2")
+    with pytest.raises(UsageError, match="tomcat cannot run brokerage in mode orm, only direct; liberty can"):
+        Stack(StackChoice(server="tomcat", mode="orm"), None, tmp_path)  # type: ignore[arg-type]
+    for server in registry.SERVERS:
+        assert registry.MODES[server], "every server says which modes it runs"
+
+
+def test_the_catalogue_of_a_stack_has_every_layer() -> None:
+    for server in registry.SERVERS:
+        layers = {knob.name.split(".")[0] for knob in registry.service_catalogue(server, "postgres")}
+        assert layers == {"server", "jvm", "database"}
+
+
+# a stack that outlives its command ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sleepers(parts: Parts, tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A stack "up" whose services are two sleeping programs."""
+    parts.stack.up({}, tmp_path / "up")
+    started = []
+    for service in (parts.database, parts.server):
+        assert service.process is not None
+        started.append(subprocess.Popen(["sleep", "60"]))
+        service.process.pid = started[-1].pid
+    yield started
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_another_process_stops_it_in_reverse(
+    parts: Parts, tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]
+) -> None:
+    standing.save_standing(parts.stack, tmp_path, tmp_path / "up")
+    assert (tmp_path / "up.json").stat().st_mode & 0o077 == 0, "it holds a password"
+    found = standing.load_standing(tmp_path)
+    assert found is not None
+    assert found.alive()
+    assert [process.role for process in found.processes] == ["database", "server"]
+    with pytest.raises(UsageError, match="run leadline down first"):
+        standing.require_none_standing(tmp_path)
+    said: list[str] = []
+    assert standing.stop_standing(tmp_path, said.append) == ["server: stopped", "database: stopped"]
+    assert said == ["stopping the server", "stopping the database"]
+    assert [process.wait() for process in sleepers] == [-signal.SIGINT, -signal.SIGTERM]
+    assert standing.load_standing(tmp_path) is None
+    assert standing.stop_standing(tmp_path) == []
+
+
+def test_a_stranger_with_the_same_number_is_left_alone(
+    parts: Parts, tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]
+) -> None:
+    standing.save_standing(parts.stack, tmp_path, tmp_path / "up")
+    path = tmp_path / "up.json"
+    path.write_text(path.read_text().replace('"start": ', '"start": 1'))
+    standing.require_none_standing(tmp_path)
+    assert standing.stop_standing(tmp_path) == ["server: not running any more", "database: not running any more"]
+    for process in sleepers:
+        found = procfs.read_stat(process.pid)
+        assert found is not None
+        assert found.alive
+        os.kill(process.pid, 0)
+
+
+def test_a_damaged_file_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "up.json").write_text("{")
+    with pytest.raises(LeadlineError, match="leadline restore"):
+        standing.load_standing(tmp_path)
