@@ -13,7 +13,13 @@ import picocli.CommandLine.IVersionProvider;
         description = "Data of the brokerage: load it, audit it, compare it, replay commands against it.",
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
-        subcommands = {LoadCommand.class})
+        subcommands = {
+            LoadCommand.class,
+            AuditCommand.class,
+            DigestCommand.class,
+            CommandsCommand.class,
+            ReplayCommand.class
+        })
 public final class Main {
     /** Reads the version from the manifest. */
     static final class Version implements IVersionProvider {

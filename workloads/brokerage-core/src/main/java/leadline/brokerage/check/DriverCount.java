@@ -1,0 +1,9 @@
+package leadline.brokerage.check;
+
+/**
+ * What a driver counted of one transaction.
+ *
+ * @param ok right answers; each must have left its effect
+ * @param failed other answers, or none; each may have left its effect
+ */
+public record DriverCount(long ok, long failed) {}
