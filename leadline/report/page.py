@@ -27,6 +27,7 @@ from leadline.model.result import StudyAnalysis
 from leadline.report import latency, layers, view, words
 from leadline.report.charts.theme import VEGA_LITE, Figure
 from leadline.report.charts.trial import MARGIN
+from leadline.report.document import plain
 from leadline.report.view import View
 
 
@@ -106,13 +107,14 @@ def _digest(text: str) -> str:
 
 
 def _svg(figure: Figure) -> Markup:
-    """The static figure. vl-convert escapes the text of marks; the SVG holds no script."""
-    return Markup(figure.svg())
+    """The static figure with its description. vl-convert escapes the text of marks; the SVG holds no script."""
+    text = figure.svg().removeprefix("<svg ")
+    return Markup('<svg role="img" aria-label="{}" ').format(figure.spec["description"]) + Markup(text)
 
 
 def _json(document: Any) -> Markup:
     """JSON that cannot end the script element it stands in."""
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(plain(document), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 

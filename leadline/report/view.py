@@ -81,12 +81,12 @@ def gather(record: StudyRecord, analysis: StudyAnalysis) -> View:
     latencies = latency.collect({name: group for name, group in groups.items() if group})
     charted = _charted(record, analysis, [name for name, group in groups.items() if group])
     colours = palette([*charted, *groups])
+    data = {one.trial.id: series.compact(one) for one in files}
     choices = tuple(
         TrialChoice(one.trial.id, _choice(one.trial, labels[one.trial.id]))
         for one in files
-        if one.trial.state == "done"
+        if one.trial.state == "done" or data[one.trial.id]["panels"]
     )
-    data = {one.trial.id: series.compact(one) for one in files if one.trial.state == "done"}
     chosen = _chosen(charted, groups, data)
     return View(
         record=record,
@@ -109,13 +109,14 @@ def gather(record: StudyRecord, analysis: StudyAnalysis) -> View:
         chosen=chosen,
         panels=_panels(data, chosen, labels),
         series=data,
-        sentences={one.trial.id: layers.sentences(one) for one in files if one.trial.state == "done"},
+        sentences={one.trial.id: layers.sentences(one) for one in files},
     )
 
 
 def _choice(trial: TrialRecord, label: str) -> str:
     role = "sentinel, baseline" if trial.planned.role is Role.SENTINEL else label
-    return f"{trial.id} · block {trial.planned.block + 1} · {role}"
+    failed = f" · failed, {trial.failure.value}" if trial.failure else ""
+    return f"{trial.id} · block {trial.planned.block + 1} · {role}{failed}"
 
 
 def strongest(analysis: StudyAnalysis) -> list[Effect]:

@@ -72,6 +72,12 @@ def number(value: float | None, digits: int = 3) -> str:
     return text.replace("-", MINUS)
 
 
+def probability(value: float | None) -> str:
+    if value is None or not math.isfinite(value):
+        return "–"
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def signed(value: float | None) -> str:
     """A change in percent, without the sign of percent."""
     if value is None or not math.isfinite(value):

@@ -13,6 +13,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from leadline.report.document import plain
+
 VEGA_LITE = "6.4"
 BLACK, GREY = "#1b1f24", "#8a9099"
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
@@ -59,7 +61,7 @@ class Figure:
 
 def figure(name: str, title: str, caption: str, chart: Any, description: str | None = None) -> Figure:
     """Finish a chart: theme, description for screen readers, dictionary."""
-    spec: dict[str, Any] = chart.to_dict(validate=False)
+    spec: dict[str, Any] = plain(chart.to_dict(validate=False))
     spec["config"] = _CONFIG
     spec["description"] = description or f"{title}. {caption}"
     spec.pop("$schema", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,7 +41,7 @@ def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str,
                 "block": t.planned.block + 1,
             }
             for t in started
-            if name in t.responses and t.state == "done"
+            if t.state == "done" and math.isfinite(t.responses.get(name, math.nan))
         ]
         failed = [
             {

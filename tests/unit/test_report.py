@@ -1,0 +1,304 @@
+"""The page: answer first, nothing loaded, everything from outside escaped, missing data said and not fatal."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import altair as alt
+import pytest
+from report_fixture import CACHE, HEAP, NASTY, POOL, fake_study
+
+from leadline.model.plan import Role
+from leadline.model.record import AuditRecord, Reading, StudyRecord
+from leadline.model.result import Effect, Interval, StudyAnalysis, Verdict
+from leadline.report import build, health, layers, view, words
+from leadline.report import files as trial_files
+from leadline.report.charts import effects as effects_chart
+from leadline.report.charts.theme import figure, inline
+
+
+class Page(HTMLParser):
+    """Text, headings, addresses and scripts of a page."""
+
+    LOADS = ("src", "href", "srcset", "data", "action", "poster", "xlink:href")
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.headings: list[str] = []
+        self.loads: list[str] = []
+        self.handlers: list[str] = []
+        self.tags: list[str] = []
+        self.by_id: dict[str, str] = {}
+        self.text: list[str] = []
+        self._open: list[tuple[str, str | None]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        known = dict(attrs)
+        self.loads += [value or "" for name, value in attrs if name in self.LOADS]
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+        if tag not in ("meta", "link", "img", "br", "input"):
+            self._open.append((tag, known.get("id")))
+        if tag in ("h1", "h2", "h3"):
+            self.headings.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if not self._open:
+            return
+        tag = self._open[-1][0]
+        if tag in ("h1", "h2", "h3"):
+            self.headings[-1] += data
+        for _, identity in self._open:
+            if identity:
+                self.by_id[identity] = self.by_id.get(identity, "") + data
+        if tag not in ("script", "style"):
+            self.text.append(data)
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyRecord, StudyAnalysis]:
+    return fake_study(tmp_path_factory.mktemp("lab"))
+
+
+@pytest.fixture(scope="module")
+def html(study: tuple[StudyRecord, StudyAnalysis], tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = build(*study, tmp_path_factory.mktemp("out") / "deep" / "report.html")
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(html: str) -> Page:
+    return Page(html)
+
+
+def test_the_answer_comes_first_and_the_sections_follow_in_order(
+    page: Page, study: tuple[StudyRecord, StudyAnalysis]
+) -> None:
+    assert page.by_id["answer"] == study[1].answer
+    assert page.words.index(study[1].answer) < page.words.index("The question:")
+    wanted = ["Effects, ranked", "What the layers did", "Latency", "Trials in order", "Inside a trial"]
+    wanted += ["Failures and audits", "Everything needed to repeat it"]
+    found = [next(i for i, h in enumerate(page.headings) if h.startswith(name)) for name in wanted]
+    assert found == sorted(found)
+
+
+def test_the_page_loads_nothing(html: str, page: Page) -> None:
+    assert page.loads
+    assert all(address.startswith("#") for address in page.loads), page.loads
+    assert "default-src 'none'" in unescape(html)
+    assert not re.search(r"@import|url\(\s*['\"]?(https?:)?//", html.split("<script", 1)[0])
+    assert page.tags.count("link") == page.tags.count("img") == page.tags.count("iframe") == 0
+
+
+def test_what_comes_from_outside_is_escaped(html: str, page: Page) -> None:
+    assert NASTY in page.words  # shown as it was said
+    assert html.count("<script") == 3  # data, bundle, the page's own
+    assert "<img src=x" not in html
+    assert page.handlers == []
+    assert "49" not in page.by_id["answer"]
+
+
+def test_the_data_of_the_page_is_json_and_cannot_end_its_script(page: Page) -> None:
+    text = page.by_id["page-data"]
+    assert "<" not in text
+    data = json.loads(text)
+    assert len(data["trials"]) == 28
+    assert {panel["name"] for panel in data["panels"]} >= {"throughput", "pool", "processes", "cpu", "gc", "disk"}
+
+
+def test_size_stays_sensible(html: str) -> None:
+    assert len(html.encode()) < 4_000_000
+
+
+def test_the_static_figures_have_marks_and_descriptions(html: str) -> None:
+    svgs = re.findall(r"<svg .*?</svg>", html.split("<script", 1)[0], re.S)
+    assert len(svgs) > 20
+    assert all("<path" in svg for svg in svgs)
+    labels = [re.match(r'<svg role="img" aria-label="([^"]+)"', svg) for svg in svgs]
+    assert all(labels)
+    assert any(label and label[1].startswith("Effects on throughput.") for label in labels)
+
+
+def test_a_label_with_markup_stays_text_in_a_figure() -> None:
+    chart = alt.Chart(inline([{"a": 1, "label": NASTY}])).mark_text().encode(x="a:Q", text="label:N")
+    svg = figure("nasty", NASTY, NASTY, chart).svg()
+    assert "<script" not in svg
+    assert "<img" not in svg
+    assert "&lt;script&gt;" in svg
+
+
+def test_effects_table_states_intervals_trials_and_verdicts(page: Page) -> None:
+    assert f"{POOL} = 1" in page.words
+    assert re.search(r"−5\d\.\d \[−5\d\.\d, −\d\d\.\d\]", page.words)
+    assert "0 (2 failed) failed: every trial failed (configuration)" in page.words
+    assert "Cannot be told apart: baseline" in page.words
+    assert "the best of 5 comparisons would gain" in page.words
+
+
+def test_the_starved_pool_is_named_and_the_others_are_not(study: tuple[StudyRecord, StudyAnalysis]) -> None:
+    record, _ = study
+    seen = set()
+    for trial in record.trials:
+        if trial.state != "done" or trial.planned.position == 5:
+            continue
+        (use,) = layers.pools(trial_files.read(trial))
+        size = trial.planned.treatment[POOL]
+        seen.add(size)
+        assert use.limit == size
+        assert use.starved == (size == 1)
+        assert ("was starved: the only connection was in use" in use.sentence()) == (size == 1)
+    assert seen == {1, 2, 10, 40}
+
+
+def test_the_page_says_the_starved_pool_where_it_is_shown(page: Page) -> None:
+    assert "Pool jdbc/brokerage was starved" in page.words
+
+
+def test_the_trials_shown_first_are_baseline_and_strongest_effect(study: tuple[StudyRecord, StudyAnalysis]) -> None:
+    content = view.gather(*study)
+    assert content.chosen is not None
+    left, right = (content.labels[trial] for trial in content.chosen)
+    assert (left, right) == ("baseline", f"{POOL} = 1")
+
+
+def test_failed_trials_show_class_message_and_the_servers_words(page: Page) -> None:
+    assert "Trial 108: configuration" in page.words or "Trial 114: configuration" in page.words
+    assert "the server ended with code 1 before it was ready" in page.words
+    assert "Too small maximum heap" in page.words
+
+
+def test_what_is_needed_to_repeat_it_is_there(page: Page, study: tuple[StudyRecord, StudyAnalysis]) -> None:
+    record = study[0]
+    assert " ".join(record.document.split()) in page.words
+    assert "sha256:" + "ab" * 32 in page.words
+    assert f"seed {record.plan.seed}" in page.words
+    for trial in record.plan.trials:
+        assert str(trial.seed) in page.words
+    assert "vm.nr_hugepages: needs root" in page.words
+    assert re.search(
+        r"vm\.dirty_expire_centisecs 500 3000 30 times 500 4 times 500 4 times 3000 30 times yes", page.words
+    )
+
+
+def test_missing_series_and_files_are_said(page: Page) -> None:
+    assert "not recorded" in page.words  # paging was never observed in this study
+
+
+def test_a_study_that_never_ran_still_has_a_page(study: tuple[StudyRecord, StudyAnalysis], tmp_path: Path) -> None:
+    record, _ = study
+    waiting = tuple(
+        replace(
+            t,
+            state="planned",
+            failure=None,
+            responses={},
+            audits=(),
+            readings=(),
+            steady=None,
+            phases=None,
+            directory=None,
+            started=None,
+        )
+        for t in record.trials
+    )
+    empty = StudyAnalysis((), 0, {}, "Nothing can be said yet: no trial was done.")
+    path = build(replace(record, trials=waiting), empty, tmp_path)
+    assert path == tmp_path / "report.html"
+    page = Page(path.read_text())
+    assert "0 of 30 done" in page.words
+    assert "30 not finished" in page.words
+    assert "no series were recorded" in page.words
+
+
+def test_broken_files_cost_their_panels_only(study: tuple[StudyRecord, StudyAnalysis], tmp_path: Path) -> None:
+    record, analysis = study
+    trial = next(t for t in record.trials if t.state == "done")
+    for name in ("driver", "series"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "driver" / "summary.json").write_text("{ broken")
+    (tmp_path / "driver" / "seconds.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "driver" / "response.hlog").write_text("#[StartTime: 1.0 (s)]\nTag=a,0,1,2,HISTnonsense\n")
+    (tmp_path / "series" / "host.parquet").write_bytes(b"PAR1 no")
+    broken = replace(trial, directory=tmp_path)
+    read = trial_files.read(broken)
+    assert sorted(p.split(":")[0] for p in read.problems) == ["host.parquet", "seconds.csv", "summary.json"]
+    path = build(replace(record, trials=(broken,)), analysis, tmp_path / "out.html")
+    text = Page(path.read_text()).words
+    assert "a file could not be read" in text
+    assert "not recorded" in text
+
+
+def test_health_says_what_is_wrong(study: tuple[StudyRecord, StudyAnalysis]) -> None:
+    record, analysis = study
+    files = [trial_files.read(trial) for trial in record.trials]
+    items = {item.title: item for item in health.health(record, analysis, files)}
+    assert items["Trials"].value == "28 of 30 done"
+    assert items["Trials"].state == health.WARN
+    assert items["Audits"].state == items["Driver"].state == items["Host"].state == health.GOOD
+    bad = replace(
+        record.trials[0],
+        audits=(AuditRecord("ledger", False, "off by 3"),),
+        readings=(Reading("vm.x", "undone", "1", "2", False),),
+    )
+    limited = replace(
+        files[0],
+        summary={"driver": {"limit": True, "cpu_share": 0.99}, "dropped": 7, "littles_law": {"relative_error": -0.3}},
+    )
+    worse = {i.title: i for i in health.health(replace(record, trials=(bad,)), analysis, [limited])}
+    assert worse["Audits"].state == worse["Driver"].state == worse["Host"].state == health.BAD
+    assert worse["Little's law"].state == health.WARN
+    assert worse["Host"].detail == "vm.x"
+    assert "ledger in trial" in worse["Audits"].detail
+
+
+def test_a_wide_effect_does_not_flatten_the_small_ones(study: tuple[StudyRecord, StudyAnalysis]) -> None:
+    record, analysis = study
+    one = next(r for r in analysis.responses if r.response == "p99")
+    wide = effects_chart.effects(record, one)
+    small = replace(one, effects=tuple(e for e in one.effects if e.percent is not None and abs(e.percent) < 30))
+    narrow = effects_chart.effects(record, small)
+    assert wide is not None
+    assert narrow is not None
+    assert '"symlog"' in json.dumps(wide.spec)
+    assert '"symlog"' not in json.dumps(narrow.spec)
+    assert "logarithmic" in wide.caption
+    assert effects_chart.effects(record, replace(one, effects=())) is None
+
+
+def test_levels_are_written_as_in_the_study_file(study: tuple[StudyRecord, StudyAnalysis]) -> None:
+    record, _ = study
+    assert words.level_text(record.study, HEAP, 512 * 2**20) == "512m"
+    assert words.level_text(record.study, CACHE, 0) == "0"
+    assert words.level_text(record.study, "jvm.unknown", True) == "on"
+    sentinel = next(t for t in record.trials if t.planned.role is Role.SENTINEL)
+    assert words.treatment_text(record.study, record.plan, sentinel.planned.treatment) == "baseline"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (0.0, "0"), (10.0, "10"), (1234567.0, "1,234,567"), (12.345, "12.3"), (-0.04567, "−0.0457")],
+)
+def test_numbers_have_three_digits(value: float | None, text: str) -> None:
+    assert words.number(value) == text
+
+
+def test_changes_carry_their_sign() -> None:
+    assert words.signed(-0.04) == "0.0"
+    assert words.signed(3.14159) == "+3.1"
+    assert words.change_interval(Interval(-12.0, 345.6)) == "[−12.0, +346]"
+    effect = Effect("a", 1, 2, "p99", Verdict.WORSE, 3, 1)
+    assert words.trials_text(effect) == "3 (1 failed)"
