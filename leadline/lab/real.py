@@ -92,7 +92,7 @@ class RealSystem:
             url=self._stack.url(),
             seed=seed,
             out=out,
-            variables={"units": units},
+            variables={"units": units, **self._study.workload.variables},
             cpus=self._study.placement.driver_cpus,
         )
         self._driver = self._host.start(run.spec(directory / "logs" / "driver.log"))

@@ -49,6 +49,9 @@ class Workload(_Strict):
     ramp_down: Seconds = 2.0
     max_sessions: int = Field(default=1000, gt=0, description="hard cap on sessions in flight")
     timeout: Seconds = 10.0
+    variables: dict[str, RawLevel] = Field(
+        default_factory=dict, description="parameters of the scenario, such as `think: 100ms`"
+    )
 
 
 class Design(_Strict):
