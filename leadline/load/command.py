@@ -1,0 +1,29 @@
+"""``leadline load``: the driver alone, in the foreground."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from leadline.load.driver import find_binary
+from leadline.load.scenario import find_scenario
+
+
+def run_scenario(scenario: str, options: Sequence[str]) -> int:
+    """Runs leadline-load with ``options`` as they are; its exit code. ``--out`` defaults to ``leadline-load.out``,
+    ``--progress`` to text on a terminal. Raises LeadlineError without a binary, UsageError without such a scenario.
+    """
+    given = {option.split("=", 1)[0] for option in options}
+    extra: list[str] = []
+    if "--out" not in given:
+        extra += ["--out", "leadline-load.out"]
+    if "--progress" not in given and sys.stdout.isatty():
+        extra += ["--progress", "text"]
+    argv = [str(find_binary()), "run", str(find_scenario(scenario)), *options, *extra]
+    with subprocess.Popen(argv) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue  # the terminal signalled the driver too: it writes its results and ends

@@ -1,0 +1,102 @@
+"""leadline-load as a process: the binary, its command line, its results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leadline.host.base import ProcessSpec
+from leadline.load.result import DriverResult, read_summary
+from leadline.load.scenario import find_scenario
+from leadline.load.series import (
+    SecondRow,
+    WindowResult,
+    by_transaction,
+    percentile_curve,
+    responses_between,
+    steady_series,
+)
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.study import Workload
+
+__all__ = [
+    "DriverResult",
+    "DriverRun",
+    "SecondRow",
+    "WindowResult",
+    "by_transaction",
+    "find_binary",
+    "percentile_curve",
+    "read_summary",
+    "responses_between",
+    "steady_series",
+]
+
+_PACKAGE = Path(__file__).parent.parent
+
+
+def find_binary() -> Path:
+    """The driver's binary: the packaged one, else the one built in this checkout. Raises LeadlineError."""
+    candidates = [
+        _PACKAGE / "_bin" / "leadline-load",
+        _PACKAGE.parent / "driver" / "target" / "release" / "leadline-load",
+    ]
+    for path in candidates:
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    raise LeadlineError(
+        "the load driver leadline-load is not built; "
+        "run `cargo build --release --locked --manifest-path driver/Cargo.toml` in the checkout"
+    )
+
+
+@dataclass(frozen=True)
+class DriverRun:
+    """One run to be started. ``variables`` are parameters of the scenario; ``cpus`` as in ``0,2-3``."""
+
+    workload: Workload
+    url: str
+    seed: int
+    out: Path
+    variables: Mapping[str, str | int | float] = field(default_factory=dict)
+    cpus: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Planned length of the run, without the drain of what is then still in flight."""
+        return self.workload.ramp_up + self.workload.steady + self.workload.ramp_down
+
+    def argv(self) -> list[str]:
+        """The command line. Raises UsageError for a workload without users or rate, LeadlineError without a binary."""
+        load = self.workload
+        found = [
+            str(find_binary()),
+            "run",
+            str(find_scenario(load.scenario)),
+            "--url",
+            self.url,
+            "--out",
+            str(self.out),
+        ]
+        found += ["--arrivals", load.arrivals]
+        if load.arrivals == "closed":
+            if load.users is None:
+                raise UsageError("workload: closed arrivals need `users`")
+            found += ["--users", str(load.users)]
+        else:
+            if load.rate is None:
+                raise UsageError(f"workload: {load.arrivals} arrivals need `rate` (a second)")
+            found += ["--rate", repr(load.rate)]
+        for option in ("ramp_up", "steady", "ramp_down", "timeout"):
+            found += [f"--{option.replace('_', '-')}", f"{round(getattr(load, option) * 1e6)}us"]
+        found += ["--seed", str(self.seed), "--max-sessions", str(max(load.max_sessions, load.users or 0))]
+        for name, value in self.variables.items():
+            found += ["--var", f"{name}={value}"]
+        return [*found, "--progress", "json"]
+
+    def spec(self, output: Path) -> ProcessSpec:
+        """The process for a host to start; its progress lines (JSON, one a second) go to ``output``."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        return ProcessSpec(name="driver", argv=self.argv(), output=output, cpus=self.cpus)

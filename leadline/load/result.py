@@ -1,0 +1,200 @@
+"""What leadline-load wrote about a whole run: ``summary.json`` as values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leadline.model.errors import LeadlineError
+
+FORMAT = "leadline-load/1"
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds; None where nothing was recorded."""
+
+    mean: float | None
+    p50: float | None
+    p90: float | None
+    p95: float | None
+    p99: float | None
+    p999: float | None
+    max: float | None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Transactions of the whole run, ramps and drain included: what an audit compares with the database."""
+
+    ok: int
+    failed: int
+    skipped: int
+
+
+@dataclass(frozen=True)
+class TransactionResult:
+    """One transaction, or all, in the steady phase. Latencies are of the successful ones."""
+
+    ok: int
+    failed: int
+    skipped: int
+    per_second: float
+    response_ms: Latency  # from the moment it was due
+    service_ms: Latency  # from its first byte sent
+
+
+@dataclass(frozen=True)
+class PhaseTimes:
+    """Seconds since the start of the run: from, until."""
+
+    ramp_up: tuple[float, float]
+    steady: tuple[float, float]
+    ramp_down: tuple[float, float]
+    drained: float  # the end of the run
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    model: str
+    users: int | None
+    rate: float | None  # a second
+
+
+@dataclass(frozen=True)
+class Requests:
+    count: int
+    bytes_in: int
+    bytes_out: int
+    connects: int
+    reconnects: int
+
+
+@dataclass(frozen=True)
+class OwnUse:
+    """What the driver used itself, and whether it was the limit."""
+
+    cpu_user_s: float
+    cpu_system_s: float
+    cpu_share: float  # of its core, in the steady phase
+    lag_ms: Latency  # how late transactions were taken up
+    limit: bool
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LittlesLaw:
+    """Transactions in flight in the steady phase: integrated, and throughput times time in the driver."""
+
+    concurrency_observed: float
+    concurrency_expected: float
+    relative_error: float | None
+
+
+@dataclass(frozen=True)
+class DriverResult:
+    """A run of leadline-load."""
+
+    version: str
+    completed: bool
+    scenario: str
+    scenario_sha256: str
+    variables: Mapping[str, str]
+    url: str
+    seed: int
+    arrivals: Arrivals
+    started_unix_ns: int
+    phases: PhaseTimes
+    steady_s: float
+    transactions: Mapping[str, TransactionResult]
+    all: TransactionResult
+    total: Mapping[str, Counts]
+    requests: Requests
+    errors: Mapping[str, int]
+    error_samples: Mapping[str, Sequence[str]]
+    blocked_ms: Latency
+    arrivals_planned: int
+    arrivals_actual: int
+    dropped: int
+    driver: OwnUse
+    littles_law: LittlesLaw
+
+
+def read_summary(directory: Path) -> DriverResult:
+    """The result in ``directory``. Raises LeadlineError when it is absent (the driver was killed) or not this format."""
+    path = directory / "summary.json"
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LeadlineError(f"{path} is missing: the driver did not end in order") from None
+    except ValueError as error:
+        raise LeadlineError(f"{path} is not JSON: {error}") from None
+    if found.get("format") != FORMAT:
+        raise LeadlineError(f"{path} has format {found.get('format')!r}, expected {FORMAT!r}")
+    try:
+        return _result(found)
+    except (KeyError, TypeError) as error:
+        raise LeadlineError(f"{path} is not a complete {FORMAT} summary: {error!r}") from None
+
+
+def _result(found: dict[str, Any]) -> DriverResult:
+    phases, steady, driver, law = found["phases"], found["steady"], found["driver"], found["littles_law"]
+    return DriverResult(
+        version=found["version"],
+        completed=found["completed"],
+        scenario=found["scenario"]["name"],
+        scenario_sha256=found["scenario"]["sha256"],
+        variables=found["variables"],
+        url=found["url"],
+        seed=found["seed"],
+        arrivals=Arrivals(**found["arrivals"]),
+        started_unix_ns=found["started_unix_ns"],
+        phases=PhaseTimes(
+            ramp_up=_pair(phases["ramp_up"]),
+            steady=_pair(phases["steady"]),
+            ramp_down=_pair(phases["ramp_down"]),
+            drained=phases["drained"],
+        ),
+        steady_s=steady["duration_s"],
+        transactions={name: _transaction(part) for name, part in steady["transactions"].items()},
+        all=_transaction(steady["all"]),
+        total={name: Counts(**counts) for name, counts in found["total"].items()},
+        requests=Requests(**found["requests"]),
+        errors=found["errors"],
+        error_samples=found["error_samples"],
+        blocked_ms=Latency(**found["blocked_ms"]),
+        arrivals_planned=found["arrivals_planned"],
+        arrivals_actual=found["arrivals_actual"],
+        dropped=found["dropped"],
+        driver=OwnUse(
+            cpu_user_s=driver["cpu_user_s"],
+            cpu_system_s=driver["cpu_system_s"],
+            cpu_share=driver["cpu_share"],
+            lag_ms=Latency(**driver["lag_ms"]),
+            limit=driver["limit"],
+            evidence=tuple(driver["evidence"]),
+        ),
+        littles_law=LittlesLaw(
+            concurrency_observed=law["concurrency_observed"] or 0.0,
+            concurrency_expected=law["concurrency_expected"] or 0.0,
+            relative_error=law["relative_error"],
+        ),
+    )
+
+
+def _pair(values: Sequence[float]) -> tuple[float, float]:
+    return values[0], values[1]
+
+
+def _transaction(part: dict[str, Any]) -> TransactionResult:
+    return TransactionResult(
+        ok=part["ok"],
+        failed=part["failed"],
+        skipped=part["skipped"],
+        per_second=part["per_second"],
+        response_ms=Latency(**part["response_ms"]),
+        service_ms=Latency(**part["service_ms"]),
+    )

@@ -1,0 +1,204 @@
+"""What leadline-load wrote second by second: rows, and responses of any window of whole seconds."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from hdrh.histogram import HdrHistogram
+
+from leadline.model.errors import LeadlineError
+
+ALL = "all"  # the row of every second that holds all transactions
+_LOWEST, _HIGHEST, _DIGITS = 64, 3_600_000_000_000, 3  # nanoseconds; the driver's own histograms
+_MS = 1e6  # nanoseconds
+_SLACK = 1e-6  # seconds; times in the log have three decimals
+_CURVE = (0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0, 92.5, 95.0, 97.5, 98.0, 99.0)
+
+
+@dataclass(frozen=True)
+class SecondRow:
+    """All transactions of one second, numbered from the start of the run. Times in ms; nan when none succeeded."""
+
+    second: int
+    phase: str
+    ok_per_s: float
+    failed_per_s: float
+    response_mean_ms: float
+    p50: float
+    p99: float
+    service_mean_ms: float
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class WindowResult:
+    """Transactions that ended in a window. Throughput counts the successful ones a second; times in ms, nan when
+    none succeeded; ``errors`` is the share of ok and failed ones that failed.
+    """
+
+    seconds: int
+    count: int
+    throughput: float
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    p999: float
+    max: float
+    errors: float
+
+
+def steady_series(directory: Path) -> list[SecondRow]:
+    """One row a second over the whole run; ``phase`` tells the steady ones. A last, shorter second is left out."""
+    rows = [row for row in _rows(directory) if row["transaction"] == ALL]
+    found = [_second(row) for row in rows]
+    return found[:-1] if found and found[-1].phase == "ramp_down" else found
+
+
+def responses_between(directory: Path, from_s: float, until_s: float) -> WindowResult:
+    """Responses of all transactions in the whole seconds inside [from_s, until_s), seconds since the start."""
+    window = _Window.inside(from_s, until_s)
+    merged = HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)
+    for histogram in _histograms(directory, window).values():
+        merged.add(histogram)
+    return window.result(merged, _failed(directory, window).get(ALL, 0))
+
+
+def by_transaction(directory: Path, from_s: float, until_s: float) -> dict[str, WindowResult]:
+    """The same for each transaction that ended there."""
+    window = _Window.inside(from_s, until_s)
+    failed = _failed(directory, window)
+    failed.pop(ALL, None)
+    histograms = _histograms(directory, window)
+    names = [*histograms, *(name for name in failed if name not in histograms)]
+    empty = HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)
+    return {name: window.result(histograms.get(name, empty), failed.get(name, 0)) for name in names}
+
+
+def percentile_curve(
+    directory: Path, transaction: str, from_s: float, until_s: float, log: str = "response"
+) -> list[tuple[float, float]]:
+    """(percentile, ms) from 0 to 100, dense towards the end as far as the count carries; ``all`` merges every
+    transaction. ``log`` is ``response`` or ``service``. Empty when none succeeded.
+    """
+    window = _Window.inside(from_s, until_s)
+    merged = HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)
+    for name, histogram in _histograms(directory, window, log).items():
+        if transaction in (ALL, name):
+            merged.add(histogram)
+    count = merged.get_total_count()
+    if count == 0:
+        return []
+    points = list(_CURVE)
+    rest = 1.0
+    while rest * count > 100:  # at least one value beyond the point
+        points += [100 - rest * step for step in (0.5, 0.25, 0.1)]
+        rest /= 10
+    return [*((p, _value(merged, p)) for p in points), (100.0, merged.get_max_value() / _MS)]
+
+
+@dataclass(frozen=True)
+class _Window:
+    first: int  # whole seconds: first <= second < end
+    end: int
+
+    @classmethod
+    def inside(cls, from_s: float, until_s: float) -> _Window:
+        first, end = math.ceil(from_s - _SLACK), math.floor(until_s + _SLACK)
+        if end <= first:
+            raise LeadlineError(f"no whole second lies between {from_s:g} s and {until_s:g} s of the run")
+        return cls(first, end)
+
+    def holds(self, start: float, length: float) -> bool:
+        return self.first - 0.0015 <= start and start + length <= self.end + 0.0015
+
+    def result(self, histogram: HdrHistogram, failed: int) -> WindowResult:
+        seconds, count = self.end - self.first, histogram.get_total_count()
+        nan = math.nan
+        p = {q: _value(histogram, q) if count else nan for q in (50.0, 90.0, 95.0, 99.0, 99.9)}
+        return WindowResult(
+            seconds=seconds,
+            count=count,
+            throughput=count / seconds,
+            mean=histogram.get_mean_value() / _MS if count else nan,
+            p50=p[50.0],
+            p90=p[90.0],
+            p95=p[95.0],
+            p99=p[99.0],
+            p999=p[99.9],
+            max=histogram.get_max_value() / _MS if count else nan,
+            errors=failed / (count + failed) if count + failed else 0.0,
+        )
+
+
+def _value(histogram: HdrHistogram, percentile: float) -> float:
+    return float(histogram.get_value_at_percentile(percentile)) / _MS
+
+
+def _histograms(directory: Path, window: _Window, log: str = "response") -> dict[str, HdrHistogram]:
+    """Histograms by transaction, merged over the window."""
+    found: dict[str, HdrHistogram] = {}
+    for tag, payload in _intervals(directory / f"{log}.hlog", window):
+        if tag not in found:
+            found[tag] = HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)
+        found[tag].decode_and_add(payload)
+    return found
+
+
+def _intervals(path: Path, window: _Window) -> Iterator[tuple[str, str]]:
+    """Tag and payload of each interval inside the window (HdrHistogram interval log, version 1.3)."""
+    with _open(path) as stream:
+        for line in stream:
+            if not line.startswith("Tag="):
+                continue
+            fields = line.rstrip("\n").split(",")
+            if len(fields) != 5 or not line.endswith("\n"):
+                continue  # cut off when the driver was killed
+            if window.holds(float(fields[1]), float(fields[2])):
+                yield fields[0].removeprefix("Tag="), fields[4]
+
+
+def _failed(directory: Path, window: _Window) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in _rows(directory):
+        if window.first <= int(row["second"]) < window.end:
+            found[row["transaction"]] = found.get(row["transaction"], 0) + int(row["failed"])
+    return {name: count for name, count in found.items() if count or name == ALL}
+
+
+def _rows(directory: Path) -> Sequence[Mapping[str, str]]:
+    with _open(directory / "seconds.csv") as stream:
+        rows = list(csv.DictReader(stream))
+    if rows and not rows[-1].get("skipped"):
+        rows.pop()  # cut off when the driver was killed
+    return rows
+
+
+def _open(path: Path) -> IO[str]:
+    try:
+        return path.open(encoding="ascii", newline="")
+    except FileNotFoundError:
+        raise LeadlineError(f"{path} is missing: the driver wrote nothing") from None
+
+
+def _second(row: Mapping[str, str]) -> SecondRow:
+    def number(key: str) -> float:
+        return float(row[key]) if row[key] else math.nan
+
+    return SecondRow(
+        second=int(row["second"]),
+        phase=row["phase"],
+        ok_per_s=float(row["ok"]),
+        failed_per_s=float(row["failed"]),
+        response_mean_ms=number("response_mean_ms"),
+        p50=number("response_p50_ms"),
+        p99=number("response_p99_ms"),
+        service_mean_ms=number("service_mean_ms"),
+        in_flight=int(row["in_flight"]),
+    )
