@@ -169,9 +169,22 @@ class _Guard:
             time.sleep(min(0.2, self.dead_man / 10))
         return self._restore(hung=False)
 
+    def _may_act(self, hung: bool) -> bool:
+        """Take the lease unless another leadline has it.
+
+        The one watched may hold it still: stopped, or dying (the kernel closes its pipe a moment before its lock).
+        """
+        deadline = time.monotonic() + 5
+        while not self.lease.try_acquire():
+            if self.lease.holder().get("pid") != self.parent and self.lease.holder_alive():
+                return False
+            if hung or time.monotonic() > deadline:
+                return True
+            time.sleep(0.02)
+        return True
+
     def _restore(self, hung: bool) -> int:
-        taken = self.lease.try_acquire()
-        if not taken and not (hung and self.lease.holder().get("pid") == self.parent):
+        if not self._may_act(hung):
             self.log("another leadline took the lease: leaving the host to it")
             return RESUMED
         try:
