@@ -1,0 +1,233 @@
+"""The reference application *brokerage*: archive, seeded data, audits (docs/brokerage.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import leadline
+from leadline.host.java import find_java
+from leadline.host.jvm import JAVA_ENVIRONMENT
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.stack.base import AuditResult, Endpoint, Progress
+
+_PACKAGE = Path(leadline.__file__).resolve().parent
+_ARCHIVE = "brokerage.war"
+_TOOLS = "brokerage-tools.jar"
+_MODULES = ("brokerage-core", "brokerage-war", "brokerage-tools")
+# What decides the loaded data, inside the tools' jar.
+_DATA_CODE = (
+    "leadline/brokerage/data/",
+    "leadline/brokerage/sql/schema.sql",
+    "leadline/brokerage/sql/indexes.sql",
+    "leadline/brokerage/domain/PriceRule",
+    "leadline/brokerage/domain/Trade",
+    "leadline/brokerage/domain/Passwords",
+)
+_BUILD_TIMEOUT = 900.0
+_LOAD_TIMEOUT = 900.0
+_AUDIT_TIMEOUT = 300.0
+_EVIDENCE_LINES = 20
+
+
+class Brokerage:
+    """Found in the checkout (``workloads/*/target``) or in the installed package (``leadline/_java``).
+
+    ``package`` is the folder of the Python package; the checkout is the folder around it when it holds the sources.
+    """
+
+    def __init__(self, package: Path = _PACKAGE, java_home: Path | None = None) -> None:
+        self._package = package
+        self._java_home = java_home
+
+    @property
+    def name(self) -> str:
+        return "brokerage"
+
+    @property
+    def version(self) -> str:
+        """As the archive's manifest says. Raises LeadlineError when it is not built."""
+        with zipfile.ZipFile(self._built(self.archive())) as war:
+            manifest = war.read("META-INF/MANIFEST.MF").decode()
+        for line in manifest.splitlines():
+            if line.startswith("Implementation-Version:"):
+                return line.partition(":")[2].strip()
+        raise LeadlineError(f"{self.archive()} does not say its version; build it again")
+
+    def modes(self) -> Sequence[str]:
+        return ("direct", "session", "orm")
+
+    def ready_path(self) -> str:
+        return "/health"
+
+    # the artefacts -------------------------------------------------------------------------------------------
+
+    def archive(self) -> Path:
+        return self._artefact("brokerage-war", _ARCHIVE)
+
+    def tools(self) -> Path:
+        """The jar that loads, audits, compares and replays (``java -jar ... --help``)."""
+        return self._artefact("brokerage-tools", _TOOLS)
+
+    def build(self, progress: Progress) -> None:
+        """Build what is missing or older than its sources; nothing to do in an installed package.
+
+        Raises LeadlineError with Maven's own words.
+        """
+        workloads = self._sources()
+        if workloads is None:
+            self._built(self.archive())
+            self._built(self.tools())
+            return
+        newest = max(path.stat().st_mtime for path in _source_files(workloads))
+        artefacts = (self.archive(), self.tools())
+        if all(path.is_file() and path.stat().st_mtime >= newest for path in artefacts):
+            return
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise LeadlineError(
+                "Maven (mvn) is not on the PATH; it is needed to build the application brokerage."
+                " Install Maven, or leadline from a wheel, which carries the built application"
+            )
+        progress("building the application brokerage")
+        command = [maven, "-B", "-q", "-f", str(workloads / "pom.xml"), "-pl", ",".join(_MODULES), "-DskipTests"]
+        try:
+            done = subprocess.run(
+                [*command, "package"], capture_output=True, text=True, timeout=_BUILD_TIMEOUT, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise LeadlineError(f"Maven did not build brokerage within {_BUILD_TIMEOUT:g} s") from None
+        if done.returncode or not all(path.is_file() for path in artefacts):
+            said = "\n".join(f"  {line}" for line in (done.stdout + done.stderr).strip().splitlines()[:_EVIDENCE_LINES])
+            raise LeadlineError(f"brokerage could not be built:\n{said}")
+        for path in artefacts:  # Maven leaves a jar alone when its content stays the same
+            path.touch()
+
+    # the data ------------------------------------------------------------------------------------------------
+
+    def data_key(self, load_units: int, seed: int) -> str:
+        """``brokerage-u<units>-s<seed>-<hash of schema and generator>``. Raises LeadlineError when it is not built."""
+        digest = hashlib.sha256()
+        with zipfile.ZipFile(self._built(self.tools())) as jar:
+            for name in sorted(jar.namelist()):
+                if name.startswith(_DATA_CODE) and not name.endswith("/"):
+                    digest.update(name.encode() + b"\0" + hashlib.sha256(jar.read(name)).digest())
+        return f"brokerage-u{load_units}-s{seed}-{digest.hexdigest()[:12]}"
+
+    def load_data(self, database: Endpoint, load_units: int, seed: int, log: Path) -> None:
+        """Drop what is there, create the tables and fill them. Raises TrialFailure(infrastructure)."""
+        done = self._run("load", database, _scale(load_units, seed), log, _LOAD_TIMEOUT)
+        if done.returncode:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE,
+                f"the data of brokerage could not be loaded: {_last_line(done)}",
+                _evidence(done),
+            )
+
+    def audit(
+        self, database: Endpoint, load_units: int, seed: int, counts: Mapping[str, Mapping[str, int]], log: Path
+    ) -> Sequence[AuditResult]:
+        """All audits, also those that did not pass. Raises TrialFailure(infrastructure) when they could not be run."""
+        plain = {name: {"ok": int(count["ok"]), "failed": int(count["failed"])} for name, count in counts.items()}
+        with tempfile.TemporaryDirectory(prefix="leadline-audit-") as scratch:
+            file = Path(scratch) / "counts.json"
+            file.write_text(json.dumps(plain), encoding="utf-8")
+            arguments = [*_scale(load_units, seed), "--counts", str(file)]
+            done = self._run("audit", database, arguments, log, _AUDIT_TIMEOUT)
+        try:
+            audits = [
+                AuditResult(str(each["name"]), bool(each["passed"]), str(each["detail"]))
+                for each in json.loads(done.stdout)["audits"]
+            ]
+        except (ValueError, KeyError, TypeError):
+            audits = []
+        failed = any(not each.passed for each in audits)
+        if not audits or done.returncode != (1 if failed else 0):
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE,
+                f"the audits of brokerage could not be run: {_last_line(done)}",
+                _evidence(done),
+            )
+        return audits
+
+    def digest(self, database: Endpoint, log: Path) -> str:
+        """One hash of the data, free of generated ids, times and interleaving. Raises TrialFailure(infrastructure)."""
+        done = self._run("digest", database, [], log, _AUDIT_TIMEOUT)
+        if done.returncode:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE, f"the data could not be read: {_last_line(done)}", _evidence(done)
+            )
+        return str(json.loads(done.stdout)["digest"])
+
+    # -----------------------------------------------------------------------------------------------------------
+
+    def _sources(self) -> Path | None:
+        workloads = self._package.parent / "workloads"
+        return workloads if (workloads / "brokerage-war" / "pom.xml").is_file() else None
+
+    def _artefact(self, module: str, name: str) -> Path:
+        workloads = self._sources()
+        return workloads / module / "target" / name if workloads else self._package / "_java" / name
+
+    def _built(self, path: Path) -> Path:
+        if path.is_file():
+            return path
+        remedy = "run `make install`" if self._sources() else "the installation is damaged, install leadline again"
+        raise LeadlineError(f"brokerage is not built: {path} does not exist; {remedy}")
+
+    def _run(
+        self, subcommand: str, database: Endpoint, arguments: Sequence[str], log: Path, timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        """The password goes by the environment: a command line can be read by every user of the host."""
+        java = (self._java_home or find_java()) / "bin" / "java"
+        command = [str(java), "-XX:+UseSerialGC", "-Xmx256m", "-jar"]
+        command += [str(self._built(self.tools())), subcommand, "--url", database.jdbc_url, "--user", database.user]
+        environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
+        environment["BROKERAGE_DB_PASSWORD"] = database.password
+        try:
+            done = subprocess.run(
+                [*command, *arguments],
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                env=environment,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE, f"brokerage-tools {subcommand} did not end within {timeout:g} s"
+            ) from None
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as out:
+            out.write(f"brokerage-tools {subcommand} {' '.join(arguments)}\n{done.stdout}{done.stderr}")
+            out.write(f"exit code {done.returncode}\n")
+        return done
+
+
+def _source_files(workloads: Path) -> list[Path]:
+    """What the build reads; the folders too, so that a deleted file counts as a change."""
+    found = [workloads / "pom.xml"]
+    for module in _MODULES:
+        found.append(workloads / module / "pom.xml")
+        found.extend((workloads / module / "src" / "main").rglob("*"))
+    return found
+
+
+def _scale(load_units: int, seed: int) -> list[str]:
+    return ["--units", str(load_units), "--seed", str(seed)]
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    lines = done.stderr.strip().splitlines()
+    return lines[-1].strip() if lines else f"exit code {done.returncode} without a word"
+
+
+def _evidence(done: subprocess.CompletedProcess[str]) -> str:
+    return "\n".join((done.stdout + done.stderr).strip().splitlines()[-_EVIDENCE_LINES:])
