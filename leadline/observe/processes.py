@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from leadline.host.base import Process
 from leadline.observe.base import ObserverContext
 from leadline.observe.frames import FrameWriter, read_frames
 from leadline.observe.process_series import decode
@@ -16,20 +17,25 @@ from leadline.observe.sampler import Sampler
 class ProcessObserver:
     """Copies /proc/PID files of every process group of the context into ``raw/processes.frames``.
 
-    ``context.processes`` is looked at anew for every sample, so a role may join late (the driver). The files that
-    cost a read per thread are copied only every ``threads_every``-th sample. See ``process_series.UNITS``.
+    ``context.processes`` is looked at anew for every sample, so a role may join late (the driver). What costs a read
+    per thread is copied only every ``threads_every``-th sample. A group's members are asked for, which is a walk over
+    all processes of the host, every ``members_every``-th; in between a group grows by the children of its parents.
+    CPU of a member that is found late is counted whole when it is found. See ``process_series.UNITS``.
     """
 
     name = "processes"
 
-    def __init__(self, threads_every: int = 5, proc: Path = Path("/proc")) -> None:
-        self._every = max(1, threads_every)
+    def __init__(self, threads_every: int = 5, members_every: int = 15, proc: Path = Path("/proc")) -> None:
+        self._threads_every = max(1, threads_every)
+        self._members_every = max(1, members_every)
         self._proc = proc
         self._context: ObserverContext | None = None
         self._sampler: Sampler | None = None
         self._writer: FrameWriter | None = None
         self._count = 0
         self._unlisted: dict[str, None] = {}
+        self._members: dict[str, list[int]] = {}
+        self._parents: dict[str, list[int]] = {}
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -39,6 +45,7 @@ class ProcessObserver:
         self._context = context
         self._count = 0
         self._unlisted.clear()
+        self._members.clear()
         self._writer = FrameWriter(context.directory / "raw" / "processes.frames")
         self._sampler = Sampler(self.name, self._sample, context.interval)
         self._sampler.start()
@@ -60,24 +67,43 @@ class ProcessObserver:
     def _sample(self, lateness_ns: int) -> None:
         if self._writer:
             now, wall = time.monotonic_ns(), time.time_ns()
-            entries = list(self._entries(self._count % self._every == 0))
+            entries = list(self._entries())
             self._count += 1
             self._writer.write(now, wall, lateness_ns, time.thread_time_ns(), entries)
 
-    def _entries(self, threads: bool) -> Iterator[tuple[str, bytes]]:
+    def _entries(self) -> Iterator[tuple[str, bytes]]:
         if self._context is None:
             return
+        threads = self._count % self._threads_every == 0
         if self._count == 0:
             constants = f"ticks {os.sysconf('SC_CLK_TCK')}\npage {os.sysconf('SC_PAGE_SIZE')}\n"
             yield "constants", constants.encode()
         for role, process in list(self._context.processes.items()):
             try:
-                pids = process.pids()
+                pids = self._pids(role, process)
             except Exception as error:  # one role's trouble must not cost the others
                 self._unlisted[f"{self.name}: {role}: {type(error).__name__}: {error}"] = None
                 continue
-            for pid in pids:
-                yield from self._process(f"{role}/{pid}", self._proc / str(pid), threads)
+            for pid in list(pids):
+                copied = list(self._process(f"{role}/{pid}", self._proc / str(pid), threads))
+                if not copied:
+                    pids.remove(pid)  # ended; its number may come back as a stranger's
+                yield from copied
+
+    def _pids(self, role: str, process: Process) -> list[int]:
+        known = self._members.get(role, [])
+        if not known or self._count % self._members_every == 0:
+            known = list(process.pids())
+            self._parents[role] = [pid for pid in known if self._children(pid)]
+        else:
+            born = {child for parent in self._parents[role] for child in self._children(parent)}
+            known = sorted(born.union(known))
+        self._members[role] = known
+        return known
+
+    def _children(self, pid: int) -> list[int]:
+        """Of the main thread; empty where the kernel has no such file."""
+        return [int(child) for child in _read(f"{self._proc}/{pid}/task/{pid}/children").split()]
 
     def _process(self, prefix: str, directory: Path, threads: bool) -> Iterator[tuple[str, bytes]]:
         # A process may end at any moment, and its io file belongs to its own user.

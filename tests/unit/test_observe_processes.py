@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from leadline.observe.base import ObserverContext
-from leadline.observe.frames import Frame
+from leadline.observe.frames import Frame, read_frames
 from leadline.observe.process_series import UNITS, decode
 from leadline.observe.processes import ProcessObserver
 from leadline.observe.window import cpu_between
@@ -222,3 +222,32 @@ def test_a_group_that_cannot_be_listed_is_told(tmp_path: Path) -> None:
     observer.stop()
     assert observer.warnings == ["processes: server: ProcessLookupError: gone"]
     assert observer.collect() is not None  # its own cost at least
+
+
+def test_a_group_grows_by_children_between_two_lookups(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    calls = []
+
+    def pids() -> list[int]:
+        calls.append(1)
+        return [os.getpid()]
+
+    observer = ProcessObserver(members_every=1000)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as first:
+        if not (Path("/proc") / str(os.getpid()) / "task" / str(os.getpid()) / "children").exists():
+            pytest.skip("this kernel does not list the children of a thread")
+        observer.start(ObserverContext(tmp_path, {"server": FakeProcess("server", pids)}, interval=0.01))
+        while len(list(read_frames(tmp_path / "raw" / "processes.frames"))) < 2:
+            pass
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as second:
+            wanted = f"server/{second.pid}/stat"
+            while not any(wanted in frame.files for frame in read_frames(tmp_path / "raw" / "processes.frames")):
+                pass
+            second.communicate(b"\n")
+        first.communicate(b"\n")
+    observer.stop()
+    assert len(calls) == 1
+    last_files = list(read_frames(tmp_path / "raw" / "processes.frames"))[-1].files
+    assert f"server/{os.getpid()}/stat" in last_files
