@@ -9,6 +9,7 @@ import errno
 import fcntl
 import hashlib
 import platform
+import re
 import shutil
 import subprocess
 import tempfile
@@ -227,8 +228,9 @@ def _maven(command: list[str], work: Path, say: Callable[[float], None] = lambda
 
 def _last_words(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("[ERROR]") and line != "[ERROR]"]
-    return "\n".join(f"  {line}" for line in (errors[:3] or lines[-5:] or ["(none)"]))
+    errors = [line for line in lines if line.startswith("[ERROR]") and not line.endswith("[ERROR]")]
+    told = [line for line in errors if not re.match(r"\[ERROR\] (To see|Re-run|For more|\[Help)", line)]
+    return "\n".join(f"  {line}" for line in (told[:3] or lines[-5:] or ["(none)"]))
 
 
 def _verify(artefact: Artefact, file: Path) -> None:
