@@ -9,7 +9,8 @@ from pathlib import Path
 
 # Liberty marks errors with a code that ends in E, Tomcat with SEVERE, the JVM with fixed phrases.
 _ERROR = re.compile(
-    r"\b[A-Z]{4,5}\d{4}E\b|\[ERROR|\bSEVERE\b|Address already in use|^Error: |Error occurred during initialization"
+    r"\b[A-Z]{4,5}\d{4}E\b|\bCWWKZ0012I\b|\[ERROR|\bSEVERE\b|Address already in use|^Error: "
+    r"|Error occurred during initialization"
     r"|Could not (?:create|reserve|allocate)|OutOfMemoryError|Unrecognized VM option|Unrecognized option"
     r"|Invalid (?:maximum|initial|minimum) heap|Too small|Conflicting collector|is larger than|not supported"
     r"|FATAL:|fatal error has been detected|Exception in thread|Initial heap size set to a larger value"
@@ -55,7 +56,7 @@ def gather(text: str, lines: int = 40) -> Evidence:
         if not _ERROR.search(row) or _NOISE.search(row):
             continue
         line = row.strip(" #")
-        if _HEADING.search(line):
+        if _HEADING.search(line) and following.strip(" #"):
             line = f"{line.rstrip('.')}: {following.strip(' #')}"
         line = line[:_WIDTH]
         if not any(line in earlier or _message(line) == _message(earlier) for earlier in found):

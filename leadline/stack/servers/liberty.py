@@ -17,11 +17,10 @@ from leadline.stack.servers.common import MODE, Answer, JavaServer, template
 
 _SERVER = "leadline"
 # Jakarta EE 9.1, the level that the archive is compiled against; each mode has what it needs and no more.
-_FEATURES = {
-    "direct": ("servlet-5.0", "jdbc-4.3", "jndi-1.0"),
-    "session": ("servlet-5.0", "jdbc-4.3", "jndi-1.0", "enterpriseBeansLite-4.0"),
-    "orm": ("servlet-5.0", "jdbc-4.3", "jndi-1.0", "enterpriseBeansLite-4.0", "persistence-3.0"),
-}
+_SERVLETS = ("servlet-5.0", "jdbc-4.3", "jndi-1.0")
+_BEANS = (*_SERVLETS, "enterpriseBeansLite-4.0", "persistence-3.0")
+# The container checks all beans of the archive at start, so those of mode orm need their provider in mode session too.
+_FEATURES = {"direct": _SERVLETS, "session": _BEANS, "orm": _BEANS}
 _MONITOR = "monitor-1.0"
 _CONFIGURATIONS = {
     "source": "(service.factoryPid=com.ibm.ws.jdbc.dataSource)",
@@ -30,8 +29,8 @@ _CONFIGURATIONS = {
     "http": "(service.factoryPid=com.ibm.ws.http.options)",
     "endpoint": "(service.factoryPid=com.ibm.ws.http)",
 }
-# Errors of the application (CWWKZ), of features (CWWKF) and of the configuration (CWWKG).
-_NOT_STARTED = re.compile(r"\bCWWK[ZFG]\d{4}E\b")
+# Errors of the application (CWWKZ), of features (CWWKF) and of the configuration (CWWKG); CWWKZ0012I: not started.
+_NOT_STARTED = re.compile(r"\bCWWK[ZFG]\d{4}E\b|\bCWWKZ0012I\b")
 _REFERENCES = {"manager": ("source", "connectionManagerRef"), "http": ("endpoint", "httpOptionsRef")}
 _IDENTITIES = {"source": "DefaultDataSource", "endpoint": "defaultHttpEndpoint"}
 _LAUNCH_VARIABLES = ("JVM_ARGS", "WLP_DEBUG_ADDRESS", "LOG_FILE", "VARIABLE_SOURCE_DIRS", "SERVER_WORKING_DIR")

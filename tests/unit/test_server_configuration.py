@@ -1,0 +1,271 @@
+"""What the servers write for a set of levels, without starting one."""
+
+from __future__ import annotations
+
+import socket
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from leadline.host.base import Host, Process, ProcessSpec
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.knob import Catalogue, Level
+from leadline.model.study import Placement
+from leadline.stack.base import Endpoint, ServiceContext
+from leadline.stack.provision import Artefact
+from leadline.stack.servers import common
+from leadline.stack.servers.common import JavaServer
+from leadline.stack.servers.liberty import Liberty
+from leadline.stack.servers.tomcat import Tomcat
+
+PASSWORD = "a<b&c\\d"
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
+    distribution = tmp_path / "dist"
+    conf = distribution / f"apache-tomcat-{Tomcat.distribution.version}" / "conf"
+    conf.mkdir(parents=True)
+    (conf / "web.xml").write_text("<web-app/>")
+    (conf / "catalina.properties").write_text("common.loader=x\n")
+    driver = tmp_path / "postgresql.jar"
+    driver.touch()
+
+    def fake_fetch(artefact: Artefact, progress: common.Progress) -> Path:
+        return driver if artefact.name == "postgresql" else distribution
+
+    monkeypatch.setattr(common, "fetch", fake_fetch)
+    archive = tmp_path / "brokerage.war"
+    archive.touch()
+    return ServiceContext(
+        cast(Host, None),  # nothing is started
+        tmp_path / "server",
+        tmp_path / "trial" / "logs",
+        http_port=15701,
+        database=Endpoint("127.0.0.1", 15700, "leadline", "someone", PASSWORD),
+        archive=archive,
+        properties={"brokerage.mode": "direct"},
+        raw=tmp_path / "trial" / "raw",
+    )
+
+
+def overrides(context: ServiceContext, levels: dict[str, Level]) -> ElementTree.Element:
+    Liberty().configure(context, levels)
+    file = context.directory / "usr" / "servers" / "leadline" / "configDropins" / "overrides" / "levels.xml"
+    return ElementTree.parse(file).getroot()
+
+
+def variables(root: ElementTree.Element) -> dict[str, str]:
+    return {node.attrib["name"]: node.attrib["value"] for node in root.iter("variable")}
+
+
+def features(root: ElementTree.Element) -> list[str]:
+    return [str(node.text) for node in root.iter("feature")]
+
+
+def tomcat_properties(context: ServiceContext, levels: dict[str, Level]) -> dict[str, str]:
+    Tomcat().configure(context, levels)
+    lines = (context.directory / "conf" / "catalina.properties").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line.startswith("leadline."))
+
+
+@pytest.mark.parametrize("kind", [Tomcat, Liberty])
+def test_knobs_are_one_catalogue_with_the_servers_own_names(kind: type[JavaServer]) -> None:
+    knobs = Catalogue(kind().knobs())
+    for knob in knobs:
+        assert knob.summary
+        assert knob.source
+        assert set(knob.names) in ({kind.name}, {"jvm"})
+        if knob.default is not None:
+            assert knob.parse(knob.default) == knob.default
+
+
+def test_both_servers_have_the_same_names() -> None:
+    assert {knob.name for knob in Tomcat().knobs()} == {knob.name for knob in Liberty().knobs()}
+
+
+def test_only_levels_that_are_set_are_written(context: ServiceContext) -> None:
+    assert not [name for name in variables(overrides(context, {})) if name.startswith(("leadline.pool", "leadline.s"))]
+    assert "leadline.pool.max" not in tomcat_properties(context, {})
+
+
+def test_liberty_writes_levels_as_variables(context: ServiceContext) -> None:
+    levels: dict[str, Level] = {
+        "server.datasource.max_connections": 7,
+        "server.datasource.statement_cache": 0,
+        "server.datasource.connection_timeout": 4.0,
+        "server.http.max_keep_alive_requests": 100,
+    }
+    found = variables(overrides(context, levels))
+    assert found["leadline.pool.max"] == "7"
+    assert found["leadline.statements"] == "0"
+    assert found["leadline.pool.wait"] == "4s"
+    assert found["leadline.http.keepalive"] == "100"
+    assert found["leadline.database.password"] == PASSWORD
+
+
+def test_liberty_refuses_parts_of_a_second(context: ServiceContext) -> None:
+    with pytest.raises(UsageError, match=r"connection_timeout 4.6 s: .* whole seconds; the nearest is 5s"):
+        overrides(context, {"server.datasource.connection_timeout": 4.6})
+
+
+@pytest.mark.parametrize(
+    ("observe", "levels", "on"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"server.monitoring": False}, False),
+        (False, {"server.monitoring": True}, True),
+    ],
+)
+def test_a_level_of_monitoring_wins_over_observing(
+    context: ServiceContext, observe: bool, levels: dict[str, Level], on: bool
+) -> None:
+    assert ("monitor-1.0" in features(overrides(replace(context, observe=observe), levels))) is on
+
+
+def test_liberty_has_the_features_that_the_mode_needs(context: ServiceContext) -> None:
+    assert features(overrides(context, {"server.monitoring": False})) == ["servlet-5.0", "jdbc-4.3", "jndi-1.0"]
+    orm = replace(context, properties={"brokerage.mode": "orm"})
+    assert {"enterpriseBeansLite-4.0", "persistence-3.0"} <= set(features(overrides(orm, {})))
+    with pytest.raises(UsageError, match=r"no mode 'remote'; the modes are direct, session, orm"):
+        overrides(replace(context, properties={"brokerage.mode": "remote"}), {})
+
+
+def test_tomcat_writes_levels_as_properties(context: ServiceContext) -> None:
+    levels: dict[str, Level] = {
+        "server.datasource.max_connections": 7,
+        "server.datasource.min_connections": 2,
+        "server.datasource.statement_cache": 60,
+        "server.datasource.connection_timeout": 0.25,
+        "server.threads.max": 10,
+        "server.access_log": True,
+        "server.monitoring": False,
+    }
+    found = tomcat_properties(context, levels)
+    assert found["leadline.pool.max"] == "7"
+    assert found["leadline.pool.upkeep"] == "5000", "a minimum is only kept with upkeep"
+    assert (found["leadline.statements.pooled"], found["leadline.statements.max"]) == ("true", "60")
+    assert found["leadline.pool.wait"] == "250"
+    assert (found["leadline.threads.max"], found["leadline.threads.spare"]) == ("10", "10")
+    assert found["leadline.access.log"] == "true"
+    assert found["leadline.monitoring"] == "false"
+    assert found["leadline.database.url"].endswith("?preparedStatementCacheQueries=0")
+    assert found["leadline.database.password"] == PASSWORD.replace("\\", "\\\\")
+
+
+def test_no_statement_cache_means_no_pooling_of_statements(context: ServiceContext) -> None:
+    assert "leadline.statements.pooled" not in tomcat_properties(context, {"server.datasource.statement_cache": 0})
+
+
+@pytest.mark.parametrize(("root", "file"), [("/brokerage", "brokerage"), ("/a/b", "a#b"), ("/", "ROOT")])
+def test_tomcat_deploys_at_the_context_root(context: ServiceContext, root: str, file: str) -> None:
+    Tomcat().configure(replace(context, context_root=root), {})
+    assert (context.directory / "conf" / "Catalina" / "localhost" / f"{file}.xml").exists()
+
+
+@pytest.mark.parametrize("kind", [Tomcat, Liberty])
+def test_no_artefact_keeps_the_password(kind: type[JavaServer], context: ServiceContext) -> None:
+    server = kind()
+    server.configure(context, {})
+    files: Sequence[Path] = server.artefacts()
+    assert {file.suffix for file in files} == ({".xml"} if kind is Liberty else {".xml", ".properties"})
+    escaped = (PASSWORD, "a&lt;b&amp;c", PASSWORD.replace("\\", "\\\\"))
+    assert not [file for file in files for text in escaped if text in file.read_text()]
+
+
+@pytest.mark.parametrize("kind", [Tomcat, Liberty])
+def test_the_jvm_gets_levels_properties_and_a_log_while_observed(
+    kind: type[JavaServer], context: ServiceContext
+) -> None:
+    server = kind()
+    server.configure(context, {"jvm.collector": "serial"})
+    assert "-Dbrokerage.mode=direct" in server.jvm_options(context)
+    assert "-XX:+UseSerialGC" in server.jvm_options(context)
+    assert [option for option in server.jvm_options(context) if option.startswith("-Xlog:gc*,safepoint:file=")]
+    assert not [o for o in server.jvm_options(replace(context, observe=False)) if o.startswith("-Xlog")]
+
+
+class FakeHost:
+    """Keeps what it was asked to start."""
+
+    def __init__(self) -> None:
+        self.specs: list[ProcessSpec] = []
+
+    def start(self, spec: ProcessSpec) -> Process:
+        self.specs.append(spec)
+        return cast(Process, None)
+
+
+@pytest.mark.parametrize("kind", [Tomcat, Liberty])
+def test_the_shells_java_variables_do_not_reach_the_server(
+    kind: type[JavaServer], context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = FakeHost()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    placement = Placement(server_cpus="1", server_memory=2**30)
+    monkeypatch.setattr(kind, "java_home", lambda self, context: Path("/jdk"))
+    server = kind()
+    server.configure(replace(context, host=cast(Host, host), http_port=port, placement=placement), {})
+    server.start()
+    (spec,) = host.specs
+    assert spec.argv[0] == "env"
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
+        assert spec.argv[spec.argv.index(name) - 1] == "-u"
+    assert (spec.name, spec.cpus, spec.memory) == ("server", "1", 2**30)
+    assert spec.output == context.artefacts / "server.log"
+
+
+@pytest.mark.parametrize("kind", [Tomcat, Liberty])
+def test_what_is_missing_is_named(kind: type[JavaServer], context: ServiceContext) -> None:
+    server = kind()
+    with pytest.raises(UsageError, match=r"no knob server.nonsense; it has jvm.collector"):
+        server.configure(context, {"server.nonsense": 1})
+    with pytest.raises(UsageError, match="needs a database, an archive and a port"):
+        server.configure(replace(context, database=None), {})
+    with pytest.raises(LeadlineError, match=r"none.war does not exist; build it first"):
+        server.configure(replace(context, archive=Path("none.war")), {})
+    with pytest.raises(LeadlineError, match="has not been configured"):
+        server.start()
+    with pytest.raises(LookupError, match="has not been started"):
+        server.read_back("jvm.heap")
+    assert server.stop(), "nothing to stop"
+
+
+def test_liberty_reads_the_configuration_that_is_in_use(context: ServiceContext) -> None:
+    answer = {
+        "beans": {},
+        "configurations": {
+            "(service.factoryPid=com.ibm.ws.jdbc.dataSource)": [
+                {"id": "Other", "connectionManagerRef": ["m0"], "statementCacheSize": 1},
+                {"id": "DefaultDataSource", "connectionManagerRef": ["m1"], "statementCacheSize": 60},
+            ],
+            "(service.factoryPid=com.ibm.ws.jca.connectionManager)": [
+                {"service.pid": "m0", "maxPoolSize": 50},
+                {"service.pid": "m1", "maxPoolSize": 7},
+            ],
+            "(service.factoryPid=com.ibm.ws.http)": [{"id": "defaultHttpEndpoint", "httpOptionsRef": "o1"}],
+            "(service.factoryPid=com.ibm.ws.http.options)": [
+                {"service.pid": "o0", "maxKeepAliveRequests": -1},
+                {"service.pid": "o1", "maxKeepAliveRequests": 100},
+            ],
+            "(service.pid=com.ibm.ws.threading)": [{"maxThreads": -1}],
+        },
+    }
+    server = Liberty()
+    assert server.level_of("server.datasource.statement_cache", answer) == 60
+    assert server.level_of("server.datasource.max_connections", answer) == 7
+    assert server.level_of("server.http.max_keep_alive_requests", answer) == 100
+    assert server.level_of("server.monitoring", answer) is False
+    with pytest.raises(LookupError, match="chooses the number of threads"):
+        server.level_of("server.threads.max", answer)
+
+
+def test_properties_survive_their_own_syntax() -> None:
+    assert common.properties_text({"a": "x\\y", "b": "1\n2"}) == "a=x\\\\y\nb=1\\n2\n"

@@ -1,0 +1,72 @@
+"""What is picked out of the logs of servers that failed to start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leadline.stack.servers import evidence
+
+LIBERTY_PORT = """\
+[AUDIT   ] CWWKE0001I: The server leadline has been launched.
+[ERROR   ] CWWKO0221E: TCP Channel defaultHttpEndpoint initialization did not succeed. The port might already be in use.
+[AUDIT   ] CWWKZ0001I: Application brokerage started in 0.585 seconds.
+"""
+TOMCAT_PORT = """\
+21-Nov-2026 12:04:12.015 SEVERE [main] org.apache.catalina.startup.Bootstrap.main Error running command
+\tjava.lang.Error: org.apache.catalina.LifecycleException: Protocol handler initialization failed
+\tCaused by: java.net.BindException: Address already in use
+"""
+MEMORY = """\
+#
+# There is insufficient memory for the Java Runtime Environment to continue.
+# Native memory allocation (mmap) failed to map 70368744177664 bytes. Error detail: committing reserved memory.
+"""
+
+
+def test_the_jvms_heading_is_joined_with_the_reason_below_it() -> None:
+    found = evidence.gather("Error occurred during initialization of VM\nToo small maximum heap\n")
+    assert found.headline == "Error occurred during initialization of VM: Too small maximum heap"
+    assert len(found.errors) == 1
+    memory = evidence.gather(MEMORY)
+    assert memory.headline.startswith(
+        "There is insufficient memory for the Java Runtime Environment to continue: Native"
+    )
+
+
+def test_the_last_line_may_be_a_heading() -> None:
+    assert evidence.gather("Error occurred during initialization of VM").headline.endswith("of VM")
+
+
+@pytest.mark.parametrize("log", [LIBERTY_PORT, TOMCAT_PORT])
+def test_a_taken_port_is_seen(log: str) -> None:
+    assert evidence.gather(log).port_taken
+
+
+def test_a_healthy_log_has_no_errors() -> None:
+    log = "[AUDIT   ] CWWKF0011I: The server is ready\n21-Nov-2026 INFO [main] Server startup in [503] milliseconds\n"
+    found = evidence.gather(log)
+    assert found.errors == []
+    assert found.headline == ""
+    assert not found.port_taken
+    assert found.text() == log.rstrip("\n")
+
+
+def test_errors_come_first_and_once() -> None:
+    line = "[ERROR   ] CWWKZ0002E: An exception occurred while starting the application brokerage."
+    found = evidence.gather(f"{line}\n{line}\n[AUDIT   ] CWWKZ0012I: The application brokerage was not started.\n")
+    assert found.errors == [line, "[AUDIT   ] CWWKZ0012I: The application brokerage was not started."]
+    assert found.text().startswith(line)
+
+
+def test_an_empty_or_missing_log_is_no_evidence(tmp_path: Path) -> None:
+    assert evidence.gather("").text() == ""
+    assert evidence.read(tmp_path / "none.log") == ""
+
+
+def test_a_log_is_read_from_where_this_start_began(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("SEVERE of an earlier start\nnow\n")
+    assert evidence.read(log, start=len("SEVERE of an earlier start\n")) == "now\n"
+    assert evidence.read(log, most=4) == "now\n"
