@@ -261,6 +261,20 @@ def test_two_jvms_in_one_file_are_told_apart() -> None:
     assert any("2 JVMs" in text for text in read.warnings)
 
 
+def test_lines_of_several_threads_out_of_order_are_one_jvm() -> None:
+    read = parse_lines(
+        [
+            "[5.010s][info][gc] Using G1\n",
+            "[5.020s][info][gc,cpu] GC(0) User=0.00s Sys=0.00s Real=0.00s\n",
+            "[5.019s][info][gc,task] GC(1) Using 2 workers of 2 for evacuation\n",
+            "[5.018s][info][gc] GC(1) Pause Remark 1M->1M(2M) 1.0ms\n",
+        ]
+    )
+    assert len(read.jvms) == 1
+    assert read.jvms[0].last == 5.020
+    assert len(read.pauses) == 1
+
+
 def test_files_that_are_no_unified_log(tmp_path: Path) -> None:
     old = tmp_path / "jdk8.log"
     old.write_text("2.5: [GC (Allocation Failure) 512K->400K(1984K), 0.0012 secs]\n")

@@ -2,14 +2,17 @@
 
 import math
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+import leadline
 from leadline.observe import procfs
 from leadline.observe.base import COLUMNS, ObserverContext
-from leadline.observe.frames import Frame
+from leadline.observe.frames import Frame, read_frames
 from leadline.observe.host import HostObserver
 from leadline.observe.host_series import UNITS, decode
 
@@ -235,3 +238,23 @@ def test_every_metric_has_a_unit() -> None:
     assert {"context_switches", "memory.dirty", "pgfault"} <= metrics
     assert not [metric for metric in metrics if not any(fnmatch.fnmatchcase(metric, pattern) for pattern in UNITS)]
     assert not math.isnan(sum(decode(frames).frame()["value"]))
+
+
+def test_what_a_killed_recorder_wrote_is_not_lost(tmp_path: Path) -> None:
+    program = (
+        "import sys, time; from pathlib import Path\n"
+        "from leadline.observe.base import ObserverContext; from leadline.observe.host import HostObserver\n"
+        "HostObserver().start(ObserverContext(Path(sys.argv[1]), interval=0.02)); time.sleep(60)"
+    )
+    root = Path(leadline.__file__).parent.parent
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=root) as recorder:
+        raw = tmp_path / "raw" / "host.frames"
+        while not raw.exists() or len(list(read_frames(raw))) < 5:
+            assert recorder.poll() is None
+        recorder.kill()
+    count = len(list(read_frames(raw)))
+    assert count >= 5
+    path = HostObserver().collect_from(tmp_path)
+    assert path is not None
+    dirty = pl.read_parquet(path).filter(pl.col("metric") == "memory.dirty")
+    assert dirty.height == count

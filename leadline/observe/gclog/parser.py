@@ -120,7 +120,7 @@ class _Reader:
         if line is None:
             return
         self._line = line
-        self._clock(line, "Using " in text)
+        self._clock(line, "Using " in text and _USING.fullmatch(line.message) is not None)
         tags, message = line.tags, line.message
         if tags and "gc" not in tags and "safepoint" not in tags:
             return
