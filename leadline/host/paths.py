@@ -5,20 +5,27 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from leadline.model.errors import UsageError
+
 
 def _directory(own: str, shared: str, fallback: str) -> Path:
     base = os.environ.get(shared)
     home = os.environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - pathlib's version raises without a home
     chosen = os.environ.get(own) or (os.path.join(base, "leadline") if base else os.path.join(home, fallback))  # noqa: PTH118
     path = Path(chosen).absolute()
-    path.mkdir(mode=0o755, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be made: {error.strerror}; set {own} to a directory where you may write"
+        ) from None
     return path
 
 
 def cache_dir() -> Path:
     """Distributions and data snapshots: ``LEADLINE_CACHE``, else below ``XDG_CACHE_HOME``, else ``~/.cache/leadline``.
 
-    Created on use. Raises OSError.
+    Created on use. Raises UsageError.
     """
     return _directory("LEADLINE_CACHE", "XDG_CACHE_HOME", ".cache/leadline")
 
@@ -26,6 +33,6 @@ def cache_dir() -> Path:
 def state_dir() -> Path:
     """State of this host (undo journal, lease): ``LEADLINE_STATE``, ``XDG_STATE_HOME`` or ``~/.local/state``.
 
-    Created on use. Raises OSError.
+    Created on use. Raises UsageError.
     """
     return _directory("LEADLINE_STATE", "XDG_STATE_HOME", ".local/state/leadline")

@@ -11,6 +11,7 @@ import pytest
 
 from leadline.host.lease import HostBusyError, Lease
 from leadline.host.paths import cache_dir, state_dir
+from leadline.model.errors import UsageError
 
 HOLDS = """
 import sys
@@ -78,3 +79,7 @@ def test_directories_follow_the_environment(tmp_path: Path, monkeypatch: pytest.
     assert cache_dir() == tmp_path / "own/cache"
     assert state_dir() == tmp_path / "own/state"
     assert state_dir().is_dir()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "file" / "state"))
+    with pytest.raises(UsageError, match="set LEADLINE_STATE"):
+        state_dir()

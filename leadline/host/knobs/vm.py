@@ -15,7 +15,7 @@ _PERCENT = (0, 100)
 
 
 def _writeback() -> list[Knob]:
-    adapts = "the kernel keeps the background threshold below the other by halving it silently"
+    adapts = "from dirty_ratio on upwards the kernel silently uses half of dirty_ratio"
     return [
         setting(
             "vm.dirty_background_ratio",
