@@ -7,9 +7,9 @@ import math
 import numpy as np
 from scipy import stats
 
-from leadline.analysis.linear import fit
+from leadline.analysis.linear import Fit, fit
 from leadline.analysis.scale import Scale
-from leadline.analysis.table import Sample
+from leadline.analysis.table import Floats, Ints, Sample
 from leadline.model.result import Drift
 
 ALPHA = 0.05
@@ -20,7 +20,7 @@ def no_drift(reason: str) -> Drift:
 
 
 def drift(scale: Scale, sample: Sample, level: float) -> Drift:
-    """Straight line through the baseline and sentinel trials over time."""
+    """Slope of the baseline and sentinel trials over time, tested at 5 %."""
     chosen = sample.is_baseline
     count = int(chosen.sum())
     if count < 3:
@@ -32,11 +32,13 @@ def drift(scale: Scale, sample: Sample, level: float) -> Drift:
         return no_drift("Drift cannot be seen: the baseline trials started at the same time.")
     values = scale.into(sample.values[chosen])
     span = float(np.ptp(hours))
-    line = fit(np.column_stack([np.ones(count), (hours - hours.mean()) / span]), values)
+    straight = np.column_stack([(hours - hours.mean()) / span, np.ones(count)])
+    line, within = _line(straight, values, sample.blocks[chosen])
     if line.sigma == 0:
         return no_drift("Drift cannot be judged: the baseline trials gave the same figure or an exact line.")
-    total = float(line.beta[1])
-    error = float(line.errors(np.array([[0.0, 1.0]]))[0])
+    slope = np.eye(1, len(line.beta))
+    total = float(line.estimates(slope)[0])
+    error = float(line.errors(slope)[0])
     reach = float(stats.t.ppf((1 + level) / 2, line.df)) * error
     p_value = float(2 * stats.t.sf(abs(total) / error, line.df))
     # a straight line in the model's scale: percent of the baseline's level in the first hour
@@ -49,11 +51,25 @@ def drift(scale: Scale, sample: Sample, level: float) -> Drift:
     whole = scale.percent(total)
     across = "" if whole is None else f" ({whole:+.2g} % over the {_span(span)} between first and last)"
     figures = f"{hourly:+.2g} % an hour [{interval.low:.2g}, {interval.high:.2g}]{across}"
+    inside = ", seen inside blocks" if within else ""
     if found:
-        text = f"The baseline drifted over its {count} trials: {figures}."
+        text = f"The baseline drifted over its {count} trials: {figures}{inside}."
     else:
-        text = f"No drift can be seen over {count} baseline trials: {figures}."
+        text = f"No drift can be seen over {count} baseline trials: {figures}{inside}."
     return Drift(hourly, interval, p_value, found, text)
+
+
+def _line(straight: Floats, values: Floats, blocks: Ints) -> tuple[Fit, bool]:
+    """The straight line (slope first), and whether it is the slope inside blocks.
+
+    Blocks that differ would look like a drift where each has several baseline trials. So the slope inside blocks is
+    taken as soon as it leaves four degrees of freedom; with fewer, the line runs through all trials.
+    """
+    levels = np.asarray(blocks[:, None] == np.unique(blocks)[None, :], dtype=np.float64)
+    inside = fit(np.column_stack([straight[:, :1], levels]), values)
+    if levels.shape[1] > 1 and inside.df >= 4 and all(inside.estimable(np.eye(1, len(inside.beta)))):
+        return inside, True
+    return fit(straight, values), False
 
 
 def _span(hours: float) -> str:

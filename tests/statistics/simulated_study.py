@@ -17,8 +17,8 @@ from leadline.model.result import Observation
 @dataclass(frozen=True)
 class SimulatedSystem:
     """Truth of a system. ``effects`` maps (factor, level) to a ratio, absent means 1; ``crossed`` maps pairs of those
-    to the ratio by which the two together differ from the product. Noise is lognormal; ``cv`` of trials and ``block_cv``
-    of blocks as shares; ``drift`` is the growth in an hour as a share; ``failing`` maps (factor, level) to the
+    to the ratio by which the two together differ from the product. Noise is lognormal, ``cv`` of trials, ``block_cv``
+    of blocks, as shares; ``drift`` is the growth in an hour as a share; ``failing`` maps (factor, level) to the
     probability that a trial breaks.
     """
 

@@ -1,0 +1,65 @@
+"""Coverage, family-wise error and power of the analysis over simulated studies: the table of docs/statistics.md.
+
+python bench/statistics/calibration.py [studies]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "statistics")]
+
+from simulated_study import SimulatedSystem, pseudo_factors  # noqa: E402
+
+from leadline.analysis import analyse, is_interaction  # noqa: E402
+from leadline.design import make_plan  # noqa: E402
+from leadline.model.plan import Plan  # noqa: E402
+from leadline.model.result import Verdict  # noqa: E402
+from leadline.model.study import Design  # noqa: E402
+
+
+def plans() -> dict[str, Plan]:
+    """The designs that are checked, by name."""
+    return {
+        "one-at-a-time, 5 factors, 3 replicates": make_plan(pseudo_factors(5), Design(replicates=3)),
+        "one-at-a-time, 5 factors, 5 replicates": make_plan(pseudo_factors(5), Design(replicates=5)),
+        "one-at-a-time, 11 factors of 4 levels, 3 replicates": make_plan(pseudo_factors(11, 4), Design(replicates=3)),
+        "one-at-a-time, 4 factors, 1 replicate": make_plan(pseudo_factors(4, 3), Design(replicates=1, sentinels=3)),
+        "full factorial 2x2x2, 2 replicates": make_plan(pseudo_factors(3), Design(kind="full-factorial", replicates=2)),
+    }
+
+
+def calibrate(plan: Plan, system: SimulatedSystem, studies: int) -> tuple[float, float, float, float]:
+    """Coverage of plain intervals, family-wise error, rate of drift found, rate of best gains above ``gain_95``."""
+    covered = intervals = families = drifts = lucky = 0
+    for seed in range(studies):
+        result = analyse(plan, system.run(plan, seed), ["throughput"]).responses[0]
+        mains = [effect for effect in result.effects if not is_interaction(effect)]
+        found = [effect.interval.contains(0.0) for effect in mains if effect.interval]
+        covered += sum(found)
+        intervals += len(found)
+        families += any(effect.verdict is not Verdict.UNDETERMINED for effect in mains)
+        drifts += result.drift.detected
+        lucky += bool(result.luck and (mains[0].percent or 0.0) > result.luck.gain_95)
+    return covered / intervals, families / studies, drifts / studies, lucky / studies
+
+
+def main() -> None:
+    studies = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    systems = {
+        "noise 4 %": SimulatedSystem(block_cv=0.0),
+        "noise 4 %, blocks 5 %": SimulatedSystem(block_cv=0.05),
+        "noise 4 %, drift 30 % an hour": SimulatedSystem(block_cv=0.0, drift=0.3),
+    }
+    print("| design | system | coverage | family-wise error | drift found | best above luck's 95 % |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for design, plan in plans().items():
+        for name, system in systems.items():
+            figures = " | ".join(f"{figure:.3f}" for figure in calibrate(plan, system, studies))
+            print(f"| {design} | {name} | {figures} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
