@@ -43,7 +43,7 @@ public final class Churn {
             sink = block;
         }
         System.gc();
-        Thread.sleep(300); // for cycles beside the application to end before the recorder does
+        Thread.sleep(200); // for cycles beside the application to end before the recorder does
     }
 }
 """
@@ -113,7 +113,7 @@ def run(jdk: Jdk, options: Sequence[str], churn: Path, directory: Path) -> str:
         "-Xmx256m",
         f"-XX:StartFlightRecording:filename={directory / 'gc.jfr'},settings={churn / 'gc.jfc'}",
         OPTION.format(file=directory / "gc.log"),
-        *("-cp", str(churn), "Churn", "400000", "20000"),
+        *("-cp", str(churn), "Churn", "200000", "16000"),
     ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode == 0:
