@@ -35,18 +35,18 @@ test: lint  ## formatters, linters, strict types and every test
 	$(BIN)/pytest
 
 lint: check-tools $(VENV)/.dev
-	$(call say,"checking Python: format, lint, strict types")
+	$(call say,"checking Python: format and lint and strict types")
 	$(BIN)/ruff format --quiet --check $(PYTHON_CODE)
 	$(BIN)/ruff check --quiet $(PYTHON_CODE)
 	$(BIN)/mypy
-	$(call say,"checking Rust: format, lint")
+	$(call say,"checking Rust: format and lint")
 	$(CARGO) fmt --check --manifest-path driver/Cargo.toml
 	$(CARGO) clippy --quiet --locked --all-targets --manifest-path driver/Cargo.toml -- -D warnings
 	$(call say,"checking Java: format (the compiler lints during the tests)")
 	$(MVN) -B -q -f workloads/pom.xml spotless:check
 
 format: check-tools $(VENV)/.dev
-	$(call say,"formatting Python Rust and Java")
+	$(call say,"formatting Python and Rust and Java")
 	$(BIN)/ruff check --quiet --fix $(PYTHON_CODE)
 	$(BIN)/ruff format --quiet $(PYTHON_CODE)
 	$(CARGO) fmt --manifest-path driver/Cargo.toml

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leadline.host.base import Host, Process
+from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.study import Placement, StackChoice
@@ -25,6 +26,7 @@ from leadline.stack.base import (
     ServiceContext,
     Settings,
 )
+from leadline.stack.lock import exclusive
 
 _LOOPBACK = "127.0.0.1"
 
@@ -101,10 +103,16 @@ class Stack:
 
         Raises TrialFailure, LeadlineError.
         """
+        key = self.application.data_key(self.options.load_units, self.options.data_seed)
+        if not self.database.has_snapshot(key):
+            lock = cache_dir() / "data" / f".{self.database.name}-{key}.lock"
+            with exclusive(lock, lambda: progress("waiting for another process that loads the same data")):
+                if not self.database.has_snapshot(key):
+                    self._load_data(key, progress)
+        return key
+
+    def _load_data(self, key: str, progress: Progress) -> None:
         units, seed = self.options.load_units, self.options.data_seed
-        key = self.application.data_key(units, seed)
-        if self.database.has_snapshot(key):
-            return key
         progress(f"loading {units} load unit{'' if units == 1 else 's'} of {self.application.name} data")
         began = time.monotonic()
         directory = self._home / "load"
@@ -123,7 +131,6 @@ class Stack:
             self._stop_database()
         shutil.rmtree(directory, ignore_errors=True)
         progress(f"loaded and kept as a snapshot in {time.monotonic() - began:.1f} s")
-        return key
 
     # every trial ---------------------------------------------------------------------------------------------
 

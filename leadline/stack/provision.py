@@ -6,7 +6,6 @@ The ordinary Maven client does the download, so the user's settings, mirrors and
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import platform
 import re
@@ -14,8 +13,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,6 +21,7 @@ from typing import Literal
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.stack.base import Progress
+from leadline.stack.lock import exclusive
 from leadline.stack.unpack import UnpackError, unpack_txz_in_jar, unpack_zip
 
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0"
@@ -139,8 +138,8 @@ def fetch(artefact: Artefact, progress: Progress) -> Path:
     if (target / _MARKER).exists():
         return found
     try:
-        dist.mkdir(parents=True, exist_ok=True)
-        with _locked(dist / f".{artefact.directory_name}.lock", artefact, progress):
+        lock = dist / f".{artefact.directory_name}.lock"
+        with exclusive(lock, lambda: progress(f"waiting for another process that provisions {artefact.name}")):
             if not (target / _MARKER).exists():
                 _provision(artefact, dist, target, progress)
     except OSError as error:
@@ -242,17 +241,6 @@ def _verify(artefact: Artefact, file: Path) -> None:
             f" ({file.stat().st_size} bytes, expected {artefact.size}). Remove it from the local Maven repository and"
             " try again; if the hash stays wrong, the mirror serves another file"
         )
-
-
-@contextmanager
-def _locked(path: Path, artefact: Artefact, progress: Progress) -> Iterator[None]:
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress(f"waiting for another process that provisions {artefact.name}")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _os_failure(error: OSError, dist: Path, artefact: Artefact) -> LeadlineError:

@@ -139,7 +139,8 @@ class Parts:
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> Parts:
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
     return Parts(tmp_path)
 
 
