@@ -36,7 +36,7 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
         path.write_text(json.dumps(document(record, analysis), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         written.append(path)
     if set(wanted) - {"json"}:
-        content = view.gather(record, analysis)
+        content = view.gather(record, analysis, figures=bool({"png", "svg"} & set(wanted)))
         if "csv" in wanted:
             written += [
                 _csv(out_dir / "trials.csv", _trials(content)),

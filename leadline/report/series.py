@@ -7,7 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from leadline.report.charts.trial import MARGIN, PANELS, WIDTH, Panel, Source
+from leadline.report.charts.panels import PANELS, Panel, Source
+from leadline.report.charts.trial import MARGIN, WIDTH
 from leadline.report.files import TrialFiles
 
 POINTS = 240  # at most so many points a line; longer series are thinned by the mean (or the largest) of each bin
@@ -69,7 +70,7 @@ def _ramp_end(files: TrialFiles) -> float | None:
     """Seconds from the load's start to the end of the driver's ramp-up."""
     if files.seconds is None or files.phases is None:
         return None
-    ramp = files.seconds.filter(pl.col("phase") == "ramp-up")["time_ns"]
+    ramp = files.seconds.filter(pl.col("phase") == "ramp_up")["time_ns"]
     if not len(ramp):
         return None
     last = float(ramp.max())  # type: ignore[arg-type]

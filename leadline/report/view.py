@@ -15,6 +15,7 @@ from leadline.report.charts import effects as effects_chart
 from leadline.report.charts import latency as latency_chart
 from leadline.report.charts import timeline as timeline_chart
 from leadline.report.charts import trial as trial_chart
+from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, palette
 from leadline.report.files import TrialFiles
 
@@ -69,8 +70,8 @@ class View:
         return [figure for figure in (*found, *sides) if figure is not None]
 
 
-def gather(record: StudyRecord, analysis: StudyAnalysis) -> View:
-    """Read the trials' files and draw the figures' specifications."""
+def gather(record: StudyRecord, analysis: StudyAnalysis, *, figures: bool = True) -> View:
+    """Read the trials' files and, with ``figures``, draw the figures' specifications."""
     files = tuple(trial_files.read(trial) for trial in record.trials)
     labels = {t.id: words.treatment_text(record.study, record.plan, t.planned.treatment) for t in record.trials}
     groups: dict[str, list[TrialFiles]] = {"baseline": []}
@@ -98,16 +99,16 @@ def gather(record: StudyRecord, analysis: StudyAnalysis) -> View:
         latency=latencies,
         effects={
             one.response: figure
-            for one in analysis.responses
+            for one in (analysis.responses if figures else ())
             if (figure := effects_chart.effects(record, one)) is not None
         },
-        timeline=timeline_chart.timeline(record, analysis, colours),
-        by_transaction=latency_chart.by_transaction(latencies, charted, colours),
-        curve=latency_chart.curve(latencies, charted, colours),
+        timeline=timeline_chart.timeline(record, analysis, colours) if figures else None,
+        by_transaction=latency_chart.by_transaction(latencies, charted, colours) if figures else None,
+        curve=latency_chart.curve(latencies, charted, colours) if figures else None,
         resources=tuple((name, len(group), tuple(layers.cells(group))) for name, group in groups.items() if group),
         choices=choices,
         chosen=chosen,
-        panels=_panels(data, chosen, labels),
+        panels=_panels(data, chosen, labels) if figures else (),
         series=data,
         sentences={one.trial.id: layers.sentences(one) for one in files},
     )
@@ -164,7 +165,7 @@ def _panels(
     if chosen is None:
         return ()
     views = []
-    for panel in trial_chart.PANELS:
+    for panel in PANELS:
         tracks = tuple(
             index
             for index in range(len(panel.tracks))

@@ -210,7 +210,7 @@ def _files(
     slow = 1 + _changes(planned)[1] / 100
     wait = (slow - 1) * 6.0
     transactions, rows = {}, ["time_ns,second,phase,transaction,ok,failed,response_mean_ms,response_p50_ms,"]
-    rows[0] += "response_p99_ms,service_mean_ms,in_flight"
+    rows[0] += "response_p99_ms,service_mean_ms,in_flight,skipped"
     stamps = [f"#[{what}: {phases.load_started:.3f} (seconds since epoch)]" for what in ("StartTime", "BaseTime")]
     logs = {"response": list(stamps), "service": list(stamps)}
     for name, (part, service) in MIX.items():
@@ -229,16 +229,23 @@ def _files(
             for value in values:
                 histogram.record_value(int(value * 1e6))
             logs[kind].append(f"Tag={name},{RAMP + 6:.3f},1.000,{max(values):.3f},{histogram.encode().decode()}")
-        for second in range(RAMP + STEADY + DOWN):
-            phase = "ramp-up" if second < RAMP else "steady" if second < RAMP + STEADY else "ramp-down"
-            level = min(1.0, (second + 1) / RAMP) if phase != "ramp-down" else 0.4
-            warm = 1 + 1.5 * math.exp(-second / 3)
-            ok = max(0, rng.poisson(responses["throughput"] * part * level / warm**0.2))
-            rows.append(
-                f"{int((phases.load_started + second) * 1e9)},{second},{phase},{name},{ok},0,"
-                f"{served.mean() * warm:.3f},{service * warm:.3f},{service * 4 * warm:.3f},{served.mean():.3f},"
-                f"{max(0, int(level * 8 * slow**0.5))}"
-            )
+    # as the driver writes them: a row a transaction, then one over all; in_flight is the whole driver's
+    for second in range(RAMP + STEADY + DOWN):
+        phase = "ramp_up" if second < RAMP else "steady" if second < RAMP + STEADY else "ramp_down"
+        level = min(1.0, (second + 1) / RAMP) if phase != "ramp_down" else 0.4
+        warm = 1 + 1.5 * math.exp(-second / 3)
+        stamp = int((phases.load_started + second) * 1e9)
+        flying = int(level * 9 * slow**0.4)
+        total, spent = 0, 0.0
+        for name, (part, service) in MIX.items():
+            mean = (service + wait) * warm
+            ok = int(rng.poisson(responses["throughput"] * part * level / warm**0.2))
+            total, spent = total + ok, spent + ok * mean
+            figures = f"{mean:.3f},{mean * 0.9:.3f},{mean * 4:.3f},{mean * 0.96:.3f}"
+            rows.append(f"{stamp},{second},{phase},{name},{ok},0,{figures},{flying},0")
+        mean = spent / max(1, total)
+        figures = f"{mean:.3f},{mean * 0.9:.3f},{mean * 4:.3f},{mean * 0.96:.3f}"
+        rows.append(f"{stamp},{second},{phase},all,{total},0,{figures},{flying},0")
     summary = {
         "steady": {
             "duration_s": STEADY,

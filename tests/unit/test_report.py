@@ -9,7 +9,6 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
-import altair as alt
 import pytest
 from report_fixture import CACHE, HEAP, NASTY, POOL, fake_study
 
@@ -19,7 +18,7 @@ from leadline.model.result import Effect, Interval, StudyAnalysis, Verdict
 from leadline.report import build, health, layers, view, words
 from leadline.report import files as trial_files
 from leadline.report.charts import effects as effects_chart
-from leadline.report.charts.theme import figure, inline
+from leadline.report.charts.theme import DataSets, figure
 
 
 class Page(HTMLParser):
@@ -134,8 +133,9 @@ def test_the_static_figures_have_marks_and_descriptions(html: str) -> None:
 
 
 def test_a_label_with_markup_stays_text_in_a_figure() -> None:
-    chart = alt.Chart(inline([{"a": 1, "label": NASTY}])).mark_text().encode(x="a:Q", text="label:N")
-    svg = figure("nasty", NASTY, NASTY, chart).svg()
+    sets = DataSets()
+    chart = sets.chart([{"a": 1, "label": NASTY}]).mark_text().encode(x="a:Q", text="label:N")
+    svg = figure("nasty", NASTY, NASTY, chart, sets=sets).svg()
     assert "<script" not in svg
     assert "<img" not in svg
     assert "&lt;script&gt;" in svg
@@ -169,7 +169,7 @@ def test_the_page_says_the_starved_pool_where_it_is_shown(page: Page) -> None:
 
 
 def test_the_trials_shown_first_are_baseline_and_strongest_effect(study: tuple[StudyRecord, StudyAnalysis]) -> None:
-    content = view.gather(*study)
+    content = view.gather(*study, figures=False)
     assert content.chosen is not None
     left, right = (content.labels[trial] for trial in content.chosen)
     assert (left, right) == ("baseline", f"{POOL} = 1")

@@ -9,7 +9,7 @@ import altair as alt
 from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, ResponseAnalysis, Verdict
 from leadline.report import words
-from leadline.report.charts.theme import GREY, VERDICTS, Figure, figure, inline
+from leadline.report.charts.theme import GREY, VERDICTS, DataSets, Figure, figure
 
 _WIDTH = 560
 _LINEAR = 10.0  # percent up to which a wide axis stays linear
@@ -26,18 +26,20 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
     order = [row["label"] for row in rows]
     y = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=330, grid=False, domain=False, ticks=False))
     colour = alt.Color("verdict:N", scale=alt.Scale(domain=list(VERDICTS), range=list(VERDICTS.values())), legend=None)
-    known = alt.Chart(inline([row for row in rows if row["percent"] is not None]))
+    sets = DataSets()
+    estimated = [row for row in rows if row["percent"] is not None]
+    known = sets.chart(estimated)
     tip = [alt.Tooltip("label:N", title="setting"), alt.Tooltip("text:N", title="change"), "trials:N", "verdict:N"]
     layers: list[Any] = []
     if analysis.luck:
         gain = analysis.luck.gain_95 if kind.higher_is_better else -analysis.luck.gain_95
         layers.append(
-            alt.Chart(inline([{"a": min(0.0, gain), "b": max(0.0, gain)}]))
+            sets.chart([{"a": min(0.0, gain), "b": max(0.0, gain)}])
             .mark_rect(color=GREY, opacity=0.22)
             .encode(x=alt.X("a:Q", **x), x2="b:Q")
         )
     layers += [
-        alt.Chart(inline([{"zero": 0}])).mark_rule(color="#353b43", strokeWidth=1.2).encode(x=alt.X("zero:Q", **x)),
+        sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x=alt.X("zero:Q", **x)),
         known.mark_rule(strokeWidth=1.4).encode(x=alt.X("wide_low:Q", **x), x2="wide_high:Q", y=y, color=colour),
         known.mark_rule(strokeWidth=5, opacity=0.5).encode(x=alt.X("low:Q", **x), x2="high:Q", y=y, color=colour),
         known.mark_point(size=58, filled=True, opacity=1).encode(
@@ -51,11 +53,11 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
             ),
             tooltip=tip,
         ),
-        alt.Chart(inline(rows))
+        sets.chart(rows)
         .mark_text(align="left", fontSize=11)
         .encode(x=alt.value(_WIDTH + 14), y=y, text="text:N", color=colour),
     ]
-    comparisons = analysis.luck.comparisons if analysis.luck else len(known.data.values)
+    comparisons = analysis.luck.comparisons if analysis.luck else len(estimated)
     title = f"{analysis.response}: {kind.unit or 'no unit'}, {'more' if kind.higher_is_better else 'less'} is better"
     base = (
         f"baseline {words.number(analysis.baseline_mean)} {kind.unit} "
@@ -72,7 +74,7 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
         height=alt.Step(25),
         title=alt.Title(title, subtitle=base),
     )
-    return figure(f"effects-{analysis.response}", f"Effects on {analysis.response}", caption, chart)
+    return figure(f"effects-{analysis.response}", f"Effects on {analysis.response}", caption, chart, sets=sets)
 
 
 def _row(record: StudyRecord, effect: Effect) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 
 from leadline.report import histograms, words
-from leadline.report.charts.theme import Figure, figure, inline, log_ticks, treatment_colour
+from leadline.report.charts.theme import DataSets, Figure, figure, log_ticks, treatment_colour
 from leadline.report.latency import ALL, Latency
 
 _FIRST = 1 / 0.9  # the curve begins at the 10th percentile
@@ -42,8 +42,9 @@ def by_transaction(latency: Latency, treatments: list[str], colours: Mapping[str
     order = [ALL, *latency.transactions()]
     bounds = (min(row["low"] for row in rows), max(row["high"] for row in rows))
     charts = []
+    sets = DataSets()
     for index, name in enumerate(("p50", "p99")):
-        some = alt.Chart(inline([row for row in rows if row["percentile"] == name]))
+        some = sets.chart([row for row in rows if row["percentile"] == name])
         x, x_low = (
             alt.X(
                 f"{field}:Q",
@@ -82,7 +83,8 @@ def by_transaction(latency: Latency, treatments: list[str], colours: Mapping[str
         "Response time in the steady state, counted from the moment a transaction was due. Point: percentile of the "
         f"merged histograms; line: smallest to largest of the trials ({_count(counts)} a treatment)."
     )
-    return figure("latency-by-transaction", "Latency by transaction", caption, alt.hconcat(*charts, spacing=18))
+    chart = alt.hconcat(*charts, spacing=18)
+    return figure("latency-by-transaction", "Latency by transaction", caption, chart, sets=sets)
 
 
 def _count(counts: list[int]) -> str:
@@ -139,13 +141,14 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
     y_scale = alt.Scale(type="log", domain=list(bounds), nice=False, padding=6)
     y_axis = alt.Axis(values=log_ticks(*bounds), format=",~r")
     colour = treatment_colour(shown, colours, "stroke")
+    sets = DataSets()
     band = (
-        alt.Chart(inline([row for row in rows if row["kind"] == "response time"]))
+        sets.chart([row for row in rows if row["kind"] == "response time"])
         .mark_area(opacity=0.13)
         .encode(x=x, y=alt.Y("low:Q", scale=y_scale, axis=y_axis, title="ms (log)"), y2="high:Q", color=colour)
     )
     lines = (
-        alt.Chart(inline(rows))
+        sets.chart(rows)
         .mark_line(strokeWidth=1.8)
         .encode(
             x=x,
@@ -170,4 +173,4 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
         f"of the trials ({_count(sorted(set(trials)))} a treatment)."
     )
     chart = alt.layer(band, lines).properties(width=1020, height=330)
-    return figure("latency-curve", "The whole percentile curve", caption, chart)
+    return figure("latency-curve", "The whole percentile curve", caption, chart, sets=sets)

@@ -59,17 +59,26 @@ class Figure:
         return vl_convert.vegalite_to_png(self.spec, vl_version=VEGA_LITE, scale=scale)
 
 
-def figure(name: str, title: str, caption: str, chart: Any, description: str | None = None) -> Figure:
-    """Finish a chart: theme, description for screen readers, dictionary."""
-    spec: dict[str, Any] = plain(chart.to_dict(validate=False))
+def figure(
+    name: str, title: str, caption: str, chart: Any, *, sets: DataSets | None = None, description: str | None = None
+) -> Figure:
+    """Finish a chart: theme, rows, description for screen readers, dictionary."""
+    spec: dict[str, Any] = chart.to_dict(validate=False)
+    if sets:
+        spec["datasets"] = plain(sets)
     spec["config"] = _CONFIG
     spec["description"] = description or f"{title}. {caption}"
     spec.pop("$schema", None)
     return Figure(name, title, caption, spec)
 
 
-def inline(rows: list[dict[str, Any]]) -> alt.InlineData:
-    return alt.InlineData(values=rows)
+class DataSets(dict[str, list[dict[str, Any]]]):
+    """Rows of a figure, kept beside the chart: Altair copies a chart with its rows at every step."""
+
+    def chart(self, rows: list[dict[str, Any]]) -> alt.Chart:
+        name = f"rows{len(self)}"
+        self[name] = rows
+        return alt.Chart(alt.NamedData(name))
 
 
 def palette(treatments: Sequence[str]) -> dict[str, str]:

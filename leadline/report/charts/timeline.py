@@ -12,7 +12,7 @@ from leadline.model.plan import Role
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.report import words
-from leadline.report.charts.theme import GREY, VERMILLION, Figure, figure, inline, log_ticks, treatment_colour
+from leadline.report.charts.theme import GREY, VERMILLION, DataSets, Figure, figure, log_ticks, treatment_colour
 
 _WIDTH, _HEIGHT = 1000, 112
 
@@ -30,6 +30,7 @@ def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str,
     baselines = {one.response: one.baseline_interval for one in analysis.responses}
     edges = _blocks(record)
     charts = []
+    sets = DataSets()
     for name in names:
         rows = [
             {
@@ -53,14 +54,14 @@ def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str,
             for t in started
             if t.state == "failed"
         ]
-        charts.append(_row(name, rows, failed, edges, baselines.get(name), colour, last))
+        charts.append(_row(sets, name, rows, failed, edges, baselines.get(name), colour, last))
     caption = (
         f"All {len(started)} trials in the order they ran; a point is one trial. Diamonds are sentinels, × failed "
         "trials, dashed lines separate blocks; the band is the 95 % interval of the baseline mean, the grey line "
         "joins baseline and sentinel trials."
     )
     chart = alt.vconcat(*charts, spacing=14).resolve_scale(color="shared", shape="shared")
-    return figure("timeline", "Trials in order", caption, chart)
+    return figure("timeline", "Trials in order", caption, chart, sets=sets)
 
 
 def _responses(record: StudyRecord, analysis: StudyAnalysis) -> list[str]:
@@ -75,6 +76,7 @@ def _blocks(record: StudyRecord) -> list[dict[str, Any]]:
 
 
 def _row(
+    sets: DataSets,
     name: str,
     rows: list[dict[str, Any]],
     failed: list[dict[str, Any]],
@@ -103,17 +105,15 @@ def _row(
     layers: list[Any] = []
     if interval is not None:
         layers.append(
-            alt.Chart(inline([{"low": interval.low, "high": interval.high}]))
+            sets.chart([{"low": interval.low, "high": interval.high}])
             .mark_rect(color=GREY, opacity=0.22)
             .encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
         )
-    layers.append(
-        alt.Chart(inline(edges[1:])).mark_rule(strokeDash=[4, 3], color=GREY).encode(x=alt.X("edge:Q", scale=along))
-    )
+    layers.append(sets.chart(edges[1:]).mark_rule(strokeDash=[4, 3], color=GREY).encode(x=alt.X("edge:Q", scale=along)))
     steady = [row for row in rows if row["role"] != Role.TREATMENT.value]
-    layers.append(alt.Chart(inline(steady)).mark_line(color="#b4bac2", strokeWidth=1.2).encode(x=x, y=y))
+    layers.append(sets.chart(steady).mark_line(color="#b4bac2", strokeWidth=1.2).encode(x=x, y=y))
     layers.append(
-        alt.Chart(inline(rows))
+        sets.chart(rows)
         .mark_point(size=52, filled=True, opacity=0.95)
         .encode(
             x=x,
@@ -128,7 +128,7 @@ def _row(
         )
     )
     layers.append(
-        alt.Chart(inline(failed))
+        sets.chart(failed)
         .mark_text(text="×", fontSize=16, fontWeight=700, color=VERMILLION)
         .encode(x=x, y=alt.value(_HEIGHT - 7), tooltip=["trial:Q", "treatment:N", "class:N"])
     )
