@@ -16,7 +16,15 @@ public final class Startup implements ServletContextListener {
 
     @Override
     public void contextInitialized(ServletContextEvent event) {
-        ServletContext context = event.getServletContext();
+        try {
+            start(event.getServletContext());
+        } catch (IllegalStateException e) {
+            LOG.log(Level.SEVERE, "brokerage does not start: {0}", e.getMessage());
+            throw e;
+        }
+    }
+
+    private static void start(ServletContext context) {
         Application application =
                 new Application(Mode.configured(), version(context), SummaryCache.configuredSeconds());
         application.publish(context);
