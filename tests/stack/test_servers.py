@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -39,6 +40,7 @@ LEVELS: dict[str, Level] = {
     "server.datasource.statement_cache": 33,
     "server.datasource.connection_timeout": 17.0,
     "server.threads.max": 19,
+    "server.threads.min": 11,
     "server.http.max_keep_alive_requests": 123,
     "server.access_log": True,
     "jvm.heap": 300 * MIB,
@@ -227,8 +229,24 @@ def test_an_application_that_never_is_ready_fails_with_what_it_said(context: Ser
     server.configure(replace(context, database=replace(context.database, password="wrong")), {})
     server.start()
     try:
-        with pytest.raises(TrialFailure, match=r"not ready after 4 s \(/brokerage/health: HTTP 500") as failure:
-            server.wait_ready(4)
+        wait_for_any_answer(context.http_port)
+        with pytest.raises(TrialFailure, match=r"not ready after 0\.5 s \(/brokerage/health: HTTP 500") as failure:
+            server.wait_ready(0.5)
     finally:
         assert server.stop()
     assert failure.value.failure_class is FailureClass.CONFIGURATION
+
+
+def wait_for_any_answer(port: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        try:
+            connection.request("GET", "/brokerage/health")
+            connection.getresponse().read()
+            return
+        except OSError:
+            time.sleep(0.05)
+        finally:
+            connection.close()
+    raise AssertionError(f"nothing answered on port {port} in 60 s")

@@ -158,6 +158,17 @@ def test_tomcat_writes_levels_as_properties(context: ServiceContext) -> None:
     assert found["leadline.database.password"] == PASSWORD.replace("\\", "\\\\")
 
 
+@pytest.mark.parametrize("kind", [Tomcat, Liberty])
+def test_more_kept_threads_than_the_maximum_are_refused(kind: type[JavaServer], context: ServiceContext) -> None:
+    with pytest.raises(UsageError, match=r"server.threads.min 30 is more than server.threads.max 20; set at most 20"):
+        kind().configure(context, {"server.threads.max": 20, "server.threads.min": 30})
+
+
+def test_tomcats_default_maximum_bounds_the_kept_threads(context: ServiceContext) -> None:
+    with pytest.raises(UsageError, match="set at most 200"):
+        Tomcat().configure(context, {"server.threads.min": 201})
+
+
 def test_no_statement_cache_means_no_pooling_of_statements(context: ServiceContext) -> None:
     assert "leadline.statements.pooled" not in tomcat_properties(context, {"server.datasource.statement_cache": 0})
 

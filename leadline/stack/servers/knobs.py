@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from leadline.model.knob import ApplyCost, Kind, Knob, Level, Risk
+from leadline.model.errors import UsageError
+from leadline.model.knob import ApplyCost, Kind, Knob, Level
 
 LIBERTY_MANUAL = "Open Liberty server configuration reference"
 TOMCAT_MANUAL = "Apache Tomcat 10.1 configuration reference"
@@ -73,6 +75,17 @@ THREADS = _knob(
     minimum=1,
     maximum=100_000,
 )
+MIN_THREADS = _knob(
+    "threads.min",
+    Kind.INTEGER,
+    "Threads kept for requests; Liberty starts beyond its own choice of them only while throughput gains from it,"
+    " so requests that mostly wait may need more",
+    "executor/@coreThreads",
+    "Executor/@minSpareThreads",
+    unit="threads",
+    minimum=1,
+    maximum=100_000,
+)
 KEEP_ALIVE = _knob(
     "http.max_keep_alive_requests",
     Kind.INTEGER,
@@ -105,6 +118,7 @@ KNOBS = (
     STATEMENT_CACHE,
     CONNECTION_TIMEOUT,
     THREADS,
+    MIN_THREADS,
     KEEP_ALIVE,
     MONITORING,
     ACCESS_LOG,
@@ -118,4 +132,8 @@ def for_server(knob: Knob, server: str, default: Level | None, **more: object) -
     return replace(own, **more)  # type: ignore[arg-type]
 
 
-CAUTION = Risk.CAUTION
+def check_threads(settings: Mapping[str, Level], most: Level | None) -> None:
+    """Raises UsageError for more kept threads than the maximum; ``most`` is the server's default maximum."""
+    kept, limit = settings.get(MIN_THREADS.name), settings.get(THREADS.name, most)
+    if isinstance(kept, int) and isinstance(limit, int) and kept > limit:
+        raise UsageError(f"{MIN_THREADS.name} {kept} is more than {THREADS.name} {limit}; set at most {limit}")

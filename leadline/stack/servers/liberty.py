@@ -50,6 +50,7 @@ class Liberty(JavaServer):
             knobs.for_server(knobs.STATEMENT_CACHE, "liberty", 10),
             knobs.for_server(knobs.CONNECTION_TIMEOUT, "liberty", 30.0, minimum=1),
             knobs.for_server(knobs.THREADS, "liberty", None, minimum=4),  # none: as many as throughput gains from
+            knobs.for_server(knobs.MIN_THREADS, "liberty", None),
             knobs.for_server(knobs.KEEP_ALIVE, "liberty", -1),
             knobs.for_server(knobs.MONITORING, "liberty", False),
             knobs.for_server(knobs.ACCESS_LOG, "liberty", False),
@@ -86,8 +87,10 @@ class Liberty(JavaServer):
             knobs.MIN_CONNECTIONS.name: "leadline.pool.min",
             knobs.STATEMENT_CACHE.name: "leadline.statements",
             knobs.THREADS.name: "leadline.threads.max",
+            knobs.MIN_THREADS.name: "leadline.threads.min",
             knobs.KEEP_ALIVE.name: "leadline.http.keepalive",
         }
+        knobs.check_threads(settings, None)
         values |= {names[name]: str(level) for name, level in settings.items() if name in names}
         if knobs.CONNECTION_TIMEOUT.name in settings:
             seconds = float(settings[knobs.CONNECTION_TIMEOUT.name])
@@ -144,11 +147,12 @@ class Liberty(JavaServer):
     def level_of(self, name: str, answer: Answer) -> Level:
         if name == knobs.MONITORING.name:
             return any("type=ThreadPoolStats" in bean for bean in answer["beans"])
-        if name == knobs.THREADS.name:
-            most = int(_configuration(answer, "executor")["maxThreads"])
-            if most < 0:
+        if name in (knobs.THREADS.name, knobs.MIN_THREADS.name):
+            attribute = "maxThreads" if name == knobs.THREADS.name else "coreThreads"
+            threads = int(_configuration(answer, "executor")[attribute])
+            if threads < 0:
                 raise LookupError("Open Liberty chooses the number of threads by the throughput it sees")
-            return most
+            return threads
         if name == knobs.KEEP_ALIVE.name:
             return int(_configuration(answer, "http")["maxKeepAliveRequests"])
         if name == knobs.ACCESS_LOG.name:

@@ -19,6 +19,7 @@ from leadline.stack.servers.common import Answer, JavaServer, beans, properties_
 
 _NOT_DEPLOYED = re.compile(r"startup failed due to previous errors|SEVERE.*\bError deploying\b")
 _UPKEEP_MS = 5000  # how often the pool is brought up to its minimum; without it Tomcat never looks
+_THREADS = 200  # Tomcat's default maxThreads
 _SPARE_THREADS = 25  # Tomcat's default minSpareThreads; it must not exceed maxThreads
 # As bin/catalina.sh of this version passes them.
 _JAVA_OPTIONS = (
@@ -43,7 +44,7 @@ _POOL = (
 )
 _BEANS = (
     f"Catalina:type=DataSource,*|{','.join(_POOL)}",
-    "Catalina:type=Executor,*|maxThreads",
+    "Catalina:type=Executor,*|maxThreads,minSpareThreads",
     "Catalina:type=ProtocolHandler,*|maxKeepAliveRequests",
     "Catalina:type=Valve,name=AccessLogValve,*|enabled",
 )
@@ -62,7 +63,8 @@ class Tomcat(JavaServer):
             knobs.for_server(knobs.MIN_CONNECTIONS, "tomcat", 0),
             knobs.for_server(knobs.STATEMENT_CACHE, "tomcat", 0),
             knobs.for_server(knobs.CONNECTION_TIMEOUT, "tomcat", None),  # waits without end
-            knobs.for_server(knobs.THREADS, "tomcat", 200),
+            knobs.for_server(knobs.THREADS, "tomcat", _THREADS),
+            knobs.for_server(knobs.MIN_THREADS, "tomcat", _SPARE_THREADS),
             knobs.for_server(knobs.KEEP_ALIVE, "tomcat", 100),
             knobs.for_server(knobs.MONITORING, "tomcat", True),
             knobs.for_server(knobs.ACCESS_LOG, "tomcat", False),
@@ -109,8 +111,11 @@ class Tomcat(JavaServer):
         statements = settings.get(knobs.STATEMENT_CACHE.name, 0)
         if statements:
             values |= {"leadline.statements.pooled": "true", "leadline.statements.max": str(statements)}
-        if knobs.THREADS.name in settings:
-            values["leadline.threads.spare"] = str(min(_SPARE_THREADS, int(settings[knobs.THREADS.name])))
+        knobs.check_threads(settings, _THREADS)
+        spare = settings.get(
+            knobs.MIN_THREADS.name, min(_SPARE_THREADS, int(settings.get(knobs.THREADS.name, _THREADS)))
+        )
+        values["leadline.threads.spare"] = str(spare)
         if settings.get(knobs.MIN_CONNECTIONS.name):
             values["leadline.pool.upkeep"] = str(_UPKEEP_MS)
         switches = {knobs.ACCESS_LOG.name: "leadline.access.log", knobs.MONITORING.name: "leadline.monitoring"}
@@ -146,6 +151,8 @@ class Tomcat(JavaServer):
     def level_of(self, name: str, answer: Answer) -> Level:
         if name == knobs.THREADS.name:
             return int(beans(answer, "type=Executor")[0]["maxThreads"])
+        if name == knobs.MIN_THREADS.name:
+            return int(beans(answer, "type=Executor")[0]["minSpareThreads"])
         if name == knobs.KEEP_ALIVE.name:
             return int(beans(answer, "type=ProtocolHandler")[0]["maxKeepAliveRequests"])
         if name == knobs.ACCESS_LOG.name:
