@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from leadline.design import make_plan
 from leadline.host.base import Host
 from leadline.lab.studyfile import StudyFile
+from leadline.load.scenario import find_scenario
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import Catalogue, Knob, Level
 from leadline.model.plan import Factor, Plan
@@ -79,6 +80,10 @@ def _check_names(file: StudyFile) -> None:
             hint = f"did you mean {near}?" if near else f"responses: {', '.join(RESPONSES)}"
             raise UsageError(f"{file.where(('responses', index))}: unknown response {name!r}; {hint}")
     workload = file.study.workload
+    try:
+        find_scenario(workload.scenario)
+    except UsageError as error:
+        raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
     if workload.arrivals == "closed" and workload.users is None:
         raise UsageError(f"{file.where(('workload',))}: closed arrivals need `users`")
     if workload.arrivals != "closed" and workload.rate is None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from lab_fakes import POOL, FakeSystem
 
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.local import LocalHost
-from leadline.lab.guard import guarded
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.run import StudyRun
@@ -73,9 +70,8 @@ def main(lab: Path, state: Path, root: Path, step: str) -> None:
     system.real = host
     file = parse_study(STUDY, "killed.yaml")
     planned = plan_study(file, host, [POOL])
-    guard: Callable[[float], Any] = partial(guarded, host)
     watcher = KillingWatcher(step) if step else SilentWatcher()
-    StudyRun(file, planned, Store(lab), host, system, watcher, guard).execute()  # type: ignore[arg-type]
+    StudyRun(file, planned, Store(lab), host, system, watcher, host.guard).execute()  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from leadline.cli.commands.study import JsonOption
 from leadline.cli.output import console, print_json
@@ -13,7 +16,7 @@ from leadline.host.base import Host
 from leadline.host.checks import Finding, findings
 from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError, nearest
-from leadline.model.knob import Catalogue, Knob, Level
+from leadline.model.knob import Catalogue, Kind, Knob, Level
 from leadline.stack.registry import DATABASES, SERVERS, service_catalogue
 
 
@@ -59,24 +62,47 @@ def knobs(
     if json:
         print_json({"knobs": [_knob(knob, today, writable) for knob, (today, writable) in rows]})
         return
-    table = Table("knob", "today", "default", "range", "unit", "apply cost", "risk", "what it is", show_edge=False)
-    for knob, (today, _) in rows:
-        shown = knob.format(today) if today != "" else ""
-        default = knob.format(knob.default) if knob.default is not None else ""
+    for knob, (today, reason) in rows:
+        console.print(_line(knob, today), soft_wrap=True)
         own = "; ".join(f"{server}: {name}" for server, name in knob.names.items())
-        what = f"{knob.summary} ({own})" if own else knob.summary
-        table.add_row(knob.name, shown, default, _range(knob), knob.unit, knob.apply_cost.value, knob.risk.value, what)
-    console.print(table)
+        for line in (knob.summary, own, reason):
+            if line:
+                console.print(Padding(Text(line, style="dim"), (0, 0, 0, 4)))
+
+
+def _line(knob: Knob, today: Level) -> Text:
+    """``vm.dirty_ratio  today 20 %, default 20, 0..100; live, safe``."""
+    unit = f" {knob.unit}" if knob.unit and knob.kind not in (Kind.SIZE, Kind.DURATION) else ""
+    facts = [f"today {knob.format(today)}{unit}"] if today != "" else []
+    if knob.default is not None:
+        facts.append(f"default {knob.format(knob.default)}{'' if facts else unit}")
+    if span := _range(knob):
+        facts.append(span)
+    cost = f"; {knob.apply_cost.value}, {knob.risk.value}"
+    return Text.assemble((knob.name, "bold"), "  ", ", ".join(facts), cost)
 
 
 def _catalogue(host: Host) -> Catalogue:
-    """The host's knobs and every server's and database's, a generic name once with all its own names."""
+    """The host's knobs and every server's and database's; a generic name once, with each program's own name.
+
+    Where programs differ in the default, it stands beside their own names.
+    """
     merged: dict[str, Knob] = {knob.name: knob for knob in host.knobs()}
     for server in SERVERS:
         for database in DATABASES:
             for knob in service_catalogue(server, database):
-                merged.setdefault(knob.name, knob)
+                known = merged.setdefault(knob.name, knob)
+                if known.default == knob.default:
+                    merged[knob.name] = replace(known, names={**known.names, **knob.names})
+                else:
+                    merged[knob.name] = replace(known, default=None, names={**_named(known), **_named(knob)})
     return Catalogue(merged.values())
+
+
+def _named(knob: Knob) -> dict[str, str]:
+    if knob.default is None:
+        return dict(knob.names)
+    return {program: f"{name} (default {knob.format(knob.default)})" for program, name in knob.names.items()}
 
 
 def _today(host: Host, knob: Knob) -> tuple[Level, str]:
@@ -90,8 +116,10 @@ def _today(host: Host, knob: Knob) -> tuple[Level, str]:
 def _range(knob: Knob) -> str:
     if knob.choices:
         return ", ".join(knob.choices)
-    low = "" if knob.minimum is None else f"{knob.minimum:g}"
-    high = "" if knob.maximum is None else f"{knob.maximum:g}"
+    low, high = (
+        "" if bound is None else knob.format(bound if knob.kind in (Kind.NUMBER, Kind.DURATION) else int(bound))
+        for bound in (knob.minimum, knob.maximum)
+    )
     return f"{low}..{high}" if low or high else ""
 
 

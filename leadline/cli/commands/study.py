@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from leadline.analysis import analyse
 from leadline.cli.live import watcher
 from leadline.cli.output import console, errors, print_json
 from leadline.host.local import LocalHost
-from leadline.lab.guard import guarded
+from leadline.host.paths import cache_dir
 from leadline.lab.planning import Planned, cost, plan_study
 from leadline.lab.progress import treatment_label
 from leadline.lab.real import RealSystem
@@ -27,6 +26,7 @@ from leadline.report.document import document
 from leadline.report.export import export as export_files
 from leadline.report.text import table
 from leadline.stack.registry import service_catalogue
+from leadline.stack.standing import require_none_standing
 
 LabOption = Annotated[
     Path, typer.Option("--lab", envvar="LEADLINE_LAB", help="The lab: where studies and trials are kept.")
@@ -76,16 +76,17 @@ def quickstart(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
 
 
 def _run(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable: bool, json: bool) -> None:
-    host = LocalHost(disposable=disposable)
+    host = LocalHost(disposable=disposable, directories={"cache": cache_dir(), "lab": _existing(lab)})
     stack = file.study.stack
     planned = plan_study(file, host, service_catalogue(stack.server, stack.database), disposable)
     if dry_run:
         _print_plan(file, planned, json)
         return
+    require_none_standing(lab)
     store = Store(lab)
     with watcher(errors if json else console) as watching:
         system = RealSystem(file.study, host, store.directory)
-        result = StudyRun(file, planned, store, host, system, watching, partial(guarded, host)).execute(new)
+        result = StudyRun(file, planned, store, host, system, watching, host.guard).execute(new)
     record = store.load(result.study_id)
     analysis = analysis_of(record)
     page = build(record, analysis, store.directory / "reports" / f"{record.study.study}-{record.id}" / REPORT)
@@ -95,6 +96,14 @@ def _run(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable: bo
         _print_end(record, analysis, result, page)
     if study_failed(record):
         raise typer.Exit(1)
+
+
+def _existing(path: Path) -> Path:
+    """The nearest ancestor that exists: what tells the file system a lab will be on."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
 
 
 def _run_document(result: RunResult, page: Path) -> dict[str, Any]:
