@@ -185,8 +185,10 @@ fn complete(mut run: RunOptions) -> Result<Command, String> {
     Ok(Command::Run(Box::new(run)))
 }
 
+type Options<'a> = Vec<(&'a str, String)>;
+
 /// The scenario's path and the options with their values (`--name value` or `--name=value`).
-fn split(arguments: &[String]) -> Result<(PathBuf, Vec<(&str, String)>), String> {
+fn split(arguments: &[String]) -> Result<(PathBuf, Options<'_>), String> {
     let (mut scenario, mut options) = (None, Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {

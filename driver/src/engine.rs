@@ -175,8 +175,7 @@ impl<'a> Engine<'a> {
 
     fn finished(&self, now: u64) -> bool {
         let phases = &self.settings.phases;
-        let last = phases.steady_end() + phases.ramp_down.max(self.settings.timeout);
-        self.draining && now >= phases.end() && (self.in_flight == 0 || now >= last)
+        self.draining && now >= phases.end() && (self.in_flight == 0 || now >= self.last_moment())
     }
 
     fn next_wake(&mut self) -> u64 {
@@ -186,7 +185,17 @@ impl<'a> Engine<'a> {
         for at in [self.timers.next(), self.next_arrival].into_iter().flatten() {
             wake = wake.min(crate::timer::on_tick(at, self.settings.tick));
         }
+        if self.draining {
+            let end = self.settings.phases.end();
+            wake = wake.min(if self.in_flight == 0 { end } else { self.last_moment().max(end) });
+        }
         wake
+    }
+
+    /// When what is still in flight is given up.
+    fn last_moment(&self) -> u64 {
+        let phases = &self.settings.phases;
+        phases.steady_end() + phases.ramp_down.max(self.settings.timeout)
     }
 
     /// Ends the slice at each boundary passed by `now`.

@@ -124,7 +124,7 @@ class DriverResult:
 
 
 def read_summary(directory: Path) -> DriverResult:
-    """The result in ``directory``. Raises LeadlineError when it is absent (the driver was killed) or not this format."""
+    """The result in ``directory``. Raises LeadlineError when it is absent (the driver was killed) or of another kind."""
     path = directory / "summary.json"
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

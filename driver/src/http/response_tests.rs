@@ -1,8 +1,11 @@
 use super::*;
 use crate::random::{Random, Stream};
 
+/// Status, body, keep-alive, bytes used.
+type Parsed = (u16, Vec<u8>, bool, usize);
+
 /// Feeds `text` in pieces of `step` bytes; then the end of the connection if `close`.
-fn parse(text: &[u8], step: usize, close: bool) -> Result<Option<(u16, Vec<u8>, bool, usize)>, ParseError> {
+fn parse(text: &[u8], step: usize, close: bool) -> Result<Option<Parsed>, ParseError> {
     let mut parser = Parser::default();
     parser.begin(false, true);
     let mut used = 0;
@@ -143,16 +146,19 @@ fn random_damage_never_panics_or_runs_away() {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nSet-Cookie: a=b; Path=/\r\n\r\n4\r\nwiki\r\n5\r\npedia\r\n0\r\n\r\n";
     let mut random = Random::new(11, 0, Stream::Data);
     let mut outcomes = [0u32; 3];
-    for _ in 0..20_000 {
+    for _ in 0..5000 {
         let mut text = whole.to_vec();
         for _ in 0..random.between(1, 4) {
+            if text.len() < 2 {
+                break;
+            }
             let at = random.between(0, text.len() as i64 - 1) as usize;
             match random.between(0, 3) {
-                0 => text[at] = random.next() as u8,
+                0 => text[at] = random.word() as u8,
                 1 => {
                     text.remove(at);
                 }
-                2 => text.insert(at, random.next() as u8),
+                2 => text.insert(at, random.word() as u8),
                 _ => text.truncate(at + 1),
             }
         }

@@ -103,7 +103,7 @@ pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Scenario, Str
 
 /// The scenario in `text`, or all problems in the order of the file (line 0: not from the file).
 pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Scenario, Vec<Problem>> {
-    let options = marked_yaml::LoaderOptions::default().error_on_duplicate_keys(true);
+    let options = marked_yaml::LoaderOptions::default().error_on_duplicate_keys(true).prevent_coercion(true);
     let root = match marked_yaml::parse_yaml_with_options(0, text, options) {
         Ok(root) => root,
         Err(error) => return Err(vec![load_problem(&error)]),

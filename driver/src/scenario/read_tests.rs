@@ -1,1 +1,145 @@
+use super::*;
+use crate::scenario::{Body, Method, Pick, WhenMissing};
 
+const GOOD: &str = r#"
+scenario: shop
+parameters: { units: 2, accounts: "${mul:200:${units}}", think: 50ms }
+identities: ${accounts}
+pause: { kind: cycle, shape: fixed, mean: "${think}" }
+arrivals: { unit: session, session_length: 7 }
+login: login
+logout: bye
+variables: { account: "user-${zpad:3:${user}}" }
+headers: { Accept: text/html }
+mix: { look: 3, sell: 1.5, bye: 1 }
+transactions:
+  login: [{ post: /login, form: { user: "${account}" } }]
+  bye: [{ post: /logout }]
+  look:
+    - get: /items?n=${random:1:9}
+      check: { status: [200, 304], contains: Items, lacks: [Error], matches: '\bprice=\d+' }
+  sell:
+    when_missing: skip
+    requests:
+      - get: /mine
+        extract: { item: { regex: 'id="(\d+)"', pick: random }, token: 'token=(\w+)' }
+        follow: 0
+      - post: /sell
+        json: { item: "${number:${item}}", note: 'a "${account}"', deep: [1, true, "2", { x: null }] }
+        check: { skip_status: 409 }
+"#;
+
+fn problems(text: &str) -> Vec<String> {
+    let found = parse(text, &[]).expect_err("a scenario with mistakes");
+    found.iter().map(|p| format!("{}:{}: {}", p.line, p.column, p.message)).collect()
+}
+
+fn broken(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from}");
+    problems(&GOOD.replacen(from, to, 1)).join("\n")
+}
+
+#[test]
+fn reads_everything() {
+    let scenario = parse(GOOD, &[("units".into(), "3".into())]).expect("a valid scenario");
+    assert_eq!((scenario.name.as_str(), scenario.identities), ("shop", Some(600)));
+    assert_eq!(scenario.pause, Pause { shape: PauseShape::Fixed, mean: 50_000_000, measure: PauseFrom::Due });
+    assert_eq!((scenario.arrive, scenario.session_length), (Arrive::Session, 7));
+    assert_eq!((scenario.login, scenario.logout), (Some(0), Some(1)));
+    assert_eq!(scenario.mix, [(2, 3.0), (3, 1.5), (1, 1.0)]);
+    assert!(scenario.transactions[1].ends_session && !scenario.transactions[2].ends_session);
+    let sell = &scenario.transactions[3];
+    assert_eq!((sell.when_missing, sell.requests.len()), (WhenMissing::Skip, 2));
+    assert_eq!(sell.requests[0].extract[0].pick, Pick::Random);
+    assert_eq!(sell.requests[0].follow, Some(0));
+    assert_eq!(sell.requests[1].method, Method::Post);
+    assert_eq!(sell.requests[1].checks.skip_status, [409]);
+    let Body::Json(json) = &sell.requests[1].body else { panic!("no JSON body") };
+    let mut random = crate::random::Random::new(1, 1, crate::random::Stream::Data);
+    let mut values = crate::template::Values {
+        variables: &[Some(b"user-\"1\"".to_vec()), Some(b"42".to_vec()), None],
+        random: &mut random,
+        seq: &mut 0,
+        user: 1,
+        session: 1,
+        seed: 1,
+    };
+    let mut out = Vec::new();
+    json.render(&mut values, &mut out).expect("renders");
+    let text = String::from_utf8(out).expect("UTF-8");
+    assert_eq!(
+        text,
+        r#"{"item":42,"note":"a \"user-\"1\"\"","deep":[1,true,"2",{"x":null}]}"#
+            .replace(r#"user-"1""#, r#"user-\"1\""#)
+    );
+}
+
+#[test]
+fn mistakes_have_a_place_and_a_remedy() {
+    let mut wrong = Vec::new();
+    for (from, to, expected) in [
+        ("identities:", "identites:", "4:1: unknown key `identites` in the scenario; did you mean `identities`?"),
+        ("kind: cycle", "kind: cylce", "5:16: kind: `cylce` is not one of think, cycle; did you mean `cycle`?"),
+        ("login: login", "login: lgoin", "7:8: login: no transaction `lgoin`; did you mean `login`?"),
+        ("look: 3", "look: many", "11:14: look: `many` is not a weight"),
+        ("sell: 1.5", "sel: 1.5", "11:17: no transaction `sel`; did you mean `sell`?"),
+        ("form:", "from:", "13:27: unknown key `from` in a request; did you mean `form`?"),
+        ("${account}", "${acount}", "did you mean `account`?"),
+        ("${random:1:9}", "${radnom:1:9}", "16:12: path: unknown function `radnom`"),
+        ("[200, 304]", "[200, 3040]", "17:30: status: `3040` is not a status code"),
+        (r"\bprice=\d+", r"price=(\d+", "17:"),
+        ("when_missing: skip", "when_missing: jump", "19:19: when_missing: `jump` is not one of fail, skip"),
+        ("pick: random", "pick: randm", "did you mean `random`?"),
+        ("follow: 0", "follow: -1", "23:17: follow:"),
+        ("- get: /mine", "- got: /mine", "unknown key `got` in a request; did you mean `get`?"),
+        ("mean: \"${think}\"", "mean: soon", "5:"),
+        ("mix: {", "mix: { look: 1,", "key `look` stands here twice"),
+        ("post: /sell", "post: sell", "24:15: a path begins with `/`"),
+        ("Accept:", "Host:", "10:12: header `Host` cannot be set"),
+        ("session_length: 7", "session_length: 0", "6:"),
+    ] {
+        let found = broken(from, to);
+        if !found.contains(expected) {
+            wrong.push(format!("{from} -> {to}: {found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn all_mistakes_at_once_in_order() {
+    let found = problems(&GOOD.replace("identities", "identites").replace("look: 3", "look: x"));
+    assert!(found.len() == 2 && found[0].starts_with("4:") && found[1].starts_with("11:"), "{found:?}");
+}
+
+#[test]
+fn odd_files_are_refused_not_fatal() {
+    for text in
+        ["", "- a\n- b\n", "scenario: x", "a: [", "scenario: [x]\nmix: 3\ntransactions: 4\n", "a: &x 1\nb: *x\n", "\t"]
+    {
+        assert!(!problems(text).is_empty(), "{text}");
+    }
+    let found = parse(GOOD, &[("unit".into(), "3".into())]).expect_err("unknown parameter");
+    assert!(found[0].message.contains("did you mean `units`"), "{found:?}");
+}
+
+#[test]
+fn damaged_scenarios_never_panic() {
+    let mut random = crate::random::Random::new(5, 0, crate::random::Stream::Data);
+    let mut valid = 0;
+    for _ in 0..800 {
+        let mut text: Vec<char> = GOOD.chars().collect();
+        for _ in 0..random.between(1, 5) {
+            let at = random.between(0, text.len() as i64 - 1) as usize;
+            match random.between(0, 2) {
+                0 => text[at] = char::from(random.between(9, 126) as u8),
+                1 => {
+                    text.remove(at);
+                }
+                _ => text.insert(at, ['{', '}', '$', ':', '\n', '"', '-'][random.between(0, 6) as usize]),
+            }
+        }
+        valid += usize::from(parse(&text.into_iter().collect::<String>(), &[]).is_ok());
+    }
+    assert!(valid > 0 && valid < 800, "{valid}");
+}

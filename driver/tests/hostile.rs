@@ -1,0 +1,204 @@
+//! Servers that answer wrongly: every failure is counted under its kind, nothing panics, hangs or grows.
+
+mod support;
+
+use std::io::{BufReader, Read, Write};
+use std::net::TcpListener;
+use std::time::Duration;
+use support::{answering, page, read_request, reset_on_close, run, server, GET, POST};
+
+const SHORT: &str = "--steady 300ms --timeout 150ms";
+
+/// All transactions fail with `kind`.
+fn only(url: &str, scenario: &str, kind: &str) {
+    let run = run(url, scenario, SHORT);
+    assert_eq!(run.code, 0, "{}", run.errors);
+    let name = if scenario == POST { "post" } else { "get" };
+    assert!(run.error(kind) > 0, "{kind}: {}", run.summary);
+    assert_eq!(run.total(name, "ok"), 0, "{}", run.summary);
+    let unfinished = run.error("unfinished");
+    assert_eq!(run.error(kind) + unfinished, run.total(name, "failed"), "{}", run.summary);
+    assert!(run.summary["error_samples"][kind][0].as_str().is_some_and(|text| text.starts_with(name)));
+}
+
+/// Sends `bytes` after each request and then closes.
+fn closing_after(bytes: &'static [u8]) -> String {
+    server(move |stream| {
+        let mut writer = stream.try_clone().expect("a second handle");
+        let mut reader = BufReader::new(stream);
+        if read_request(&mut reader).is_some() {
+            let _ = writer.write_all(bytes);
+        }
+    })
+}
+
+#[test]
+fn wrong_lengths() {
+    only(&closing_after(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"), GET, "protocol");
+    only(&closing_after(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nlonger"), GET, "protocol");
+    only(&closing_after(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"), POST, "protocol");
+}
+
+#[test]
+fn half_a_response_then_silence() {
+    let url = server(|stream| {
+        let mut writer = stream.try_clone().expect("a second handle");
+        let mut reader = BufReader::new(stream);
+        let _ = read_request(&mut reader);
+        let _ = writer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort");
+        let _ = reader.read(&mut [0; 1]); // until the driver gives up
+    });
+    only(&url, GET, "timeout");
+}
+
+#[test]
+fn slow_bytes() {
+    let url = server(|stream| {
+        let mut writer = stream.try_clone().expect("a second handle");
+        let _ = read_request(&mut BufReader::new(stream));
+        for byte in page("200 OK", "", "slow").iter().cycle() {
+            if writer.write_all(&[*byte]).is_err() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    only(&url, GET, "timeout");
+}
+
+#[test]
+fn never_answers() {
+    let url = server(|mut stream| {
+        let mut buffer = [0; 1024];
+        while stream.read(&mut buffer).is_ok_and(|n| n > 0) {}
+    });
+    only(&url, POST, "timeout");
+}
+
+#[test]
+fn resets() {
+    let url = server(|stream| {
+        reset_on_close(&stream);
+        let _ = read_request(&mut BufReader::new(stream));
+    });
+    only(&url, GET, "reset");
+    let inside = server(|stream| {
+        reset_on_close(&stream);
+        let mut writer = stream.try_clone().expect("a second handle");
+        let mut reader = BufReader::new(stream);
+        let _ = read_request(&mut reader);
+        let _ = writer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort");
+    });
+    let run = run(&inside, GET, SHORT);
+    // The kernel may drop what was received before the reset, or hand it out first: both are resets.
+    assert!(run.error("reset") > 0 && run.total("get", "ok") == 0, "{}", run.summary);
+}
+
+#[test]
+fn closed_without_an_answer() {
+    only(&closing_after(b""), GET, "closed");
+    only(&closing_after(b""), POST, "closed");
+    only(&closing_after(b"HTTP/1.1 20"), GET, "protocol");
+}
+
+#[test]
+fn nobody_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    drop(listener);
+    only(&url, GET, "connect");
+}
+
+#[test]
+fn bad_chunking_and_no_http() {
+    only(&closing_after(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), GET, "protocol");
+    only(&closing_after(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"), GET, "protocol");
+    only(&closing_after(b"220 mail.example ESMTP\r\n\r\n"), GET, "protocol");
+    only(&closing_after(b"\0\xff\xfe\r\n\r\n"), GET, "protocol");
+}
+
+#[test]
+fn endless_headers_and_bodies() {
+    let endless = |head: &'static [u8], line: &'static [u8]| {
+        server(move |stream| {
+            let mut writer = stream.try_clone().expect("a second handle");
+            let _ = read_request(&mut BufReader::new(stream));
+            let _ = writer.write_all(head);
+            while writer.write_all(&line.repeat(100)).is_ok() {}
+        })
+    };
+    only(&endless(b"HTTP/1.1 200 OK\r\n", b"X-More: and more\r\n"), GET, "protocol");
+    only(&endless(b"HTTP/1.1 200 OK\r\n", b"x"), GET, "protocol");
+    let bounded = GET.replace("mix:", "max_body: 100000\nmix:");
+    only(&endless(b"HTTP/1.1 200 OK\r\n\r\n", b"body"), &bounded, "protocol");
+    only(&endless(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"4\r\nbody\r\n"), &bounded, "protocol");
+}
+
+#[test]
+fn thousands_of_cookies() {
+    let lines: String = (0..2000).map(|i| format!("Set-Cookie: c{i}=v\r\n")).collect();
+    only(&answering(move |_| page("200 OK", &lines, "")), GET, "protocol");
+    let some: String = (0..200).map(|i| format!("Set-Cookie: c{i}=v\r\n")).collect();
+    let url = answering(move |request| {
+        let sent = request.headers.iter().find(|h| h.starts_with("Cookie: ")).map_or(0, |h| h.split(';').count());
+        page(if sent <= 64 { "200 OK" } else { "500 too many" }, &some, "")
+    });
+    let run = run(&url, GET, SHORT);
+    assert!(run.total("get", "ok") > 1 && run.total("get", "failed") <= run.error("unfinished"), "{}", run.summary);
+}
+
+#[test]
+fn redirect_loops() {
+    only(&answering(|_| page("302 Found", "Location: /again\r\n", "")), GET, "redirect");
+    only(&answering(|_| page("302 Found", "Location: http://elsewhere.example/\r\n", "")), GET, "redirect");
+    only(&answering(|_| page("303 See Other", "", "")), GET, "status_3xx");
+}
+
+#[test]
+fn statuses_and_bodies() {
+    only(&answering(|_| page("404 Not Found", "", "")), GET, "status_4xx");
+    only(&answering(|_| page("503 Busy", "", "")), POST, "status_5xx");
+    only(&answering(|_| page("200 OK", "", "what nonsense")), GET, "check");
+    let strict = GET.replace("lacks: nonsense", "status: 201");
+    only(&answering(|_| page("200 OK", "", "")), &strict, "status_2xx");
+    let extract = GET.replace("check: { lacks: nonsense }", "extract: { id: 'id=(\\d+)' }");
+    only(&answering(|_| page("200 OK", "", "nothing")), &extract, "extract");
+}
+
+#[test]
+fn kept_connections_closed_between_requests() {
+    // Every connection serves two requests and is closed without a word.
+    let url = server(|stream| {
+        let mut writer = stream.try_clone().expect("a second handle");
+        let mut reader = BufReader::new(stream);
+        for _ in 0..2 {
+            if read_request(&mut reader).is_none() || writer.write_all(&page("200 OK", "", "fine")).is_err() {
+                return;
+            }
+        }
+    });
+    let run = run(&url, GET, "--users 3 --steady 300ms --timeout 5s");
+    assert!(run.total("get", "ok") > 2, "{}", run.summary);
+    assert_eq!(run.total("get", "failed"), 0, "{}", run.summary);
+    assert!(run.number("/requests/reconnects") >= 1.0);
+}
+
+#[test]
+fn kept_connections_closed_at_the_worst_moment() {
+    // The second request of every connection is read and never answered.
+    let worst = || {
+        server(|stream| {
+            let mut writer = stream.try_clone().expect("a second handle");
+            let mut reader = BufReader::new(stream);
+            if read_request(&mut reader).is_some() {
+                let _ = writer.write_all(&page("200 OK", "", "fine"));
+                let _ = read_request(&mut reader);
+            }
+        })
+    };
+    let get = run(&worst(), GET, "--steady 300ms --timeout 5s");
+    assert!(get.total("get", "ok") > 1, "{}", get.summary);
+    assert_eq!(get.total("get", "failed"), 0, "an idempotent request is sent again: {}", get.summary);
+    let post = run(&worst(), POST, "--steady 500ms --timeout 5s");
+    assert!(post.error("closed") > 0, "a POST is not: {}", post.summary);
+}
