@@ -1,0 +1,236 @@
+"""The application on real servers: one log, one digest in every mode; the audits find planted damage."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.host.java import find_java
+from leadline.host.local import LocalHost
+from leadline.host.paths import cache_dir
+from leadline.model.study import StackChoice
+from leadline.stack import postgres_client as client
+from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.base import AuditResult
+from leadline.stack.brokerage import Brokerage
+
+pytestmark = pytest.mark.stack
+
+UNITS, SEED, LOG_SEED, COMMANDS = 1, 5, 9, 500
+Counts = Mapping[str, Mapping[str, int]]
+NOTHING = {name: {"ok": 0, "failed": 0} for name in ("buy", "sell", "register", "login", "profile")}
+
+# A statement that does damage, and the audits that must notice. Seeded data, undone by a roll-back to the snapshot.
+DAMAGE = {
+    "UPDATE ledger_entry SET amount = amount + 1 WHERE order_id = 7 AND book = 'MARKET'": {
+        "ledger-sums-to-zero",
+        "each-order-has-one-effect",
+    },
+    "UPDATE account SET balance = balance - 1 WHERE id = 3": {"balance-is-opening-plus-entries"},
+    "DELETE FROM holding WHERE order_id = 9": {"holdings-are-buys-minus-sells"},
+    "UPDATE trade_order SET status = 'OPEN' WHERE id = 4": {"orders-are-completed"},
+    "DELETE FROM ledger_entry WHERE order_id = 11": {"balance-is-opening-plus-entries", "each-order-has-one-effect"},
+    "UPDATE instrument SET trade_count = trade_count + 1 WHERE symbol = 'S00001'": {
+        "trade-count-is-orders",
+        "prices-follow-the-rule",
+    },
+    "UPDATE instrument SET price = price + 1 WHERE symbol = 'S00002'": {"prices-follow-the-rule"},
+    "UPDATE account SET login_count = 1 WHERE id = 1": {"rows-are-counts-login"},
+    "UPDATE account_profile SET update_count = 1 WHERE account_id = 1": {"rows-are-counts-profile"},
+    "UPDATE generation SET seed = seed + 1": {"data-is-the-generated-one"},
+    "INSERT INTO account (user_name, password_hash, opening_balance, balance, login_count, created_at)"
+    " VALUES ('x', 'x', 0, 0, 0, now())": {"rows-are-counts-register"},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Snapshots of its own beside the distributions that are there."""
+    dist = cache_dir() / "dist"
+    dist.mkdir(parents=True, exist_ok=True)
+    own = tmp_path_factory.mktemp("cache")
+    (own / "dist").symlink_to(dist)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEADLINE_CACHE", str(own))
+        yield
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("brokerage")
+
+
+def stack(place: Path, server: str, mode: str) -> Stack:
+    """Provisioned, its data in place, nothing running."""
+    options = StackOptions(load_units=UNITS, data_seed=SEED)
+    choice = StackChoice.model_validate({"server": server, "mode": mode})
+    made = Stack(choice, LocalHost(state=place / "state"), place / "home", options)
+    made.provision(lambda _: None)
+    made.prepare_data(lambda _: None)
+    made.reset_data(place / "trial")
+    return made
+
+
+def tools(*arguments: str) -> str:
+    command = [str(find_java() / "bin" / "java"), "-jar", str(Brokerage().tools()), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def command_log(place: Path) -> Path:
+    file = place / "commands.jsonl"
+    file.write_text(
+        tools(
+            *("commands", "--units", str(UNITS), "--seed", str(SEED)),
+            *("--log-seed", str(LOG_SEED), "--generate", str(COMMANDS)),
+        )
+    )
+    return file
+
+
+@pytest.fixture(scope="module")
+def expected(place: Path, command_log: Path) -> str:
+    """The digest after the log was played against the database itself, by one thread."""
+    return played_on_database(place, command_log, threads=1)
+
+
+def played_on_database(place: Path, command_log: Path, threads: int) -> str:
+    made = stack(place, "tomcat", "direct")
+    made.start_database({}, place / "trial")
+    try:
+        at = made.endpoint()
+        before = Brokerage().digest(at, place / "tools.log")
+        tools(
+            *("replay", "--url", at.jdbc_url, "--user", at.user, "--password", at.password),
+            *("--commands", str(command_log), "--threads", str(threads)),
+        )
+        after = Brokerage().digest(at, place / "tools.log")
+        assert after != before
+        return after
+    finally:
+        made.down()
+
+
+def failed(audits: list[AuditResult]) -> set[str]:
+    return {each.name for each in audits if not each.passed}
+
+
+def audit(made: Stack, place: Path, counts: Counts) -> list[AuditResult]:
+    return list(made.application.audit(made.endpoint(), UNITS, SEED, counts, place / "tools.log"))
+
+
+def request(url: str, body: Any = None, cookie: str = "") -> tuple[int, str, str]:
+    """Status, body, session cookie. No redirect is followed."""
+
+    class Stay(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *_: Any) -> None:
+            return None
+
+    data = None if body is None else json.dumps(body).encode()
+    sent = urllib.request.Request(url, data, {"Content-Type": "application/json", "Cookie": cookie})
+    try:
+        with urllib.request.build_opener(Stay).open(sent, timeout=30) as answer:
+            return answer.status, answer.read().decode(), answer.headers.get("Set-Cookie", "").partition(";")[0]
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode(), ""
+
+
+def test_any_interleaving_ends_in_the_same_data(place: Path, command_log: Path, expected: str) -> None:
+    assert played_on_database(place, command_log, threads=6) == expected
+
+
+@pytest.mark.parametrize(("server", "mode"), [("tomcat", "direct"), ("liberty", "session"), ("liberty", "orm")])
+def test_every_mode_ends_in_the_same_data(
+    server: str, mode: str, place: Path, command_log: Path, expected: str
+) -> None:
+    made = stack(place, server, mode)
+    try:
+        made.up({}, place / "trial")
+        tools("replay", "--http", made.url(), "--commands", str(command_log), "--threads", "4")
+        assert made.application.digest(made.endpoint(), place / "tools.log") == expected  # type: ignore[attr-defined]
+        own_rules_hold = failed(audit(made, place, NOTHING))
+        assert own_rules_hold == {f"rows-are-counts-{name}" for name in NOTHING}, "only the driver's counts are off"
+        answers(made.url(), mode)
+    finally:
+        assert made.down() == []
+
+
+def answers(url: str, mode: str) -> None:
+    """Status codes, sessions, repeated commands and sold holdings, as the page on the interface promises."""
+    status, body, _ = request(f"{url}/health")
+    assert status == 200
+    assert json.loads(body)["mode"] == mode
+    assert request(f"{url}/home")[0] == 303
+    assert request(f"{url}/api/home")[0] == 401
+    assert request(f"{url}/api/login", {"user": "user-000150", "password": "wrong"})[0] == 401
+    status, body, cookie = request(f"{url}/api/login", {"user": "user-000150", "password": "pw-000150"})
+    assert (status, json.loads(body)) == (200, {"user": "user-000150", "account": 150})
+
+    def call(path: str, content: Any = None) -> tuple[int, Any]:
+        status, body, _ = request(f"{url}/api/{path}", content, cookie)
+        return status, json.loads(body)
+
+    status, order = call("buy", {"symbol": "S00003", "quantity": 2, "command": "once"})
+    assert status == 200
+    assert call("buy", {"symbol": "S00003", "quantity": 2, "command": "once"}) == (200, order)
+    held = call("portfolio")[1]["holdings"]
+    assert [(lot["symbol"], lot["quantity"]) for lot in held if lot["id"] == order["order"]] == [("S00003", 2)]
+    assert call("sell", {"holding": order["order"]})[0] == 200
+    assert call("sell", {"holding": order["order"]})[0] == 409
+    assert call("sell", {"holding": 10**9})[0] == 404
+    assert call("buy", {"symbol": "S00003", "quantity": 0})[0] == 400
+    assert call("buy", {"symbol": "NONE", "quantity": 1})[0] == 404
+    symbol = max(call("quotes")[1]["quotes"], key=lambda quote: quote["price"])["symbol"]
+    for _ in range(40):
+        status, refused = call("buy", {"symbol": symbol, "quantity": 10_000})
+        if status != 200:
+            break
+    assert status == 409
+    assert "insufficient funds" in refused["error"]
+    profile = {"full_name": "<i>Zoë</i>", "address": "1", "email": "z@example.org", "card": "0"}
+    assert call("profile", profile) == (200, profile)
+    page = request(f"{url}/profile", cookie=cookie)[1]
+    assert "&lt;i&gt;Zoë&lt;/i&gt;" in page
+    assert "<i>" not in page
+    taken = {"user": "user-000001", "password": "secret", "opening_balance": 5} | profile
+    assert call("register", taken)[0] == 409
+    assert call("logout", {})[0] == 200
+    assert request(f"{url}/api/home", cookie=cookie)[0] == 401
+
+
+def test_audits_pass_on_fresh_data_and_find_planted_damage(place: Path) -> None:
+    made = stack(place, "tomcat", "direct")
+    made.start_database({}, place / "trial")
+    try:
+        assert failed(audit(made, place, NOTHING)) == set()
+        assert failed(audit(made, place, dict(NOTHING) | {"buy": {"ok": 1, "failed": 0}})) == {"rows-are-counts-buy"}
+        assert failed(audit(made, place, dict(NOTHING) | {"buy": {"ok": 0, "failed": 1}})) == set()
+        for statement, noticed in DAMAGE.items():
+            undo = damaged(made, statement)
+            assert failed(audit(made, place, NOTHING)) == noticed, statement
+            undo()
+        assert failed(audit(made, place, NOTHING)) == set(), "all damage was undone"
+    finally:
+        made.down()
+
+
+def damaged(made: Stack, statement: str) -> Callable[[], None]:
+    """Do it; what is returned puts the touched table back."""
+    words = statement.split()
+    table = words[2] if words[0] in ("DELETE", "INSERT") else words[1]
+
+    def run(*statements: str) -> None:
+        with client.connect(made.endpoint(), timeout=60) as connection:
+            connection.run("SET session_replication_role = replica")  # no foreign keys: the audits must notice alone
+            for each in statements:
+                connection.run(each)
+
+    run(f"CREATE TABLE kept AS SELECT * FROM {table}", statement)
+    return lambda: run(f"DELETE FROM {table}", f"INSERT INTO {table} SELECT * FROM kept", "DROP TABLE kept")
