@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import optimize, special
@@ -35,6 +35,7 @@ class MaxT:
     reach: Floats
     rank: int
     two_sided: bool
+    _quantiles: dict[tuple[float, int], float] = field(default_factory=dict, compare=False, repr=False)
 
     def sf(self, value: float, df: int) -> float:
         """P(max > value). For the one-sided form ``value`` must not be negative."""
@@ -46,6 +47,11 @@ class MaxT:
 
     def quantile(self, level: float, df: int) -> float:
         """The value that the maximum stays below with probability ``level``."""
+        if (level, df) not in self._quantiles:
+            self._quantiles[level, df] = self._solve(level, df)
+        return self._quantiles[level, df]
+
+    def _solve(self, level: float, df: int) -> float:
         low, high = 0.0, 2.0
         while self.sf(high, df) > 1 - level:
             low, high = high, high * 2

@@ -118,8 +118,8 @@ def test_carry_over_is_spread_over_predecessors() -> None:
         order = [t.treatment.key for t in make_plan(factors, Design(replicates=5, sentinels=None, seed=seed)).trials]
         pairs = Counter(itertools.pairwise(order))
         repeats.append(sum(count - 1 for count in pairs.values()))
-    # 39 pairs among 56 possible ones: blind shuffling repeats about 10 of them
-    assert sum(repeats) / len(repeats) < 7
+    # 39 pairs among 56 possible ones: blind shuffling repeats 9 of them on average
+    assert sum(repeats) / len(repeats) < 5
 
 
 def test_first_places_are_random() -> None:

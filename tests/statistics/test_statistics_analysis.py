@@ -1,0 +1,286 @@
+"""What the analysis says about studies with trouble: sentences, never NaN."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Iterator, Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated_study import SimulatedSystem, pseudo_factors
+
+from leadline.analysis import analyse, is_interaction, littles_law
+from leadline.analysis.groups import maximal_groups
+from leadline.design import make_plan
+from leadline.model.errors import FailureClass
+from leadline.model.knob import Level
+from leadline.model.plan import Factor, Plan
+from leadline.model.result import Observation, StudyAnalysis, Verdict
+from leadline.model.study import Design
+
+FACTORS = [
+    Factor("server.datasource.max_connections", (10, 2, 40), 10),
+    Factor("jvm.heap", (512, 256), 512),
+]
+PLAN = make_plan(FACTORS, Design(replicates=3, sentinels=4))
+CROSSED = make_plan(FACTORS, Design(kind="full-factorial", replicates=2, sentinels=4))
+POOL = "server.datasource.max_connections"
+
+
+def numbers(value: object) -> Iterator[float]:
+    """Every number anywhere in a result."""
+    if isinstance(value, float):
+        yield value
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from numbers(getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from numbers(part)
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from numbers(part)
+
+
+def sound(result: StudyAnalysis) -> StudyAnalysis:
+    """No NaN, no infinity, no such word; a reason wherever a figure is missing; verdicts that their intervals bear."""
+    assert all(math.isfinite(number) for number in numbers(result))
+    text = " ".join([result.answer, *result.warnings, *(r.drift.sentence for r in result.responses)])
+    assert "nan" not in text.lower().split()
+    assert "inf" not in text.lower().split()
+    assert result.answer.endswith(".")
+    for response in result.responses:
+        for effect in response.effects:
+            if effect.percent is None or effect.interval is None:
+                assert effect.reason
+            if effect.simultaneous is not None and effect.interval is not None:
+                slack = 1e-6 * (effect.interval.high - effect.interval.low)
+                assert effect.simultaneous.low <= effect.interval.low + slack
+                assert effect.interval.high <= effect.simultaneous.high + slack
+                told = effect.verdict in (Verdict.BETTER, Verdict.WORSE)
+                assert told == (not effect.simultaneous.contains(0.0))
+    return result
+
+
+def with_values(plan: Plan, value: float | Mapping[int, float], response: str = "throughput") -> list[Observation]:
+    observations = SimulatedSystem().run(plan, 1)
+    return [
+        dataclasses.replace(o, responses={response: value[o.position] if isinstance(value, Mapping) else value})
+        for o in observations
+    ]
+
+
+def only(result: StudyAnalysis, factor: str, level: Level) -> tuple[Verdict, str]:
+    chosen = next(e for e in result.responses[0].effects if (e.factor, e.level) == (factor, level))
+    return chosen.verdict, chosen.reason
+
+
+FIGURES = st.one_of(
+    st.none(),
+    st.sampled_from(list(FailureClass)),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.floats(1, 1000),
+    st.sampled_from([0.0, 100.0, 101.0]),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data(), st.sampled_from([PLAN, CROSSED]), st.sampled_from(["throughput", "p99", "errors", "unheard of"]))
+def test_no_failure_pattern_and_no_figure_gives_nan(data: st.DataObject, plan: Plan, response: str) -> None:
+    observations = []
+    for trial in SimulatedSystem().run(plan, 1):
+        drawn = data.draw(FIGURES)
+        if isinstance(drawn, FailureClass):
+            observations.append(dataclasses.replace(trial, responses={}, failure=drawn))
+        elif drawn is None and data.draw(st.booleans()):
+            continue
+        else:
+            observations.append(dataclasses.replace(trial, responses={} if drawn is None else {response: drawn}))
+    sound(analyse(plan, observations, [response]))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0, 0.6), st.sampled_from([PLAN, CROSSED]))
+def test_the_order_of_observations_does_not_matter(seed: int, failing: float, plan: Plan) -> None:
+    system = SimulatedSystem(failing={(POOL, 2): failing}, infrastructure=failing / 3)
+    observations = system.run(plan, seed)
+    shuffled = random.Random(seed).sample(observations, len(observations))
+    assert analyse(plan, observations, ["throughput"]) == analyse(plan, shuffled, ["throughput"])
+
+
+def test_every_unfinished_study_says_something() -> None:
+    observations = SimulatedSystem().run(PLAN, 5)
+    for done in range(len(observations)):
+        result = sound(analyse(PLAN, observations[:done], ["throughput", "p99"]))
+        assert "have not finished" in result.warnings[0]
+
+
+def test_the_answer_names_effect_interval_and_what_could_have_been_found() -> None:
+    result = analyse(PLAN, SimulatedSystem(effects={(POOL, 2): 0.62}).run(PLAN, 3), ["throughput"])
+    assert result.answer.startswith(f"{POOL}=2 lowers throughput by ")
+    assert "nothing else can be told apart from the baseline (smallest effect" in result.answer
+
+
+def test_the_answer_holds_the_best_against_luck() -> None:
+    faster = SimulatedSystem(effects={(POOL, 40): 1.3})
+    told = analyse(PLAN, faster.run(PLAN, 3), ["throughput"]).answer
+    assert "raises throughput" in told
+    assert "luck alone" in told
+    assert "fresh trials" in told
+    null = analyse(PLAN, SimulatedSystem().run(PLAN, 3), ["throughput"]).answer
+    assert null.startswith("No change of throughput can be told from noise")
+
+
+def test_levels_are_written_with_their_unit() -> None:
+    system = SimulatedSystem(effects={("jvm.heap", 256): 0.5})
+    result = analyse(PLAN, system.run(PLAN, 3), ["throughput"], describe=lambda _knob, level: f"{level}m")
+    assert result.answer.startswith("jvm.heap=256m lowers")
+    assert any("jvm.heap=256m" in group for group in result.responses[0].groups)
+
+
+def test_lower_is_better_for_latencies() -> None:
+    system = SimulatedSystem(effects={(POOL, 2): 2.0, ("jvm.heap", 256): 0.5})
+    result = sound(analyse(PLAN, system.run(PLAN, 2, "p99"), ["p99"]))
+    assert only(result, POOL, 2)[0] is Verdict.WORSE
+    assert only(result, "jvm.heap", 256)[0] is Verdict.BETTER
+    assert result.responses[0].effects[0].factor == "jvm.heap"
+    assert result.responses[0].groups[0] == ("jvm.heap=256",)
+    assert result.answer.startswith("jvm.heap=256 lowers p99 by ")
+
+
+def test_a_level_whose_trials_all_failed_is_a_result() -> None:
+    result = sound(analyse(PLAN, SimulatedSystem(failing={(POOL, 2): 1.0}).run(PLAN, 1), ["throughput"]))
+    verdict, reason = only(result, POOL, 2)
+    assert verdict is Verdict.FAILED
+    assert reason == "all 3 trials failed (configuration 3)"
+    assert result.failures == {"configuration": 3}
+    assert f"every trial of {POOL}=2 failed" in result.answer
+    assert result.responses[0].effects[-1].level == 2
+
+
+def test_a_level_that_fails_more_often_is_warned_of_and_a_lost_network_is_not() -> None:
+    plan = make_plan(FACTORS, Design(replicates=8))
+    system = SimulatedSystem(failing={(POOL, 40): 0.9})
+    blamed = analyse(plan, system.run(plan, 2), ["throughput"])
+    assert any(f"{POOL}=40 fails more often" in warning for warning in blamed.warnings)
+    excused = [
+        dataclasses.replace(o, failure=FailureClass.INFRASTRUCTURE if o.failure else None) for o in system.run(plan, 2)
+    ]
+    assert not any("fails more often" in warning for warning in analyse(plan, excused, ["throughput"]).warnings)
+
+
+def test_all_failed() -> None:
+    broken = SimulatedSystem(infrastructure=1.0).run(PLAN, 1)
+    result = sound(analyse(PLAN, broken, ["throughput"]))
+    assert result.responses[0].reason == f"all {len(broken)} trials failed"
+    assert {effect.verdict for effect in result.responses[0].effects} == {Verdict.FAILED}
+
+
+def test_a_constant_response_is_not_an_estimate() -> None:
+    for value, response in ((0.0, "errors"), (7.0, "throughput")):
+        result = sound(analyse(PLAN, with_values(PLAN, value, response), [response]))
+        assert "the same figure" in result.responses[0].reason
+        assert result.responses[0].baseline_mean == pytest.approx(value)
+
+
+def test_repeats_without_any_noise_get_no_interval() -> None:
+    values = {t.position: 100.0 if t.treatment[POOL] == 10 else 90.0 for t in PLAN.trials}
+    result = sound(analyse(PLAN, with_values(PLAN, values), ["throughput"]))
+    effect = next(e for e in result.responses[0].effects if e.level == 2)
+    assert effect.percent == pytest.approx(-10)
+    assert effect.interval is None
+    assert "no noise" in effect.reason
+
+
+def test_one_trial_of_each_gives_no_interval_and_says_what_would() -> None:
+    first = {t.treatment: t.position for t in reversed(PLAN.trials) if t.block == 0}
+    kept = [o for o in SimulatedSystem().run(PLAN, 1) if o.position in first.values()]
+    result = sound(analyse(PLAN, kept, ["throughput"]))
+    assert "replicates, or sentinels" in result.responses[0].effects[0].reason
+    assert result.responses[0].effects[0].percent is not None
+
+
+def test_lost_baseline_trials_are_named() -> None:
+    kept = [o for o in SimulatedSystem().run(PLAN, 1) if o.treatment != PLAN.baseline]
+    result = sound(analyse(PLAN, kept, ["throughput"]))
+    assert "no baseline trial" in result.responses[0].reason
+
+
+def test_errors_from_zero_have_a_verdict_without_a_percentage() -> None:
+    values = {t.position: 0.05 + 0.001 * t.block if t.treatment[POOL] == 2 else 0.0 for t in PLAN.trials}
+    result = sound(analyse(PLAN, with_values(PLAN, values, "errors"), ["errors"]))
+    verdict, reason = only(result, POOL, 2)
+    assert verdict is Verdict.WORSE
+    assert "the baseline is zero" in reason
+
+
+def test_shares_are_compared_as_percent_of_the_baseline() -> None:
+    values = {t.position: (0.04 if t.treatment[POOL] == 2 else 0.02) + 1e-4 * (t.position % 3) for t in PLAN.trials}
+    result = sound(analyse(PLAN, with_values(PLAN, values, "gc_share"), ["gc_share"]))
+    effect = next(e for e in result.responses[0].effects if e.level == 2)
+    assert effect.percent == pytest.approx(100, abs=3)
+    assert effect.verdict is Verdict.WORSE
+
+
+def test_full_factorial_finds_main_effects_and_the_interaction() -> None:
+    factors = pseudo_factors(3)
+    plan = make_plan(factors, Design(kind="full-factorial", replicates=4))
+    together = frozenset({("pseudo1", "b"), ("pseudo2", "b")})
+    system = SimulatedSystem(effects={("pseudo3", "b"): 0.8}, crossed={together: 1.44}, cv=0.03)
+    result = sound(analyse(plan, system.run(plan, 1), ["throughput"]))
+    mains = {e.factor: e for e in result.responses[0].effects if not is_interaction(e)}
+    crossed = {e.factor: e for e in result.responses[0].effects if is_interaction(e)}
+    # averaged over the other factor's two levels, a ratio of 1.44 at one of them is 1.2
+    assert mains["pseudo1"].percent == pytest.approx(20, abs=5)
+    assert mains["pseudo3"].percent == pytest.approx(-20, abs=4)
+    assert crossed["pseudo1 x pseudo2"].percent == pytest.approx(44, abs=8)
+    assert crossed["pseudo1 x pseudo2"].verdict is Verdict.BETTER
+    assert crossed["pseudo1 x pseudo3"].verdict is Verdict.UNDETERMINED
+    assert "depend on each other: pseudo1 with pseudo2" in result.answer
+
+
+def test_drift_is_warned_of_and_taken_out() -> None:
+    plan = make_plan(pseudo_factors(6), Design(replicates=5))
+    result = sound(analyse(plan, SimulatedSystem(drift=1.0, block_cv=0.0).run(plan, 1), ["throughput"]))
+    drift = result.responses[0].drift
+    assert drift.detected
+    assert drift.percent_per_hour == pytest.approx(100, abs=40)
+    assert any("straight line over time was taken out" in warning for warning in result.warnings)
+
+
+def test_groups_are_the_largest_sets_without_a_difference() -> None:
+    assert maximal_groups([], 3) == [frozenset({0, 1, 2})]
+    assert set(maximal_groups([(0, 2), (0, 3), (1, 3)], 4)) == {frozenset({0, 1}), frozenset({1, 2}), frozenset({2, 3})}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda pair: pair[0] < pair[1])))
+def test_groups_cover_every_pair_that_does_not_differ(different: set[tuple[int, int]]) -> None:
+    groups = maximal_groups(sorted(different), 7)
+    together = {(i, j) for group in groups for i in group for j in group if i < j}
+    assert together == {(i, j) for i in range(7) for j in range(i + 1, 7)} - different
+    assert not any(one < other for one in groups for other in groups)
+    assert set().union(*groups) == set(range(7))
+
+
+def test_responses_are_told_apart_by_kind_of_failure_to_measure() -> None:
+    result = sound(analyse(PLAN, SimulatedSystem().run(PLAN, 1), ["throughput", "startup", "throughput"]))
+    assert [response.response for response in result.responses] == ["throughput", "startup"]
+    assert result.responses[1].reason == "no trial gave a figure for startup"
+
+
+def test_littles_law() -> None:
+    good = littles_law(4.0, 80.0, 0.05, think_s=0.45, users=40)
+    assert good.holds
+    assert good.in_flight == pytest.approx(4.0)
+    assert good.users == pytest.approx(40.0)
+    wrong = littles_law(8.0, 80.0, 0.05, think_s=0.45, users=40)
+    assert not wrong.holds
+    assert wrong.in_flight_error == pytest.approx(-0.5)
+    assert littles_law(None, 80.0, 0.05, 0.45, 40).holds
+    assert littles_law(4.0, 80.0, 0.05).holds
+    for figures in ((1.0, 0.0, 0.05), (1.0, math.nan, 0.05), (1.0, 10.0, math.inf), (None, 10.0, 0.1)):
+        assert not littles_law(*figures).holds
