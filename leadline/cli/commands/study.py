@@ -117,7 +117,7 @@ def _run_document(result: RunResult, page: Path) -> dict[str, Any]:
 
 
 def _print_end(record: StudyRecord, analysis: StudyAnalysis, result: RunResult, page: Path) -> None:
-    console.print(table(record, analysis))
+    console.print(table(record, analysis), soft_wrap=not console.is_terminal)
     for line in result.restored:
         console.print(f"put back: {line}", markup=False, highlight=False)
     if result.stopped:
@@ -198,7 +198,7 @@ def show(study: StudyArgument, lab: LabOption = Path("lab"), json: JsonOption = 
     if json:
         print_json(document(record, analysis))
     else:
-        console.print(table(record, analysis))
+        console.print(table(record, analysis), soft_wrap=not console.is_terminal)
 
 
 def report(

@@ -1,0 +1,65 @@
+"""One small real study, run once for all tests that need real results."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STUDY = """\
+study: mini
+question: Does a pool of one connection hurt?
+stack: { server: tomcat, mode: direct }
+workload: { users: 30, variables: { think: 1ms }, ramp_up: 3s, steady: 10s, ramp_down: 1s }
+factors:
+  server.datasource.max_connections: [8, 1]
+settings: { jvm.heap: 256m }
+design: { replicates: 3, sentinels: null, seed: 3 }
+responses: [throughput, p50, p99, cpu_per_transaction, gc_share, startup]
+"""
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def leadline(*arguments: str | Path, cwd: Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    """The command as a user runs it."""
+    argv = [sys.executable, "-m", "leadline.cli", *map(str, arguments)]
+    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+@dataclass(frozen=True)
+class RealStudy:
+    """``document`` is what ``run --json`` printed; ``directory`` holds the lab and the study file."""
+
+    directory: Path
+    document: dict[str, Any]
+    messages: str
+
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return leadline(*arguments, cwd=self.directory)
+
+    def json(self, *arguments: str | Path) -> Any:
+        done = self.run(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def trials(self, level: int) -> Sequence[dict[str, Any]]:
+        found = self.document["trials"]
+        return [trial for trial in found if trial["planned"]["levels"]["server.datasource.max_connections"] == level]
+
+
+@pytest.fixture(scope="session")
+def real_study(tmp_path_factory: pytest.TempPathFactory) -> RealStudy:
+    directory = tmp_path_factory.mktemp("study")
+    os.environ["LEADLINE_STATE"] = str(directory / "state")
+    (directory / "mini.yaml").write_text(STUDY)
+    done = leadline("run", "mini.yaml", "--json", cwd=directory, timeout=580)
+    assert done.returncode == 0, done.stderr
+    return RealStudy(directory, json.loads(done.stdout), done.stderr)

@@ -1,0 +1,268 @@
+"""Every command as a user runs it, on a real study: exit codes, JSON, messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import STUDY, RealStudy, leadline
+
+from leadline.lab.lifecycle import STEPS
+from leadline.lab.store import Store
+
+pytestmark = pytest.mark.stack
+
+POOL = "server.datasource.max_connections"
+
+
+def test_run_prints_one_document_with_everything(real_study: RealStudy) -> None:
+    found = real_study.document
+    assert found["format"] == "leadline-study/1"
+    assert found["run"]["complete"] is True
+    assert Path(found["run"]["report"]).stat().st_size > 100_000
+    assert {"version.tomcat", "version.postgres", "version.brokerage", "host.kernel.release"} <= set(
+        found["environment"]
+    )
+    for trial in found["trials"]:
+        assert trial["state"] == "done", trial["failure_message"]
+        assert tuple(step["name"] for step in trial["steps"]) == STEPS
+        assert all(audit["passed"] for audit in trial["audits"])
+        assert len(trial["audits"]) >= 8
+        assert all(reading["matches"] for reading in trial["readings"])
+        assert set(found["study"]["responses"]) <= set(trial["responses"])
+
+
+def test_a_pool_of_one_is_found_with_its_cause(real_study: RealStudy) -> None:
+    effects = {
+        one["response"]: next(e for e in one["effects"] if e["level"] == 1)
+        for one in real_study.document["analysis"]["responses"]
+    }
+    assert effects["p50"]["verdict"] == "worse", effects["p50"]
+    assert effects["p50"]["simultaneous"]["low"] > 0
+    waiting = {level: _pool(real_study, level, "pool.waiting") for level in (1, 8)}
+    in_use = {level: _pool(real_study, level, "pool.in_use") for level in (1, 8)}
+    assert in_use[1] <= 1
+    assert waiting[1] > 5 * max(waiting[8], 0.5), "with one connection requests queue for it"
+    page = Path(real_study.document["run"]["report"]).read_text()
+    assert "100 % of the samples" in page or "in use all the time" in page or "waiting" in page
+
+
+def _pool(study: RealStudy, level: int, metric: str) -> float:
+    values = []
+    for trial in study.trials(level):
+        table = pl.read_parquet(Path(trial["directory"]) / "series" / "pools.parquet")
+        begin, end = (int(trial["phases"][key] * 1e9) for key in ("steady_from", "steady_until"))
+        rows = table.filter((pl.col("metric") == metric) & pl.col("time_ns").is_between(begin, end))
+        values.append(rows["value"].to_numpy().mean())
+    return float(sum(values) / len(values))
+
+
+def test_series_of_every_layer_are_stored(real_study: RealStudy) -> None:
+    for trial in real_study.document["trials"]:
+        series = Path(trial["directory"]) / "series"
+        for name, metric in (
+            ("host", "cpu.user"),
+            ("host", "memory.dirty"),
+            ("host", "tcp.retransmits"),
+            ("processes", "cpu.seconds"),
+            ("gc", "gc.pause"),
+            ("pools", "pool.in_use"),
+            ("database", "xact_commit"),
+        ):
+            table = pl.read_parquet(series / f"{name}.parquet")
+            assert table.columns == ["time_ns", "metric", "subject", "value"]
+            assert table.filter(pl.col("metric") == metric).height > 0, f"{name} has no {metric}"
+
+
+def test_a_finished_study_is_shown_again(real_study: RealStudy) -> None:
+    shown = real_study.json("show", "mini")
+    assert shown["analysis"] == real_study.document["analysis"]
+    text = real_study.run("show", "mini")
+    assert "Does a pool of one connection hurt?" in text.stdout
+    assert f"{POOL} = 1" in text.stdout
+
+
+def test_report_and_export_write_files(real_study: RealStudy) -> None:
+    page = real_study.json("report", "mini", "--out", "page.html")
+    assert page["bytes"] == (real_study.directory / "page.html").stat().st_size
+    files = [
+        real_study.directory / name for name in real_study.json("export", "mini", "--format", "csv,png,json")["files"]
+    ]
+    assert {path.suffix for path in files} == {".csv", ".png", ".json"}
+    assert all(path.stat().st_size for path in files)
+    for path in files:
+        if path.suffix == ".png":
+            assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_lists(real_study: RealStudy) -> None:
+    assert [row["study"] for row in real_study.json("lab", "list")["studies"]] == ["mini"]
+    assert "quickstart" in real_study.json("studies")
+    assert real_study.json("studies", "--schema")["title"] == "leadline study"
+    knobs = {knob["name"]: knob for knob in real_study.json("knobs")["knobs"]}
+    assert knobs["vm.dirty_expire_centisecs"]["today"] == int(Path("/proc/sys/vm/dirty_expire_centisecs").read_text())
+    assert set(knobs[POOL]["names"]) == {"liberty", "tomcat"}
+    vm = real_study.json("knobs", "vm")["knobs"]
+    assert all(knob["name"].startswith("vm.") for knob in vm)
+    names = {finding["name"] for finding in real_study.json("doctor")["findings"]}
+    assert {"root", "java", "maven", "noise", "undo journal"} <= names
+
+
+def test_gc_reads_a_trials_log(real_study: RealStudy) -> None:
+    log = Path(real_study.document["trials"][0]["directory"]) / "raw" / "gc.log"
+    found = real_study.json("gc", log)
+    assert found["pauses"]["count"] > 0
+    assert found["pauses"]["sum_ms"] >= found["pauses"]["max_ms"] > 0
+    assert found["unknown"] == []
+    assert "pauses" in real_study.run("gc", log).stdout
+
+
+def test_a_plan_is_printed_and_nothing_is_changed(real_study: RealStudy) -> None:
+    plan = real_study.json("run", "mini.yaml", "--dry-run", "--lab", "elsewhere")
+    assert len(plan["trials"]) == len(real_study.document["trials"])
+    assert plan["seconds"] > 0
+    assert not (real_study.directory / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "quikstart"], "did you mean quickstart?"),
+        (["run", "mini.yaml", "--set", "workload.user=3", "--dry-run"], "unknown key 'user'; did you mean users?"),
+        (["run", "mini.yaml", "--factor", "jvm.hepa=1g,2g", "--dry-run"], "did you mean jvm.heap?"),
+        (["run", "mini.yaml", "--factor", "vm.min_free_kbytes=1000,9999999", "--dry-run"], "can hang a host"),
+        (["run", "mini.yaml", "--set", "stack.mode=orm", "--dry-run"], "tomcat cannot run brokerage in mode orm"),
+        (["run", "mini.yaml", "--set", "workload.scenario=brokerage-clasic", "--dry-run"], "brokerage-classic"),
+        (["show", "mni"], "no study 'mni'"),
+        (["show", "mini", "--lab", "nowhere"], "is no lab"),
+        (["export", "mini", "--format", "pgn"], "did you mean png?"),
+        (["gc", "nothing.log"], "nothing.log: No such file"),
+        (["knobs", "vm.swapines"], "did you mean vm.swappiness?"),
+        (["frobnicate"], "No such command"),
+    ],
+)
+def test_bad_input_gets_one_clear_message_and_code_2(real_study: RealStudy, arguments: list[str], words: str) -> None:
+    done = real_study.run(*arguments)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_jdk_it_says_so(real_study: RealStudy) -> None:
+    done = real_study.run("run", "mini.yaml", "--new", "--lab", "nojdk", "--set", "stack.java=/nowhere")
+    assert done.returncode in (1, 2)
+    assert "/nowhere" in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_second_leadline_waits_its_turn(real_study: RealStudy) -> None:
+    holder = (
+        "import sys, time; from leadline.host.local import LocalHost\n"
+        "with LocalHost().lease(): print('held', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", holder], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        done = real_study.run("run", "mini.yaml", "--new")
+        process.kill()
+    assert done.returncode == 1
+    assert f"this host is in use by pid {process.pid}" in done.stderr
+
+
+def test_ctrl_c_ends_in_order_and_the_run_goes_on(real_study: RealStudy, tmp_path: Path) -> None:
+    study = STUDY.replace("study: mini", "study: cut").replace("replicates: 3", "replicates: 1")
+    (tmp_path / "cut.yaml").write_text(study.replace("steady: 10s", "steady: 5s"))
+    argv = [sys.executable, "-m", "leadline.cli", "run", "cut.yaml"]
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        _wait_for_step(tmp_path / "lab", "cut", "load")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 1, (out, err)
+    assert "ended by SIGINT; run the same command again to go on" in out
+    store = Store(tmp_path / "lab")
+    before = store.load(store.find("cut"))
+    assert before.trials[0].failure is not None
+    assert before.trials[0].failure.value == "interrupted"
+    assert _left_running(tmp_path) == []
+    again = leadline("run", "cut.yaml", cwd=tmp_path)
+    assert again.returncode == 0, again.stdout + again.stderr
+    after = store.load(before.id)
+    assert all(trial.state == "done" for trial in after.trials)
+    assert after.trials[0].attempt == 2
+
+
+def _wait_for_step(lab: Path, study: str, step: str) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if (lab / "lab.sqlite").exists():
+            store = Store(lab)
+            for record in store.studies():
+                steps = [s.name for trial in record.trials for s in trial.steps]
+                if record.study.study == study and step in steps:
+                    time.sleep(1.0)
+                    return
+        time.sleep(0.2)
+    pytest.fail(f"{study} did not reach {step} within 120 s")
+
+
+def _left_running(directory: Path) -> list[str]:
+    """Command lines of processes that still work in this directory."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+        if str(directory) in line and int(process.name) != os.getpid():
+            found.append(line)
+    return found
+
+
+def test_a_database_that_dies_under_load_fails_the_trial_and_it_is_tried_again(
+    real_study: RealStudy, tmp_path: Path
+) -> None:
+    study = STUDY.replace("study: mini", "study: dying").replace("replicates: 3", "replicates: 1")
+    (tmp_path / "dying.yaml").write_text(study.replace("steady: 10s", "steady: 5s"))
+    argv = [sys.executable, "-m", "leadline.cli", "run", "dying.yaml"]
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        _wait_for_step(tmp_path / "lab", "dying", "load")
+        pid = next((tmp_path / "lab").rglob("postmaster.pid")).read_text().split()[0]
+        os.kill(int(pid), signal.SIGKILL)
+        out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, (out, err)
+    assert "attempt 1 failed as infrastructure, trying again: postgres died during the trial" in out
+    record = Store(tmp_path / "lab").load(1)
+    assert record.trials[0].attempt == 2
+    assert record.trials[0].state == "done"
+
+
+def test_up_down(real_study: RealStudy, tmp_path: Path) -> None:
+    import urllib.request
+
+    up = leadline("up", "tomcat", "--json", "--set", "server.threads.max=20", cwd=tmp_path)
+    assert up.returncode == 0, up.stderr
+    url = json.loads(up.stdout)["url"]
+    with urllib.request.urlopen(f"{url}/health", timeout=10) as answer:
+        assert json.load(answer)["status"] == "up"
+    refused = leadline("run", str(real_study.directory / "mini.yaml"), "--new", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "run leadline down first" in refused.stderr
+    load = leadline(
+        "load", "brokerage-json", "--url", url, "--users", "3", "--ramp-up", "1s", "--steady", "2s",
+        "--ramp-down", "1s", "--out", "alone", cwd=tmp_path,
+    )  # fmt: skip
+    assert load.returncode == 0, load.stderr
+    assert json.loads((tmp_path / "alone" / "summary.json").read_text())["steady"]["all"]["ok"] > 0
+    down = leadline("down", "--json", cwd=tmp_path)
+    assert down.returncode == 0, down.stderr
+    assert _left_running(tmp_path) == []
+    nothing = leadline("down", cwd=tmp_path)
+    assert "nothing is up" in nothing.stdout
+    assert "nothing to put back" in leadline("restore", cwd=tmp_path).stdout
