@@ -136,7 +136,7 @@ def read_summary(directory: Path) -> DriverResult:
         raise LeadlineError(f"{path} has format {found.get('format')!r}, expected {FORMAT!r}")
     try:
         return _result(found)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise LeadlineError(f"{path} is not a complete {FORMAT} summary: {error!r}") from None
 
 

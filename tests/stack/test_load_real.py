@@ -1,0 +1,106 @@
+"""The real driver, started as the lab does, against a real server; its files read back."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
+
+from leadline.load.command import run_scenario
+from leadline.load.driver import DriverRun, by_transaction, find_binary, read_summary, responses_between, steady_series
+from leadline.load.scenario import built_in_scenarios
+from leadline.model.study import Workload
+
+pytestmark = pytest.mark.stack
+
+SCENARIO = """
+scenario: two
+pause: { shape: fixed, mean: 5ms }
+mix: { good: 3, bad: 1 }
+transactions:
+  good: [{ get: /good, check: { contains: fine } }]
+  bad: [{ get: /bad }]
+"""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    lock = threading.Lock()
+    seen: dict[str, int]
+
+    def do_GET(self) -> None:
+        body = b"fine"
+        with self.lock:
+            self.seen[self.path] = self.seen.get(self.path, 0) + 1
+        self.send_response(200 if self.path == "/good" else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, dict[str, int]]]:
+    _Handler.seen = {}
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{found.server_address[1]}", _Handler.seen
+        found.shutdown()
+
+
+def test_files_agree_with_each_other_and_with_the_server(server: tuple[str, dict[str, int]], tmp_path: Path) -> None:
+    url, seen = server
+    scenario = tmp_path / "two.yaml"
+    scenario.write_text(SCENARIO)
+    workload = Workload(scenario=str(scenario), users=1, ramp_up=1, steady=2, ramp_down=0.5)
+    run = DriverRun(workload, url, 5, tmp_path / "out")
+    log = tmp_path / "driver.log"
+    with log.open("w") as output:
+        assert subprocess.run(run.spec(log).argv, stdout=output, stderr=subprocess.STDOUT, check=False).returncode == 0
+    result = read_summary(run.out)
+    assert result.completed
+    assert result.total["good"].ok == seen["/good"]
+    assert result.total["bad"].failed == seen["/bad"] == result.errors["status_4xx"]
+
+    window = responses_between(run.out, *result.phases.steady)
+    assert window.count == result.all.ok
+    assert window.p99 == pytest.approx(result.all.response_ms.p99, rel=2e-3)
+    assert window.mean == pytest.approx(result.all.response_ms.mean, rel=2e-3)
+    assert window.errors == pytest.approx(result.all.failed / (result.all.ok + result.all.failed))
+    assert by_transaction(run.out, 1, 3)["bad"].count == 0
+
+    series = steady_series(run.out)
+    assert [row.phase for row in series[:3]] == ["ramp_up", "steady", "steady"]
+    assert sum(row.ok_per_s for row in series if row.phase == "steady") == result.all.ok
+
+    reader = HistogramLogReader(str(run.out / "service.hlog"), HdrHistogram(64, 3_600_000_000_000, 3))
+    counts = 0
+    while (interval := reader.get_next_interval_histogram()) is not None:
+        assert interval.get_tag() == "good"
+        counts += interval.get_total_count()
+    assert counts == result.total["good"].ok
+
+
+def test_built_in_scenarios_are_valid() -> None:
+    for path in built_in_scenarios().values():
+        checked = subprocess.run([find_binary(), "check", path], capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stderr
+
+
+def test_alone_in_the_foreground(server: tuple[str, dict[str, int]], tmp_path: Path) -> None:
+    url, seen = server
+    scenario = tmp_path / "two.yaml"
+    scenario.write_text(SCENARIO)
+    options = ["--url", url, "--steady", "300ms", "--out", str(tmp_path / "out"), "--var", "nothing=1"]
+    assert run_scenario(str(scenario), options) == 2
+    assert not seen
+    assert run_scenario(str(scenario), options[:-2]) == 0
+    assert read_summary(tmp_path / "out").total["good"].ok == seen["/good"]
