@@ -44,7 +44,9 @@ fn serve(
     unsafe { libc::listen(listener.as_raw_fd(), 4096) };
     let mut poller = Poller::new()?;
     poller.add(listener.as_raw_fd(), LISTENER)?;
-    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: keep-alive\r\nContent-Length: {body}\r\n\r\n");
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: keep-alive\r\nContent-Length: {body}\r\n\r\n"
+    );
     let answer = [head.into_bytes(), vec![b'x'; body]].concat();
     let mut clients: HashMap<u64, Client> = HashMap::new();
     let mut due: VecDeque<(Instant, u64)> = VecDeque::new();

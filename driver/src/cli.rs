@@ -27,6 +27,7 @@ options of run:
   --timeout TIME       of each request (default 10s)
   --var KEY=VALUE      a parameter of the scenario; may be repeated
   --tick TIME          wake only at multiples of this: cheaper, less exact (default 0us: exact)
+  --priority WORD      auto (default: the loop runs ahead of other processes where permitted) or normal
   --progress FORM      json, text or none on standard output, one line a second (default none)
 
 example:
@@ -35,7 +36,7 @@ example:
 exit codes: 0 done, 1 could not run, 2 bad command line or scenario, 130 interrupted (results are written)
 ";
 
-const OPTIONS: [&str; 14] = [
+const OPTIONS: [&str; 15] = [
     "--url",
     "--out",
     "--arrivals",
@@ -49,6 +50,7 @@ const OPTIONS: [&str; 14] = [
     "--timeout",
     "--var",
     "--tick",
+    "--priority",
     "--progress",
 ];
 
@@ -76,6 +78,8 @@ pub struct RunOptions {
     pub timeout: u64,
     pub variables: Vec<(String, String)>,
     pub tick: u64,
+    /// Do not run ahead of other processes.
+    pub normal_priority: bool,
     pub progress: Progress,
 }
 
@@ -119,6 +123,7 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
         timeout: 10_000_000_000,
         variables: Vec::new(),
         tick: 0,
+        normal_priority: false,
         progress: Progress::None,
     };
     for (name, value) in options {
@@ -137,6 +142,7 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
             "--timeout" => run.timeout = time()?,
             "--var" => run.variables.push(assignment(&value)?),
             "--tick" => run.tick = time()?,
+            "--priority" => run.normal_priority = word(name, &value, &[("auto", false), ("normal", true)])?,
             _ => {
                 let words = [("json", Progress::Json), ("text", Progress::Text), ("none", Progress::None)];
                 run.progress = word(name, &value, &words)?;

@@ -7,7 +7,7 @@ use crate::http::target::Target;
 use crate::measure::summary::{summary, Inputs};
 use crate::measure::writer::{self, Files, Outlet};
 use crate::scenario::{read, Scenario};
-use crate::sys::process::{catch_signals, raise_file_limit, Cpu};
+use crate::sys::process::{catch_signals, raise_file_limit, raise_priority_of_thread, Cpu, Scheduling};
 use crate::Failure;
 use std::io::Write;
 use std::sync::mpsc;
@@ -65,10 +65,14 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
     let engine = Engine::new(scenario, settings, Outlet { full, empty })
         .map_err(|e| Failure::Run(format!("cannot use epoll: {e}")))?;
     let (started, start) = (SystemTime::now(), Instant::now());
+    let mut scheduling = Scheduling::Normal;
     let files = Files { directory: &options.out, names: &names, started, progress: options.progress };
     let (result, totals) = std::thread::scope(|scope| {
         let files = &files;
         let writer = scope.spawn(move || writer::run(files, &filled, &emptied));
+        if !options.normal_priority {
+            scheduling = raise_priority_of_thread(); // after the writer began: it keeps its own
+        }
         let result = engine.run(start);
         (result, writer.join())
     });
@@ -86,6 +90,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         tick: options.tick,
         started_unix_ns: started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos(),
         variables: &options.variables,
+        scheduling,
     };
     let value = summary(&inputs, &result, &totals, Cpu::of_process());
     let text = serde_json::to_string_pretty(&value).map_err(|e| Failure::Run(format!("summary: {e}")))?;

@@ -80,6 +80,7 @@ class OwnUse:
     cpu_user_s: float
     cpu_system_s: float
     cpu_share: float  # of its core, in the steady phase
+    scheduling: str  # realtime, raised or normal: what it was permitted
     lag_ms: Latency  # how late transactions were taken up
     limit: bool
     evidence: tuple[str, ...]
@@ -124,7 +125,7 @@ class DriverResult:
 
 
 def read_summary(directory: Path) -> DriverResult:
-    """The result in ``directory``. Raises LeadlineError when it is absent (the driver was killed) or of another kind."""
+    """The result in ``directory``. Raises LeadlineError when it is absent (the driver was killed) or strange."""
     path = directory / "summary.json"
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -173,6 +174,7 @@ def _result(found: dict[str, Any]) -> DriverResult:
             cpu_user_s=driver["cpu_user_s"],
             cpu_system_s=driver["cpu_system_s"],
             cpu_share=driver["cpu_share"],
+            scheduling=driver["scheduling"],
             lag_ms=Latency(**driver["lag_ms"]),
             limit=driver["limit"],
             evidence=tuple(driver["evidence"]),

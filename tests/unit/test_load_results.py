@@ -43,6 +43,7 @@ SUMMARY = {
         "cpu_user_s": 0.1,
         "cpu_system_s": 0.2,
         "cpu_share": 0.03,
+        "scheduling": "normal",
         "lag_ms": LATENCY,
         "limit": False,
         "evidence": ["fine"],

@@ -6,7 +6,7 @@ use super::writer::Totals;
 use super::Counts;
 use crate::arrivals::{Model, Phases};
 use crate::scenario::Scenario;
-use crate::sys::process::Cpu;
+use crate::sys::process::{Cpu, Scheduling};
 use crate::units::{millis, seconds};
 use serde_json::{json, Map, Value};
 
@@ -41,6 +41,7 @@ pub struct Inputs<'a> {
     pub tick: u64,
     pub started_unix_ns: u128,
     pub variables: &'a [(String, String)],
+    pub scheduling: Scheduling,
 }
 
 pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu) -> Value {
@@ -112,6 +113,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
             "cpu_user_s": cpu.user,
             "cpu_system_s": cpu.system,
             "cpu_share": share,
+            "scheduling": inputs.scheduling.as_str(),
             "lag_ms": latency(&totals.lag),
             "limit": limit,
             "evidence": evidence,

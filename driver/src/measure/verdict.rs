@@ -7,7 +7,7 @@ const CPU_SHARE: f64 = 0.9;
 /// Lags below this are the kernel's wake-up time, not the driver's.
 const SMALL_LAG: u64 = 1_000_000;
 /// Share of the mean response time that may be the driver's own lag.
-const LAG_SHARE: f64 = 0.05;
+const LAG_SHARE: f64 = 0.1;
 /// Share of the planned work that must have been started.
 const STARTED: f64 = 0.98;
 
@@ -44,11 +44,12 @@ pub fn verdict(e: &Evidence) -> (bool, Vec<String>) {
         late,
         format!(
             "99 % of the starts were at most {:.3} ms late (bound {:.3} ms, the median response time), on average \
-             {:.3} ms or {:.1} % of the mean response time",
+             {:.3} ms or {:.1} % of the mean response time (bound {:.0} %)",
             millis(e.lag_p99),
             millis(bound),
             millis(e.lag_mean),
-            100.0 * e.lag_mean as f64 / (e.response_mean.max(1)) as f64
+            100.0 * e.lag_mean as f64 / (e.response_mean.max(1)) as f64,
+            100.0 * LAG_SHARE
         ),
     );
     let expected = e.planned.saturating_sub(e.dropped);
