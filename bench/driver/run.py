@@ -124,7 +124,7 @@ def ratio(ours: list[float], theirs: list[float]) -> str:
 
 def compare_cpu(rounds: int, seconds: float) -> None:
     """Saturated, closed, kept connections: rounds of all generators one after the other."""
-    closed = ["--users", str(CONNECTIONS)]
+    closed = ["--users", str(CONNECTIONS), "--priority", "normal"]  # as the others run
     tools = {"leadline-load": lambda: leadline(seconds, *closed), "wrk": lambda: wrk(seconds)}
     if shutil.which("ab"):
         tools["ab"] = lambda: ab(seconds)
