@@ -25,6 +25,7 @@ from leadline.report import build
 from leadline.report.document import document
 from leadline.report.export import export as export_files
 from leadline.report.text import table
+from leadline.report.words import level_text
 from leadline.stack.registry import service_catalogue
 from leadline.stack.standing import require_none_standing
 
@@ -162,7 +163,12 @@ def _print_plan(file: StudyFile, planned: Planned, json: bool) -> None:
 def analysis_of(record: StudyRecord) -> StudyAnalysis:
     """The analysis of what has been run so far."""
     observations = [trial.observation() for trial in record.trials if trial.state in ("done", "failed")]
-    return analyse(record.plan, observations, record.study.responses)
+    return analyse(
+        record.plan,
+        observations,
+        record.study.responses,
+        describe=lambda factor, level: level_text(record.study, factor, level),
+    )
 
 
 def studies(

@@ -1,0 +1,104 @@
+"""Every example in the README and the docs is run, or checked where running it is another test's work."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from conftest import RealStudy
+
+from leadline.host.local import LocalHost
+from leadline.lab.planning import plan_study
+from leadline.lab.studyfile import builtin_studies, parse_study
+from leadline.stack.registry import service_catalogue
+
+pytestmark = pytest.mark.stack
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+# Commands that are whole studies, servers or tests: run by the named test instead.
+ELSEWHERE = {
+    "make quickstart": "by hand and in CI's fresh clone; its command is tests/stack/test_commands.py's `run`",
+    "make test": "this test runs inside it",
+    "make wheel": "tests/stack/test_wheel.py",
+    "make bench": "bench/",
+    "make format": "formats the checkout",
+    "make lock": "needs the network",
+    "leadline quickstart": "tests/stack/test_commands.py runs a smaller study",
+    "leadline run": "tests/stack/test_commands.py",
+    "leadline up": "tests/stack/test_commands.py",
+    "leadline down": "tests/stack/test_commands.py",
+    "leadline load": "tests/stack/test_commands.py",
+}
+SAFE = ("doctor", "knobs", "studies", "show", "report", "export", "gc", "restore", "lab")
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for text in re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+            found.append((page.name, text))
+    return found
+
+
+def commands() -> list[tuple[str, str]]:
+    """(page, command) of every line that starts with ``$`` in a console block."""
+    lines = []
+    for page, text in blocks("console"):
+        joined = text.replace("\\\n", " ")
+        lines += [(page, line[2:].split("  #")[0].strip()) for line in joined.splitlines() if line.startswith("$ ")]
+    return lines
+
+
+def test_there_are_examples() -> None:
+    assert len(commands()) >= 10
+    assert {"README.md", "study-file.md"} <= {page for page, _ in commands()}
+
+
+@pytest.mark.parametrize(("page", "command"), commands())
+def test_a_command_in_the_docs_works(page: str, command: str, real_study: RealStudy) -> None:
+    words = shlex.split(command.replace(".venv/bin/", ""))
+    if words[0] == "leadline" and "--dry-run" not in words and words[1] in SAFE:
+        arguments = [_real(word, real_study) for word in words[1:]]
+        done = real_study.run(*arguments)
+        assert done.returncode == 0 or words[1] == "doctor", f"{page}: {command}: {done.stderr}"
+        assert done.stdout
+    elif words[:2] == ["leadline", "run"] and "--dry-run" in words:
+        name = next(word for word in words[2:] if not word.startswith("-"))
+        if name in builtin_studies():
+            done = real_study.run(*words[1:])
+            assert done.returncode == 0, f"{page}: {command}: {done.stderr}"
+    elif words[0] in ("leadline", "make"):
+        assert any(command.replace(".venv/bin/", "").startswith(known) for known in ELSEWHERE), f"{page}: {command}"
+        if words[0] == "make":
+            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"{page}: {command}"
+    else:
+        script = next((word for word in words if word.endswith((".py", ".sh", ".toml", ".xml"))), None)
+        assert script is not None, f"{page}: {command}: an example nothing checks"
+        assert (ROOT / script).exists() or words[0] == "pip", f"{page}: {command}: no {script}"
+
+
+def _real(word: str, study: RealStudy) -> str:
+    """Names in the docs stand for the real study's."""
+    if word == "gc.log":
+        return str(Path(study.document["trials"][0]["directory"]) / "raw" / "gc.log")
+    return "mini" if word in ("quickstart", "pools-and-heap") else word
+
+
+@pytest.mark.parametrize(("page", "text"), [pair for pair in blocks("yaml") if pair[1].startswith("study:")])
+def test_a_study_in_the_docs_can_be_planned(page: str, text: str) -> None:
+    file = parse_study(text, page)
+    stack = file.study.stack
+    planned = plan_study(file, LocalHost(), service_catalogue(stack.server, stack.database))
+    assert planned.plan.trials
+
+
+def test_links_lead_somewhere() -> None:
+    broken = []
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if not target.startswith("http") and not (page.parent / target).exists():
+                broken.append(f"{page.name} -> {target}")
+    assert not broken
