@@ -1,12 +1,13 @@
-"""One small real study, run once for all tests that need real results."""
+"""What many tests share: one small real study, and a headless Chromium."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,15 @@ STUDY = """\
 study: mini
 question: Does a pool of one connection hurt?
 stack: { server: tomcat, mode: direct }
-workload: { users: 30, variables: { think: 1ms }, ramp_up: 3s, steady: 10s, ramp_down: 1s }
+workload: { users: 30, variables: { think: 1ms }, ramp_up: 3s, steady: 8s, ramp_down: 1s }
 factors:
-  server.datasource.max_connections: [8, 1]
+  server.datasource.max_connections: [40, 1]
 settings: { jvm.heap: 256m }
-design: { replicates: 3, sentinels: null, seed: 3 }
+design: { replicates: 4, sentinels: null, seed: 3 }
 responses: [throughput, p50, p99, cpu_per_transaction, gc_share, startup]
 """
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -63,3 +66,18 @@ def real_study(tmp_path_factory: pytest.TempPathFactory) -> RealStudy:
     done = leadline("run", "mini.yaml", "--json", cwd=directory, timeout=580)
     assert done.returncode == 0, done.stderr
     return RealStudy(directory, json.loads(done.stdout), done.stderr)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A ``playwright`` browser; needs Chromium on the path."""
+    path = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.skip(f"none of {', '.join(CHROMIUM)} is on the path")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        opened = started.chromium.launch(executable_path=path, headless=True, args=arguments)
+        yield opened
+        opened.close()

@@ -16,7 +16,7 @@ ALPHA = 0.05
 
 
 def no_drift(reason: str) -> Drift:
-    return Drift(None, None, None, False, reason)
+    return Drift(None, None, None, None, False, reason)
 
 
 def drift(scale: Scale, sample: Sample, level: float) -> Drift:
@@ -41,22 +41,18 @@ def drift(scale: Scale, sample: Sample, level: float) -> Drift:
     error = float(line.errors(slope)[0])
     reach = float(stats.t.ppf((1 + level) / 2, line.df)) * error
     p_value = float(2 * stats.t.sf(abs(total) / error, line.df))
-    # a straight line in the model's scale: percent of the baseline's level in the first hour
-    hourly = scale.percent(total / span)
-    interval = scale.interval(total / span, reach / span, level)
+    change, interval = scale.percent(total), scale.interval(total, reach, level)
     found = p_value < ALPHA
-    if hourly is None or interval is None:
+    if change is None or interval is None:
         words = "too steep to be given in percent" if scale.log else "a change from a baseline of zero"
-        return Drift(None, None, p_value, found, f"Drift over {count} baseline trials: {words}.")
-    whole = scale.percent(total)
-    across = "" if whole is None else f" ({whole:+.2g} % over the {_span(span)} between first and last)"
-    figures = f"{hourly:+.2g} % an hour [{interval.low:.2g}, {interval.high:.2g}]{across}"
+        return Drift(None, span, None, p_value, found, f"Drift over {count} baseline trials: {words}.")
+    figures = f"{_signed(change)} % in {_span(span)} [{_signed(interval.low)}, {_signed(interval.high)}]"
     inside = ", seen inside blocks" if within else ""
     if found:
         text = f"The baseline drifted over its {count} trials: {figures}{inside}."
     else:
         text = f"No drift can be seen over {count} baseline trials: {figures}{inside}."
-    return Drift(hourly, interval, p_value, found, text)
+    return Drift(change, span, interval, p_value, found, text)
 
 
 def _line(straight: Floats, values: Floats, blocks: Ints) -> tuple[Fit, bool]:
@@ -70,6 +66,10 @@ def _line(straight: Floats, values: Floats, blocks: Ints) -> tuple[Fit, bool]:
     if levels.shape[1] > 1 and inside.df >= 4 and all(inside.estimable(np.eye(1, len(inside.beta)))):
         return inside, True
     return fit(straight, values), False
+
+
+def _signed(percent: float) -> str:
+    return f"{float(f'{percent:.2g}'):+g}".replace("-", "\u2212")
 
 
 def _span(hours: float) -> str:

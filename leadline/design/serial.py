@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 from leadline.model.errors import UsageError
-from leadline.model.knob import Level
-from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
+from leadline.model.knob import ApplyCost, Level
+from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment
 
 FORMAT = 1
 
@@ -19,7 +20,14 @@ def plan_to_json(plan: Plan) -> str:
         "kind": plan.kind,
         "seed": plan.seed,
         "factors": [
-            {"name": f.name, "levels": list(f.levels), "baseline": f.baseline, "pseudo": f.pseudo} for f in plan.factors
+            {
+                "name": f.name,
+                "levels": list(f.levels),
+                "baseline": f.baseline,
+                "pseudo": f.pseudo,
+                "apply_cost": f.apply_cost.value,
+            }
+            for f in plan.factors
         ],
         "trials": [
             {
@@ -29,6 +37,8 @@ def plan_to_json(plan: Plan) -> str:
                 "role": t.role.value,
                 "levels": t.treatment.as_dict(),
                 "seed": t.seed,
+                "plot": t.plot,
+                "slots": [{"begin": s.begin, "seconds": s.seconds, "levels": s.treatment.as_dict()} for s in t.slots],
             }
             for t in plan.trials
         ],
@@ -52,6 +62,7 @@ def plan_from_json(text: str) -> Plan:
                     levels=tuple(_level(level) for level in f["levels"]),
                     baseline=_level(f["baseline"]),
                     pseudo=bool(f["pseudo"]),
+                    apply_cost=ApplyCost(f.get("apply_cost", ApplyCost.RESTART)),
                 )
                 for f in document["factors"]
             ),
@@ -61,8 +72,13 @@ def plan_from_json(text: str) -> Plan:
                     block=int(t["block"]),
                     replicate=int(t["replicate"]),
                     role=Role(t["role"]),
-                    treatment=Treatment.of({str(name): _level(level) for name, level in t["levels"].items()}),
+                    treatment=_treatment(t["levels"]),
                     seed=int(t["seed"]),
+                    plot=None if t.get("plot") is None else int(t["plot"]),
+                    slots=tuple(
+                        Slot(index, float(s["begin"]), float(s["seconds"]), _treatment(s["levels"]))
+                        for index, s in enumerate(t.get("slots", ()))
+                    ),
                 )
                 for t in document["trials"]
             ),
@@ -72,6 +88,10 @@ def plan_from_json(text: str) -> Plan:
         raise UsageError(f"plan: the key {error.args[0]!r} is missing") from error
     except (TypeError, AttributeError, ValueError) as error:
         raise UsageError(f"plan: not a saved plan: {error}") from error
+
+
+def _treatment(levels: dict[str, Any]) -> Treatment:
+    return Treatment.of({str(name): _level(level) for name, level in levels.items()})
 
 
 def _level(raw: object) -> Level:

@@ -10,7 +10,7 @@ from leadline.host.base import Host
 from leadline.lab.studyfile import StudyFile
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import UsageError, nearest
-from leadline.model.knob import Catalogue, Knob, Level
+from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import RESPONSES
 from leadline.model.study import Study
@@ -66,7 +66,7 @@ def plan_study(file: StudyFile, host: Host, service_knobs: list[Knob], disposabl
         baseline = str(study.baseline.get(name, labels[0]))
         if baseline not in labels:
             raise UsageError(f"{file.where(('baseline', name))}: {baseline} is not among the labels of {name}")
-        factors.append(Factor(name, tuple(labels), baseline, pseudo=True))
+        factors.append(Factor(name, tuple(labels), baseline, pseudo=True, apply_cost=ApplyCost.LIVE))
     if not factors:
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
@@ -132,7 +132,7 @@ def _factor(
             raise UsageError(
                 f"{where}: the baseline {knob.format(baseline)} of {name} is not among its levels {listed}"
             )
-    return Factor(name, tuple(levels), baseline), knob
+    return Factor(name, tuple(levels), baseline, apply_cost=knob.apply_cost), knob
 
 
 def load_seconds(study: Study) -> float:

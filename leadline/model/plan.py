@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from leadline.model.knob import Level
+from leadline.model.knob import ApplyCost, Level
 
 
 class Role(StrEnum):
@@ -21,12 +21,16 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Factor:
-    """A knob (or a pseudo-factor that changes nothing) and its levels; the baseline is one of them."""
+    """A knob (or a pseudo-factor that changes nothing) and its levels; the baseline is one of them.
+
+    ``apply_cost`` is the knob's: designs group trials so that dear changes are rare.
+    """
 
     name: str
     levels: tuple[Level, ...]
     baseline: Level
     pseudo: bool = False
+    apply_cost: ApplyCost = ApplyCost.RESTART
 
     def __post_init__(self) -> None:
         if self.baseline not in self.levels:
@@ -57,8 +61,26 @@ class Treatment:
 
 
 @dataclass(frozen=True)
+class Slot:
+    """A stretch of a trial's steady state under one treatment: live knobs change between slots, nothing restarts.
+
+    ``index`` counts from 0 in its trial, ``begin`` in seconds from the start of the steady state.
+    """
+
+    index: int
+    begin: float
+    seconds: float
+    treatment: Treatment
+
+
+@dataclass(frozen=True)
 class PlannedTrial:
-    """One row of a plan. ``position`` counts from 0 over the whole plan, ``block`` and ``replicate`` from 0."""
+    """One row of a plan. ``position`` counts from 0 over the whole plan, ``block`` and ``replicate`` from 0.
+
+    ``plot``: the whole plot it belongs to, from 0 over the plan (trials that share a state dearer to change than a
+    restart, such as a kernel); None where the design has none. With ``slots``, ``treatment`` holds the levels at the
+    start, and every slot its own; factors that are not live have one level in all slots of a trial.
+    """
 
     position: int
     block: int
@@ -66,6 +88,8 @@ class PlannedTrial:
     role: Role
     treatment: Treatment
     seed: int
+    plot: int | None = None
+    slots: tuple[Slot, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,7 @@ class TrialRecord:
             started=self.started or 0.0,
             responses={} if self.failure else dict(self.responses),
             failure=self.failure,
+            plot=self.planned.plot,
         )
 
 

@@ -44,7 +44,11 @@ RESPONSES: Mapping[str, ResponseKind] = {
 
 @dataclass(frozen=True)
 class Observation:
-    """One finished trial as the analysis sees it: responses, or a failure class and none."""
+    """One finished trial, or one slot of it, as the analysis sees it: responses, or a failure class and none.
+
+    ``plot`` is the trial's whole plot. For a slot, ``slot`` is its index, ``treatment`` its own, ``started`` the moment
+    its level was in force and ``seconds`` the length that was measured, wash-out left out.
+    """
 
     trial: int
     position: int
@@ -55,6 +59,9 @@ class Observation:
     started: float  # unix seconds
     responses: Mapping[str, float] = field(default_factory=dict)
     failure: FailureClass | None = None
+    plot: int | None = None
+    slot: int | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -102,9 +109,13 @@ class Effect:
 
 @dataclass(frozen=True)
 class Drift:
-    """Slope of the baseline and sentinel trials over time, percent an hour."""
+    """Change of the baseline and sentinel trials along a straight line from the first to the last, percent.
 
-    percent_per_hour: float | None
+    ``hours`` is the time between these two.
+    """
+
+    percent: float | None
+    hours: float | None
     interval: Interval | None
     p_value: float | None
     detected: bool

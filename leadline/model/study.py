@@ -54,13 +54,43 @@ class Workload(_Strict):
     )
 
 
+class Switchback(_Strict):
+    """Live knobs change every few seconds inside one warm trial; all other factors change between trials."""
+
+    slot: Seconds = Field(default=10.0, gt=0, description="how long one level is held")
+    wash_out: Seconds | None = Field(
+        default=None, ge=0, description="start of every slot that is left out; estimated from the data if absent"
+    )
+    order: Literal["random-blocks", "williams", "abba"] = "random-blocks"
+
+
 class Design(_Strict):
     """How the trials are chosen and ordered."""
 
-    kind: Literal["one-at-a-time", "full-factorial"] = "one-at-a-time"
+    kind: Literal[
+        "one-at-a-time",
+        "full-factorial",
+        "fractional-factorial",
+        "plackett-burman",
+        "definitive-screening",
+        "d-optimal",
+    ] = "one-at-a-time"
     replicates: int = Field(default=3, ge=1)
-    blocks: Literal["by-replicate"] = "by-replicate"
-    sentinels: int | None = Field(default=6, ge=1, description="a sentinel after every so many trials; null for none")
+    blocks: Literal["by-replicate", "incomplete", "latin", "williams", "abba"] = "by-replicate"
+    block_size: int | None = Field(default=None, ge=2, description="trials of an incomplete block")
+    resolution: int = Field(default=4, ge=3, le=8, description="of a fractional factorial: 3, 4, 5 ...")
+    foldover: bool = Field(default=False, description="add the mirror image of a two-level screening design")
+    runs: int | None = Field(default=None, ge=2, description="treatments of a D-optimal design")
+    model: Literal["main-effects", "interactions"] = Field(
+        default="main-effects", description="what a D-optimal design must be able to estimate"
+    )
+    switchback: Switchback | None = None
+    looks: int = Field(default=1, ge=1, description="times the study is looked at; more than one may end it early")
+    sentinels: int | None = Field(
+        default=6,
+        ge=1,
+        description="a baseline trial is added wherever more than so many trials would pass without one; null for none",
+    )
     seed: int = 1
 
 

@@ -93,11 +93,11 @@ def _little(files: Sequence[TrialFiles]) -> Item:
 
 def _drift(analysis: StudyAnalysis) -> Item:
     seen = [one for one in analysis.responses if one.drift.detected]
-    known = [one for one in analysis.responses if one.drift.percent_per_hour is not None]
+    known = [one for one in analysis.responses if one.drift.percent is not None]
     if seen:
         first = seen[0]
         names = ", ".join(one.response for one in seen)
-        value = f"{words.signed(first.drift.percent_per_hour)} % an hour"
+        value = f"{words.signed(first.drift.percent)} % over the study"
         return Item("Drift", WARN, value, f"seen in {names}; {words.change_interval(first.drift.interval)}")
     if not known:
         return Item("Drift", UNKNOWN, "not estimated")

@@ -382,7 +382,7 @@ def _analysis(record: StudyRecord) -> StudyAnalysis:
                 len(base),
                 tuple(effects),
                 Luck(5, 0.6 * noise, 1.2 * noise),
-                Drift(-0.4, Interval(-1.2, 0.4), 0.3, False, "No drift seen: -0.4 % an hour [-1.2, +0.4]."),
+                Drift(-0.4, 0.9, Interval(-1.2, 0.4), 0.3, False, "No drift seen: -0.4 % in 54 min [-1.2, +0.4]."),
                 (("baseline", f"{POOL}=40", f"{DIRTY}=500"),),
                 noise,
                 noise * 1.9,

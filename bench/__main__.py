@@ -1,0 +1,37 @@
+"""Runs the comparisons whose results are in the docs: `make bench`, or `python -m bench NAME ...` for some of them."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SCRIPTS = {
+    "driver": ["driver/run.py", "--rounds", "5", "--seconds", "2"],
+    "observers": ["observers/cost.py"],
+    "calibration": ["statistics/calibration.py", "300"],
+    "steady": ["statistics/steady.py", "50"],
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SCRIPTS)}; all when none is given")
+    names = parser.parse_args().names or list(SCRIPTS)
+    if unknown := sorted(set(names) - set(SCRIPTS)):
+        parser.error(f"no comparison {', '.join(unknown)}; there are {', '.join(SCRIPTS)}")
+    failed = []
+    for name in names:
+        script, *options = SCRIPTS[name]
+        print(f"\n# {name}: python bench/{script} {' '.join(options)}\n", flush=True)
+        if subprocess.run([sys.executable, str(HERE / script), *options], check=False).returncode:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
