@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 import leadline
-from leadline.cli.commands import gc, host, labs, stack, study
+from leadline.cli.lazy import LazyCommands
 from leadline.cli.output import errors
 from leadline.model.errors import LeadlineError
 
 app = typer.Typer(
     name="leadline",
+    cls=LazyCommands,
     help="Designed experiments on every layer beneath a Java application.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -35,10 +36,6 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None: ...
-
-
-for _module in (study, host, stack, gc, labs):
-    _module.register(app)
 
 
 def main() -> None:

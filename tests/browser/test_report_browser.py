@@ -15,7 +15,7 @@ from report_fixture import NASTY, fake_study
 
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
-from leadline.report import build
+from leadline.report.page import build
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -15,10 +15,11 @@ from report_fixture import CACHE, HEAP, NASTY, POOL, fake_study
 from leadline.model.plan import Role
 from leadline.model.record import AuditRecord, Reading, StudyRecord
 from leadline.model.result import Effect, Interval, StudyAnalysis, Verdict
-from leadline.report import build, health, layers, view, words
 from leadline.report import files as trial_files
+from leadline.report import health, layers, view, words
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts.theme import DataSets, figure
+from leadline.report.page import build
 
 
 class Page(HTMLParser):

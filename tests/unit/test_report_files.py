@@ -17,7 +17,8 @@ from rich.console import Console
 from leadline.model.errors import UsageError
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
-from leadline.report import document, export
+from leadline.report import document
+from leadline.report.export import export
 from leadline.report.text import table
 
 

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from leadline.cli.commands.study import JsonOption
+from leadline.cli.options import JsonOption
 from leadline.cli.output import console, print_json
 from leadline.host.base import Host
 from leadline.host.checks import Finding, findings

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
-from leadline.cli.commands.study import JsonOption, LabOption
+from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, print_json
 from leadline.lab.store import Store
 

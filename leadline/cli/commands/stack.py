@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from leadline.cli.commands.study import JsonOption, LabOption
+from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, errors, print_json
 from leadline.host.local import LocalHost
 from leadline.lab.studyfile import find_study
-from leadline.load.command import run_scenario
-from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.errors import UsageError
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import StackChoice
 from leadline.stack.assembly import Stack, StackOptions
@@ -26,10 +24,6 @@ def register(app: typer.Typer) -> None:
     """Add this module's commands."""
     app.command(epilog="Example: leadline up tomcat --set server.threads.max=20")(up)
     app.command(epilog="Example: leadline down")(down)
-    app.command(
-        epilog="Example: leadline load brokerage-classic --url http://127.0.0.1:8080/brokerage --users 20",
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    )(load)
 
 
 def up(
@@ -100,15 +94,3 @@ def down(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
         return
     for line in lines or ["nothing is up in this lab"]:
         console.print(line, markup=False, highlight=False)
-
-
-def load(
-    context: typer.Context,
-    scenario: Annotated[str, typer.Argument(help="A built-in scenario or a scenario file.")],
-) -> None:
-    """Run leadline-load alone; further options go to it as they are (docs/load.md)."""
-    code = run_scenario(scenario, context.args)
-    if code == 2:
-        sys.exit(2)
-    if code:
-        raise LeadlineError(f"leadline-load ended with code {code}")

@@ -1,0 +1,89 @@
+"""``show``, ``report``, ``export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.analysis import analyse
+from leadline.cli.options import JsonOption, LabOption, StudyArgument
+from leadline.cli.output import console, print_json
+from leadline.lab.store import Store
+from leadline.model.record import StudyRecord
+from leadline.model.result import StudyAnalysis
+from leadline.report.document import document
+from leadline.report.text import table
+from leadline.report.words import level_text
+
+REPORT = "report.html"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command(epilog="Example: leadline show quickstart")(show)
+    app.command(epilog="Example: leadline report quickstart --out report.html")(report)
+    app.command(epilog="Example: leadline export quickstart --out figures --format csv,png")(export)
+
+
+def analysis_of(record: StudyRecord) -> StudyAnalysis:
+    """The analysis of what has been run so far."""
+    observations = [trial.observation() for trial in record.trials if trial.state in ("done", "failed")]
+    return analyse(
+        record.plan,
+        observations,
+        record.study.responses,
+        describe=lambda factor, level: level_text(record.study, factor, level),
+    )
+
+
+def _open(study: str, lab: Path) -> tuple[StudyRecord, StudyAnalysis]:
+    store = Store(lab, create=False)
+    record = store.load(store.find(study))
+    return record, analysis_of(record)
+
+
+def show(study: StudyArgument, lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
+    """Print what a study found."""
+    record, analysis = _open(study, lab)
+    if json:
+        print_json(document(record, analysis))
+    else:
+        console.print(table(record, analysis), soft_wrap=not console.is_terminal)
+
+
+def report(
+    study: StudyArgument,
+    lab: LabOption = Path("lab"),
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path(REPORT),
+    json: JsonOption = False,
+) -> None:
+    """Write a study's report: one HTML file that needs no network."""
+    from leadline.report.page import build
+
+    record, analysis = _open(study, lab)
+    page = build(record, analysis, out)
+    if json:
+        print_json({"report": str(page), "bytes": page.stat().st_size})
+    else:
+        console.print(str(page), markup=False, highlight=False, soft_wrap=True)
+
+
+def export(
+    study: StudyArgument,
+    lab: LabOption = Path("lab"),
+    out: Annotated[Path, typer.Option(help="The directory to write to.")] = Path("export"),
+    format_: Annotated[str, typer.Option("--format", help="Any of csv,png,svg,json.")] = "csv,png",
+    json: JsonOption = False,
+) -> None:
+    """Write a study's trials and effects as CSV and its figures as PNG or SVG."""
+    from leadline.report.export import export as export_files
+
+    record, analysis = _open(study, lab)
+    written = export_files(record, analysis, out, {word.strip() for word in format_.split(",") if word.strip()})
+    if json:
+        print_json({"files": [str(path) for path in written]})
+        return
+    for path in written:
+        console.print(str(path), markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,66 @@
+"""``run`` and ``quickstart``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.cli.commands.dry_run import print_plan
+from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
+from leadline.host.local import LocalHost
+from leadline.host.paths import cache_dir
+from leadline.lab.planning import plan_study
+from leadline.lab.studyfile import StudyFile, find_study
+from leadline.stack.registry import service_catalogue
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command(epilog="Example: leadline run quickstart --set design.replicates=5 --budget 30m")(run)
+    app.command(epilog="Example: leadline quickstart")(quickstart)
+
+
+def run(
+    study: Annotated[str, typer.Argument(help="A built-in study or a study file.")],
+    lab: LabOption = Path("lab"),
+    set_: SetOption = None,
+    factor: FactorOption = None,
+    budget: Annotated[str | None, typer.Option(help="Wall time after which no trial is started: 30m")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; change nothing.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Start anew even if an unfinished run exists.")] = False,
+    disposable: Annotated[
+        bool, typer.Option("--disposable", help="This host may be hung: allow dangerous levels.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Run a study, or go on with an unfinished run of it; write its report."""
+    overrides = [*(set_ or []), *([f"budget={budget}"] if budget else [])]
+    file = find_study(study, overrides, factor or [])
+    _run(file, lab, dry_run=dry_run, new=new, disposable=disposable, json=json)
+
+
+def quickstart(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
+    """Run the built-in study ``quickstart``: about ten minutes on two cores."""
+    _run(find_study("quickstart"), lab, dry_run=False, new=False, disposable=False, json=json)
+
+
+def _run(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable: bool, json: bool) -> None:
+    host = LocalHost(disposable=disposable, directories={"cache": cache_dir(), "lab": _existing(lab)})
+    stack = file.study.stack
+    planned = plan_study(file, host, service_catalogue(stack.server, stack.database), disposable)
+    if dry_run:
+        print_plan(file, planned, json)
+        return
+    from leadline.cli.commands.execute import execute  # its libraries take seconds to import
+
+    execute(file, planned, host, lab, new=new, json=json)
+
+
+def _existing(path: Path) -> Path:
+    """The nearest ancestor that exists: what tells the file system a lab will be on."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path

@@ -1,0 +1,57 @@
+"""Commands are imported when they are called: a command pays for its own libraries only."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from leadline.model.errors import UsageError, nearest
+
+# name: module in leadline.cli.commands, summary (the first line of the command's own help)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("run", "Run a study, or go on with an unfinished run of it; write its report."),
+    "quickstart": ("run", "Run the built-in study ``quickstart``: about ten minutes on two cores."),
+    "studies": ("studies", "List the built-in studies."),
+    "show": ("results", "Print what a study found."),
+    "report": ("results", "Write a study's report: one HTML file that needs no network."),
+    "export": ("results", "Write a study's trials and effects as CSV and its figures as PNG or SVG."),
+    "lab": ("labs", "What a lab holds."),
+    "doctor": ("host", "What this machine can do and how noisy it is, each finding with the command that mends it."),
+    "knobs": ("host", "List knobs: unit, range, default, risk, apply cost; for the host's also today's value."),
+    "restore": (
+        "host",
+        "Put this host back after any crash: undo every open entry of the journal, end what was started.",
+    ),
+    "up": ("stack", "Start a stack and leave it running; print its address."),
+    "down": ("stack", "Stop the stack that ``up`` started and put the host back."),
+    "load": ("load", "Run leadline-load alone; further options go to it as they are (docs/load.md)."),
+    "gc": ("gc", "Pauses, causes, shares of time and heap after collection of JVM collector logs."),
+}
+
+
+class LazyCommands(TyperGroup):
+    """A group whose commands are known by name and imported on demand."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            near = nearest(cmd_name, list(COMMANDS))
+            hint = f"did you mean {near}?" if near else "leadline --help lists them"
+            raise UsageError(f"No such command {cmd_name!r}; {hint}")
+        app = typer.Typer(rich_markup_mode=None)
+        app.callback()(_nothing)  # a group even where the module has one command
+        import_module(f"leadline.cli.commands.{COMMANDS[cmd_name][0]}").register(app)
+        group: Any = typer.main.get_command(app)
+        return group.commands[cmd_name]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+def _nothing() -> None: ...
