@@ -1,55 +1,76 @@
 """The model of a study as columns: blocks, levels, two-factor interactions, time; and the contrasts asked of it.
 
-The k-th level of a factor has a column that is 1 where the factor has that level; baseline levels have none. So in a
-one-at-a-time study a column's coefficient is the effect itself; where factors are crossed, products of columns are the
-two-factor interactions and an effect is the coefficient plus the mean of its interactions over the other factors'
-levels (marginal means with equal weights). Interactions of three and more factors go into the residual.
+The k-th level of a factor has a column that is 1 where the factor has that level; baseline levels have none. A product
+of two such columns, each less its mean over the factor's levels with equal weights, is a two-factor interaction
+(effects coding). So a level's coefficient is its effect against its baseline level averaged over the other factors'
+levels, with interactions in the model and without. Interactions of three and more factors go into the residual.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leadline.analysis.linear import Fit, fit
+from leadline.analysis.linear import Fit
+from leadline.analysis.mixed import mixed_fit
+from leadline.analysis.strata import Strata, block_columns, strata_of
 from leadline.analysis.table import Cell, Floats, Sample, StudyTable
 
 Main = tuple[int, int]  # factor, level
 Pair = tuple[Main, Main]
+SCREENING = ("fractional-factorial", "plackett-burman", "definitive-screening", "d-optimal")
 
 
 @dataclass(frozen=True)
 class Model:
-    """Which columns there are: blocks first, then mains, pairs, and time (last) where it is used."""
+    """Which columns there are: blocks first, then mains, pairs, what the slot before leaves behind (``carried``), and
+    time (last) where it is used. ``entry`` says how blocks enter (``strata.block_columns``); without columns of their
+    own, and unless they are swept out, there is a constant in their place.
+    """
 
     table: StudyTable
     blocks: tuple[int, ...]
     mains: tuple[Main, ...]
     pairs: tuple[Pair, ...]
     timed: bool
+    carried: tuple[Main, ...] = ()
+    entry: str = "columns"
+
+    @property
+    def leading(self) -> int:
+        """Columns before the mains: blocks, or the constant."""
+        return len(self.blocks) if self.entry == "columns" else int(self.entry == "random")
 
     @property
     def width(self) -> int:
-        return len(self.blocks) + len(self.mains) + len(self.pairs) + self.timed
+        return self.leading + len(self.mains) + len(self.pairs) + len(self.carried) + self.timed
 
     def cell(self, cell: Cell) -> Floats:
-        """Columns (p) of one treatment, without block and time."""
+        """Columns (p) of one treatment, without block, carry-over and time."""
         row = np.zeros(self.width)
-        offset = len(self.blocks)
+        offset = self.leading
         for number, (factor, level) in enumerate(self.mains):
             row[offset + number] = cell[factor] == level
         offset += len(self.mains)
         for number, ((f, a), (g, b)) in enumerate(self.pairs):
-            row[offset + number] = cell[f] == a and cell[g] == b
+            one, other = self.table.factors[f], self.table.factors[g]
+            row[offset + number] = ((cell[f] == a) - 1 / len(one.levels)) * ((cell[g] == b) - 1 / len(other.levels))
         return row
 
     def rows(self, sample: Sample) -> Floats:
         """Columns (n, p) of a sample."""
         cells = np.array([self.cell(cell) for cell in self.table.cells])
         design = np.asarray(cells[sample.cells], dtype=np.float64)
+        if self.entry == "random":
+            design[:, 0] = 1.0
         for number, block in enumerate(self.blocks):
             design[:, number] = sample.blocks == block
+        offset = self.leading + len(self.mains) + len(self.pairs)
+        for number, (factor, level) in enumerate(self.carried):
+            had = np.array([cell[factor] == level for cell in self.table.cells])
+            design[:, offset + number] = (sample.previous >= 0) & had[sample.previous]
         if self.timed and sample.hours is not None:
             centred = sample.hours - sample.hours.mean()
             design[:, -1] = centred / np.abs(centred).max()
@@ -57,47 +78,76 @@ class Model:
 
     def effect(self, main: Main) -> Floats:
         """Contrast (p) of a level against its baseline level, averaged over the other factors' levels."""
-        row = np.zeros(self.width)
-        row[len(self.blocks) + self.mains.index(main)] = 1.0
-        for number, pair in enumerate(self.pairs):
-            if main in pair:
-                other = pair[0] if pair[1] == main else pair[1]
-                weight = 1.0 / len(self.table.factors[other[0]].levels)
-                row[len(self.blocks) + len(self.mains) + number] = weight
-        return row
+        return self._unit(self.leading + self.mains.index(main))
 
     def interaction(self, pair: Pair) -> Floats:
         """Contrast (p): how far two levels together differ from the sum of each alone."""
-        row = np.zeros(self.width)
-        row[len(self.blocks) + len(self.mains) + self.pairs.index(pair)] = 1.0
-        return row
+        return self._unit(self.leading + len(self.mains) + self.pairs.index(pair))
+
+    def after(self, main: Main) -> Floats:
+        """Contrast (p): what a slot owes to the slot before having had this level."""
+        return self._unit(self.leading + len(self.mains) + len(self.pairs) + self.carried.index(main))
 
     def treatment(self, cell: Cell) -> Floats:
         """Contrast (p) of a treatment against the baseline treatment."""
         return self.cell(cell) - self.cell(self.table.cells[0])
 
+    def _unit(self, place: int) -> Floats:
+        row = np.zeros(self.width)
+        row[place] = 1.0
+        return row
 
-def fitted(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> tuple[Model, Fit]:
+
+def fitted(
+    table: StudyTable, sample: Sample, values: Floats, timed: bool, carried: Sequence[Main] = ()
+) -> tuple[Model, Fit]:
     """The widest model that leaves something to estimate the noise from.
 
-    Interactions are dropped when they would leave no residual degrees of freedom, and time before them.
+    Interactions are dropped when they would leave no residual degrees of freedom, and time before them. In screening
+    designs only those interactions enter that their runs can tell apart from everything else of first and second order.
     """
+    return fitted_with_strata(table, sample, values, timed, carried)[:2]
+
+
+def fitted_with_strata(
+    table: StudyTable, sample: Sample, values: Floats, timed: bool, carried: Sequence[Main] = ()
+) -> tuple[Model, Fit, Strata]:
+    """:func:`fitted`, with the strata of its errors."""
     mains = tuple(table.comparisons())
-    blocks = tuple(sorted({int(block) for block in sample.blocks}))
-    pairs = _pairs(table, mains) if table.crossed else ()
-    tries = [(pairs, timed), (pairs, False), ((), timed), ((), False)]
-    for chosen, with_time in tries:
-        model = Model(table, blocks, mains, chosen, with_time and sample.hours is not None)
-        result = fit(model.rows(sample), values)
+    entry, blocks = block_columns(table, sample)
+    pairs = possible_pairs(table, mains) if table.crossed else ()
+    widest = Model(table, blocks, mains, pairs, False, tuple(carried), entry)
+    if table.kind in SCREENING and pairs:
+        widest = replace(widest, pairs=estimable_pairs(widest, sample))
+    with_time = timed and sample.hours is not None
+    tries = [(widest.pairs, with_time), (widest.pairs, False), ((), with_time), ((), False)]
+    for chosen, time in dict.fromkeys(tries):
+        model = replace(widest, pairs=chosen, timed=time)
+        design = model.rows(sample)
+        strata = strata_of(sample, design, entry, model.leading)
+        result = mixed_fit(design, values, strata)
         if result.df > (2 if model.timed else 0):
-            return model, result
-    return model, result
+            break
+    return model, result, strata
 
 
-def _pairs(table: StudyTable, mains: tuple[Main, ...]) -> tuple[Pair, ...]:
+def possible_pairs(table: StudyTable, mains: tuple[Main, ...]) -> tuple[Pair, ...]:
+    """Pairs of levels of two factors that some treatment has."""
     return tuple(
         (one, other)
         for number, one in enumerate(mains)
         for other in mains[number + 1 :]
         if one[0] != other[0] and any(cell[one[0]] == one[1] and cell[other[0]] == other[1] for cell in table.cells)
     )
+
+
+def estimable_pairs(model: Model, sample: Sample) -> tuple[Pair, ...]:
+    """The interactions that are determined when all mains and all pairs are in the model, if mains stay so too."""
+    rows, names = model.rows(sample), model.pairs
+    if model.entry == "swept":
+        rows = np.column_stack([rows, np.ones(len(rows))])
+    _, singular, right = np.linalg.svd(rows, full_matrices=False)
+    space = right[singular > 1e-9 * max(1.0, float(singular[0]))].T
+    free = 1 - np.sum(space**2, axis=1)  # squared distance of each unit contrast from the row space
+    offset = model.leading + len(model.mains)
+    return tuple(pair for number, pair in enumerate(names) if free[offset + number] < 1e-9)

@@ -32,9 +32,14 @@ class Family:
     estimates: Floats
     errors: Floats
     scatter: Floats
-    df: int
+    degrees: Floats
     law: MaxT | None
-    critical: float
+    critical: Floats
+
+    @property
+    def df(self) -> float:
+        """The most degrees of freedom that any comparison has; 0 where there are none."""
+        return float(self.degrees.max(initial=0.0))
 
     @classmethod
     def of(cls, fit: Fit, contrasts: Sequence[Floats], level: float) -> Family:
@@ -43,9 +48,37 @@ class Family:
         place = tuple(sum(known[:index]) if good else None for index, good in enumerate(known))
         chosen = rows[np.array(known, dtype=bool)]
         scatter = fit.scatter(chosen)
-        law = max_t(scatter) if len(chosen) and fit.df > 0 and fit.sigma > 0 else None
-        critical = law.quantile(level, fit.df) if law else 0.0
-        return cls(place, fit.estimates(chosen), fit.errors(chosen), scatter, fit.df, law, critical)
+        judged = len(chosen) > 0 and fit.df > 0 and fit.sigma > 0
+        law = max_t(scatter) if judged else None
+        degrees = fit.degrees(chosen) if judged else np.full(len(chosen), float(fit.df))
+        critical = np.zeros(len(chosen))
+        if law is not None:
+            most = float(degrees.max())
+            largest = law.quantile(level, most)
+            same = degrees >= most * (1 - 1e-9)
+            critical = np.where(same, largest, stats.t.isf(stats.t.sf(largest, most), degrees))
+        return cls(place, fit.estimates(chosen), fit.errors(chosen), scatter, degrees, law, critical)
+
+    def plain(self, place: int) -> float:
+        """P value of one comparison alone, two-sided."""
+        return float(2 * stats.t.sf(self.ratio(place), self.degrees[place]))
+
+    def adjusted(self, place: int) -> float:
+        """P value among all comparisons.
+
+        Where comparisons have different degrees of freedom, each statistic is taken to the one that has the same
+        plain p value at the most degrees of freedom: the common denominators that are ignored so would only make the
+        largest statistic smaller.
+        """
+        if self.law is None:
+            return 1.0
+        ratio, most = self.ratio(place), self.df
+        if self.degrees[place] < most * (1 - 1e-9):
+            ratio = float(stats.t.isf(stats.t.sf(ratio, self.degrees[place]), most))
+        return self.law.sf(ratio, most)
+
+    def ratio(self, place: int) -> float:
+        return abs(float(self.estimates[place])) / float(self.errors[place])
 
 
 def unestimated(table: StudyTable, main: Main, response: str, reason: str = "") -> Effect:
@@ -110,11 +143,10 @@ def _estimated(effect: Effect, family: Family, place: int, scale: Scale, sign: f
     percent = scale.percent(value)
     difference = "" if percent is not None else _difference(scale, value)
     if family.law is None:
-        reason = NO_NOISE if family.df == 0 else EXACT
+        reason = NO_NOISE if family.df <= 0 else EXACT
         return replace(effect, percent=percent, reason=_join(difference, reason))
-    ratio = abs(value) / error
-    plain = float(stats.t.ppf((1 + level) / 2, family.df)) * error
-    wide = family.critical * error
+    plain = float(stats.t.ppf((1 + level) / 2, family.degrees[place])) * error
+    wide = float(family.critical[place]) * error
     interval, simultaneous = scale.interval(value, plain, level), scale.interval(value, wide, level)
     verdict = Verdict.UNDETERMINED
     if abs(value) > wide:
@@ -129,8 +161,8 @@ def _estimated(effect: Effect, family: Family, place: int, scale: Scale, sign: f
         percent=percent,
         interval=interval,
         simultaneous=simultaneous,
-        p_value=float(2 * stats.t.sf(ratio, family.df)),
-        p_adjusted=family.law.sf(ratio, family.df),
+        p_value=family.plain(place),
+        p_adjusted=family.adjusted(place),
         reason=difference,
     )
 

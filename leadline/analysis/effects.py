@@ -65,7 +65,7 @@ def analyse_response(table: StudyTable, response: str, level: float) -> tuple[Re
         groups=noise.groups,
         residual_cv=noise.cv,
         detectable=noise.detectable,
-        reason=NO_NOISE if fit.df == 0 else EXACT if fit.sigma == 0 else "",
+        reason=NO_NOISE if fit.df <= 0 else EXACT if fit.sigma == 0 else "",
     )
     return result, warnings
 
@@ -115,13 +115,15 @@ def _noise(
 ) -> _Noise:
     if family.law is None or not len(family.scatter):
         return _Noise()
-    smallest = detectable(family.critical, float(np.median(family.errors)), fit.df)
+    middle = int(np.argsort(family.errors, kind="stable")[len(family.errors) // 2])
+    critical, degrees = float(family.critical[middle]), float(family.degrees[middle])
+    smallest = detectable(critical, float(np.median(family.errors)), degrees)
     if scale.log:
         cv: float | None = float(100 * np.sqrt(np.expm1(min(fit.sigma, 5.0) ** 2)))  # of a lognormal
     else:
         cv = scale.percent(fit.sigma)
     return _Noise(
-        luck(scale, family.scatter, fit.sigma, fit.df),
+        luck(scale, family.scatter, fit.sigma, family.df),
         scale.percent(smallest),
         cv,
         _groups(table, sample, model, fit, level, kind),

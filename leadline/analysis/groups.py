@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from leadline.analysis.comparisons import Family
 from leadline.analysis.linear import Fit
-from leadline.analysis.maxt import max_t
 from leadline.analysis.table import Floats
 
 LARGEST = 100  # treatments; beyond, pairs are too many to be of use to a reader
@@ -34,10 +34,12 @@ def told_apart(fit: Fit, treatments: Floats, level: float) -> list[tuple[int, in
     Tukey-Kramer with the design's own correlation: simultaneous over all pairs at ``level``.
     """
     pairs = [(i, j) for i in range(len(treatments)) for j in range(i + 1, len(treatments))]
-    contrasts = np.array([treatments[i] - treatments[j] for i, j in pairs])
-    critical = max_t(fit.scatter(contrasts)).quantile(level, fit.df)
-    ratios = np.abs(fit.estimates(contrasts)) / fit.errors(contrasts)
-    return [pair for pair, ratio in zip(pairs, ratios, strict=True) if ratio > critical]
+    family = Family.of(fit, [treatments[i] - treatments[j] for i, j in pairs], level)
+    return [
+        pair
+        for pair, place in zip(pairs, family.place, strict=True)
+        if place is not None and family.ratio(place) > family.critical[place]
+    ]
 
 
 def ordered_groups(fit: Fit, treatments: Floats, names: list[str], level: float, best_high: bool) -> list[list[str]]:

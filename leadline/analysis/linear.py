@@ -28,6 +28,10 @@ class Fit:
     df: int
     sigma: float
 
+    def degrees(self, contrasts: Floats) -> Floats:
+        """Degrees of freedom (k) of the contrasts' standard errors."""
+        return np.full(len(contrasts), float(self.df))
+
     def estimable(self, contrasts: Floats) -> list[bool]:
         """For each row of ``contrasts`` (k, p): whether the data determine it."""
         rest = contrasts - (contrasts @ self.rows) @ self.rows.T
@@ -46,16 +50,21 @@ class Fit:
         return np.asarray(self.sigma * np.linalg.norm(self.scatter(contrasts), axis=1), dtype=np.float64)
 
 
-def fit(design: Floats, values: Floats) -> Fit:
-    """Ordinary least squares of ``values`` (n) on ``design`` (n, p), whatever its rank."""
+def fit(design: Floats, values: Floats, lost: int = 0, size: float | None = None) -> Fit:
+    """Ordinary least squares of ``values`` (n) on ``design`` (n, p), whatever its rank.
+
+    ``lost`` degrees of freedom were spent on what both are already free of; ``size`` is the norm of the values before
+    (around their mean): residuals much smaller than it are rounding.
+    """
     left, singular, right = np.linalg.svd(design, full_matrices=False)
     rank = int(np.sum(singular > _RANK * max(1.0, float(singular.max(initial=0.0)))))
     left, singular, right = left[:, :rank], singular[:rank], right[:rank]
     half = right.T / singular
     beta = half @ (left.T @ values)
     residuals = values - design @ beta
-    df = len(values) - rank
-    size = float(np.linalg.norm(residuals))
-    exact = size <= 1e-10 * max(1e-300, float(np.linalg.norm(values - np.mean(values)) or np.linalg.norm(values)))
-    sigma = 0.0 if df == 0 or exact else size / float(np.sqrt(df))
+    df = len(values) - rank - lost
+    left_over = float(np.linalg.norm(residuals))
+    size = size or float(np.linalg.norm(values - np.mean(values)) or np.linalg.norm(values))
+    exact = left_over <= 1e-10 * max(1e-300, size)
+    sigma = 0.0 if df <= 0 or exact else left_over / float(np.sqrt(df))
     return Fit(beta, half, right.T, df, sigma)

@@ -12,7 +12,7 @@ from leadline.analysis.table import Floats
 from leadline.model.result import Luck
 
 
-def best_of_null(scatter: Floats, sigma: float, df: int) -> tuple[float, float]:
+def best_of_null(scatter: Floats, sigma: float, df: float) -> tuple[float, float]:
     """Mean and 95th percentile of the largest of k contrasts that are all zero in truth.
 
     ``scatter`` (k, r) times its transpose times ``sigma`` squared is their covariance, and all have about the same
@@ -34,7 +34,7 @@ def gain_of_luck(settings: int, cv: float, replicates: int) -> tuple[float, floa
     return best_of_null(scatter, cv, 10**7)
 
 
-def luck(scale: Scale, scatter: Floats, sigma: float, df: int) -> Luck | None:
+def luck(scale: Scale, scatter: Floats, sigma: float, df: float) -> Luck | None:
     """Luck in percent, in the direction that is better. None where percent or noise do not exist."""
     mean, high = best_of_null(scatter, sigma, df)
     expected, percentile = scale.percent(mean), scale.percent(high)

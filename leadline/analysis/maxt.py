@@ -35,9 +35,9 @@ class MaxT:
     reach: Floats
     rank: int
     two_sided: bool
-    _quantiles: dict[tuple[float, int], float] = field(default_factory=dict, compare=False, repr=False)
+    _quantiles: dict[tuple[float, float], float] = field(default_factory=dict, compare=False, repr=False)
 
-    def sf(self, value: float, df: int) -> float:
+    def sf(self, value: float, df: float) -> float:
         """P(max > value). For the one-sided form ``value`` must not be negative."""
         if value <= 0:
             return 1.0 if self.two_sided else float(np.mean(self.reach > 0))
@@ -45,13 +45,13 @@ class MaxT:
         bound = value**2 / (self.rank * ahead**2)
         return float(np.sum(special.fdtrc(self.rank, df, bound)) / len(self.reach))
 
-    def quantile(self, level: float, df: int) -> float:
+    def quantile(self, level: float, df: float) -> float:
         """The value that the maximum stays below with probability ``level``."""
         if (level, df) not in self._quantiles:
             self._quantiles[level, df] = self._solve(level, df)
         return self._quantiles[level, df]
 
-    def _solve(self, level: float, df: int) -> float:
+    def _solve(self, level: float, df: float) -> float:
         low, high = 0.0, 2.0
         while self.sf(high, df) > 1 - level:
             low, high = high, high * 2

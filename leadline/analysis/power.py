@@ -9,7 +9,7 @@ from scipy import optimize, stats
 POWER = 0.8
 
 
-def detectable(critical: float, error: float, df: int, power: float = POWER) -> float:
+def detectable(critical: float, error: float, df: float, power: float = POWER) -> float:
     """Smallest contrast found with probability ``power`` when |t| > ``critical`` counts as found.
 
     From the noncentral t distribution; where that cannot be evaluated, (critical + t(power, df)) standard errors,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadline.model.knob import Level
-from leadline.model.plan import Factor, Plan, Treatment
+from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation
 
 Floats = NDArray[np.float64]
@@ -39,14 +39,18 @@ class StudyTable:
     cell_of: tuple[int, ...]
     strangers: int  # observations of treatments the plan does not have; left out
     describe: Describe
+    kind: str = "one-at-a-time"
+    complete: bool = True  # every block was planned with the same treatments
+    slots_in_block: int = 1  # slots after which the plan repeats its treatments inside a trial
 
     @classmethod
     def of(cls, plan: Plan, observations: Sequence[Observation], describe: Describe) -> StudyTable:
         baseline = tuple(factor.levels.index(factor.baseline) for factor in plan.factors)
-        planned = {cell_of(plan.factors, trial.treatment) for trial in plan.trials} - {None, baseline}
+        treatments = {t for trial in plan.trials for t in _treatments(trial)}
+        planned = {cell_of(plan.factors, treatment) for treatment in treatments} - {None, baseline}
         cells = (baseline, *sorted(cell for cell in planned if cell is not None))
         index = {cell: number for number, cell in enumerate(cells)}
-        ordered = sorted(observations, key=lambda observation: (observation.position, observation.trial))
+        ordered = sorted(observations, key=lambda one: (one.position, one.trial, one.slot or 0))
         found = [(observation, cell_of(plan.factors, observation.treatment)) for observation in ordered]
         kept = [(observation, index[cell]) for observation, cell in found if cell in index]
         return cls(
@@ -56,6 +60,9 @@ class StudyTable:
             cell_of=tuple(cell for _, cell in kept),
             strangers=len(found) - len(kept),
             describe=describe,
+            kind=plan.kind,
+            complete=_complete(plan),
+            slots_in_block=max((len(set(_treatments(trial))) for trial in plan.trials), default=1),
         )
 
     @property
@@ -103,14 +110,39 @@ def cell_of(factors: Sequence[Factor], treatment: Treatment) -> Cell | None:
         return None
 
 
+def _treatments(trial: PlannedTrial) -> tuple[Treatment, ...]:
+    """The treatments of a trial's slots, or its own."""
+    return tuple(slot.treatment for slot in trial.slots) or (trial.treatment,)
+
+
+def _complete(plan: Plan) -> bool:
+    held: dict[int, set[Treatment]] = {}
+    for trial in plan.trials:
+        if trial.role is not Role.SENTINEL:
+            held.setdefault(trial.block, set()).add(trial.treatment)
+    return len({frozenset(found) for found in held.values()}) <= 1
+
+
 @dataclass(frozen=True)
 class Sample:
-    """Trials with a finite figure for one response. ``hours`` since the first of all trials, None when not known."""
+    """Trials, or slots, with a finite figure for one response, as arrays of one length (n).
+
+    ``cells`` index the table's cells, ``plots`` and ``slots`` are -1 where there are none, ``previous`` is the cell of
+    the slot before in the same trial, -1 where there is none. ``hours`` since the first, None when not known.
+    """
 
     values: Floats
     cells: Ints
     blocks: Ints
+    trials: Ints
+    plots: Ints
+    slots: Ints
+    previous: Ints
     hours: Floats | None
+
+    @property
+    def slotted(self) -> bool:
+        return bool(np.any(self.slots >= 0))
 
     @property
     def size(self) -> int:
@@ -125,6 +157,11 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
     """The sample of one response, and how many trials gave a figure that is not a finite number."""
     rows = []
     broken = 0
+    cells = {
+        (observation.trial, observation.slot): cell
+        for observation, cell in zip(table.observations, table.cell_of, strict=True)
+        if observation.slot is not None
+    }
     for observation, cell in zip(table.observations, table.cell_of, strict=True):
         value = observation.responses.get(response)
         if observation.failure is not None or value is None:
@@ -132,14 +169,22 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
         if not math.isfinite(value) or abs(value) > 1e150:
             broken += 1
             continue
-        rows.append((float(value), cell, observation.block, observation.started))
-    started = np.array([row[3] for row in rows], dtype=np.float64)
+        slot = -1 if observation.slot is None else observation.slot
+        plot = -1 if observation.plot is None else observation.plot
+        before = cells.get((observation.trial, slot - 1), -1)
+        rows.append((float(value), observation.started, cell, observation.block, observation.trial, plot, slot, before))
+    started = np.array([row[1] for row in rows], dtype=np.float64)
     known = len(rows) > 0 and bool(np.all(np.isfinite(started))) and bool(np.ptp(started) > 0)
+    whole = np.array([row[2:] for row in rows], dtype=np.int64).reshape(len(rows), 6)
     return (
         Sample(
             values=np.array([row[0] for row in rows], dtype=np.float64),
-            cells=np.array([row[1] for row in rows], dtype=np.int64),
-            blocks=np.array([row[2] for row in rows], dtype=np.int64),
+            cells=whole[:, 0],
+            blocks=whole[:, 1],
+            trials=whole[:, 2],
+            plots=whole[:, 3],
+            slots=whole[:, 4],
+            previous=whole[:, 5],
             hours=(started - started.min()) / 3600.0 if known else None,
         ),
         broken,

@@ -1,0 +1,170 @@
+"""Mixed-effects models by restricted maximum likelihood (REML), with Satterthwaite degrees of freedom.
+
+REML: Patterson and Thompson (1971). Variance components may be negative as long as the covariance is one: so balanced
+split plots give exactly the analysis of variance, with its error rates (Stroup and Littell 2002). Degrees of freedom:
+Satterthwaite (1941) in the general form of Fai and Cornelius (1996): 2 / var(log variance of the contrast), from the
+curvature of the restricted likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import linalg, optimize
+
+from leadline.analysis.linear import Fit, fit
+from leadline.analysis.strata import Strata
+from leadline.analysis.table import Floats
+from leadline.analysis.whitening import whiten
+
+_STEP = 2e-3
+_BOUND = 9.0  # of log ratios of variances
+_BOUND_TIME = 2.3  # of atanh of the correlation, 0.98
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """At the REML solution: ``inverse`` (d, d) is the covariance of the parameters; ``rss`` (d) the derivatives of the
+    log residual sum of squares; ``ends`` the generalised inverses (as ``half``) of X'V^-1X a step below and above in
+    each parameter.
+    """
+
+    inverse: Floats
+    rss: Floats
+    ends: tuple[tuple[Floats, Floats], ...]
+    step: float
+
+
+@dataclass(frozen=True)
+class MixedFit(Fit):
+    """A generalised least squares fit at the REML variances. ``sigma`` is that of the innermost error.
+
+    ``ratios`` are the components of the random strata over sigma squared, ``correlation`` that of neighbouring slots.
+    """
+
+    parameters: Floats = field(default_factory=lambda: np.zeros(0))
+    ratios: tuple[float, ...] = ()
+    correlation: float | None = None
+    curvature: Curvature | None = None
+    deviance: float = 0.0
+
+    def degrees(self, contrasts: Floats) -> Floats:
+        """Satterthwaite degrees of freedom (k), between 1 and the residual's."""
+        curvature = self.curvature
+        if curvature is None or not len(contrasts):
+            return super().degrees(contrasts)
+        gradient = np.empty((len(contrasts), len(curvature.rss)))
+        for index, (low, high) in enumerate(curvature.ends):
+            below, above = (np.sum((contrasts @ half) ** 2, axis=1) for half in (low, high))
+            gradient[:, index] = (np.log(above) - np.log(below)) / (2 * curvature.step) + curvature.rss[index]
+        spread = 2 / self.df + np.einsum("ki,ij,kj->k", gradient, curvature.inverse, gradient)
+        return np.asarray(np.clip(2 / spread, 1.0, float(self.df)), dtype=np.float64)
+
+
+class _Problem:
+    """The profiled restricted likelihood of one response."""
+
+    def __init__(self, design: Floats, values: Floats, strata: Strata, df: int) -> None:
+        left, singular, _ = np.linalg.svd(design, full_matrices=False)
+        basis = left[:, singular > 1e-9 * max(1.0, float(singular.max(initial=0.0)))]
+        rest = values - basis @ (basis.T @ values)
+        self.scale = float(np.linalg.norm(rest)) or 1.0
+        self.columns = np.column_stack([basis, rest / self.scale])
+        self.strata, self.df = strata, df
+        self.count = len(strata.random) + (strata.lags is not None)
+
+    def evaluate(self, parameters: Floats) -> tuple[float, float]:
+        """Deviance (-2 log restricted likelihood, up to a constant) and log residual sum of squares."""
+        white = whiten(self.strata, self.columns, parameters)
+        gram = white.columns.T @ white.columns
+        try:
+            factor = linalg.cholesky(gram[:-1, :-1], lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            return 1e12, 0.0
+        cross = linalg.solve_triangular(factor, gram[:-1, -1], lower=True, check_finite=False)
+        rss = max(float(gram[-1, -1] - cross @ cross), 1e-300)
+        information = 2 * float(np.sum(np.log(np.diag(factor))))
+        return white.logdet + information + self.df * float(np.log(rss)), float(np.log(rss))
+
+    def deviance(self, parameters: Floats) -> float:
+        return self.evaluate(parameters)[0]
+
+    def solve(self) -> Floats:
+        bounds = [(-_BOUND, _BOUND)] * len(self.strata.random)
+        bounds += [(-_BOUND_TIME, _BOUND_TIME)] if self.strata.lags is not None else []
+        start = np.full(self.count, 0.2)
+        found = optimize.minimize(self.deviance, start, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-13})
+        best = np.asarray(found.x, dtype=np.float64)
+        low, high = np.array(bounds).T
+        for _ in range(3):  # Newton steps: differences of the likelihood end short of its top
+            slope, bend = self.slopes(best)
+            if np.any(best <= low + _STEP) or np.any(best >= high - _STEP) or np.any(np.linalg.eigvalsh(bend) <= 1e-6):
+                break
+            step = np.linalg.solve(bend, slope)
+            if np.max(np.abs(step)) > 0.3 or self.deviance(best - step) > self.deviance(best) + 1e-9:
+                break
+            best = best - step
+        return best
+
+    def slopes(self, at: Floats) -> tuple[Floats, Floats]:
+        """Gradient and Hessian of half the deviance by central differences."""
+        unit = np.eye(self.count) * _STEP
+        middle = self.deviance(at)
+        ends = np.array([[self.deviance(at - row), self.deviance(at + row)] for row in unit])
+        slope = (ends[:, 1] - ends[:, 0]) / (4 * _STEP)
+        bend = np.diag((ends.sum(axis=1) - 2 * middle) / (2 * _STEP**2))
+        for i in range(self.count):
+            for j in range(i):
+                both = self.deviance(at + unit[i] + unit[j]) + self.deviance(at - unit[i] - unit[j])
+                bend[i, j] = bend[j, i] = (both - ends[i].sum() - ends[j].sum() + 2 * middle) / (4 * _STEP**2)
+        return slope, bend
+
+
+def mixed_fit(design: Floats, values: Floats, strata: Strata) -> Fit:
+    """Fit ``values`` (n) on ``design`` (n, p) with the errors that ``strata`` describe; plain least squares where
+    there is one source of noise only.
+    """
+    design, values = design[strata.order], values[strata.order]
+    lost = strata.swept.groups if strata.swept else 0
+    size = float(np.linalg.norm(values - np.mean(values)))
+    start = np.zeros(len(strata.random) + (strata.lags is not None))
+    plain = whiten(strata, np.column_stack([design, values]), start).columns
+    flat = fit(plain[:, :-1], plain[:, -1], lost, size)
+    if not strata.mixed or flat.df <= 0 or flat.sigma == 0:
+        return flat
+    problem = _Problem(design, values, strata, flat.df)
+    best = problem.solve()
+    white = whiten(strata, np.column_stack([design, values]), best)
+    solved = fit(white.columns[:, :-1], white.columns[:, -1], lost, size)
+    if solved.sigma == 0:
+        return flat
+    return MixedFit(
+        solved.beta,
+        solved.half,
+        solved.rows,
+        solved.df,
+        solved.sigma,
+        parameters=best,
+        ratios=white.ratios,
+        correlation=float(np.tanh(best[-1])) if strata.lags is not None else None,
+        curvature=_curvature(problem, best, design, lost),
+        deviance=problem.deviance(best),
+    )
+
+
+def _curvature(problem: _Problem, best: Floats, design: Floats, lost: int) -> Curvature:
+    _, bend = problem.slopes(best)
+    values, vectors = np.linalg.eigh(bend)
+    inverse = (vectors / np.maximum(values, 0.05)) @ vectors.T  # flat or downward only at a bound: little is known
+    rss = np.empty(problem.count)
+    ends = []
+    for index, row in enumerate(np.eye(problem.count) * _STEP):
+        low, high = (problem.evaluate(best + sign * row)[1] for sign in (-1, 1))
+        rss[index] = (high - low) / (2 * _STEP)
+        halves = [
+            fit(whiten(problem.strata, design, best + sign * row).columns, np.zeros(len(design)), lost).half
+            for sign in (-1, 1)
+        ]
+        ends.append((halves[0], halves[1]))
+    return Curvature(inverse, rss, tuple(ends), _STEP)
