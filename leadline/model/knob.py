@@ -160,9 +160,7 @@ class Catalogue:
         raise UsageError(f"unknown knob {name!r}{hint}")
 
     def matching(self, pattern: str) -> list[Knob]:
-        """Knobs whose name starts with ``pattern``, contains it, or fits it as a shell pattern."""
-        return [
-            knob
-            for knob in self._knobs.values()
-            if knob.name.startswith(pattern) or pattern in knob.name or fnmatch(knob.name, pattern)
-        ]
+        """Knobs of the family ``pattern`` (``vm``); else those whose name contains it or fits it as a shell pattern."""
+        family = [knob for knob in self._knobs.values() if knob.name.startswith(pattern.rstrip(".") + ".")]
+        fitting = (knob for knob in self._knobs.values() if pattern in knob.name or fnmatch(knob.name, pattern))
+        return family or list(fitting)

@@ -32,7 +32,7 @@ ELSEWHERE = {
     "leadline down": "tests/stack/test_commands.py",
     "leadline load": "tests/stack/test_commands.py",
 }
-SAFE = ("doctor", "knobs", "studies", "show", "report", "export", "gc", "restore", "lab")
+SAFE = ("doctor", "knobs", "studies", "show", "report", "export", "gc", "restore", "lab", "plan", "power")
 
 
 def blocks(language: str) -> list[tuple[str, str]]:

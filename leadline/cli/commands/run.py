@@ -13,7 +13,7 @@ from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
 from leadline.lab.planning import plan_study
 from leadline.lab.studyfile import StudyFile, find_study
-from leadline.stack.registry import service_catalogue
+from leadline.stack.registry import check_mode, service_catalogue
 
 
 def register(app: typer.Typer) -> None:
@@ -49,6 +49,7 @@ def quickstart(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
 def _run(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable: bool, json: bool) -> None:
     host = LocalHost(disposable=disposable, directories={"cache": cache_dir(), "lab": _existing(lab)})
     stack = file.study.stack
+    check_mode(stack.app, stack.mode, stack.server)
     planned = plan_study(file, host, service_catalogue(stack.server, stack.database), disposable)
     if dry_run:
         print_plan(file, planned, json)
