@@ -36,7 +36,10 @@ class RunResult:
 
 @dataclass
 class StudyRun:
-    """One run of a study on one host. ``guard`` holds the host's lease and watchdog while trials run."""
+    """One run of a study on one host.
+
+    ``guard`` holds the host's lease and watchdog while trials run; ``elapsed`` gives seconds that never go back.
+    """
 
     file: StudyFile
     planned: Planned
@@ -45,6 +48,7 @@ class StudyRun:
     system: System
     watcher: Watcher
     guard: Callable[[float], AbstractContextManager[object]]
+    elapsed: Callable[[], float] = time.monotonic
 
     def execute(self, fresh: bool = False) -> RunResult:
         """Run what is left of the study. Raises RestoreError if the host could not be put back."""
@@ -105,7 +109,7 @@ class StudyRun:
         self.system.prepare(self.watcher.message)
         record = self.store.load(study_id)
         done = sum(1 for trial in record.trials if not _left(trial))
-        clock = _Clock(load_seconds(self.file.study) + OVERHEAD, self.file.study.budget)
+        clock = _Clock(load_seconds(self.file.study) + OVERHEAD, self.file.study.budget, self.elapsed)
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
         streak: list[FailureClass] = []
         for trial in record.trials:
@@ -147,17 +151,18 @@ def _left(trial: TrialRecord) -> bool:
 class _Clock:
     """Time left, from the trials timed so far."""
 
-    def __init__(self, first_guess: float, budget: float | None) -> None:
+    def __init__(self, first_guess: float, budget: float | None, elapsed: Callable[[], float]) -> None:
         self._guess = first_guess
         self._budget = budget
-        self._begun = time.monotonic()
+        self._elapsed = elapsed
+        self._begun = elapsed()
         self._trials = 0
 
     def trial_done(self) -> None:
         self._trials += 1
 
     def per_trial(self) -> float:
-        return (time.monotonic() - self._begun) / self._trials if self._trials else self._guess
+        return (self._elapsed() - self._begun) / self._trials if self._trials else self._guess
 
     def left(self, trials: int) -> float:
         return trials * self.per_trial()
@@ -166,7 +171,7 @@ class _Clock:
         """Whether one more trial would pass the budget; the first always runs."""
         if self._budget is None or not self._trials:
             return False
-        return time.monotonic() - self._begun + self.per_trial() > self._budget
+        return self._elapsed() - self._begun + self.per_trial() > self._budget
 
 
 def study_failed(record: StudyRecord) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -47,10 +47,14 @@ def _with_pragmas(engine: Engine) -> Engine:
 
 
 class Store:
-    """One lab directory. Raises TrialFailure(infrastructure) when the disk refuses a write."""
+    """One lab directory. Raises TrialFailure(infrastructure) when the disk refuses a write.
 
-    def __init__(self, directory: Path, create: bool = True) -> None:
+    ``now`` gives the unix seconds it writes down.
+    """
+
+    def __init__(self, directory: Path, create: bool = True, now: Callable[[], float] = time.time) -> None:
         self.directory = directory.resolve()
+        self._now = now
         path = self.directory / "lab.sqlite"
         if not create and not path.exists():
             raise UsageError(f"{self.directory} is no lab (no lab.sqlite in it); name one with --lab or run a study")
@@ -88,7 +92,7 @@ class Store:
                     plan=plan_to_json(plan),
                     environment=json.dumps(dict(environment)),
                     skipped=json.dumps(list(skipped)),
-                    created=time.time(),
+                    created=self._now(),
                     version=leadline.__version__,
                 )
             )
@@ -210,7 +214,7 @@ class Store:
 
     def begin_attempt(self, trial_id: int) -> tuple[int, Path]:
         """Mark a trial running; returns the attempt's number and its new, empty directory."""
-        now = time.time()
+        now = self._now()
         with self._begin() as connection:
             last = connection.execute(select(t.trials.c.attempt).where(t.trials.c.id == trial_id)).scalar_one()
             attempt = last + 1
@@ -242,7 +246,7 @@ class Store:
         with self._begin() as connection:
             result = connection.execute(
                 insert(t.steps).values(
-                    trial_id=trial_id, attempt=attempt, name=name, started=time.time(), detail=detail
+                    trial_id=trial_id, attempt=attempt, name=name, started=self._now(), detail=detail
                 )
             )
             key = result.inserted_primary_key
@@ -251,7 +255,7 @@ class Store:
 
     def end_step(self, step_id: int) -> None:
         with self._begin() as connection:
-            connection.execute(update(t.steps).where(t.steps.c.id == step_id).values(ended=time.time()))
+            connection.execute(update(t.steps).where(t.steps.c.id == step_id).values(ended=self._now()))
 
     def add_readings(self, trial_id: int, attempt: int, found: Sequence[Reading]) -> None:
         self._insert(t.readings, trial_id, attempt, [asdict(reading) for reading in found])
@@ -286,7 +290,7 @@ class Store:
 
     def finish(self, trial_id: int, attempt: int, failure: TrialFailure | None = None) -> None:
         """Close an attempt as done, or failed with its class."""
-        now = time.time()
+        now = self._now()
         ending = {
             "ended": now,
             "failure": failure.failure_class.value if failure else None,
