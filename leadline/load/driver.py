@@ -16,6 +16,8 @@ from leadline.load.series import (
     by_transaction,
     percentile_curve,
     responses_between,
+    responses_in_windows,
+    started_unix_ns,
     steady_series,
 )
 from leadline.model.errors import LeadlineError, UsageError
@@ -31,6 +33,8 @@ __all__ = [
     "percentile_curve",
     "read_summary",
     "responses_between",
+    "responses_in_windows",
+    "started_unix_ns",
     "steady_series",
 ]
 

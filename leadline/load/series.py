@@ -70,6 +70,43 @@ def responses_between(directory: Path, from_s: float, until_s: float) -> WindowR
     return window.result(merged, _failed(directory, window).get(ALL, 0))
 
 
+def responses_in_windows(directory: Path, windows: Sequence[tuple[float, float]]) -> list[WindowResult | None]:
+    """Responses of all transactions in each of many windows, given and rounded inwards as in ``responses_between``;
+    None for a window without a whole second. The log is read once; windows may overlap.
+    """
+    found = [_Window.whole(from_s, until_s) for from_s, until_s in windows]
+    holders: dict[int, list[int]] = {}
+    for index, window in enumerate(found):
+        for second in range(window.first, window.end) if window else ():
+            holders.setdefault(second, []).append(index)
+    merged = [HdrHistogram(_LOWEST, _HIGHEST, _DIGITS) if window else None for window in found]
+    failed = [0] * len(found)
+    for start, _length, _tag, payload in _read_log(directory / "response.hlog"):
+        for index in holders.get(math.floor(start + 0.0015), ()):
+            histogram = merged[index]
+            if histogram is not None:
+                histogram.decode_and_add(payload)
+    for row in _rows(directory):
+        if row["transaction"] == ALL:
+            for index in holders.get(int(row["second"]), ()):
+                failed[index] += int(row["failed"])
+    return [
+        window.result(histogram, count) if window and histogram is not None else None
+        for window, histogram, count in zip(found, merged, failed, strict=True)
+    ]
+
+
+def started_unix_ns(directory: Path) -> int | None:
+    """Unix nanoseconds at which the run under way (or ended) in ``directory`` began, by its first row; None while it
+    has written none.
+    """
+    try:
+        rows = _rows(directory)
+    except LeadlineError:
+        return None
+    return int(rows[0]["time_ns"]) - int(rows[0]["second"]) * 1_000_000_000 if rows else None
+
+
 def by_transaction(directory: Path, from_s: float, until_s: float) -> dict[str, WindowResult]:
     """The same for each transaction that ended there."""
     window = _Window.inside(from_s, until_s)
@@ -110,10 +147,15 @@ class _Window:
 
     @classmethod
     def inside(cls, from_s: float, until_s: float) -> _Window:
-        first, end = math.ceil(from_s - _SLACK), math.floor(until_s + _SLACK)
-        if end <= first:
+        window = cls.whole(from_s, until_s)
+        if window is None:
             raise LeadlineError(f"no whole second lies between {from_s:g} s and {until_s:g} s of the run")
-        return cls(first, end)
+        return window
+
+    @classmethod
+    def whole(cls, from_s: float, until_s: float) -> _Window | None:
+        first, end = math.ceil(from_s - _SLACK), math.floor(until_s + _SLACK)
+        return cls(first, end) if end > first else None
 
     def holds(self, start: float, length: float) -> bool:
         return self.first - 0.0015 <= start and start + length <= self.end + 0.0015
@@ -152,7 +194,14 @@ def _histograms(directory: Path, window: _Window, log: str = "response") -> dict
 
 
 def _intervals(path: Path, window: _Window) -> Iterator[tuple[str, str]]:
-    """Tag and payload of each interval inside the window (HdrHistogram interval log, version 1.3)."""
+    """Tag and payload of each interval inside the window."""
+    for start, length, tag, payload in _read_log(path):
+        if window.holds(start, length):
+            yield tag, payload
+
+
+def _read_log(path: Path) -> Iterator[tuple[float, float, str, str]]:
+    """Start and length in seconds, tag and payload of each interval (HdrHistogram interval log, version 1.3)."""
     with _open(path) as stream:
         for line in stream:
             if not line.startswith("Tag="):
@@ -160,8 +209,7 @@ def _intervals(path: Path, window: _Window) -> Iterator[tuple[str, str]]:
             fields = line.rstrip("\n").split(",")
             if len(fields) != 5 or not line.endswith("\n"):
                 continue  # cut off when the driver was killed
-            if window.holds(float(fields[1]), float(fields[2])):
-                yield fields[0].removeprefix("Tag="), fields[4]
+            yield float(fields[1]), float(fields[2]), fields[0].removeprefix("Tag="), fields[4]
 
 
 def _failed(directory: Path, window: _Window) -> dict[str, int]:

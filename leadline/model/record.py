@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leadline.model.errors import FailureClass
-from leadline.model.plan import Plan, PlannedTrial
+from leadline.model.knob import Level
+from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation, SteadyState
 from leadline.model.study import Study
 
@@ -51,6 +52,35 @@ class Phases:
 
 
 @dataclass(frozen=True)
+class SlotRecord:
+    """One slot of a switchback trial, a row from just before its levels were set. Times are unix seconds.
+
+    ``begin`` and ``seconds`` as planned, from the start of the steady state; ``due`` the same moment by the driver's
+    clock. ``set_from`` and ``set_at``: before the first level was set, after the last was read back; both are ``due``
+    where no level had to change. ``found``: the levels of the live knobs read then; ``matches`` whether they were the
+    slot's. ``measured_from`` and ``measured_until``: the whole seconds behind ``responses``, wash-out left out.
+    ``left_out`` says why a slot without failure has no part in the analysis (the system was still warming up).
+    """
+
+    index: int
+    begin: float
+    seconds: float
+    treatment: Treatment
+    role: Role = Role.TREATMENT
+    due: float | None = None
+    set_from: float | None = None
+    set_at: float | None = None
+    found: Mapping[str, Level] = field(default_factory=dict)
+    matches: bool | None = None
+    failure: FailureClass | None = None
+    failure_message: str = ""
+    measured_from: float | None = None
+    measured_until: float | None = None
+    responses: Mapping[str, float] = field(default_factory=dict)
+    left_out: str = ""
+
+
+@dataclass(frozen=True)
 class TrialRecord:
     """A row from the moment it was planned. ``state``: planned, running, done, failed."""
 
@@ -70,6 +100,7 @@ class TrialRecord:
     steady: SteadyState | None = None
     phases: Phases | None = None
     directory: Path | None = None  # of the last attempt; layout in docs/architecture.md
+    slots: tuple[SlotRecord, ...] = ()  # of the last attempt, as far as it came
 
     def observation(self) -> Observation:
         """As the analysis sees it. A failed trial has no responses, whatever was measured."""
@@ -86,6 +117,33 @@ class TrialRecord:
             plot=self.planned.plot,
         )
 
+    def observations(self) -> tuple[Observation, ...]:
+        """One a slot where the trial has slots, else one.
+
+        Slots of the warm-up are left out; a failed slot has its own class and no responses. A trial with slots that
+        failed as a whole is one observation, of the treatment that was in force when it failed.
+        """
+        whole = self.observation()
+        if not self.planned.slots:
+            return (whole,)
+        if self.failure:
+            last = self.slots[-1] if self.slots else None
+            return (replace(whole, treatment=last.treatment, role=last.role, slot=last.index) if last else whole,)
+        return tuple(
+            replace(
+                whole,
+                treatment=slot.treatment,
+                role=slot.role,
+                started=slot.set_at or slot.due or whole.started,
+                responses={} if slot.failure else dict(slot.responses),
+                failure=slot.failure,
+                slot=slot.index,
+                seconds=(slot.measured_until or 0.0) - (slot.measured_from or 0.0),
+            )
+            for slot in self.slots
+            if not slot.left_out
+        )
+
 
 @dataclass(frozen=True)
 class StudyRecord:
@@ -99,3 +157,8 @@ class StudyRecord:
     environment: Mapping[str, str]
     trials: tuple[TrialRecord, ...]
     skipped: tuple[str, ...] = ()  # factors left out, each with its reason
+
+    def observations(self) -> list[Observation]:
+        """What the analysis sees of the trials that have ended, slot by slot where they have slots."""
+        ended = [trial for trial in self.trials if trial.state in ("done", "failed")]
+        return [observation for trial in ended for observation in trial.observations()]

@@ -1,0 +1,151 @@
+"""Orders of slots, balanced for carry-over: who follows whom is as even as possible, and so is who comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from leadline.design.seeds import derived
+
+Orders = list[list[int]]  # a row a trial: indices of treatments, block after block
+
+CANDIDATES = 24  # orders drawn for a block; the one that evens the counts most is kept
+_SAME = 1_000_000  # cost of a treatment that would follow itself, where there are more than two
+_SLACK = {2: 4, 3: 2}  # with few treatments the evenest order would be a fixed cycle: chance decides among near equals
+
+
+@dataclass
+class CarryOver:
+    """Ordered pairs of neighbours and first treatments of trials, counted over a plan.
+
+    ``pairs[a][b]``: how often treatment b came right after a. Shape: ``count`` x ``count``, and ``count``.
+    """
+
+    count: int
+    pairs: list[list[int]] = field(init=False)
+    first: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pairs = [[0] * self.count for _ in range(self.count)]
+        self.first = [0] * self.count
+
+    def step(self, before: int | None, after: int) -> int:
+        """Cost of ``after`` in this place: how often it has been there already."""
+        if before is None:
+            return self.first[after]
+        return self.pairs[before][after] + (_SAME if before == after and self.count > 2 else 0)
+
+    def cost(self, before: int | None, order: Sequence[int]) -> int:
+        return sum(self.step(one, other) for one, other in zip([before, *order[:-1]], order, strict=True))
+
+    def add(self, before: int | None, order: Sequence[int]) -> None:
+        for one, other in zip([before, *order[:-1]], order, strict=True):
+            if one is None:
+                self.first[other] += 1
+            else:
+                self.pairs[one][other] += 1
+
+
+def random_blocks(treatments: int, blocks: int, trials: int, seed: int) -> Orders:
+    """Blocks in random order. Each is the best balanced of some random and some greedily drawn orders."""
+    carry = CarryOver(treatments)
+    orders: Orders = []
+    for trial in range(trials):
+        order: list[int] = []
+        for block in range(blocks):
+            before = order[-1] if order else None
+            candidates = [
+                _draw(carry, before, _keys(treatments, seed, "slots", trial, block, draw), greedy=draw % 4 > 0)
+                for draw in range(CANDIDATES)
+            ]
+            costs = [carry.cost(before, candidate) for candidate in candidates]
+            limit = min(costs) + (_SLACK.get(treatments, 0) if before is not None else 0)
+            best = next(one for one, cost in zip(candidates, costs, strict=True) if cost <= limit)
+            carry.add(before, best)
+            order += best
+        orders.append(order)
+    return orders
+
+
+def williams(treatments: int, blocks: int, trials: int, seed: int) -> Orders:
+    """Blocks are rows of Williams squares: within them every ordered pair comes once a square (two squares make one
+    for odd numbers of treatments). A square's rows and labels are in random order; the row that fits best comes next.
+    """
+    carry = CarryOver(treatments)
+    rows = _rows(treatments, seed)
+    left: list[list[int]] = []
+    orders: Orders = []
+    for _ in range(trials):
+        order: list[int] = []
+        for _ in range(blocks):
+            before = order[-1] if order else None
+            left = left or next(rows)
+            best = min(left, key=lambda row: carry.step(before, row[0]))
+            left.remove(best)
+            carry.add(before, best)
+            order += best
+        orders.append(order)
+    return orders
+
+
+def abba(treatments: int, blocks: int, trials: int, seed: int) -> Orders:
+    """ABBA and BAAB in turns, which of the two comes first drawn for every pair of them; a straight drift cancels.
+    Two treatments and an even number of blocks.
+    """
+    if treatments != 2 or blocks % 2:
+        raise ValueError("ABBA takes two treatments and an even number of blocks")
+    runs: list[list[int]] = []
+    for pair in range((blocks // 2 * trials + 1) // 2):
+        swapped = derived(seed, "abba", pair)[0] & 1
+        one, other = [swapped, 1 - swapped, 1 - swapped, swapped], [1 - swapped, swapped, swapped, 1 - swapped]
+        runs += [one, other]
+    # Trials are dealt in turns, so that an odd number of runs a trial does not let one treatment open every trial.
+    dealt: Orders = [[] for _ in range(trials)]
+    for at, run in enumerate(runs[: blocks // 2 * trials]):
+        dealt[at % trials] += run
+    return dealt
+
+
+def williams_square(treatments: int) -> Orders:
+    """Rows of Williams' square: n rows for even n, 2n for odd. Every treatment comes once in each row and equally often
+    in each place; each ordered pair of neighbours comes once (even n) or twice (odd n).
+    """
+    first = [0]
+    for step in range(1, treatments):
+        first.append((step + 1) // 2 if step % 2 else treatments - step // 2)
+    rows = [[(value + shift) % treatments for value in first] for shift in range(treatments)]
+    return rows if treatments % 2 == 0 else rows + [row[::-1] for row in rows]
+
+
+def _rows(treatments: int, seed: int) -> Iterator[Orders]:
+    """Squares one after the other, labels and rows in random order."""
+    square = 0
+    while True:
+        labels = _shuffled(treatments, seed, "labels", square)
+        rows = [[labels[value] for value in row] for row in williams_square(treatments)]
+        yield [rows[at] for at in _shuffled(len(rows), seed, "rows", square)]
+        square += 1
+
+
+def _draw(carry: CarryOver, before: int | None, keys: Sequence[bytes], greedy: bool) -> list[int]:
+    """A random order; with ``greedy`` the rarest successor comes next and chance decides among equals."""
+    left = sorted(range(len(keys)), key=lambda index: keys[index])
+    if not greedy:
+        return left
+    order: list[int] = []
+    last = before
+    while left:
+        following = min(left, key=lambda index: carry.step(last, index))
+        left.remove(following)
+        order.append(following)
+        last = following
+    return order
+
+
+def _keys(count: int, seed: int, *purpose: object) -> list[bytes]:
+    return [derived(seed, *purpose, index) for index in range(count)]
+
+
+def _shuffled(count: int, seed: int, *purpose: object) -> list[int]:
+    keys = _keys(count, seed, *purpose)
+    return sorted(range(count), key=lambda index: keys[index])

@@ -1,0 +1,268 @@
+"""Switchback plans: live factors change every few seconds inside one warm trial, all others between trials.
+
+A trial is one life of the server. Its steady state is cut into slots of equal length, its slots into blocks that hold
+every slot treatment once. Orders are balanced for carry-over: how often each treatment follows each other one is kept
+as even as possible over the whole plan (Williams, Aust. J. Sci. Res. A 2, 1949, for the squares; Cochran, Autrey and
+Cannon, J. Dairy Sci. 24, 1941, for switchback trials).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from leadline.design import full_factorial, one_at_a_time
+from leadline.design.carryover import Orders, abba, random_blocks, williams
+from leadline.design.order import Row, blocked_order, with_sentinels
+from leadline.design.seeds import block_seed
+from leadline.model.errors import UsageError
+from leadline.model.knob import ApplyCost
+from leadline.model.plan import Factor, Plan, PlannedTrial, Slot, Treatment
+from leadline.model.study import Design, Switchback, Workload
+from leadline.model.units import format_duration
+
+SHORTEST = 2.0  # seconds of a slot: one to settle, one to measure
+LARGEST = 100_000  # slots of a plan
+_TREATMENTS = {"one-at-a-time": one_at_a_time, "full-factorial": full_factorial}
+_ORDERS = {"random-blocks": random_blocks, "williams": williams, "abba": abba}
+
+
+def assumed_wash_out(switchback: Switchback) -> float:
+    """Seconds left out at the start of a slot: as given, else a third of the slot, at most three seconds."""
+    return switchback.wash_out if switchback.wash_out is not None else min(switchback.slot / 3, 3.0)
+
+
+def is_live(factor: Factor) -> bool:
+    """Whether a factor changes between slots."""
+    return factor.pseudo or factor.apply_cost is ApplyCost.LIVE
+
+
+def steady_seconds(trial: PlannedTrial) -> float:
+    """Seconds of a trial's slots; 0 for a trial without."""
+    return trial.slots[-1].begin + trial.slots[-1].seconds if trial.slots else 0.0
+
+
+def switchback_plan(factors: Sequence[Factor], design: Design, workload: Workload) -> Plan:
+    """A complete, seeded plan whose trials have slots.
+
+    Slot treatments are those of ``design.kind`` over the live factors, trial treatments the same over the others;
+    both hold the baseline. There are ``design.replicates`` trials of each trial treatment, in random blocks; trials
+    that share levels dearer than a restart are neighbours within their block (a whole plot). The steady state is
+    rounded down to whole blocks of slots. Raises UsageError, naming the key, for a design that cannot be or cannot
+    tell a drift from an effect.
+    """
+    switchback = design.switchback or Switchback()
+    live = [factor for factor in factors if is_live(factor)]
+    others = [factor for factor in factors if not is_live(factor)]
+    _check(live, others, design, workload, switchback)
+    slot_treatments = _treatments(live, design.kind)
+    blocks = _blocks(len(slot_treatments), switchback, workload.steady)
+    rows = _rows(others, design)
+    slots = len(slot_treatments) * blocks
+    if slots * len(rows) > LARGEST:
+        raise UsageError(f"this plan has {slots * len(rows):,} slots, more than {LARGEST:,}; name fewer levels")
+    if blocks * len(rows) < 2:
+        raise UsageError(
+            f"one block of {len(slot_treatments)} slots cannot tell a drift from an effect; set design.replicates to "
+            f"2, or workload.steady to {format_duration(2 * len(slot_treatments) * switchback.slot)} or more"
+        )
+    orders = _ORDERS[switchback.order](len(slot_treatments), blocks, len(rows), design.seed)
+    plots = _plots(rows, others)
+    trials = []
+    for position, row in enumerate(rows):
+        held = row.treatment.as_dict()
+        ordered = [Treatment.of(held | slot_treatments[index].as_dict()) for index in orders[position]]
+        trials.append(
+            PlannedTrial(
+                position,
+                row.block,
+                row.block,
+                row.role,
+                ordered[0],
+                block_seed(design.seed, row.block),
+                plots[position],
+                tuple(
+                    Slot(index, index * switchback.slot, switchback.slot, treatment)
+                    for index, treatment in enumerate(ordered)
+                ),
+            )
+        )
+    notes = _notes(live, others, len(slot_treatments), blocks, len(rows), switchback, workload)
+    return Plan(design.kind, design.seed, tuple(factors), tuple(trials), tuple(notes))
+
+
+def slot_problems(plan: Plan) -> tuple[str, ...]:
+    """One clause for each thing that is wrong with the slots of a plan; empty when they are sound.
+
+    Slots follow each other from 0 s without gaps, hold every slot treatment equally often, block by block, and change
+    live factors only; a trial starts at the levels of its first slot.
+    """
+    problems = []
+    live = {factor.name for factor in plan.factors if is_live(factor)}
+    for trial in plan.trials:
+        name = f"trial {trial.position}"
+        if not trial.slots:
+            problems.append(f"{name} has no slots, others have")
+            continue
+        if [slot.index for slot in trial.slots] != list(range(len(trial.slots))):
+            problems.append(f"the slots of {name} do not count from 0 without gaps")
+        ends = itertools.accumulate((slot.seconds for slot in trial.slots), initial=0.0)
+        if any(abs(slot.begin - end) > 1e-6 for slot, end in zip(trial.slots, ends, strict=False)):
+            problems.append(f"the slots of {name} do not follow each other without gaps")
+        if trial.slots[0].treatment != trial.treatment:
+            problems.append(f"{name} does not start at the levels of its first slot")
+        fixed = {tuple(kv for kv in slot.treatment.levels if kv[0] not in live) for slot in trial.slots}
+        if len(fixed) > 1:
+            problems.append(f"{name} changes a factor inside that cannot be changed live")
+        keys = [slot.treatment.key for slot in trial.slots]
+        distinct = len(set(keys))
+        chunks = [keys[at : at + distinct] for at in range(0, len(keys), distinct)]
+        if any(len(set(chunk)) != distinct for chunk in chunks):
+            problems.append(f"the slots of {name} are not in blocks that hold every treatment once")
+    return tuple(problems)
+
+
+def _check(
+    live: Sequence[Factor], others: Sequence[Factor], design: Design, workload: Workload, switchback: Switchback
+) -> None:
+    if not live:
+        known = ", ".join(f"{factor.name} ({factor.apply_cost.value})" for factor in others) or "there are none"
+        raise UsageError(
+            f"design.switchback needs a factor that can be changed in the running system (apply cost live); {known}; "
+            "leave switchback out to compare these between trials"
+        )
+    if design.kind not in _TREATMENTS:
+        raise UsageError(
+            f"design.kind {design.kind} chooses treatments of whole trials; with design.switchback use "
+            f"{' or '.join(_TREATMENTS)}"
+        )
+    if design.blocks != "by-replicate":
+        raise UsageError(
+            f"design.blocks {design.blocks} orders whole trials; with design.switchback leave it out and say "
+            "design.switchback.order, one of random-blocks, williams, abba"
+        )
+    for key, seconds in (("design.switchback.slot", switchback.slot), ("workload.ramp_up", workload.ramp_up)):
+        if seconds != round(seconds):
+            low, high = format_duration(math.floor(seconds)), format_duration(math.ceil(seconds))
+            raise UsageError(
+                f"{key} is {format_duration(seconds)}, but responses are kept for whole seconds; say {low} or {high}"
+            )
+    if switchback.slot < SHORTEST:
+        raise UsageError(
+            f"design.switchback.slot is {format_duration(switchback.slot)}; the shortest slot is "
+            f"{format_duration(SHORTEST)}, one second to settle and one to measure"
+        )
+    wash_out = assumed_wash_out(switchback)
+    if wash_out > switchback.slot - 1:
+        raise UsageError(
+            f"design.switchback.wash_out {format_duration(wash_out)} leaves no whole second of a slot of "
+            f"{format_duration(switchback.slot)}; say {format_duration(switchback.slot - 1)} or less"
+        )
+    if others and design.replicates == 1 and design.sentinels is None:
+        raise UsageError(
+            f"one trial of each level of {', '.join(factor.name for factor in others)} without sentinels cannot tell "
+            "a drift of the machine from an effect; set design.replicates to 2 or more, or design.sentinels to a number"
+        )
+
+
+def _treatments(factors: Sequence[Factor], kind: str) -> tuple[Treatment, ...]:
+    return _TREATMENTS[kind].treatments(factors) if factors else (Treatment(()),)
+
+
+def _blocks(treatments: int, switchback: Switchback, steady: float) -> int:
+    """Whole blocks of slots that fit into the steady state; an even number for ABBA."""
+    if switchback.order == "abba" and treatments != 2:
+        raise UsageError(
+            f"design.switchback.order abba takes two slot treatments, here are {treatments}; use williams or "
+            "random-blocks"
+        )
+    unit = 2 if switchback.order == "abba" else 1
+    needed = unit * treatments * switchback.slot
+    found = math.floor(round(steady / needed, 9)) * unit
+    if not found:
+        raise UsageError(
+            f"workload.steady of {format_duration(steady)} is too short for one block of {unit * treatments} slots of "
+            f"{format_duration(switchback.slot)}: it takes {format_duration(needed)}"
+        )
+    return found
+
+
+def _rows(others: Sequence[Factor], design: Design) -> list[Row]:
+    """Trials before they have slots. Sentinels are needed only where something changes between trials: slots hold the
+    baseline themselves.
+    """
+    baseline = Treatment.of({factor.name: factor.baseline for factor in others})
+    rows = blocked_order(_treatments(others, design.kind), baseline, design.replicates, design.seed)
+    dear = {factor.name for factor in others if _is_dear(factor)}
+    if dear:
+        first: dict[tuple[int, str], int] = {}
+        for at, row in enumerate(rows):
+            first.setdefault((row.block, _dear_key(row.treatment, dear)), at)
+        rows.sort(key=lambda row: (row.block, first[row.block, _dear_key(row.treatment, dear)]))
+    if others and design.sentinels is not None and not dear:
+        rows = with_sentinels(rows, baseline, design.sentinels)
+    return rows
+
+
+def _is_dear(factor: Factor) -> bool:
+    return factor.apply_cost not in (ApplyCost.LIVE, ApplyCost.RESTART) and not factor.pseudo
+
+
+def _dear_key(treatment: Treatment, dear: set[str]) -> str:
+    return Treatment(tuple(pair for pair in treatment.levels if pair[0] in dear)).key
+
+
+def _plots(rows: Sequence[Row], others: Sequence[Factor]) -> list[int | None]:
+    """Number of each trial's whole plot: neighbours of one block with the same dear levels. None without such."""
+    dear = {factor.name for factor in others if _is_dear(factor)}
+    if not dear:
+        return [None] * len(rows)
+    groups = [(row.block, _dear_key(row.treatment, dear)) for row in rows]
+    numbers = itertools.accumulate((int(group != before) for before, group in itertools.pairwise(groups)), initial=0)
+    return list(numbers)
+
+
+def _notes(
+    live: Sequence[Factor],
+    others: Sequence[Factor],
+    treatments: int,
+    blocks: int,
+    trials: int,
+    switchback: Switchback,
+    workload: Workload,
+) -> list[str]:
+    slots = treatments * blocks
+    length, steady = format_duration(switchback.slot), format_duration(slots * switchback.slot)
+    names = ", ".join(factor.name for factor in live)
+    found = [
+        f"Switchback: {names} every {length} in one warm system: {slots} slots a trial, {blocks} "
+        f"{'block' if blocks == 1 else 'blocks'} of {treatments} treatments in order {switchback.order}, "
+        f"{blocks * trials} slots of each treatment in all."
+    ]
+    wash_out = format_duration(assumed_wash_out(switchback))
+    if switchback.wash_out is None:
+        found.append(f"The first {wash_out} of every slot are left out until the wash-out is estimated from the data.")
+    else:
+        found.append(f"The first {wash_out} of every slot are left out.")
+    if slots * switchback.slot < workload.steady:
+        asked = format_duration(workload.steady)
+        found.append(f"The steady state is {steady} instead of {asked}: whole blocks of slots.")
+    if others:
+        found.append(f"Between trials: {', '.join(factor.name for factor in others)}.")
+    dear = [factor.name for factor in others if _is_dear(factor)]
+    if dear:
+        found.append(f"Whole plots: {', '.join(dear)} change as rarely as the blocks allow.")
+    return found
+
+
+__all__ = [
+    "LARGEST",
+    "SHORTEST",
+    "Orders",
+    "assumed_wash_out",
+    "is_live",
+    "slot_problems",
+    "steady_seconds",
+    "switchback_plan",
+]
