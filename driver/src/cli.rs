@@ -1,6 +1,7 @@
 //! The command line.
 
-use crate::arrivals::Model;
+use crate::arrivals::profile::Profile;
+use crate::arrivals::{Bursts, Model};
 use crate::measure::writer::Progress;
 use crate::nearest::hint;
 use crate::units::parse_duration;
@@ -16,11 +17,16 @@ leadline-load: sessions over HTTP/1.1, measured from the moment each request was
 options of run:
   --url URL            server and context root, e.g. http://127.0.0.1:9080/brokerage
   --out DIR            where summary.json, seconds.csv, response.hlog and service.hlog go
-  --arrivals MODEL     closed (default), constant or poisson
+  --arrivals MODEL     closed (default), constant, poisson or replay
   --users N            closed: virtual users (default 1)
   --rate R             constant, poisson: arrivals a second
-  --ramp-up TIME       users or rate rise evenly (default 0s)
-  --steady TIME        (default 10s)
+  --profile POINTS     instead of --users or --rate: TIME:VALUE,... joined by straight lines, two at one time are a
+                       step, e.g. 0s:10,30s:100,30s:50,60s:50
+  --bursts ON/OFF      constant, poisson: arrivals only while on, e.g. 2s/3s; random:2s/3s draws the lengths
+  --replay FILE        replay: recorded times, seconds since the start, one a line
+  --speed X            replay: play X times as fast (default 1)
+  --ramp-up TIME       users or rate rise evenly; with --profile or --replay only not measured (default 0s)
+  --steady TIME        (default 10s; with --profile or --replay up to its last time)
   --ramp-down TIME     nothing new starts; what is in flight ends (default 0s)
   --seed N             same seed, same plan of every session (default 1)
   --max-sessions N     hard cap on sessions; open arrivals above it are dropped and counted (default 1000)
@@ -36,12 +42,16 @@ example:
 exit codes: 0 done, 1 could not run, 2 bad command line or scenario, 130 interrupted (results are written)
 ";
 
-const OPTIONS: [&str; 15] = [
+const OPTIONS: [&str; 19] = [
     "--url",
     "--out",
     "--arrivals",
     "--users",
     "--rate",
+    "--profile",
+    "--bursts",
+    "--replay",
+    "--speed",
     "--ramp-up",
     "--steady",
     "--ramp-down",
@@ -70,8 +80,14 @@ pub struct RunOptions {
     pub model: Model,
     pub users: Option<u64>,
     pub rate: Option<f64>,
+    /// The profile and its text.
+    pub profile: Option<(Profile, String)>,
+    pub bursts: Option<(Bursts, String)>,
+    pub replay: Option<PathBuf>,
+    pub speed: f64,
     pub ramp_up: u64,
-    pub steady: u64,
+    /// None with a recording: until its last time.
+    pub steady: Option<u64>,
     pub ramp_down: u64,
     pub seed: u64,
     pub max_sessions: usize,
@@ -115,8 +131,12 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
         model: Model::Closed,
         users: None,
         rate: None,
+        profile: None,
+        bursts: None,
+        replay: None,
+        speed: 1.0,
         ramp_up: 0,
-        steady: 10_000_000_000,
+        steady: None,
         ramp_down: 0,
         seed: 1,
         max_sessions: 1000,
@@ -134,8 +154,23 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
             "--arrivals" => run.model = word(name, &value, &Model::WORDS)?,
             "--users" => run.users = Some(count(name, &value)?),
             "--rate" => run.rate = Some(rate(&value)?),
+            "--profile" => {
+                let profile = Profile::parse(&value).map_err(|e| format!("--profile {value}: {e}"))?;
+                run.profile = Some((profile, value));
+            }
+            "--bursts" => {
+                let bursts = Bursts::parse(&value).map_err(|e| format!("--bursts {e}"))?;
+                run.bursts = Some((bursts, value));
+            }
+            "--replay" => run.replay = Some(PathBuf::from(value)),
+            "--speed" => {
+                run.speed = match value.parse::<f64>() {
+                    Ok(speed) if (1e-3..=1e3).contains(&speed) => speed,
+                    _ => return Err(format!("--speed {value}: not a number from 0.001 to 1000")),
+                }
+            }
             "--ramp-up" => run.ramp_up = time()?,
-            "--steady" => run.steady = time()?,
+            "--steady" => run.steady = Some(time()?),
             "--ramp-down" => run.ramp_down = time()?,
             "--seed" => run.seed = value.parse().map_err(|_| format!("--seed {value}: not a whole number"))?,
             "--max-sessions" => run.max_sessions = count(name, &value)? as usize,
@@ -160,35 +195,67 @@ fn complete(mut run: RunOptions) -> Result<Command, String> {
     if run.out.as_os_str().is_empty() {
         return Err("--out is missing: the directory for the results".into());
     }
-    if run.steady == 0 {
+    if run.steady == Some(0) {
         return Err("--steady must be longer than 0s".into());
     }
-    if [run.ramp_up, run.steady, run.ramp_down].iter().any(|t| *t > LONGEST) {
+    if let (None, Some((profile, _))) = (run.steady, &run.profile) {
+        run.steady = Some(profile.end().saturating_sub(run.ramp_up));
+        if run.steady == Some(0) {
+            return Err("--profile ends before the steady phase begins: give --steady too".into());
+        }
+    }
+    if run.replay.is_none() {
+        run.steady.get_or_insert(10_000_000_000);
+    }
+    if [run.ramp_up, run.steady.unwrap_or(1), run.ramp_down].iter().any(|t| *t > LONGEST) {
         return Err("a phase cannot be longer than a year".into());
     }
     if run.timeout == 0 {
         return Err("--timeout must be longer than 0s".into());
     }
-    match run.model {
-        Model::Closed => {
-            if run.rate.is_some() {
-                return Err("--rate belongs to --arrivals constant or poisson; closed arrivals have --users".into());
-            }
-            let users = *run.users.get_or_insert(1);
-            if users > run.max_sessions as u64 {
-                return Err(format!("--users {users} is above --max-sessions {}", run.max_sessions));
-            }
-        }
-        model => {
-            if run.users.is_some() {
-                return Err(format!("--users belongs to --arrivals closed; {} arrivals have --rate", model.as_str()));
-            }
-            if run.rate.is_none() {
-                return Err(format!("--rate is missing: --arrivals {} needs it", model.as_str()));
-            }
-        }
-    }
+    check_arrivals(&mut run)?;
     Ok(Command::Run(Box::new(run)))
+}
+
+/// Each model has its own options.
+fn check_arrivals(run: &mut RunOptions) -> Result<(), String> {
+    let given = [
+        ("--users", run.users.is_some(), "closed"),
+        ("--rate", run.rate.is_some(), "constant or poisson"),
+        ("--profile", run.profile.is_some(), "closed, constant or poisson"),
+        ("--bursts", run.bursts.is_some(), "constant or poisson"),
+        ("--replay", run.replay.is_some(), "replay"),
+        ("--speed", run.speed != 1.0, "replay"),
+    ];
+    let model = run.model.as_str();
+    if let Some((option, _, models)) = given.iter().find(|(_, given, models)| *given && !models.contains(model)) {
+        let instead = match run.model {
+            Model::Closed => "--users",
+            Model::Replay => "--replay",
+            _ => "--rate",
+        };
+        return Err(format!("{option} belongs to --arrivals {models}; {model} arrivals have {instead}"));
+    }
+    match (run.model, &run.profile) {
+        (Model::Replay, _) if run.replay.is_none() => return Err("--replay is missing: a file of times".into()),
+        (Model::Constant | Model::Poisson, None) if run.rate.is_none() => {
+            return Err(format!("--rate or --profile is missing: --arrivals {model} needs it"));
+        }
+        (_, Some(_)) if run.users.is_some() || run.rate.is_some() => {
+            return Err("--profile stands instead of --users or --rate".into());
+        }
+        (Model::Closed, Some((profile, _))) => run.users = Some(profile.peak().ceil() as u64),
+        (Model::Closed, None) => {
+            run.users.get_or_insert(1);
+        }
+        _ => {}
+    }
+    match run.users {
+        Some(users) if users > run.max_sessions as u64 => {
+            Err(format!("--users {users} is above --max-sessions {}", run.max_sessions))
+        }
+        _ => Ok(()),
+    }
 }
 
 type Options<'a> = Vec<(&'a str, String)>;
@@ -265,9 +332,16 @@ mod tests {
                     --var think=0ms --var a=b=c --progress json --max-sessions 5 --seed 9 --out d";
         let Ok(Command::Run(run)) = parsed(line) else { panic!("not a run: {:?}", parsed(line)) };
         assert_eq!((run.model, run.rate, run.users), (Model::Poisson, Some(12.5), None));
-        assert_eq!((run.steady, run.tick, run.seed), (500_000_000, 1_000_000, 9));
+        assert_eq!((run.steady, run.tick, run.seed), (Some(500_000_000), 1_000_000, 9));
         assert_eq!(run.variables[1], ("a".to_string(), "b=c".to_string()));
         assert_eq!(run.progress, Progress::Json);
+    }
+
+    #[test]
+    fn a_profile_gives_users_and_length() {
+        let line = "run s.yaml --url http://h/ --out d --profile 0s:1,20s:7.5,30s:2 --ramp-up 5s";
+        let Ok(Command::Run(run)) = parsed(line) else { panic!("not a run: {:?}", parsed(line)) };
+        assert_eq!((run.users, run.steady), (Some(8), Some(25_000_000_000)));
     }
 
     #[test]
@@ -281,10 +355,17 @@ mod tests {
             ("run s.yaml --url http://h --out d --users 0", "not a whole number"),
             ("run s.yaml --url http://h --out d --users 2000", "above --max-sessions"),
             ("run s.yaml --url http://h --out d --rate 3", "belongs to"),
-            ("run s.yaml --url http://h --out d --arrivals poisson", "--rate is missing"),
+            ("run s.yaml --url http://h --out d --arrivals poisson", "--rate or --profile is missing"),
             ("run s.yaml --url http://h --out d --arrivals poison --rate 1", "did you mean `poisson`"),
             ("run s.yaml --url http://h --out d --arrivals constant --rate 1 --users 2", "belongs to"),
             ("run s.yaml --url http://h --out d --steady 0s", "longer than 0s"),
+            ("run s.yaml --url http://h --out d --arrivals poisson --rate 1 --profile 0s:1,5s:2", "instead of"),
+            ("run s.yaml --url http://h --out d --profile 0s:1,5s", "write TIME:VALUE"),
+            ("run s.yaml --url http://h --out d --profile 0s:1,5s:2 --ramp-up 5s", "before the steady phase"),
+            ("run s.yaml --url http://h --out d --bursts 1s/1s", "--bursts belongs to"),
+            ("run s.yaml --url http://h --out d --arrivals poisson --rate 1 --bursts 1s", "write ON/OFF"),
+            ("run s.yaml --url http://h --out d --arrivals replay", "--replay is missing"),
+            ("run s.yaml --url http://h --out d --speed 2", "--speed belongs to"),
             ("run s.yaml --url", "needs a value"),
             ("run s.yaml t.yaml", "a second one"),
             ("run s.yaml --var think", "name=value"),

@@ -3,7 +3,8 @@
 mod connection;
 mod pace;
 
-use crate::arrivals::{Model, Phases, Schedule};
+use crate::arrivals::profile::Profile;
+use crate::arrivals::{Bursts, Model, Phases, Schedule};
 use crate::http::request::Sent;
 use crate::http::target::Target;
 use crate::measure::slice::record;
@@ -26,8 +27,11 @@ pub struct Settings {
     pub target: Target,
     pub model: Model,
     pub users: u64,
-    /// Arrivals a second.
-    pub rate: f64,
+    /// Open: arrivals a second. Closed: users at each moment, where they do not simply start over the ramp.
+    pub profile: Option<Profile>,
+    pub bursts: Option<Bursts>,
+    /// Offsets to be replayed.
+    pub recorded: Vec<u64>,
     pub phases: Phases,
     pub seed: u64,
     pub max_sessions: usize,
@@ -93,7 +97,7 @@ pub struct Engine<'a> {
 impl<'a> Engine<'a> {
     pub fn new(scenario: &'a Scenario, settings: &'a Settings, outlet: Outlet) -> io::Result<Self> {
         let pool = match (settings.model, scenario.identities) {
-            (Model::Constant | Model::Poisson, Some(all)) => (1..=all.min(10_000_000)).collect(),
+            (Model::Constant | Model::Poisson | Model::Replay, Some(all)) => (1..=all.min(10_000_000)).collect(),
             _ => VecDeque::new(),
         };
         let mut engine = Engine {

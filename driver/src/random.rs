@@ -10,6 +10,7 @@ pub enum Stream {
     Plan = 1,
     Data = 2,
     Arrivals = 3,
+    Bursts = 4,
 }
 
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! One run: scenario and options in, a directory of results out.
 
-use crate::arrivals::{Model, Phases};
+use crate::arrivals::profile::Profile;
+use crate::arrivals::{replay, Model, Phases};
 use crate::cli::RunOptions;
 use crate::engine::{Engine, Settings};
 use crate::http::target::Target;
@@ -45,12 +46,25 @@ fn needs(settings: &Settings) -> u64 {
 }
 
 fn settings(options: &RunOptions) -> Result<Settings, String> {
+    let recorded = match &options.replay {
+        Some(path) => replay::read(path, options.speed)?,
+        None => Vec::new(),
+    };
+    let last = recorded.last().copied().unwrap_or(0);
+    let steady = options.steady.unwrap_or_else(|| last.saturating_sub(options.ramp_up) + 1);
+    let phases = Phases { ramp_up: options.ramp_up, steady, ramp_down: options.ramp_down };
+    let given = options.profile.as_ref().map(|(profile, _)| profile.clone());
     Ok(Settings {
         target: Target::parse(&options.url)?,
         model: options.model,
         users: options.users.unwrap_or(0),
-        rate: options.rate.unwrap_or(0.0),
-        phases: Phases { ramp_up: options.ramp_up, steady: options.steady, ramp_down: options.ramp_down },
+        profile: match (options.rate, given) {
+            (Some(rate), None) => Some(Profile::ramp(rate, options.ramp_up)),
+            (_, given) => given,
+        },
+        bursts: options.bursts.as_ref().map(|(bursts, _)| *bursts),
+        recorded,
+        phases,
         seed: options.seed,
         max_sessions: options.max_sessions,
         timeout: options.timeout,
@@ -86,6 +100,9 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         model: options.model,
         users: options.users,
         rate: options.rate,
+        profile: options.profile.as_ref().map(|(_, text)| text.as_str()),
+        bursts: options.bursts.as_ref().map(|(_, text)| text.as_str()),
+        replay: options.replay.as_deref(),
         phases: settings.phases,
         tick: options.tick,
         started_unix_ns: started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos(),

@@ -62,6 +62,9 @@ class Arrivals:
     model: str
     users: int | None
     rate: float | None  # a second
+    profile: str | None = None  # points of a rate or of users over time
+    bursts: str | None = None
+    replay: str | None = None  # file of recorded times
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,22 @@ impl Engine<'_> {
         let settings = self.settings;
         if settings.model == Model::Closed {
             for user in 0..settings.users {
-                let due = user_start(user, settings.users, &settings.phases);
+                let due = match &settings.profile {
+                    Some(profile) => profile.first_above(user as f64, 0),
+                    None => Some(user_start(user, settings.users, &settings.phases)),
+                };
+                let Some(due) = due else { continue };
                 if let Some(slot) = self.new_slot() {
                     self.set_next(slot, due, due);
                 }
             }
         } else {
-            let mut schedule = Schedule::new(settings.model, settings.rate, &settings.phases, settings.seed);
+            let mut schedule = match &settings.profile {
+                Some(profile) => {
+                    Schedule::new(settings.model, profile, settings.bursts, &settings.phases, settings.seed)
+                }
+                None => Schedule::recorded(settings.recorded.clone(), &settings.phases),
+            };
             self.next_arrival = schedule.next();
             self.schedule = Some(schedule);
         }
@@ -189,7 +198,24 @@ impl Engine<'_> {
             start_at = now + BACK_OFF;
             due = start_at;
         }
-        self.set_next(slot, start_at, due);
+        match self.absence(slot, now, start_at) {
+            None => self.set_next(slot, start_at, due),
+            Some(None) => self.retire(slot),
+            Some(Some(back)) => {
+                let at = &mut self.slots[slot as usize];
+                at.connection.forget();
+                at.session.logged_in = false;
+                self.set_next(slot, back, back);
+            }
+        }
+    }
+
+    /// Whether the user in `slot` leaves, by the profile of users, before the next start; if so, when it comes back.
+    fn absence(&self, slot: u32, now: u64, start_at: u64) -> Option<Option<u64>> {
+        let profile = self.settings.profile.as_ref().filter(|_| self.settings.model == Model::Closed)?;
+        let user = (self.slots[slot as usize].session.number - 1) as f64;
+        let leaves = profile.first_not_above(user, now).filter(|at| *at <= start_at)?;
+        Some(profile.first_above(user, leaves))
     }
 
     fn retire(&mut self, slot: u32) {

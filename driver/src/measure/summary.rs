@@ -37,6 +37,9 @@ pub struct Inputs<'a> {
     pub model: Model,
     pub users: Option<u64>,
     pub rate: Option<f64>,
+    pub profile: Option<&'a str>,
+    pub bursts: Option<&'a str>,
+    pub replay: Option<&'a std::path::Path>,
     pub phases: Phases,
     pub tick: u64,
     pub started_unix_ns: u128,
@@ -86,7 +89,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
         "variables": inputs.variables.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
         "url": inputs.url,
         "seed": inputs.seed,
-        "arrivals": {"model": inputs.model.as_str(), "users": inputs.users, "rate": inputs.rate},
+        "arrivals": arrivals(inputs),
         "started_unix_ns": inputs.started_unix_ns as u64,
         "phases": {
             "ramp_up": [0.0, seconds(phases.ramp_up)],
@@ -120,6 +123,16 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
         },
         "littles_law": littles_law(totals, length),
     })
+}
+
+fn arrivals(inputs: &Inputs<'_>) -> Value {
+    let mut found = json!({"model": inputs.model.as_str(), "users": inputs.users, "rate": inputs.rate});
+    let replay = inputs.replay.map(|path| path.display().to_string());
+    let texts = [("profile", inputs.profile), ("bursts", inputs.bursts), ("replay", replay.as_deref())];
+    for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text?))) {
+        found[key] = json!(text);
+    }
+    found
 }
 
 fn count(counts: &Counts) -> Value {

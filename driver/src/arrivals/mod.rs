@@ -1,0 +1,239 @@
+//! When work is due: open arrivals as a point process whose rate is a profile, cut by bursts, or a recording.
+
+pub mod profile;
+pub mod replay;
+mod segments;
+
+use crate::random::{Random, Stream};
+use profile::Profile;
+pub use segments::Bursts;
+use segments::Segments;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    Closed,
+    Constant,
+    Poisson,
+    /// Recorded times.
+    Replay,
+}
+
+impl Model {
+    pub const WORDS: [(&'static str, Model); 4] = [
+        ("closed", Model::Closed),
+        ("constant", Model::Constant),
+        ("poisson", Model::Poisson),
+        ("replay", Model::Replay),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Model::Closed => "closed",
+            Model::Constant => "constant",
+            Model::Poisson => "poisson",
+            Model::Replay => "replay",
+        }
+    }
+}
+
+/// Lengths of the phases, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phases {
+    pub ramp_up: u64,
+    pub steady: u64,
+    pub ramp_down: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    RampUp,
+    Steady,
+    RampDown,
+}
+
+impl Phase {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::RampUp => "ramp_up",
+            Phase::Steady => "steady",
+            Phase::RampDown => "ramp_down",
+        }
+    }
+}
+
+impl Phases {
+    pub fn steady_end(&self) -> u64 {
+        self.ramp_up + self.steady
+    }
+
+    pub fn end(&self) -> u64 {
+        self.steady_end() + self.ramp_down
+    }
+
+    pub fn at(&self, now: u64) -> Phase {
+        if now < self.ramp_up {
+            Phase::RampUp
+        } else if now < self.steady_end() {
+            Phase::Steady
+        } else {
+            Phase::RampDown
+        }
+    }
+}
+
+/// Due times of open arrivals, nanoseconds from the start, in order. Ends with the steady phase.
+#[derive(Debug)]
+pub struct Schedule {
+    source: Source,
+    end: u64,
+}
+
+#[derive(Debug)]
+enum Source {
+    Rate(Box<Process>),
+    Recorded(std::vec::IntoIter<u64>),
+}
+
+/// A point process by the change of time: arrivals of rate 1 at the inverse of the integrated rate.
+#[derive(Debug)]
+struct Process {
+    poisson: bool,
+    segments: Segments,
+    /// Arrivals expected up to the last one, counted from the start of the segment it is in.
+    reached: f64,
+    random: Random,
+}
+
+impl Schedule {
+    /// Arrivals at the rate of `profile` (a second), evenly spaced in its integral or Poisson.
+    pub fn new(model: Model, profile: &Profile, bursts: Option<Bursts>, phases: &Phases, seed: u64) -> Self {
+        let end = phases.steady_end();
+        let process = Process {
+            poisson: model == Model::Poisson,
+            segments: Segments::new(profile, bursts, end, seed),
+            reached: 0.0,
+            random: Random::new(seed, 0, Stream::Arrivals),
+        };
+        Schedule { source: Source::Rate(Box::new(process)), end }
+    }
+
+    /// Arrivals at recorded offsets.
+    pub fn recorded(offsets: Vec<u64>, phases: &Phases) -> Self {
+        Schedule { source: Source::Recorded(offsets.into_iter()), end: phases.steady_end() }
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let due = match &mut self.source {
+            Source::Recorded(offsets) => offsets.next()?,
+            Source::Rate(process) => {
+                process.reached += if process.poisson { process.random.exponential() } else { 1.0 };
+                process.segments.time_of(&mut process.reached)?
+            }
+        };
+        (due < self.end).then_some(due)
+    }
+}
+
+/// When user `index` of `users` (from 0) starts: evenly over the ramp.
+pub fn user_start(index: u64, users: u64, phases: &Phases) -> u64 {
+    (phases.ramp_up as u128 * index as u128 / users.max(1) as u128) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn schedule(model: Model, rate: f64, phases: &Phases, seed: u64) -> Schedule {
+        Schedule::new(model, &Profile::ramp(rate, phases.ramp_up), None, phases, seed)
+    }
+
+    fn count(due: &[u64], from: u64, until: u64) -> usize {
+        due.iter().filter(|t| (from * S..until * S).contains(*t)).count()
+    }
+
+    #[test]
+    fn constant_arrivals_are_evenly_spaced() {
+        let phases = Phases { ramp_up: 0, steady: 2 * S, ramp_down: 0 };
+        let due: Vec<u64> = schedule(Model::Constant, 1000.0, &phases, 1).collect();
+        assert_eq!(due.len(), 1999);
+        assert!(due.windows(2).all(|w| (w[1] - w[0]).abs_diff(S / 1000) <= 1));
+    }
+
+    #[test]
+    fn the_ramp_rises_linearly() {
+        let phases = Phases { ramp_up: 10 * S, steady: 10 * S, ramp_down: 0 };
+        let due: Vec<u64> = schedule(Model::Constant, 100.0, &phases, 1).collect();
+        let within = |from: u64, until: u64| due.iter().filter(|t| (from * S..until * S).contains(*t)).count();
+        assert!(within(0, 5).abs_diff(125) <= 1, "{}", within(0, 5));
+        assert!(within(5, 10).abs_diff(375) <= 1);
+        assert!(within(10, 20).abs_diff(1000) <= 1);
+    }
+
+    #[test]
+    fn poisson_gaps_are_exponential_and_seeded() {
+        let phases = Phases { ramp_up: 0, steady: 100 * S, ramp_down: 0 };
+        let draw = |seed| schedule(Model::Poisson, 200.0, &phases, seed).collect::<Vec<u64>>();
+        let due = draw(1);
+        assert_eq!(due, draw(1));
+        assert_ne!(due, draw(2));
+        assert!((due.len() as f64 - 20_000.0).abs() < 600.0, "{}", due.len());
+        let gaps: Vec<f64> = due.windows(2).map(|w| (w[1] - w[0]) as f64 * 200.0 / 1e9).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean - 1.0).abs() < 0.03 && (variance - 1.0).abs() < 0.1, "{mean} {variance}");
+    }
+
+    #[test]
+    fn users_start_evenly() {
+        let phases = Phases { ramp_up: 10 * S, steady: S, ramp_down: 0 };
+        assert_eq!((0..4).map(|i| user_start(i, 4, &phases)).collect::<Vec<_>>(), [0, 5 * S / 2, 5 * S, 15 * S / 2]);
+    }
+
+    #[test]
+    fn a_profile_rises_steps_and_rests() {
+        let phases = Phases { ramp_up: 0, steady: 50 * S, ramp_down: 0 };
+        let profile = Profile::parse("0s:0,10s:100,20s:100,20s:10,30s:10,30s:0,40s:0,40s:50").unwrap();
+        let due: Vec<u64> = Schedule::new(Model::Constant, &profile, None, &phases, 1).collect();
+        let counts: Vec<usize> = (0..5).map(|i| count(&due, 10 * i, 10 * (i + 1))).collect();
+        assert!(counts.iter().zip([500, 1000, 100, 0, 500]).all(|(n, m)| n.abs_diff(m) <= 1), "{counts:?}");
+        // The n-th arrival of the rise is due where the integral 5 t^2 is n.
+        assert!((0..400).all(|n| (due[n] as f64 / 1e9 - ((n + 1) as f64 / 5.0).sqrt()).abs() < 1e-8));
+        let thin: Vec<u64> = Schedule::new(Model::Poisson, &profile, None, &phases, 1).collect();
+        assert!(count(&thin, 10, 20).abs_diff(1000) < 150 && count(&thin, 30, 40) == 0);
+    }
+
+    #[test]
+    fn bursts_stop_and_go_on() {
+        let phases = Phases { ramp_up: 0, steady: 50 * S, ramp_down: 0 };
+        let bursts = Bursts::parse("2s/3s").unwrap();
+        let profile = Profile::ramp(100.0, 0);
+        let due: Vec<u64> = Schedule::new(Model::Constant, &profile, Some(bursts), &phases, 1).collect();
+        for cycle in 0..10 {
+            assert!(count(&due, 5 * cycle, 5 * cycle + 2).abs_diff(200) <= 1, "{cycle}");
+            assert_eq!(count(&due, 5 * cycle + 2, 5 * cycle + 5), 0);
+        }
+        let bursts = Bursts::parse("random:2s/3s").unwrap();
+        let phases = Phases { ramp_up: 0, steady: 20_000 * S, ramp_down: 0 };
+        let draw = |seed| Schedule::new(Model::Poisson, &Profile::ramp(10.0, 0), Some(bursts), &phases, seed);
+        assert_eq!(draw(1).take(500).collect::<Vec<_>>(), draw(1).take(500).collect::<Vec<_>>());
+        let due: Vec<u64> = draw(3).collect();
+        assert!((due.len() as f64 / 80_000.0 - 1.0).abs() < 0.06, "{}", due.len());
+        // The counts of a process that switches itself on and off vary far more than a Poisson process' do.
+        let counts: Vec<f64> = (0..2000).map(|i| count(&due[..], 10 * i, 10 * i + 10) as f64).collect();
+        let mean = counts.iter().sum::<f64>() / 2000.0;
+        let variance = counts.iter().map(|n| (n - mean).powi(2)).sum::<f64>() / 1999.0;
+        assert!(variance / mean > 5.0, "{mean} {variance}");
+    }
+
+    #[test]
+    fn recorded_times_come_as_they_are() {
+        let phases = Phases { ramp_up: 0, steady: S, ramp_down: 0 };
+        assert_eq!(Schedule::recorded(vec![0, 5, 5, S - 1, S], &phases).collect::<Vec<_>>(), [0, 5, 5, S - 1]);
+    }
+}

@@ -1,0 +1,65 @@
+//! The whole driver under each form of arrivals, against a server that notes when requests came.
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use support::{answering, page, run, GET};
+
+/// A server and the moments (seconds since it began) at which requests came.
+fn noting() -> (String, Arc<Mutex<Vec<f64>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&seen);
+    let start = Instant::now();
+    let url = answering(move |_| {
+        notes.lock().expect("no other panic").push(start.elapsed().as_secs_f64());
+        page("200 OK", "", "fine")
+    });
+    (url, seen)
+}
+
+fn open() -> String {
+    GET.replace("mix:", "arrivals: { unit: transaction }\nmix:")
+}
+
+#[test]
+fn every_recorded_arrival_is_sent_and_counted() {
+    let (url, seen) = noting();
+    let file = std::env::temp_dir().join(format!("leadline-replay-{}.txt", std::process::id()));
+    let offsets: Vec<f64> = (0..60).map(|i| f64::from(i) * 0.01 + if i > 30 { 0.2 } else { 0.0 }).collect();
+    std::fs::write(&file, offsets.iter().map(|t| format!("{t:.6}\n")).collect::<String>()).expect("a file");
+    let run = run(&url, &open(), &format!("--arrivals replay --replay {}", file.display()));
+    std::fs::remove_file(&file).expect("ours");
+    assert_eq!((run.number("/arrivals_planned"), run.number("/arrivals_actual")), (60.0, 60.0));
+    assert_eq!(run.total("get", "ok"), 60);
+    let seen = seen.lock().expect("no other panic");
+    // Never early: each request comes no sooner after the first than it was recorded.
+    assert!(seen.iter().zip(&offsets).all(|(at, due)| at - seen[0] > due - 0.1), "{seen:?}");
+    assert!((run.number("/steady/duration_s") - 0.79).abs() < 1e-6, "{}", run.summary);
+}
+
+#[test]
+fn a_stepped_rate_plans_its_integral() {
+    let (url, _) = noting();
+    let run = run(&url, &open(), "--arrivals constant --profile 0s:100,300ms:100,300ms:400,600ms:0");
+    // 30 at rest, 60 on the way down; the last falls on the very end.
+    assert!((run.number("/arrivals_planned") - 90.0).abs() <= 1.0, "{}", run.summary);
+    assert_eq!(run.summary["arrivals"]["profile"], "0s:100,300ms:100,300ms:400,600ms:0");
+    let (url, _) = noting();
+    let run = support::run(&url, &open(), "--arrivals constant --rate 200 --bursts 100ms/200ms --steady 600ms");
+    assert!((run.number("/arrivals_planned") - 40.0).abs() <= 1.0, "{}", run.summary);
+}
+
+#[test]
+fn users_leave_and_come_back() {
+    let (url, seen) = noting();
+    let scenario = GET.replace("mix:", "pause: { shape: fixed, mean: 10ms }\nmix:");
+    let run = run(&url, &scenario, "--profile 0s:2,300ms:2,300ms:0,600ms:0,600ms:2,900ms:2");
+    assert_eq!(run.number("/arrivals/users"), 2.0);
+    let seen = seen.lock().expect("no other panic");
+    let widest = seen.windows(2).map(|w| w[1] - w[0]).fold(0.0, f64::max);
+    assert!(widest > 0.25, "nobody rested: {widest}");
+    // Whoever left comes back over a new connection.
+    assert_eq!(run.number("/requests/connects"), 4.0, "{}", run.summary);
+    assert!(run.total("get", "ok") > 60, "{}", run.summary);
+}
