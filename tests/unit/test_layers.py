@@ -10,15 +10,16 @@ ALLOWED = {
     "model": set(),
     "design": {"model"},
     "analysis": {"model", "design"},
+    "figures": {"model", "design", "analysis"},
     "host": {"model"},
     "stack": {"model", "host"},
     "load": {"model", "host"},
     "observe": {"model", "host"},
     "lab": {"model", "design", "analysis", "host", "stack", "load", "observe"},
-    "report": {"model", "design", "analysis", "load", "lab"},
-    "cli": {"model", "design", "analysis", "host", "stack", "load", "observe", "lab", "report"},
+    "report": {"model", "design", "analysis", "figures", "load", "lab"},
+    "cli": {"model", "design", "analysis", "figures", "host", "stack", "load", "observe", "lab", "report"},
 }
-PURE = {"model", "design", "analysis"}
+PURE = {"model", "design", "analysis", "figures"}
 WORLD = {"subprocess", "socket", "os", "shutil", "tempfile", "threading", "sqlalchemy", "urllib", "signal", "time"}
 
 

@@ -1,0 +1,123 @@
+"""Failed runs by class, and how far results deviate, on every system."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from leadline.figures import words
+from leadline.figures.fits import SystemFit
+from leadline.figures.table import ResultTable
+from leadline.model.result import Interval
+
+
+@dataclass(frozen=True)
+class SystemFailures:
+    """One system. ``interval``: Clopper and Pearson's for the share of failed runs.
+
+    ``repeats``: standard deviation between runs of one setting, percent of the baseline (pooled over settings, blocks
+    taken out). ``from_baseline``: mean absolute deviation of the settings' means from the baseline, percent. The
+    paper's "mean deviation" may be either.
+    """
+
+    system: str
+    runs: int
+    failed: int
+    classes: Mapping[str, int]
+    interval: Interval
+    repeats: float | None
+    from_baseline: float | None
+    worst_settings: tuple[str, ...]  # with the most failures, at most three
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Figure 3 of study A."""
+
+    systems: tuple[SystemFailures, ...]
+    classes: Mapping[str, int]
+    settings: Mapping[str, int]  # setting -> failed runs over all systems, most first
+    sentence: str
+
+
+def failures(table: ResultTable, fits: Sequence[SystemFit], level: float = 0.95) -> Failures:
+    """Counts of failed runs and mean deviations for every system that was run."""
+    by_name = {fit.system: fit for fit in fits}
+    rows = []
+    for number, name in enumerate(table.systems):
+        runs = table.of(number)
+        if not runs:
+            continue
+        failed = [run for run in runs if run.value is None]
+        blame = Counter(
+            table.name(setting)
+            for setting in table.settings
+            for run in failed
+            if run.levels[setting.parameter] == setting.level
+        )
+        fit = by_name.get(name)
+        rows.append(
+            SystemFailures(
+                system=name,
+                runs=len(runs),
+                failed=len(failed),
+                classes=_counted(Counter(run.failure for run in failed)),
+                interval=_interval(len(failed), len(runs), level),
+                repeats=fit.cv if fit else None,
+                from_baseline=_from_baseline(fit) if fit else None,
+                worst_settings=tuple(_counted(blame))[:3],
+            )
+        )
+    failed_runs = [run for run in table.runs if run.value is None]
+    settings = Counter(
+        table.name(setting)
+        for setting in table.settings
+        for run in failed_runs
+        if run.levels[setting.parameter] == setting.level
+    )
+    classes = _counted(Counter(run.failure for run in failed_runs))
+    counted = _counted(settings)
+    return Failures(tuple(rows), classes, counted, _sentence(table, rows, classes, counted))
+
+
+def _counted(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _interval(failed: int, runs: int, level: float) -> Interval:
+    tail = (1 - level) / 2
+    low = float(stats.beta.ppf(tail, failed, runs - failed + 1)) if failed else 0.0
+    high = float(stats.beta.ppf(1 - tail, failed + 1, runs - failed)) if failed < runs else 1.0
+    return Interval(low, high, level)
+
+
+def _from_baseline(fit: SystemFit) -> float | None:
+    base = fit.baseline
+    known = np.array(fit.known[:-1], dtype=bool)
+    if base is None or base <= 0 or not known.any():
+        return None
+    return float(np.mean(np.abs(100 * (fit.means[:-1][known] / base - 1))))
+
+
+def _sentence(
+    table: ResultTable, rows: Sequence[SystemFailures], classes: Mapping[str, int], settings: Mapping[str, int]
+) -> str:
+    failed = sum(classes.values())
+    if not failed:
+        return f"None of {words.count(len(table.runs), 'run')} failed."
+    text = f"{failed} of {words.count(len(table.runs), 'run')} failed ({_named(classes)})"
+    if settings:
+        name, count = next(iter(settings.items()))
+        text += f"; {name} has {count} of the failures"
+    if len(rows) > 1:
+        most = max(rows, key=lambda row: row.failed / row.runs)
+        text += f"; {most.system} failed most often ({most.failed} of {most.runs})"
+    return text + "."
+
+
+def _named(classes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in classes.items())

@@ -1,0 +1,100 @@
+"""The model's side of the ranking: settings fixed, systems random, contrasts with simultaneous intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leadline.analysis.linear import Fit, fit
+from leadline.analysis.maxt import max_t
+from leadline.analysis.scale import Scale
+from leadline.analysis.table import Floats
+from leadline.figures.fits import SystemFit
+from leadline.figures.table import ResultTable
+from leadline.model.result import Interval
+
+
+@dataclass(frozen=True)
+class ModelContrast:
+    """Percent, with the interval that holds for all settings at once (None where there is no error to judge by)."""
+
+    percent: float
+    interval: Interval | None
+    p_adjusted: float | None
+
+
+Contrasts = list[ModelContrast | None]
+
+
+def judged(
+    table: ResultTable, fits: Sequence[SystemFit], chosen: Sequence[int], level: float
+) -> tuple[Contrasts, Contrasts]:
+    """Each of the ``chosen`` settings against their mean, and against the baseline: two families of contrasts."""
+    places = [*chosen, len(table.settings)]  # the baseline last
+    count = len(places)
+    middle = np.hstack([np.eye(count - 1) - 1.0 / (count - 1), np.zeros((count - 1, 1))])
+    base = np.hstack([np.eye(count - 1), -np.ones((count - 1, 1))])
+    if len(fits) == 1:
+        one = fits[0]
+        known = np.array([one.known[place] for place in places])
+        found = _Means(one.means[places], one.scatter[places], known, one.sigma, one.df, Scale(False, one.centre))
+    else:
+        found = _over_systems(fits, places)
+    present = found.known[:-1]
+    if not present.all() and present.any():
+        middle[:, :-1] = np.eye(count - 1) - present / present.sum()
+    return found.contrasts(middle, level), found.contrasts(base, level)
+
+
+@dataclass(frozen=True)
+class _Means:
+    """Means of settings with their covariance ``sigma``^2 scatter scatter', on ``scale``."""
+
+    values: Floats
+    scatter: Floats
+    known: Floats
+    sigma: float
+    df: int
+    scale: Scale
+
+    def contrasts(self, rows: Floats, level: float) -> Contrasts:
+        good = [not np.any(np.abs(row[~self.known.astype(bool)]) > 1e-12) for row in rows]
+        chosen = rows[good]
+        if not len(chosen):
+            return [None] * len(rows)
+        values = chosen @ np.where(self.known, self.values, 0.0)
+        scatter = chosen @ self.scatter
+        errors = self.sigma * np.linalg.norm(scatter, axis=1)
+        law = max_t(scatter) if self.df > 0 and self.sigma > 0 and np.all(errors > 0) else None
+        critical = law.quantile(level, self.df) if law else 0.0
+        found: list[ModelContrast | None] = []
+        for value, error in zip(values, errors, strict=True):
+            percent = self.scale.percent(float(value))
+            if percent is None:
+                found.append(None)
+                continue
+            interval = self.scale.interval(float(value), critical * float(error), level) if law else None
+            p_value = law.sf(abs(float(value) / float(error)), self.df) if law and interval else None
+            found.append(ModelContrast(percent, interval, p_value))
+        every = iter(found)
+        return [next(every) if ok else None for ok in good]
+
+
+def _over_systems(fits: Sequence[SystemFit], places: Sequence[int]) -> _Means:
+    """The two-way table of means, settings x systems, fitted without interaction: what is left is the error."""
+    cells = [(row, column) for row, one in enumerate(fits) for column, place in enumerate(places) if one.known[place]]
+    figures = np.array([fits[row].means[places[column]] for row, column in cells])
+    log = bool(np.all(figures > 0))
+    design = np.zeros((len(cells), len(fits) + len(places)))
+    for number, (row, column) in enumerate(cells):
+        design[number, row] = 1.0
+        design[number, len(fits) + column] = 1.0
+    result: Fit = fit(design, np.log(figures) if log else figures)
+    wanted = np.zeros((len(places), design.shape[1]))
+    wanted[:, : len(fits)] = 1.0 / len(fits)
+    wanted[:, len(fits) :] = np.eye(len(places))
+    known = np.array(result.estimable(wanted))
+    base = float(np.mean([one.centre for one in fits]))
+    return _Means(result.estimates(wanted), result.scatter(wanted), known, result.sigma, result.df, Scale(log, base))
