@@ -18,11 +18,11 @@ STUDY = """\
 study: mini
 question: Does a pool of one connection hurt?
 stack: { server: tomcat, mode: direct }
-workload: { users: 30, variables: { think: 1ms }, ramp_up: 3s, steady: 8s, ramp_down: 1s }
+workload: { users: 30, variables: { think: 1ms }, ramp_up: 3s, steady: 6s, ramp_down: 1s }
 factors:
   server.datasource.max_connections: [40, 1]
 settings: { jvm.heap: 256m }
-design: { replicates: 4, sentinels: null, seed: 3 }
+design: { replicates: 6, sentinels: null, seed: 3 }
 responses: [throughput, p50, p99, cpu_per_transaction, gc_share, startup]
 """
 

@@ -178,9 +178,9 @@ def test_a_second_leadline_waits_its_turn(real_study: RealStudy) -> None:
 
 def test_ctrl_c_ends_in_order_and_the_run_goes_on(real_study: RealStudy, tmp_path: Path) -> None:
     study = STUDY.replace("study: mini", "study: cut").replace(
-        "replicates: 4, sentinels: null", "replicates: 1, sentinels: 6"
+        "replicates: 6, sentinels: null", "replicates: 1, sentinels: 6"
     )
-    (tmp_path / "cut.yaml").write_text(study.replace("steady: 8s", "steady: 5s"))
+    (tmp_path / "cut.yaml").write_text(study.replace("steady: 6s", "steady: 5s"))
     argv = [sys.executable, "-m", "leadline.cli", "run", "cut.yaml"]
     with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         _wait_for_step(tmp_path / "lab", "cut", "load")
@@ -231,9 +231,9 @@ def test_a_database_that_dies_under_load_fails_the_trial_and_it_is_tried_again(
     real_study: RealStudy, tmp_path: Path
 ) -> None:
     study = STUDY.replace("study: mini", "study: dying").replace(
-        "replicates: 4, sentinels: null", "replicates: 1, sentinels: 6"
+        "replicates: 6, sentinels: null", "replicates: 1, sentinels: 6"
     )
-    (tmp_path / "dying.yaml").write_text(study.replace("steady: 8s", "steady: 5s"))
+    (tmp_path / "dying.yaml").write_text(study.replace("steady: 6s", "steady: 5s"))
     argv = [sys.executable, "-m", "leadline.cli", "run", "dying.yaml"]
     with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         _wait_for_step(tmp_path / "lab", "dying", "load")
