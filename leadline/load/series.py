@@ -250,3 +250,36 @@ def _second(row: Mapping[str, str]) -> SecondRow:
         service_mean_ms=number("service_mean_ms"),
         in_flight=int(row["in_flight"]),
     )
+
+
+@dataclass(frozen=True)
+class SecondResponses:
+    """All transactions of one whole second: responses as values (ms) with counts, and how many failed."""
+
+    values_ms: tuple[float, ...]
+    counts: tuple[int, ...]
+    failed: int
+
+
+def seconds_between(directory: Path, from_s: float, until_s: float) -> list[SecondResponses]:
+    """One entry for each whole second inside [from_s, until_s)."""
+    window = _Window.inside(from_s, until_s)
+    merged: dict[int, HdrHistogram] = {}
+    for start, length, _, payload in _read_log(directory / "response.hlog"):
+        if window.holds(start, length):
+            second = math.floor(start + 0.0015)
+            merged.setdefault(second, HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)).decode_and_add(payload)
+    failed: dict[int, int] = {}
+    for row in _rows(directory):
+        if row["transaction"] == ALL:
+            second = int(row["second"])
+            failed[second] = failed.get(second, 0) + int(row["failed"])
+    found = []
+    for second in range(window.first, window.end):
+        histogram = merged.get(second)
+        # The iterator hands out one object over and over.
+        items = histogram.get_recorded_iterator() if histogram else ()
+        pairs = [(item.value_iterated_to / _MS, item.count_at_value_iterated_to) for item in items]
+        values, counts = zip(*pairs, strict=True) if pairs else ((), ())
+        found.append(SecondResponses(tuple(values), tuple(counts), failed.get(second, 0)))
+    return found

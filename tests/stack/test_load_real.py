@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,11 @@ from hdrh.log import HistogramLogReader
 
 from leadline.load.command import run_scenario
 from leadline.load.driver import DriverRun, by_transaction, find_binary, read_summary, responses_between, steady_series
+from leadline.load.knee import Limits, Range, Step
+from leadline.load.knee_run import find_knee
 from leadline.load.scenario import built_in_scenarios
+from leadline.load.series import seconds_between
+from leadline.model.errors import UsageError
 from leadline.model.study import Workload
 
 pytestmark = pytest.mark.stack
@@ -76,6 +81,10 @@ def test_files_agree_with_each_other_and_with_the_server(server: tuple[str, dict
     assert window.mean == pytest.approx(result.all.response_ms.mean, rel=2e-3)
     assert window.errors == pytest.approx(result.all.failed / (result.all.ok + result.all.failed))
     assert by_transaction(run.out, 1, 3)["bad"].count == 0
+    seconds = seconds_between(run.out, *result.phases.steady)
+    assert sum(sum(second.counts) for second in seconds) == window.count
+    assert max(second.values_ms[-1] for second in seconds) == pytest.approx(window.max, rel=2e-3)
+    assert sum(second.failed for second in seconds) == result.all.failed
 
     series = steady_series(run.out)
     assert [row.phase for row in series[:3]] == ["ramp_up", "steady", "steady"]
@@ -104,3 +113,19 @@ def test_alone_in_the_foreground(server: tuple[str, dict[str, int]], tmp_path: P
     assert not seen
     assert run_scenario(str(scenario), options[:-2]) == 0
     assert read_summary(tmp_path / "out").total["good"].ok == seen["/good"]
+
+
+def test_the_staircase_runs_the_real_driver(server: tuple[str, dict[str, int]], tmp_path: Path) -> None:
+    scenario = tmp_path / "one.yaml"
+    scenario.write_text("scenario: one\nmix: { good: 1 }\ntransactions:\n  good: [{ get: /good }]\n")
+    told: list[Step] = []
+    options = ["--url", server[0], "--ramp-up", "0s", "--steady=1s", "--out", str(tmp_path / "out")]
+    found = find_knee(str(scenario), options, Limits(5000, 0.5), Range(first=4, highest=5), told.append)
+    assert (found.limited_by, found.highest) == ("range", 5)
+    assert [step.load for step in told] == [4, 5]
+    assert told[0].throughput.value is not None
+    document = json.loads((tmp_path / "out" / "knee.json").read_text())
+    assert (document["format"], document["highest"], len(document["steps"])) == ("leadline-knee/1", 5, 2)
+    assert read_summary(tmp_path / "out" / "step-01-1").arrivals.rate == 4
+    with pytest.raises(UsageError, match="--rate cannot stand beside"):
+        find_knee(str(scenario), ["--rate", "3"], Limits(1, 0), Range(1, 2), told.append)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from leadline.load.command import run_scenario
-from leadline.model.errors import LeadlineError
+from leadline.model.errors import LeadlineError, UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -22,10 +22,91 @@ def register(app: typer.Typer) -> None:
 def load(
     context: typer.Context,
     scenario: Annotated[str, typer.Argument(help="A built-in scenario or a scenario file.")],
+    find_knee: Annotated[
+        bool, typer.Option("--find-knee", help="Search for the highest load that keeps the limits.")
+    ] = False,
+    limit_p99: Annotated[str, typer.Option(help="With --find-knee: 99th percentile of the response time.")] = "1s",
+    limit_errors: Annotated[str, typer.Option(help="With --find-knee: share of failed transactions.")] = "1%",
+    first: Annotated[float, typer.Option("--from", min=0.001, help="With --find-knee: the first load.")] = 10,
+    to: Annotated[float, typer.Option("--to", help="With --find-knee: the highest load.")] = 100_000,
+    step_factor: Annotated[float, typer.Option(min=1.05, help="With --find-knee: from stair to stair.")] = 1.5,
+    resolution: Annotated[str, typer.Option(help="With --find-knee: bisect until this close.")] = "5%",
 ) -> None:
     """Run leadline-load alone; further options go to it as they are (docs/load.md)."""
+    if find_knee:
+        if not first <= to:
+            raise UsageError(f"--to {to:g} is below --from {first:g}")
+        whole = "closed" in (argument.removeprefix("--arrivals=") for argument in context.args)
+        limits = (_milliseconds(limit_p99), _share("--limit-errors", limit_errors))
+        _search(scenario, context.args, limits, (first, to, step_factor, _share("--resolution", resolution)), whole)
+        return
     code = run_scenario(scenario, context.args)
     if code == 2:
         sys.exit(2)
     if code:
         raise LeadlineError(f"leadline-load ended with code {code}")
+
+
+def _search(
+    scenario: str,
+    options: list[str],
+    limits: tuple[float, float],
+    loads: tuple[float, float, float, float],
+    whole: bool,
+) -> None:
+    from leadline.cli.output import console
+    from leadline.load.knee import Limits, Range, Step
+    from leadline.load.knee_run import find_knee
+
+    unit = "users" if whole else "/s"
+
+    def number(value: float | None, form: str = ".1f") -> str:
+        return "-" if value is None else format(value, form)
+
+    def tell(step: Step) -> None:
+        verdict = "kept" if step.kept else "broken"
+        verdict += "" if step.sure else ", in doubt"
+        verdict += ", the driver was the limit" if step.driver_limit else ""
+        p99, rate, errors = step.p99_ms, step.throughput, step.errors
+        console.print(
+            f"{step.load:10.1f} {unit}  ok {number(rate.value)}/s [{number(rate.low)}, {number(rate.high)}]  "
+            f"p99 {number(p99.value, '.2f')} ms [{number(p99.low, '.2f')}, {number(p99.high, '.2f')}]  "
+            f"errors {number(errors.value, '.2%')} [{number(errors.low, '.2%')}, {number(errors.high, '.2%')}]  "
+            f"{verdict}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    first, to, factor, resolution = loads
+    found = find_knee(scenario, options, Limits(*limits), Range(first, to, factor, resolution, whole), tell)
+    above = "" if found.lowest_failed is None else f", below {found.lowest_failed:.1f}"
+    highest = "none" if found.highest is None else f"{found.highest:.1f} {unit}{above}"
+    conclusion = f"highest load that keeps the limits: {highest} (limit: {found.limited_by}; {found.reason})"
+    console.print(conclusion, markup=False, highlight=False, soft_wrap=True)
+    if found.knee.value is not None:
+        console.print(
+            f"knee: {found.knee.value:.1f} {unit} [{found.knee.low:.1f}, {found.knee.high:.1f}]", markup=False
+        )
+
+
+def _milliseconds(text: str) -> float:
+    from leadline.model.units import parse_duration
+
+    try:
+        found = 1000 * parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--limit-p99: {error}") from None
+    if found <= 0:
+        raise UsageError(f"--limit-p99 {text} must be longer than 0")
+    return found
+
+
+def _share(option: str, text: str) -> float:
+    try:
+        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < 1:
+        raise UsageError(f"{option} {text}: not a share such as 1% or 0.01")
+    return found

@@ -1,0 +1,245 @@
+"""The highest load that keeps given limits: a staircase up, then bisection; pure decisions on measured steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+
+from leadline.load.series import SecondResponses
+
+_RESAMPLES = 500
+_LEVEL = 0.95
+
+LimitedBy = Literal["server", "driver", "range"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its 95 % interval; None where nothing was measured."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a step must keep: response time of the 99th percentile in ms, share of failed and dropped transactions."""
+
+    p99_ms: float
+    errors: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """One load, measured. ``load`` is arrivals a second, or users of closed arrivals."""
+
+    load: float
+    seconds: int
+    throughput: Interval
+    mean_ms: float | None
+    p99_ms: Interval
+    errors: Interval
+    kept: bool
+    sure: bool  # the intervals leave no doubt about ``kept``
+    driver_limit: bool
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """``highest`` is the highest load measured that kept the limits, ``lowest_failed`` the lowest above it that did
+    not: the load wanted lies between. ``knee`` is where the mean response time turns up, between two neighbours.
+    """
+
+    highest: float | None
+    lowest_failed: float | None
+    limited_by: LimitedBy
+    knee: Interval
+    steps: tuple[Step, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Range:
+    """Loads to be tried: the first, the lowest and the highest; ``factor`` between stairs, ``resolution`` the ratio at
+    which bisection ends, minus one.
+    """
+
+    first: float
+    highest: float
+    factor: float = 1.5
+    resolution: float = 0.05
+    whole: bool = False  # only whole numbers (users)
+
+    @property
+    def lowest(self) -> float:
+        return max(1.0, self.first / 100) if self.whole else self.first / 100
+
+
+@dataclass
+class Staircase:
+    """Says which load comes next, given what the ones before did."""
+
+    range: Range
+    steps: list[Step] = field(default_factory=list)
+    _kept: float | None = None
+    _failed: float | None = None
+    _driver: float | None = None  # a load that the driver itself could not make
+
+    def record(self, step: Step) -> None:
+        """Takes in a measured step."""
+        self.steps.append(step)
+        if step.driver_limit and not step.kept:
+            self._driver = step.load if self._driver is None else min(step.load, self._driver)
+        elif step.kept and not step.driver_limit:
+            self._kept = step.load if self._kept is None else max(step.load, self._kept)
+        elif step.driver_limit:
+            self._driver = step.load
+        else:
+            self._failed = step.load if self._failed is None else min(step.load, self._failed)
+
+    @property
+    def _ceiling(self) -> float | None:
+        known = [load for load in (self._failed, self._driver) if load is not None]
+        return min(known) if known else None
+
+    def next(self) -> float | None:
+        """The load to measure now, or None when the search is over."""
+        low, high = self._kept, self._ceiling
+        if not self.steps:
+            return self._round(self.range.first)
+        if high is None:
+            assert low is not None
+            return None if low >= self.range.highest else self._round(min(low * self.range.factor, self.range.highest))
+        if low is None:
+            return None if high <= self.range.lowest else self._round(max(high / self.range.factor, self.range.lowest))
+        if (self.range.whole and high - low <= 1) or high / low <= 1 + self.range.resolution:
+            return None
+        return self._round(math.sqrt(low * high))
+
+    def _round(self, load: float) -> float:
+        if not self.range.whole:
+            return load
+        low, high = self._kept, self._ceiling
+        whole = math.floor(load)
+        if high is None and low is not None:
+            return float(min(max(whole, low + 1), self.range.highest))
+        if low is not None and high is not None:
+            return float(min(max(whole, low + 1), high - 1))
+        return float(max(1, whole if high is None else min(whole, high - 1)))
+
+    def result(self) -> Found:
+        """What is known now."""
+        low, high = self._kept, self._ceiling
+        if low is None:
+            reason = "no load in the range kept the limits"
+        elif high is None:
+            reason = "the highest load of the range kept the limits: raise --to"
+        elif high == self._driver:
+            reason = "the driver was the limit, not the server: what the server could do is at least this"
+        else:
+            reason = "the server went over the limits above it"
+        by: LimitedBy = "range" if high is None else "driver" if high == self._driver else "server"
+        steps = tuple(sorted(self.steps, key=lambda step: step.load))
+        return Found(low, high, by, knee_of(steps), steps, reason)
+
+
+def knee_of(steps: Sequence[Step]) -> Interval:
+    """Where the mean response time turns up: the step farthest below the chord between the first and the last one,
+    with its neighbours as interval (Satopaa, Albrecht, Irwin, Raghavan 2011, without their smoothing). None with
+    fewer than four steps, or when the mean did not at least double.
+    """
+    usable = {step.load: step.mean_ms for step in steps if step.mean_ms is not None}
+    loads = np.array(sorted(usable))
+    if len(loads) < 4:
+        return Interval(None, None, None)
+    means = np.array([usable[load] for load in loads])
+    if means[-1] < 2 * means.min():
+        return Interval(None, None, None)
+    x = (loads - loads[0]) / (loads[-1] - loads[0])
+    y = (means - means.min()) / (means.max() - means.min())
+    at = int(np.argmax(x - y))
+    return Interval(float(loads[at]), float(loads[max(at - 1, 0)]), float(loads[min(at + 1, len(loads) - 1)]))
+
+
+def measure_step(
+    load: float,
+    seconds: Sequence[SecondResponses],
+    limits: Limits,
+    dropped: int = 0,
+    driver_limit: bool = False,
+    evidence: tuple[str, ...] = (),
+    seed: int = 1,
+) -> Step:
+    """Judges a load by its whole seconds. Intervals of the percentile come from a bootstrap with seconds as blocks,
+    of the throughput from Student's t over seconds, of the share of errors the wider of bootstrap and Clopper-Pearson.
+    """
+    values = np.array(sorted({value for second in seconds for value in second.values_ms}))
+    table = np.zeros((len(seconds), len(values)))
+    for row, second in zip(table, seconds, strict=True):
+        np.add.at(row, np.searchsorted(values, second.values_ms), second.counts)
+    failed = np.array([second.failed for second in seconds], dtype=float)
+    if len(seconds):
+        failed += dropped / len(seconds)
+    draws = np.random.default_rng(seed).multinomial(
+        len(seconds), np.full(len(seconds), 1 / max(len(seconds), 1)), size=_RESAMPLES
+    )
+    ok = table.sum(axis=1)
+    total = ok.sum()
+    p99 = _quantile(values, table, draws, 0.99)
+    errors = _share(failed, ok, draws)
+    mean = float((values * table.sum(axis=0)).sum() / total) if total else None
+    kept = p99.value is not None and p99.value <= limits.p99_ms and (errors.value or 0.0) <= limits.errors
+    sure = _outside(p99, limits.p99_ms, kept) and _outside(errors, limits.errors, kept)
+    if not kept:  # one limit surely broken is enough
+        sure = any(
+            interval.low is None or interval.low > limit
+            for interval, limit in ((p99, limits.p99_ms), (errors, limits.errors))
+        )
+    return Step(load, len(seconds), _mean(ok), mean, p99, errors, kept, sure, driver_limit, evidence)
+
+
+def _outside(interval: Interval, limit: float, kept: bool) -> bool:
+    return kept and interval.high is not None and interval.high <= limit
+
+
+def _quantile(values: np.ndarray, table: np.ndarray, draws: np.ndarray, q: float) -> Interval:
+    if not table.sum():
+        return Interval(None, None, None)
+
+    def of(weights: np.ndarray) -> np.ndarray:
+        sums = np.cumsum(weights @ table, axis=1)
+        sums = sums[sums[:, -1] > 0]
+        return np.asarray(values[(sums < q * sums[:, -1:]).sum(axis=1)])
+
+    tail = (1 - _LEVEL) / 2
+    low, high = np.quantile(of(draws), [tail, 1 - tail])
+    return Interval(float(of(np.ones((1, len(table))))[0]), float(low), float(high))
+
+
+def _share(failed: np.ndarray, ok: np.ndarray, draws: np.ndarray) -> Interval:
+    count, bad = float(failed.sum() + ok.sum()), float(failed.sum())
+    if not count:
+        return Interval(None, None, None)
+    tail = (1 - _LEVEL) / 2
+    bads, counts = draws @ failed, draws @ (failed + ok)
+    low, high = np.quantile(bads[counts > 0] / counts[counts > 0], [tail, 1 - tail])
+    exact_low = 0.0 if bad == 0 else float(stats.beta.ppf(tail, bad, count - bad + 1))
+    exact_high = 1.0 if bad == count else float(stats.beta.ppf(1 - tail, bad + 1, count - bad))
+    return Interval(bad / count, min(float(low), exact_low), max(float(high), exact_high))
+
+
+def _mean(ok: np.ndarray) -> Interval:
+    if not len(ok):
+        return Interval(None, None, None)
+    mean = float(ok.mean())
+    if len(ok) < 2:
+        return Interval(mean, None, None)
+    half = float(stats.t.ppf((1 + _LEVEL) / 2, len(ok) - 1) * ok.std(ddof=1) / math.sqrt(len(ok)))
+    return Interval(mean, mean - half, mean + half)

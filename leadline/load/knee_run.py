@@ -1,0 +1,103 @@
+"""``leadline load --find-knee``: measures the steps of a staircase with the real driver."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from leadline.load.driver import find_binary
+from leadline.load.knee import Found, Limits, Range, Staircase, Step, measure_step
+from leadline.load.result import read_summary
+from leadline.load.scenario import find_scenario
+from leadline.load.series import SecondResponses, seconds_between
+from leadline.model.errors import LeadlineError, UsageError
+
+FORMAT = "leadline-knee/1"
+_OURS = ("--rate", "--users", "--profile", "--bursts", "--replay", "--speed", "--progress")
+_ROUNDS = 2  # a step in doubt is measured this often, its seconds taken together
+
+
+def find_knee(
+    scenario: str,
+    options: Sequence[str],
+    limits: Limits,
+    loads: Range,
+    tell: Callable[[Step], None],
+) -> Found:
+    """Runs leadline-load step by step; ``options`` go to it as they are. ``tell`` hears each step. Writes
+    ``knee.json`` and a directory for each run below ``--out`` (default ``leadline-load.out``).
+
+    Raises UsageError for options that the search sets itself, LeadlineError when a run fails.
+    """
+    given = dict(_pairs(options))
+    for option in _OURS:
+        if option in given:
+            raise UsageError(f"{option} cannot stand beside --find-knee: the search sets the load itself")
+    out = Path(given.pop("--out", "leadline-load.out"))
+    arrivals = given.pop("--arrivals", "poisson")
+    if arrivals not in ("closed", "constant", "poisson"):
+        raise UsageError(f"--arrivals {arrivals}: --find-knee takes closed, constant or poisson")
+    given.setdefault("--ramp-up", "2s")
+    stairs = Staircase(loads)
+    path = find_scenario(scenario)
+    while (load := stairs.next()) is not None:
+        runner = _Runner(path, given, arrivals, out / f"step-{len(stairs.steps) + 1:02d}", load)
+        step = runner.measure(limits)
+        tell(step)
+        stairs.record(step)
+    found = stairs.result()
+    document = {"format": FORMAT, "arrivals": arrivals, "limits": asdict(limits), **asdict(found)}
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "knee.json").write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    return found
+
+
+class _Runner:
+    """One load, measured once, and once more while its verdict is in doubt."""
+
+    def __init__(self, scenario: Path, options: dict[str, str], arrivals: str, out: Path, load: float) -> None:
+        self._scenario, self._options, self._arrivals, self._out, self._load = scenario, options, arrivals, out, load
+
+    def measure(self, limits: Limits) -> Step:
+        seconds: list[SecondResponses] = []
+        dropped, driver_limit = 0, False
+        for round_ in range(_ROUNDS):
+            directory = self._run(round_)
+            summary = read_summary(directory)
+            seconds += seconds_between(directory, *summary.phases.steady)
+            dropped += summary.dropped
+            driver_limit |= summary.driver.limit
+            step = measure_step(self._load, seconds, limits, dropped, driver_limit, summary.driver.evidence)
+            if step.sure or step.driver_limit:
+                break
+        return step
+
+    def _run(self, round_: int) -> Path:
+        directory = self._out.with_name(f"{self._out.name}-{round_ + 1}")
+        options = dict(self._options)
+        options["--seed"] = str(int(options.get("--seed", "1")) + round_)
+        load = ["--users", f"{self._load:.0f}"] if self._arrivals == "closed" else ["--rate", repr(self._load)]
+        argv = [str(find_binary()), "run", str(self._scenario), "--arrivals", self._arrivals, *load]
+        for name, value in options.items():
+            argv += [argument for part in value.split("\0") for argument in (name, part)]
+        done = subprocess.run([*argv, "--out", str(directory)], capture_output=True, text=True, check=False)
+        if done.returncode == 2:
+            raise UsageError(done.stderr.strip().removeprefix("leadline-load: "))
+        if done.returncode:
+            raise LeadlineError(f"leadline-load ended with code {done.returncode}: {done.stderr.strip()}")
+        return directory
+
+
+def _pairs(options: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Option and value; the values of one that is repeated are joined by NUL."""
+    found: dict[str, str] = {}
+    rest = iter(options)
+    for option in rest:
+        name, equals, value = option.partition("=")
+        if not equals:
+            value = next(rest, "")
+        found[name] = f"{found[name]}\0{value}" if name in found else value
+    yield from found.items()

@@ -1,0 +1,107 @@
+"""The search for the highest load, on servers whose capacity is known."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from leadline.load.knee import Found, Interval, Limits, Range, Staircase, Step, knee_of, measure_step
+from leadline.load.series import SecondResponses
+
+LIMITS = Limits(p99_ms=100, errors=0.01)
+
+
+def queue(load: float, capacity: float, seconds: int = 10, seed: int = 1) -> list[SecondResponses]:
+    """Seconds of an M/M/1 queue in its steady state: response times are exponential with mean 1/(capacity - load)."""
+    draw = random.Random(f"{load} {seed}")
+    mean = 1000 / (capacity - load) if load < capacity else 5000
+    found = []
+    for _ in range(seconds):
+        values = sorted(draw.expovariate(1 / mean) for _ in range(max(1, round(min(load, capacity)))))
+        found.append(SecondResponses(tuple(values), (1,) * len(values), 0))
+    return found
+
+
+def search(capacity: float, loads: Range, driver_at: float = math.inf) -> Found:
+    stairs = Staircase(loads)
+    while (load := stairs.next()) is not None:
+        assert len(stairs.steps) < 60, "the search does not end"
+        stairs.record(measure_step(load, queue(load, capacity), LIMITS, driver_limit=load > driver_at))
+    return stairs.result()
+
+
+def test_the_capacity_of_a_queue_is_found() -> None:
+    # p99 is ln(100) / (capacity - load) seconds: 100 ms at capacity - 46.05.
+    found = search(500, Range(first=10, highest=10_000, resolution=0.02))
+    assert found.limited_by == "server"
+    assert found.highest is not None
+    assert found.lowest_failed is not None
+    assert found.highest == pytest.approx(500 - 10 * math.log(100), rel=0.03)
+    assert found.highest < found.lowest_failed <= found.highest * 1.02
+    assert found.knee.low is not None
+    assert found.knee.high is not None
+    assert 100 < found.knee.low < found.knee.high < 600
+
+
+def test_a_first_load_beyond_the_capacity_goes_down() -> None:
+    found = search(100, Range(first=800, highest=1000))
+    assert found.highest is not None
+    assert 40 < found.highest < 60
+
+
+def test_whole_users_end_one_apart() -> None:
+    found = search(70.5, Range(first=3, highest=1000, resolution=0.001, whole=True))
+    assert found.lowest_failed == (found.highest or 0) + 1
+    assert all(step.load == int(step.load) for step in found.steps)
+
+
+def test_the_driver_as_the_limit_is_said() -> None:
+    found = search(500, Range(first=10, highest=10_000), driver_at=200)
+    assert found.limited_by == "driver"
+    assert found.highest is not None
+    assert 180 < found.highest <= 200
+    assert "at least" in found.reason
+
+
+def test_the_ends_of_the_range() -> None:
+    assert search(500, Range(first=10, highest=50)).limited_by == "range"
+    nothing = search(0.01, Range(first=10, highest=50))
+    assert nothing.highest is None
+    assert "no load" in nothing.reason
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    truth = math.log(100) * 10
+    covered = 0
+    for seed in range(200):
+        p99 = measure_step(100, queue(100, 200, seconds=20, seed=seed), LIMITS, seed=seed).p99_ms
+        assert p99.low is not None
+        assert p99.high is not None
+        covered += p99.low <= truth <= p99.high
+    assert covered >= 174, covered  # 190 expected; a bootstrap of 20 blocks may lose a little
+
+
+def test_errors_and_drops_break_the_limit() -> None:
+    seconds = [SecondResponses((1.0,), (100,), failed=3)] * 10
+    step = measure_step(100, seconds, LIMITS)
+    assert not step.kept
+    assert step.sure
+    assert step.errors.value == pytest.approx(3 / 103)
+    dropped = measure_step(100, [SecondResponses((1.0,), (100,), 0)] * 10, LIMITS, dropped=100)
+    assert not dropped.kept
+    clean = measure_step(100, [SecondResponses((1.0,), (100,), 0)] * 10, LIMITS)
+    assert clean.kept
+    assert clean.sure
+    assert clean.errors.high is not None
+    assert 0 < clean.errors.high < 0.01  # never sure of none at all
+
+
+def test_nothing_measured_is_no_number() -> None:
+    step = measure_step(5, [SecondResponses((), (), 0)] * 3, LIMITS)
+    assert step.p99_ms == Interval(None, None, None)
+    assert not step.kept
+    assert step.sure
+    flat = [Step(load, 9, step.throughput, 1.0, step.p99_ms, step.errors, True, True, False) for load in range(1, 9)]
+    assert knee_of(flat).value is None
