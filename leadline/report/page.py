@@ -28,6 +28,7 @@ from leadline.report import latency, layers, view, words
 from leadline.report.charts.theme import VEGA_LITE, Figure
 from leadline.report.charts.trial import MARGIN
 from leadline.report.document import plain
+from leadline.report.figures.section import Section, section
 from leadline.report.view import View
 
 
@@ -55,6 +56,7 @@ def build(record: StudyRecord, analysis: StudyAnalysis, out: Path) -> Path:
 def render(content: View) -> str:
     """The page's text."""
     bundle, script = _bundle(), _asset("page.js")
+    study_a = section(content.record)
     hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (bundle, script))
     policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"
     template = _environment().get_template("report.html.j2")
@@ -69,7 +71,8 @@ def render(content: View) -> str:
         style=Markup(_asset("report.css")),
         bundle=Markup(bundle),
         script=Markup(script),
-        page_data=_json(_page_data(content)),
+        page_data=_json(_page_data(content, study_a)),
+        study_a=study_a,
         svg=_svg,
         latency_all=latency.ALL,
         quantiles=list(latency.QUANTILES),
@@ -118,8 +121,9 @@ def _json(document: Any) -> Markup:
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
-def _page_data(content: View) -> dict[str, Any]:
+def _page_data(content: View, study_a: Section | None) -> dict[str, Any]:
     static = [*content.effects.values(), content.by_transaction, content.curve, content.timeline]
+    static += study_a.figures if study_a else ()
     return {
         "figures": {figure.name: figure.spec for figure in static if figure is not None},
         "panels": [

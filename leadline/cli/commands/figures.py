@@ -1,0 +1,159 @@
+"""``figures``: study A's figures of a stored study or of a table of results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.cli.options import JsonOption, LabOption
+from leadline.cli.output import console, print_json
+from leadline.figures import StudyFigures, extremes_table, figures_of, figures_of_gains, parse_groups, table_of
+from leadline.figures.foreign import Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
+from leadline.lab.store import Store
+from leadline.model.errors import UsageError, nearest
+from leadline.model.result import RESPONSES, ResponseKind
+from leadline.report.words import level_text
+
+ENDINGS = (".csv", ".json")
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command(epilog="Example: leadline figures vmm --out figures --groups red=vm.swappiness,vm.dirty_ratio")(figures)
+
+
+def figures(
+    source: Annotated[
+        str, typer.Argument(metavar="STUDY|FILE", help="A study in the lab, or a table as .csv or .json.")
+    ],
+    lab: LabOption = Path("lab"),
+    out: Annotated[Path | None, typer.Option(help="A directory for the tables (CSV) and charts (SVG, PNG).")] = None,
+    response: Annotated[
+        str | None, typer.Option(help="The response (a study's first if absent), or the file's column of it.")
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(help="The factor of a study that plays the system; its kernel or server if absent.")
+    ] = None,
+    groups: Annotated[
+        list[str] | None, typer.Option(help="A group of parameters to test: --groups red=a,b --groups blue=c,d")
+    ] = None,
+    groups_file: Annotated[
+        Path | None, typer.Option("--groups-file", help="The groups in a file, a line each: red=a,b")
+    ] = None,
+    cv: Annotated[
+        float | None, typer.Option(min=0.0, help="Noise of one row in percent, for tables without repeats.")
+    ] = None,
+    settings: Annotated[
+        int | None, typer.Option(min=1, help="Settings behind each best gain of a table of gains: 33")
+    ] = None,
+    replicates: Annotated[
+        int | None, typer.Option(min=1, help="Runs behind each setting of a table of gains: 3")
+    ] = None,
+    unit: Annotated[str, typer.Option(help="Unit of a file's response.")] = "",
+    lower_is_better: Annotated[
+        bool, typer.Option("--lower-is-better", help="Less of a file's response is better.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Study A's figures: gains against luck, failures, sensitivities, ranking over systems, test of a grouping."""
+    grouping = parse_groups([*(groups or []), *_lines(groups_file)])
+    path = Path(source)
+    if path.suffix.lower() in ENDINGS:
+        kind = _kind(response, unit, lower_is_better)
+        found = _of_file(path, response, kind, grouping, cv, settings, replicates)
+    elif path.exists() and not path.is_dir():
+        raise UsageError(f"{source}: a table ends in {' or '.join(ENDINGS)}")
+    else:
+        found = _of_study(source, lab, response, system, grouping, cv)
+    _print(found, out, json)
+
+
+def _lines(path: Path | None) -> list[str]:
+    if path is None:
+        return []
+    return [line for line in _read(path).splitlines() if line.strip() and not line.lstrip().startswith("#")]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not a text in UTF-8") from error
+
+
+def _kind(response: str | None, unit: str, lower_is_better: bool) -> ResponseKind:
+    """What the file's response is: a known one by its name, else as the options say."""
+    known = RESPONSES.get(response or "")
+    if known is not None and not unit and not lower_is_better:
+        return known
+    return ResponseKind(response or "response", unit, not lower_is_better, response or "response")
+
+
+def _of_file(
+    path: Path,
+    response: str | None,
+    kind: ResponseKind,
+    groups: Mapping[str, Sequence[str]],
+    cv: float | None,
+    settings: int | None,
+    replicates: int | None,
+) -> StudyFigures:
+    text = _read(path)
+    rows: list[Row]
+    if path.suffix.lower() == ".json":
+        rows = rows_of_json(text, str(path), response)
+    else:
+        rows = rows_of_csv(text, str(path), response)
+    if not is_gains(rows):
+        return figures_of(read_rows(rows, kind), groups, cv)
+    if groups:
+        raise UsageError(f"{path}: best gains and worst losses say nothing of single parameters, so no groups of them")
+    return figures_of_gains(extremes_table(read_gains(rows), settings=settings, replicates=replicates, cv=cv))
+
+
+def _of_study(
+    source: str,
+    lab: Path,
+    response: str | None,
+    system: str | None,
+    groups: Mapping[str, Sequence[str]],
+    cv: float | None,
+) -> StudyFigures:
+    store = Store(lab, create=False)
+    record = store.load(store.find(source))
+    known = list(record.study.responses)
+    if response is not None and response not in known:
+        near = nearest(response, known)
+        raise UsageError(
+            f"--response {response}: " + (f"did you mean {near}?" if near else f"one of {', '.join(known)}")
+        )
+    table = table_of(
+        record.plan,
+        record.observations(),
+        response or known[0],
+        system,
+        describe=lambda factor, level: level_text(record.study, factor, level),
+    )
+    return figures_of(table, groups, cv)
+
+
+def _print(found: StudyFigures, out: Path | None, json: bool) -> None:
+    written: list[Path] = []
+    if out is not None:
+        from leadline.report.figures.files import write
+
+        written = write(found, out)
+    if json:
+        from leadline.report.figures.files import document
+
+        print_json({**document(found), **({"files": [str(path) for path in written]} if out else {})})
+        return
+    from leadline.report.figures.text import lines
+
+    for line in (*lines(found), *(str(path) for path in written)):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

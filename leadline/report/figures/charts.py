@@ -1,0 +1,324 @@
+"""Study A's figures as charts: strips, gains and losses, failures, sensitivities, ranks, groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from leadline.figures.everything import StudyFigures
+from leadline.figures.extremes import ExtremesTable
+from leadline.figures.failing import Failures
+from leadline.figures.grouping import Grouping
+from leadline.figures.ranking import Ranking, Standing
+from leadline.figures.throughput import Throughput
+from leadline.report.charts.theme import BLACK, BLUE, GREY, ORANGE, VERMILLION, DataSets, Figure, figure
+from leadline.report.figures.sensitivity import bars, heat_map, pie
+
+STANDINGS = {Standing.POSITIVE: BLUE, Standing.UNDETERMINED: "#6b727c", Standing.NEGATIVE: VERMILLION}
+_WIDTH = 560
+_MOST = 60  # settings of a ranking in a chart; the table holds all
+
+
+def charts(figures: StudyFigures) -> list[Figure]:
+    """Every chart that the figures have, in the order of the paper."""
+    found: list[Figure | None] = []
+    if figures.throughput and figures.throughput.systems:
+        found.append(strips(figures.throughput))
+    if figures.extremes:
+        found.append(gains(figures.extremes))
+    if figures.failures:
+        found.append(failed(figures.failures))
+    if figures.sensitivity:
+        found += [bars(figures.sensitivity), pie(figures.sensitivity), heat_map(figures.sensitivity)]
+    if figures.ranking:
+        found += [ranks(figures.ranking), verdicts(figures.ranking)]
+    if figures.grouping and figures.sensitivity:
+        found.append(groups(figures.grouping, figures))
+    return [one for one in found if one is not None]
+
+
+def _y(field: str, order: list[str] | None = None, limit: int = 300) -> alt.Y:
+    axis = alt.Axis(labelLimit=limit, grid=False, domain=False, ticks=False)
+    return alt.Y(f"{field}:N", sort=order, title=None, axis=axis)
+
+
+def strips(found: Throughput) -> Figure:
+    """Figure 1: every setting's mean on every system, the baseline as a bar with its interval."""
+    sets = DataSets()
+    order = [row.system for row in found.systems]
+    x: dict[str, Any] = {"title": f"{found.response}, {found.unit}" if found.unit else found.response}
+    x |= {"scale": alt.Scale(zero=False), "axis": alt.Axis(tickCount=7)}
+    points = [
+        {"system": row.system, "mean": one.mean, "setting": one.setting, "runs": one.runs}
+        for row in found.systems
+        for one in row.settings
+    ]
+    bases = [
+        {
+            "system": row.system,
+            "baseline": row.baseline,
+            "low": row.interval.low if row.interval else row.baseline,
+            "high": row.interval.high if row.interval else row.baseline,
+            "runs": row.baseline_runs,
+        }
+        for row in found.systems
+        if row.baseline is not None
+    ]
+    layers: list[Any] = [
+        sets.chart(points)
+        .mark_point(shape="stroke", size=260, angle=90, strokeWidth=1.3, opacity=0.65, color=BLUE)
+        .encode(x=alt.X("mean:Q", **x), y=_y("system", order), tooltip=["system:N", "setting:N", "mean:Q", "runs:Q"])
+    ]
+    if bases:
+        base = sets.chart(bases)
+        layers += [
+            base.mark_rule(strokeWidth=5, opacity=0.35, color=BLACK).encode(
+                x=alt.X("low:Q", **x), x2="high:Q", y=_y("system", order)
+            ),
+            base.mark_point(shape="diamond", filled=True, size=75, opacity=1, color=BLACK).encode(
+                x=alt.X("baseline:Q", **x), y=_y("system", order), tooltip=["system:N", "baseline:Q", "runs:Q"]
+            ),
+        ]
+    caption = "A stroke is the mean of one setting, the diamond the baseline with its 95 % interval. " + found.sentence
+    chart = alt.layer(*layers).properties(width=_WIDTH, height=alt.Step(30), title=f"{found.response} by system")
+    return figure("study-a-throughput", f"{found.response} by system, all settings", caption, chart, sets=sets)
+
+
+def gains(found: ExtremesTable) -> Figure:
+    """Figure 2: best gain and worst loss with simultaneous intervals; shaded, what luck alone gives."""
+    sets = DataSets()
+    order = [row.system for row in found.rows]
+    rows, shades = [], []
+    for row in found.rows:
+        for kind, value, interval, setting in (
+            ("best gain", row.best, row.best_interval, row.best_setting),
+            ("worst loss", row.worst, row.worst_interval, row.worst_setting),
+        ):
+            rows.append(
+                {
+                    "system": row.system,
+                    "kind": kind,
+                    "percent": value,
+                    "low": interval.low if interval else value,
+                    "high": interval.high if interval else value,
+                    "setting": setting,
+                }
+            )
+        if row.luck:
+            shades.append(
+                {"system": row.system, "luck": row.luck.gain_95, "ill": -row.luck.gain_95}
+                | {"mean": row.luck.expected_gain, "ill_mean": -row.luck.expected_gain}
+            )
+    x = alt.X("percent:Q", title="against the baseline, % (positive is better)")
+    colour = alt.Color(
+        "kind:N",
+        scale=alt.Scale(domain=["best gain", "worst loss"], range=[BLUE, VERMILLION]),
+        legend=alt.Legend(orient="top", title=None, symbolOpacity=1),
+    )
+    y = _y("system", order)
+    layers: list[Any] = []
+    if shades:
+        shade = sets.chart(shades)
+        layers += [
+            shade.mark_bar(color=GREY, opacity=0.22, height=16).encode(x=alt.X("ill:Q"), x2="luck:Q", y=y),
+            shade.mark_tick(color=GREY, thickness=1.5, height=16).encode(x=alt.X("mean:Q"), y=y),
+            shade.mark_tick(color=GREY, thickness=1.5, height=16).encode(x=alt.X("ill_mean:Q"), y=y),
+        ]
+    means = [{"x": found.mean_best, "kind": "best gain"}, {"x": found.mean_worst, "kind": "worst loss"}]
+    layers += [
+        sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"),
+        sets.chart(means).mark_rule(strokeDash=[4, 3], strokeWidth=1.2).encode(x="x:Q", color=colour),
+    ]
+    for kind, shift in (("best gain", -3), ("worst loss", 3)):  # beside each other where they overlap
+        known = sets.chart([row for row in rows if row["kind"] == kind])
+        layers += [
+            known.mark_rule(strokeWidth=1.6, yOffset=shift).encode(x="low:Q", x2="high:Q", y=y, color=colour),
+            known.mark_point(filled=True, size=60, opacity=1, yOffset=shift).encode(
+                x=x, y=y, color=colour, tooltip=["system:N", "kind:N", "setting:N", "percent:Q", "low:Q", "high:Q"]
+            ),
+        ]
+    caption = (
+        "Thin: 95 % interval for all settings of a system at once; dashed: means over systems; shaded: what luck alone "
+        "gives the best and the worst setting (mean marked, to the edge in 95 of 100 tables). " + found.sentence
+    )
+    chart = alt.layer(*layers).properties(width=_WIDTH, height=alt.Step(28), title="Best gain and worst loss")
+    return figure("study-a-gains", "Best gain and worst loss of any setting", caption, chart, sets=sets)
+
+
+def failed(found: Failures) -> Figure | None:
+    """Figure 3: failed runs by class beside the deviations; None where no system was run."""
+    if not found.systems:
+        return None
+    sets = DataSets()
+    order = [row.system for row in found.systems]
+    counts = [
+        {"system": row.system, "class": name, "runs": count}
+        for row in found.systems
+        for name, count in row.classes.items()
+    ]
+    deviations = [
+        {"system": row.system, "deviation": name, "percent": value}
+        for row in found.systems
+        for name, value in (("between repeats", row.repeats), ("from the baseline", row.from_baseline))
+        if value is not None
+    ]
+    palette = [VERMILLION, ORANGE, BLACK, GREY, "#cc79a7"]
+    left = (
+        sets.chart(counts or [{"system": order[0], "class": "none", "runs": 0}])
+        .mark_bar()
+        .encode(
+            x=alt.X(
+                "runs:Q",
+                title="failed runs",
+                axis=alt.Axis(tickMinStep=1),
+                scale=alt.Scale() if counts else alt.Scale(domain=[0, 1]),
+            ),
+            y=alt.Y("system:N", sort=order, title=None, scale=alt.Scale(domain=order)),
+            color=alt.Color(
+                "class:N",
+                scale=alt.Scale(range=palette),
+                legend=alt.Legend(orient="top", title=None) if counts else None,
+            ),
+            tooltip=["system:N", "class:N", "runs:Q"],
+        )
+        .properties(width=_WIDTH // 2 - 40, height=alt.Step(24), title="Failed runs")
+    )
+    right = (
+        sets.chart(deviations)
+        .mark_point(filled=True, size=60, opacity=1)
+        .encode(
+            x=alt.X("percent:Q", title="% of the baseline"),
+            y=alt.Y("system:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=alt.Axis(labels=False)),
+            shape=alt.Shape("deviation:N", legend=alt.Legend(orient="top", title=None)),
+            color=alt.value(BLUE),
+            tooltip=["system:N", "deviation:N", "percent:Q"],
+        )
+        .properties(width=_WIDTH // 2 - 40, height=alt.Step(24), title="Mean deviation")
+    )
+    chart = alt.hconcat(left, right).resolve_scale(color="independent", shape="independent")
+    caption = (
+        "Deviation between repeats: standard deviation of single runs of one setting; from the baseline: mean distance "
+        "of the settings' means. " + found.sentence
+    )
+    return figure("study-a-failures", "Failed runs and mean deviation by system", caption, chart, sets=sets)
+
+
+def ranks(found: Ranking) -> Figure:
+    """Figure 6: mean rank of each setting with the margin around the middle, and its rank on every system."""
+    sets = DataSets()
+    shown = _shown(found)
+    order = [row.setting for row in shown]
+    places = {row.setting: place for place, row in enumerate(found.rows)}
+    single = [
+        {"setting": row.setting, "rank": ranks_of[places[row.setting]], "system": system}
+        for row in shown
+        for system, ranks_of in zip(found.systems, found.ranks, strict=True)
+    ]
+    rows = [
+        {"setting": row.setting, "rank": row.mean_rank, "verdict": row.by_rank.value, "model": row.by_model.value}
+        for row in shown
+    ]
+    y = _y("setting", order)
+    x = alt.X("rank:Q", title=f"rank, 1 (worst) to {len(found.rows)} (best)", scale=alt.Scale(zero=False))
+    layers: list[Any] = []
+    if found.margin is not None:
+        band = [{"a": found.middle - found.margin, "b": found.middle + found.margin}]
+        layers.append(sets.chart(band).mark_rect(color=GREY, opacity=0.22).encode(x="a:Q", x2="b:Q"))
+    layers += [
+        sets.chart([{"middle": found.middle}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="middle:Q"),
+        sets.chart(single)
+        .mark_point(shape="stroke", angle=90, size=90, opacity=0.5, color=GREY)
+        .encode(x=x, y=y, tooltip=["setting:N", "system:N", "rank:Q"]),
+        sets.chart(rows)
+        .mark_point(filled=True, size=62, opacity=1)
+        .encode(x=x, y=y, color=_standing(), tooltip=["setting:N", "rank:Q", "verdict:N", "model:N"]),
+    ]
+    chart = alt.layer(*layers).properties(width=_WIDTH, height=alt.Step(17), title="Ranking of the settings")
+    caption = (
+        "Points: mean rank over systems; strokes: rank on one system; shaded: the margin around the middle that no "
+        "setting leaves in 95 of 100 tables without effects. " + found.sentence
+    )
+    return figure("study-a-ranks", "Ranking of the settings over systems", caption, chart, sets=sets)
+
+
+def verdicts(found: Ranking) -> Figure | None:
+    """Figure 6 by the model, with the verdict of the ranks beside that of the model; None without any estimate."""
+    sets = DataSets()
+    shown = _shown(found)
+    order = [row.setting for row in shown]
+    rows = [
+        {
+            "setting": row.setting,
+            "percent": row.model.percent,
+            "low": row.model.interval.low if row.model.interval else row.model.percent,
+            "high": row.model.interval.high if row.model.interval else row.model.percent,
+            "verdict": row.by_model.value,
+            "text": f"ranks: {row.by_rank.value}" + ("" if row.agree else "  (differs)"),
+        }
+        for row in shown
+        if row.model is not None
+    ]
+    if not rows:
+        return None
+    known = sets.chart(rows)
+    y = _y("setting", order)
+    layers = [
+        sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"),
+        known.mark_rule(strokeWidth=1.6).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=_standing()),
+        known.mark_point(filled=True, size=55, opacity=1).encode(
+            x=alt.X("percent:Q", title="against the mean of all settings, %"),
+            y=y,
+            color=_standing(),
+            tooltip=["setting:N", "percent:Q", "low:Q", "high:Q", "verdict:N"],
+        ),
+        known.mark_text(align="left", fontSize=11).encode(x=alt.value(_WIDTH + 12), y=y, text="text:N"),
+    ]
+    chart = alt.layer(*layers).properties(width=_WIDTH, height=alt.Step(17), title="The same by the mixed model")
+    caption = (
+        "Change against the mean of all settings with 95 % intervals for all settings at once, colours by the model's "
+        "verdict; at the right the verdict of the ranks. "
+        f"Both methods agree on {found.agreement} of {len(found.rows)} settings."
+    )
+    return figure("study-a-model", "Settings by the mixed model, beside the ranks", caption, chart, sets=sets)
+
+
+def groups(found: Grouping, figures: StudyFigures) -> Figure:
+    """Figure 7: every parameter's sensitivity by group, with the group means."""
+    sets = DataSets()
+    values = {
+        row.parameter: row.corrected if found.corrected else row.plain
+        for row in (figures.sensitivity.rows if figures.sensitivity else ())
+    }
+    order = [group.name for group in found.groups]
+    rows = [
+        {"group": group.name, "parameter": name, "sensitivity": values[name]}
+        for group in found.groups
+        for name in group.parameters
+    ]
+    means = [{"group": group.name, "mean": group.mean} for group in found.groups]
+    unit = f", {figures.unit}" if figures.unit else ""
+    x = alt.X("sensitivity:Q", title=f"sensitivity{' without noise' if found.corrected else ''}{unit}")
+    chart = alt.layer(
+        sets.chart(rows)
+        .mark_point(filled=True, size=60, opacity=0.8, color=BLUE)
+        .encode(x=x, y=_y("group", order), tooltip=["group:N", "parameter:N", "sensitivity:Q"]),
+        sets.chart(means).mark_tick(color=BLACK, thickness=2.5, size=22).encode(x="mean:Q", y=_y("group", order)),
+    ).properties(width=_WIDTH, height=alt.Step(34), title="Sensitivity by group")
+    caption = "A point is one parameter, the bar its group's mean. " + found.sentence
+    return figure("study-a-groups", "Sensitivity by group of parameters", caption, chart, sets=sets)
+
+
+def _shown(found: Ranking) -> list[Any]:
+    """All rows, or the best and the worst of them where they are too many for a chart."""
+    rows = list(found.rows)
+    return rows if len(rows) <= _MOST else rows[: _MOST // 2] + rows[-_MOST // 2 :]
+
+
+def _standing() -> alt.Color:
+    domain = [one.value for one in STANDINGS]
+    return alt.Color(
+        "verdict:N",
+        scale=alt.Scale(domain=domain, range=list(STANDINGS.values())),
+        legend=alt.Legend(orient="top", title=None, symbolOpacity=1),
+    )

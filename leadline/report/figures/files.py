@@ -1,0 +1,41 @@
+"""Writes study A's figures: tables as CSV, charts as SVG and PNG, everything as one JSON document."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from leadline.figures.everything import StudyFigures
+from leadline.model.errors import UsageError
+from leadline.report.document import plain
+from leadline.report.figures.charts import charts
+from leadline.report.figures.tables import csv_text, tables
+
+FORMAT = "leadline-figures/1"
+
+
+def document(figures: StudyFigures) -> dict[str, Any]:
+    """The figures as JSON types (docs/study-a.md)."""
+    return {"format": FORMAT, "sentences": figures.sentences(), **plain(figures)}
+
+
+def write(figures: StudyFigures, directory: Path) -> list[Path]:
+    """Write all files to the directory and return them. Raises UsageError when it cannot be written."""
+    written: list[Path] = []
+
+    def save(name: str, data: bytes) -> None:
+        (directory / name).write_bytes(data)
+        written.append(directory / name)
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, table in tables(figures).items():
+            save(f"{name}.csv", csv_text(table).encode())
+        for chart in charts(figures):
+            save(f"{chart.name}.svg", chart.svg().encode())
+            save(f"{chart.name}.png", chart.png())
+        save("figures.json", (json.dumps(document(figures), indent=2, allow_nan=False) + "\n").encode())
+    except OSError as error:
+        raise UsageError(f"--out {directory} cannot be written: {error.strerror or error}") from error
+    return written
