@@ -18,6 +18,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("results", "Print what a study found."),
     "report": ("results", "Write a study's report: one HTML file that needs no network."),
     "export": ("results", "Write a study's trials and effects as CSV and its figures as PNG or SVG."),
+    "figures": (
+        "figures",
+        "Study A's figures: gains against luck, failures, sensitivities, ranking over systems, test of a grouping.",
+    ),
     "lab": ("labs", "What a lab holds."),
     "doctor": ("host", "What this machine can do and how noisy it is, each finding with the command that mends it."),
     "knobs": ("host", "List knobs: unit, range, default, risk, apply cost; for the host's also today's value."),
