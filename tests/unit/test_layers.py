@@ -11,15 +11,20 @@ ALLOWED = {
     "design": {"model"},
     "analysis": {"model", "design"},
     "figures": {"model", "design", "analysis"},
+    "planning": {"model", "design", "analysis"},
     "host": {"model"},
     "stack": {"model", "host"},
     "load": {"model", "host"},
     "observe": {"model", "host"},
-    "lab": {"model", "design", "analysis", "host", "stack", "load", "observe"},
+    "lab": {"model", "design", "analysis", "planning", "host", "stack", "load", "observe"},
     "report": {"model", "design", "analysis", "figures", "load", "lab"},
-    "cli": {"model", "design", "analysis", "figures", "host", "stack", "load", "observe", "lab", "report"},
+    "simulate": {"model", "design", "analysis", "host", "lab"},
+    "cli": {
+        *("model", "design", "analysis", "planning", "figures", "host", "stack", "load", "observe", "lab"),
+        *("report", "simulate"),
+    },
 }
-PURE = {"model", "design", "analysis", "figures"}
+PURE = {"model", "design", "analysis", "planning", "figures"}
 WORLD = {"subprocess", "socket", "os", "shutil", "tempfile", "threading", "sqlalchemy", "urllib", "signal", "time"}
 
 

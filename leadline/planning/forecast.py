@@ -1,0 +1,273 @@
+"""What a plan will find at a given noise, what would halve that, and what an effect needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leadline.design import make_plan
+from leadline.design.switchback import assumed_wash_out, switchback_plan
+from leadline.model.errors import UsageError
+from leadline.model.plan import Factor, Plan
+from leadline.model.study import Design, Switchback, Workload
+from leadline.model.units import format_duration
+from leadline.planning.noise import Noise
+from leadline.planning.power import Precision, percent, precision_of
+from leadline.planning.shape import planned_rows
+
+POWERS = (0.8, 0.9)
+_LONGEST = 20  # times today's steady state that is still worth naming
+_SEARCHED = 400  # comparisons of a plan for which other designs are tried
+_KINDS = ("one-at-a-time", "full-factorial", "fractional-factorial", "plackett-burman", "definitive-screening")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a trial takes: seconds beside its steady state, its steady state, and a slot's wash-out."""
+
+    overhead: float
+    steady: float
+    wash_out: float = 0.0
+
+    def seconds(self, plan: Plan) -> float:
+        """Wall time of a plan."""
+        lengths = (
+            trial.slots[-1].begin + trial.slots[-1].seconds if trial.slots else self.steady for trial in plan.trials
+        )
+        return len(plan.trials) * self.overhead + sum(lengths)
+
+
+@dataclass(frozen=True)
+class Need:
+    """What an effect needs. ``kind`` is the design's, ``replicates`` and ``trials`` None where none would do."""
+
+    kind: str
+    replicates: int | None
+    trials: int | None
+    seconds: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """``smallest``: power -> smallest effect in percent found with it. ``chance``: probability of finding ``effect``.
+
+    Where nothing can be said the figures are None and ``reason`` says why.
+    """
+
+    trials: int
+    slots: int
+    seconds: float
+    comparisons: int
+    level: float
+    df: int | None
+    cv: float | None
+    smallest: dict[float, float | None]
+    halve: tuple[str, ...]
+    effect: float | None = None
+    chance: float | None = None
+    need: Need | None = None
+    others: tuple[Need, ...] = ()
+    reason: str = ""
+    lasting: str = ""  # whether longer trials could halve it
+
+
+def sigma_of(plan: Plan, noise: Noise, setup: Setup) -> float | None:
+    """Noise (of logarithms) of one row of the plan: a slot's beside its neighbours, or a trial's of that length."""
+    slot = next((trial.slots[0] for trial in plan.trials if trial.slots), None)
+    if slot is not None:
+        variance = noise.slot(slot.seconds, setup.wash_out)
+        return None if variance is None else math.sqrt(variance)
+    if noise.beyond is None or noise.second is None:
+        return math.sqrt(noise.sigma2)
+    return math.sqrt(max(noise.beyond + noise.second / setup.steady, 1e-12))
+
+
+def forecast(
+    plan: Plan,
+    noise: Noise,
+    setup: Setup,
+    level: float = 0.95,
+    effect: float | None = None,
+    power: float = POWERS[0],
+    design: Design | None = None,
+    workload: Workload | None = None,
+) -> Forecast:
+    """What ``plan`` will find. ``effect`` in percent: also what it needs, in this design and, where ``design`` is
+    given, in others that answer the same question.
+    """
+    rows = planned_rows(plan)
+    slots = sum(len(trial.slots) for trial in plan.trials)
+    seconds = setup.seconds(plan)
+    found = precision_of(rows, level)
+    sigma = sigma_of(plan, noise, setup)
+    reason = ""
+    if isinstance(found, str):
+        reason = found
+    elif sigma is None:
+        reason = "the noise of slots is not known: it is read from the seconds of earlier trials, so run one first"
+    if isinstance(found, str) or sigma is None:
+        return Forecast(
+            len(plan.trials),
+            slots,
+            seconds,
+            len(rows.comparisons),
+            level,
+            None,
+            None,
+            dict.fromkeys(POWERS),
+            (),
+            effect,
+            reason=reason,
+        )
+    smallest = {each: found.smallest(sigma, each) for each in POWERS}
+    need: Need | None = None
+    others: tuple[Need, ...] = ()
+    chance: float | None = None
+    if effect is not None:
+        chance = found.power(_log(effect), sigma)
+        need = needed(plan, found, sigma, setup, effect, power)
+        if design is not None and workload is not None:
+            others = _others(plan, design, workload, noise, setup, effect, power, level)
+    unknown = len(rows.comparisons) - len(found.errors)
+    return Forecast(
+        trials=len(plan.trials),
+        slots=slots,
+        seconds=seconds,
+        comparisons=len(rows.comparisons),
+        level=level,
+        df=found.df,
+        cv=percent(sigma),
+        smallest={each: None if value is None else percent(value) for each, value in smallest.items()},
+        halve=tuple(_halve(plan, found, sigma, noise, setup, smallest[POWERS[0]])),
+        effect=effect,
+        chance=chance,
+        need=need,
+        others=others,
+        reason=f"{unknown} comparisons are between whole trials or plots, whose noise the plan cannot tell"
+        if unknown
+        else "",
+        lasting=_lasting(found, noise, smallest[POWERS[0]]) if not slots else "",
+    )
+
+
+def _log(effect: float) -> float:
+    return abs(math.log1p(effect / 100.0))
+
+
+def replicates_of(plan: Plan) -> int:
+    """How often the plan repeats its treatments."""
+    return 1 + max(trial.replicate for trial in plan.trials)
+
+
+def needed(plan: Plan, found: Precision, sigma: float, setup: Setup, effect: float, power: float) -> Need:
+    """Replicates, trials and time with which this plan finds ``effect`` percent with probability ``power``."""
+    replicates = replicates_of(plan)
+    times = found.times_for(_log(effect), sigma, power, replicates)
+    if times is None:
+        return Need(_name(plan), None, None, None, "no number of trials within reason would do")
+    trials = math.ceil(len(plan.trials) * times - 1e-9)
+    return Need(_name(plan), round(times * replicates), trials, setup.seconds(plan) * trials / len(plan.trials))
+
+
+def _name(plan: Plan) -> str:
+    return f"{plan.kind}, in slots" if any(trial.slots for trial in plan.trials) else plan.kind
+
+
+def _halve(plan: Plan, found: Precision, sigma: float, noise: Noise, setup: Setup, smallest: float | None) -> list[str]:
+    if smallest is None:
+        return []
+    goal = math.log1p(math.expm1(smallest) / 2)
+    said = []
+    need = needed(plan, found, sigma, setup, percent(goal), POWERS[0])
+    if need.replicates is not None and need.trials is not None and need.seconds is not None:
+        said.append(
+            f"{need.replicates} replicates instead of {replicates_of(plan)}: {need.trials} trials, "
+            f"about {format_duration(need.seconds)}"
+        )
+    if any(trial.slots for trial in plan.trials):
+        return said
+    if noise.beyond is not None and noise.second is not None:
+        room = (goal / smallest) ** 2 * sigma**2 - noise.beyond
+        length = noise.second / room if room > 0 else math.inf
+        if length <= _LONGEST * setup.steady:
+            total = len(plan.trials) * (setup.overhead + length)
+            said.append(
+                f"a steady state of {format_duration(math.ceil(length))} instead of {format_duration(setup.steady)}: "
+                f"about {format_duration(total)}"
+            )
+    return said
+
+
+def _lasting(found: Precision, noise: Noise, smallest: float | None) -> str:
+    if smallest is None or noise.beyond is None or noise.second is None:
+        return ""
+    limit = found.smallest(math.sqrt(max(noise.beyond, 1e-12)), POWERS[0])
+    if limit is None or math.expm1(limit) < math.expm1(smallest) / 2:
+        return ""
+    return f"longer trials cannot halve it: however long, {percent(limit):.3g} % remain, from noise between trials"
+
+
+def _others(
+    plan: Plan,
+    design: Design,
+    workload: Workload,
+    noise: Noise,
+    setup: Setup,
+    effect: float,
+    power: float,
+    level: float,
+) -> tuple[Need, ...]:
+    """The same effect in other designs; those that the factors do not allow, or that are as large, are left out."""
+    if len(planned_rows(plan).comparisons) > _SEARCHED:
+        return ()
+    found = []
+    for other, note in _variants(plan.factors, design, workload):
+        if _name(other) == _name(plan) or len(other.trials) > 20 * len(plan.trials):
+            continue
+        precision, sigma = precision_of(planned_rows(other), level), sigma_of(other, noise, setup)
+        if isinstance(precision, str) or sigma is None or len(precision.errors) < len(planned_rows(other).comparisons):
+            continue
+        need = needed(other, precision, sigma, setup, effect, power)
+        if need.trials is not None:
+            found.append(Need(need.kind, need.replicates, need.trials, need.seconds, note))
+    return tuple(sorted(found, key=lambda each: each.seconds or 0.0))
+
+
+def _variants(factors: Sequence[Factor], design: Design, workload: Workload) -> list[tuple[Plan, str]]:
+    plain: dict[str, object] = {"switchback": None, "blocks": "by-replicate", "block_size": None, "looks": 1}
+    tries: list[tuple[Design, str]] = [
+        (
+            design.model_copy(update={**plain, "kind": kind, "replicates": max(2, design.replicates)}),
+            _NOTES.get(kind, ""),
+        )
+        for kind in _KINDS
+    ]
+    found = []
+    for chosen, note in tries:
+        try:
+            found.append((make_plan(factors, chosen), note))
+        except UsageError:
+            continue
+    try:
+        switched = design.model_copy(
+            update={**plain, "kind": "one-at-a-time", "switchback": design.switchback or Switchback()}
+        )
+        found.append((switchback_plan(factors, switched, workload), "all factors change inside warm trials"))
+    except UsageError:
+        pass
+    return found
+
+
+_NOTES = {
+    "fractional-factorial": "main effects, if interactions are small",
+    "plackett-burman": "main effects, if interactions are small",
+    "definitive-screening": "main effects free of two-factor interactions",
+}
+
+
+def setup_of(design: Design, workload: Workload, overhead: float) -> Setup:
+    """What a trial of a study takes; ``overhead``: seconds beside its load."""
+    wash_out = assumed_wash_out(design.switchback or Switchback())
+    return Setup(overhead + workload.ramp_up + workload.ramp_down, workload.steady, wash_out)

@@ -1,0 +1,122 @@
+"""The noise a study will meet: measured in earlier trials, or assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leadline.model.plan import Plan
+from leadline.model.result import Drift, Observation
+from leadline.planning.autocorrelation import Autocorrelation, integrated_time
+from leadline.planning.components import (
+    Component,
+    between_component,
+    pooled,
+    strata_of,
+    variance_of,
+    within_component,
+)
+from leadline.planning.shape import Floats
+
+PUBLISHED_CV = 4.3  # percent between trials: study of kernels, docs/statistics.md
+
+
+@dataclass(frozen=True)
+class Past:
+    """An earlier study: its plan, its whole trials, and per-second series (trial id -> values of the steady state)."""
+
+    name: str
+    plan: Plan
+    observations: Sequence[Observation]
+    series: Mapping[int, Floats]
+    drift: Drift | None = None
+    seconds: float = 0.0  # wall time of a trial, 0 where none was timed
+    overhead: float = 0.0  # of it, what is not steady state
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What earlier trials say about one response. ``trial``: between trials of a block, their seconds' noise included.
+
+    ``second``: variance of a one-second mean in the long run, relative (autocorrelation included), None without series.
+    ``beyond``: the part of ``trial`` that longer trials would not take away. ``slot(seconds)`` needs the series.
+    """
+
+    response: str
+    source: str
+    assumed: bool
+    trials: int
+    trial: Component | None
+    sigma2: float
+    block: Component | None = None
+    autocorrelation: Autocorrelation | None = None
+    second: float | None = None
+    steady: float | None = None  # mean length of the steady states behind it, seconds
+    drifts: tuple[Drift, ...] = ()
+    overhead: float | None = None
+    windows: Sequence[Floats] = ()
+
+    @property
+    def beyond(self) -> float | None:
+        """Variance from start to start that more seconds would not lower."""
+        if self.second is None or not self.steady:
+            return None
+        return max(0.0, self.sigma2 - self.second / self.steady)
+
+    def slot(self, seconds: float, wash_out: float) -> float | None:
+        """Variance of a slot's figure about its trial, from windows of the earlier trials as far apart as slots are.
+
+        Half the mean square of differences between neighbouring windows: what a comparison of neighbouring slots sees.
+        """
+        length, kept = max(1, round(seconds)), max(1, round(seconds - wash_out))
+        squares: list[float] = []
+        for series in self.windows:
+            count = len(series) // length
+            if count < 2:
+                continue
+            means = series[: count * length].reshape(count, length)[:, length - kept :].mean(axis=1)
+            squares += list(np.diff(means) ** 2 / 2)
+        return float(np.mean(squares)) if len(squares) >= 4 else None
+
+
+def assumed(response: str, cv: float, why: str) -> Noise:
+    """Noise that was told rather than measured."""
+    return Noise(response, why, True, 0, None, variance_of(cv))
+
+
+def measured(response: str, past: Sequence[Past], level: float = 0.95) -> Noise | None:
+    """Noise of earlier studies taken together; None where they have no repeated trials with figures."""
+    found = [(each, strata_of(each.plan, each.observations, response)) for each in past]
+    usable = [(each, strata) for each, strata in found if strata is not None]
+    if not usable:
+        return None
+    together = pooled([strata for _, strata in usable])
+    trial = within_component(together, level)
+    if trial.variance <= 0:
+        return None
+    windows = [
+        series / series.mean()
+        for each, _ in usable
+        for series in each.series.values()
+        if len(series) and series.mean() > 0
+    ]
+    auto = integrated_time(windows, level)
+    second = auto.variance * auto.time if auto else None
+    overheads = [each.overhead for each, _ in usable if each.overhead > 0]
+    return Noise(
+        response=response,
+        source=", ".join(each.name for each, _ in usable),
+        assumed=False,
+        trials=sum(1 for each, _ in usable for one in each.observations if one.failure is None),
+        trial=trial,
+        sigma2=trial.variance,
+        block=between_component(together, level),
+        autocorrelation=auto,
+        second=second,
+        steady=float(np.mean([len(series) for series in windows])) if windows else None,
+        drifts=tuple(each.drift for each, _ in usable if each.drift is not None and each.drift.percent is not None),
+        overhead=float(np.mean(overheads)) if overheads else None,
+        windows=tuple(windows),
+    )

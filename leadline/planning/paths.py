@@ -1,0 +1,148 @@
+"""Group sequential boundaries for a family of t statistics with one estimated variance.
+
+The law of the largest statistic at every look jointly, with the exact dependence of estimates and of the variance
+estimate from look to look, by simulation with fixed seeds: the first look, where the tail is far out, is integrated
+(``leadline.analysis.maxt``). Each look's draws have a seed of their own, so that later looks do not change earlier
+bounds. Spending: Lan and DeMets (1983); families: Follmann, Proschan and Geller (1994).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leadline.analysis.maxt import max_t
+from leadline.planning.sequential import Spending, obrien_fleming_spending
+from leadline.planning.shape import Floats, Information, Solution, solve
+
+SEED = 3_471
+_WORK = 4e7  # numbers held for one look
+_LARGEST, _SMALLEST = 2**16, 2**13
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Simulated largest statistics. ``peaks`` (looks, draws), NaN-free: 0 where a look has no degree of freedom.
+
+    ``exact`` holds the law at the first look that has one, as (look's index, law, df).
+    """
+
+    peaks: Floats
+    solutions: tuple[Solution, ...]
+    two_sided: bool
+    count: int
+
+    def bounds(
+        self, fractions: Sequence[float], alpha: float, spending: Spending = obrien_fleming_spending
+    ) -> tuple[float, ...]:
+        """Critical values of the largest statistic at each look; infinite where nothing can be spent yet."""
+        alive = np.ones(self.peaks.shape[1], dtype=bool)
+        bounds: list[float] = []
+        for index, fraction in enumerate(fractions):
+            target = spending(fraction, alpha)
+            if self.solutions[index].df <= 0 or not self.solutions[index].known[: self.count].any():
+                bounds.append(math.inf)
+                continue
+            bound = (
+                self._first(index, target)
+                if all(math.isinf(b) for b in bounds)
+                else self._next(self.peaks[index], alive, target)
+            )
+            bounds.append(bound)
+            alive &= self.peaks[index] <= bound
+        return tuple(bounds)
+
+    def _first(self, index: int, target: float) -> float:
+        if target < 1e-12:
+            return math.inf
+        solution = self.solutions[index]
+        law = max_t(solution.scatter(self.count), self.two_sided)
+        return law.quantile(1 - target, solution.df)
+
+    @staticmethod
+    def _next(peaks: Floats, alive: NDArray[np.bool_], target: float) -> float:
+        room = math.floor(target * len(peaks)) - int(np.sum(~alive))
+        if room < 1:
+            return math.inf
+        chosen = np.sort(peaks[alive])
+        return float(chosen[-room - 1]) if room < len(chosen) else 0.0
+
+    def repeated_p(self, fractions: Sequence[float], look: int, statistic: float) -> float:
+        """Smallest family level at which the boundary of look ``look`` (from 0) lets ``statistic`` through."""
+        low, high = 1e-7, 1.0 - 1e-9
+        if self.bounds(fractions[: look + 1], low)[look] <= statistic:
+            return low
+        for _ in range(24):
+            middle = math.sqrt(low * high)
+            low, high = (
+                (low, middle)
+                if self.bounds(fractions[: look + 1], middle)[look] <= statistic
+                else (
+                    middle,
+                    high,
+                )
+            )
+        return min(high, 1.0)
+
+
+def simulate(parts: Sequence[Information], count: int, two_sided: bool = True) -> Paths:
+    """Paths of the largest of the first ``count`` columns' t statistics when nothing has an effect.
+
+    ``parts``: the information that each look adds. One-sided: the largest signed statistic.
+    """
+    return _simulate(tuple(_Frozen.of(part) for part in parts), count, two_sided)
+
+
+@dataclass(frozen=True)
+class _Frozen:
+    """An information that can be a key of the cache."""
+
+    data: bytes
+    shape: tuple[int, ...]
+    df: int
+
+    @classmethod
+    def of(cls, part: Information) -> _Frozen:
+        return cls(np.ascontiguousarray(part.root).tobytes(), part.root.shape, part.df)
+
+    def thaw(self) -> Information:
+        return Information(np.frombuffer(self.data).reshape(self.shape), self.df)
+
+
+@lru_cache(maxsize=16)
+def _simulate(frozen: tuple[_Frozen, ...], count: int, two_sided: bool) -> Paths:
+    parts = [part.thaw() for part in frozen]
+    width = parts[0].root.shape[1]
+    draws = _LARGEST
+    while draws > _SMALLEST and draws * width > _WORK:
+        draws //= 2
+    weighted = np.zeros((draws, width))
+    squares = np.zeros(draws)
+    peaks, solutions = [], []
+    for number, part in enumerate(parts):
+        rng = np.random.default_rng([SEED, number])
+        scores = rng.standard_normal((draws, len(part.root)))
+        weighted += scores @ part.root
+        squares += np.einsum("ij,ij->i", scores, scores)
+        if part.df > 0:
+            squares += rng.chisquare(part.df, draws)
+        solution = solve(parts[: number + 1])
+        solutions.append(solution)
+        peaks.append(_peak(solution, weighted, squares, count, two_sided))
+    return Paths(np.array(peaks), tuple(solutions), two_sided, count)
+
+
+def _peak(solution: Solution, weighted: Floats, squares: Floats, count: int, two_sided: bool) -> Floats:
+    known = solution.known[:count]
+    if solution.df <= 0 or not known.any():
+        return np.zeros(len(squares))
+    estimates = weighted @ solution.inverse
+    residual = np.maximum(squares - np.einsum("ij,ij->i", estimates, weighted), 1e-300)
+    statistics = estimates[:, :count][:, known] / solution.errors(count)[known]
+    peak = np.max(np.abs(statistics) if two_sided else statistics, axis=1)
+    return np.asarray(peak / np.sqrt(residual / solution.df), dtype=np.float64)

@@ -1,0 +1,95 @@
+"""A forecast in sentences."""
+
+from __future__ import annotations
+
+import math
+
+from leadline.model.result import Interval
+from leadline.model.units import format_duration
+from leadline.planning.components import Component
+from leadline.planning.forecast import Forecast, Need, Setup
+from leadline.planning.noise import Noise
+from leadline.planning.repeat import Advice, advise
+
+FEW = 6  # degrees of freedom below which an estimate of noise is a guess
+
+
+def figure(value: float) -> str:
+    """Three significant digits, never in exponents; beyond 1000 % a figure says only that nothing is known."""
+    return f"{value:.3g}" if abs(value) < 999.5 else "more than 1000"
+
+
+def _interval(interval: Interval) -> str:
+    return f"[{figure(interval.low)}, {figure(interval.high)}]"
+
+
+def _component(component: Component) -> str:
+    return f"{figure(component.cv)} % {_interval(component.cv_interval)}"
+
+
+def noise_lines(noise: Noise) -> list[str]:
+    """What is known of the noise; 95 % intervals in brackets."""
+    if noise.trial is None:
+        return [f"noise of {noise.response}: {figure(_cv(noise.sigma2))} % between trials ({noise.source})"]
+    lines = [
+        f"noise of {noise.response}, from {noise.trials} trials of {noise.source}:",
+        f"  between trials of a block {_component(noise.trial)}",
+    ]
+    if noise.trial.df < FEW:
+        lines[0] = lines[0][:-1] + f" (the degrees of freedom are only {noise.trial.df}: a first guess):"
+    if noise.block is not None:
+        lines.append(f"  between blocks {_component(noise.block)}")
+    auto = noise.autocorrelation
+    if auto is not None and noise.second is not None and noise.steady:
+        lines.append(
+            f"  between seconds of a trial {figure(100 * math.sqrt(auto.variance))} %, autocorrelation time "
+            f"{figure(auto.time)} s {_interval(auto.interval)}: the mean of {noise.steady:.0f} s is known to "
+            f"{figure(100 * math.sqrt(noise.second / noise.steady))} %"
+        )
+    for drift in noise.drifts:
+        lines.append(f"  {drift.sentence}")
+    return lines
+
+
+def _cv(variance: float) -> float:
+    return 100.0 * math.sqrt(math.expm1(variance))
+
+
+def forecast_lines(found: Forecast) -> list[str]:
+    """The smallest effect, what would halve it, and the chance of the effect asked for."""
+    lines = []
+    small, large = (found.smallest.get(power) for power in (0.8, 0.9))
+    if small is not None and large is not None:
+        family = f"{found.comparisons} comparisons judged together at {100 * found.level:g} %"
+        lines.append(
+            f"smallest effect it finds: {figure(small)} % in 8 of 10 such studies, {figure(large)} % in 9 of 10 "
+            f"({family if found.comparisons > 1 else 'one comparison'})"
+        )
+    if found.reason:
+        lines.append(f"smallest effect: not known; {found.reason}" if small is None else f"but {found.reason}")
+    if found.halve:
+        lines.append(f"to halve that: {'; or '.join(found.halve)}")
+    if found.lasting:
+        lines.append(found.lasting)
+    if found.effect is not None and found.chance is not None:
+        lines.append(f"an effect of {figure(found.effect)} % is found with probability {found.chance:.2f}")
+    return lines
+
+
+def need_line(need: Need) -> str:
+    """One design: what an effect needs in it."""
+    if need.trials is None or need.seconds is None:
+        return f"{need.kind}: {need.note}"
+    note = f" ({need.note})" if need.note else ""
+    return (
+        f"{need.kind}: {need.replicates} replicate{'' if need.replicates == 1 else 's'}, {need.trials} trials, "
+        f"about {format_duration(need.seconds)}{note}"
+    )
+
+
+def advice_of(noise: Noise, setup: Setup) -> Advice | None:
+    """Where to repeat, from the noise's own components; None without per-second series."""
+    if noise.second is None or noise.beyond is None or noise.autocorrelation is None:
+        return None
+    shortest = max(5.0, math.ceil(10 * noise.autocorrelation.time))
+    return advise(noise.second, noise.beyond, setup.steady, setup.overhead, shortest)

@@ -1,0 +1,121 @@
+"""Boundaries against published tables, and families of comparisons against simulated studies."""
+
+import math
+
+import numpy as np
+import pytest
+from simulated_study import pseudo_factors
+
+from leadline.design import make_plan
+from leadline.model.study import Design
+from leadline.planning.paths import simulate
+from leadline.planning.sequential import (
+    crossing,
+    obrien_fleming,
+    obrien_fleming_spending,
+    pocock,
+    pocock_spending,
+    spending_bounds,
+)
+from leadline.planning.shape import Information, Rows, evidence, information, planned_rows
+
+
+# Jennison and Turnbull, Group Sequential Methods (2000), tables 2.1 and 2.3, two-sided 0.05.
+@pytest.mark.parametrize(
+    ("looks", "classical", "constant"),
+    [(1, 1.960, 1.960), (2, 1.977, 2.178), (3, 2.004, 2.289), (4, 2.024, 2.361), (5, 2.040, 2.413), (10, 2.087, 2.555)],
+)
+def test_classical_boundaries_are_those_of_the_tables(looks: int, classical: float, constant: float) -> None:
+    assert obrien_fleming(looks)[-1] == pytest.approx(classical, abs=6e-4)
+    assert obrien_fleming(looks)[0] == pytest.approx(classical * math.sqrt(looks), abs=2e-3)
+    assert pocock(looks)[0] == pytest.approx(constant, abs=6e-4)
+
+
+def test_spending_boundaries_are_those_of_lan_and_demets() -> None:
+    """Five equal looks, two-sided 0.05: the values of the authors' program for the O'Brien-Fleming type function."""
+    expected = (4.8769, 3.3569, 2.6803, 2.2898, 2.0310)
+    assert spending_bounds([0.2, 0.4, 0.6, 0.8, 1.0]) == pytest.approx(expected, abs=2e-4)
+    assert spending_bounds([0.2, 0.4, 0.6, 0.8, 1.0], spending=pocock_spending) == pytest.approx(
+        (2.4380, 2.4268, 2.4101, 2.3966, 2.3859), abs=2e-4
+    )
+
+
+@pytest.mark.parametrize("spending", [obrien_fleming_spending, pocock_spending])
+def test_all_of_alpha_is_spent_and_no_more(spending: object) -> None:
+    bounds = spending_bounds([0.1, 0.45, 0.7, 1.0], 0.05, spending)  # type: ignore[arg-type]
+    assert crossing([0.1, 0.45, 0.7, 1.0], bounds).sum() == pytest.approx(0.05, abs=1e-7)
+
+
+@pytest.mark.parametrize("fractions", [[], [0.0, 1.0], [0.5, 0.5], [0.6, 0.3]])
+def test_looks_out_of_order_are_refused(fractions: list[float]) -> None:
+    with pytest.raises(ValueError, match="grow from look to look"):
+        spending_bounds(fractions)
+
+
+def test_a_family_of_one_with_known_noise_has_the_integrated_boundary() -> None:
+    part = Information(np.array([[1.0]]), 200_000)
+    fractions = [0.25, 0.5, 0.75, 1.0]
+    bounds = simulate([part] * 4, 1).bounds(fractions, 0.05)
+    exact = spending_bounds(fractions)
+    assert bounds[0] == pytest.approx(exact[0], abs=1e-2)
+    assert bounds[2:] == pytest.approx(exact[2:], abs=0.03)
+
+
+def test_one_look_at_a_family_is_dunnetts_test() -> None:
+    """Three treatments and a control, 16 degrees of freedom, two-sided 0.05: 2.59 (Dunnett 1964)."""
+    plan = make_plan(pseudo_factors(3), Design(replicates=5, sentinels=None))
+    part = information(Rows(planned_rows(plan).comparisons, planned_rows(plan).columns, np.zeros(20, dtype=np.int64)))
+    paths = simulate([part], 3)
+    assert paths.solutions[0].df == 16
+    assert paths.bounds([1.0], 0.05)[0] == pytest.approx(2.59, abs=0.006)
+
+
+def test_later_looks_do_not_change_earlier_bounds() -> None:
+    parts = [Information(np.eye(3), 4), Information(np.eye(3), 4), Information(np.eye(3) * 2, 9)]
+    short = simulate(parts[:2], 3).bounds([0.3, 0.6], 0.05)
+    assert simulate(parts, 3).bounds([0.3, 0.6, 1.0], 0.05)[:2] == short
+
+
+def test_a_family_keeps_its_error_over_all_looks_with_few_degrees_of_freedom() -> None:
+    """4,000 null studies of three comparisons, two blocks a look, t on 4, 10 and 17 degrees of freedom."""
+    plan = make_plan(pseudo_factors(3), Design(replicates=6, sentinels=6))
+    rows = planned_rows(plan)
+    rng = np.random.default_rng(11)
+    looks = [rows.pick((rows.groups >= low) & (rows.groups < low + 2)) for low in (0, 2, 4)]
+    reduced = [evidence(each, np.zeros(len(each.groups))).information for each in looks]
+    paths = simulate(reduced, 3)
+    assert [solution.df for solution in paths.solutions] == [4, 10, 17]
+    bounds = np.array(paths.bounds([1 / 3, 2 / 3, 1.0], 0.05))
+    crossed = np.zeros(4000, dtype=bool)
+    bases = [_basis(each) for each in looks]
+    weighted, squares = np.zeros((4000, 3)), np.zeros(4000)
+    for index, (each, basis) in enumerate(zip(looks, bases, strict=True)):
+        values = rng.normal(size=(4000, len(each.groups)))
+        for group in np.unique(each.groups):
+            chosen = each.groups == group
+            values[:, chosen] -= values[:, chosen].mean(axis=1, keepdims=True)
+        squares += np.sum(values**2, axis=1)
+        weighted += values @ basis
+        solution = paths.solutions[index]
+        estimates = weighted @ solution.inverse
+        sigma = np.sqrt((squares - np.sum(estimates * weighted, axis=1)) / solution.df)
+        crossed |= np.max(np.abs(estimates) / solution.errors(3), axis=1) / sigma > bounds[index]
+    assert crossed.mean() == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / 4000))
+
+
+def _basis(rows: Rows) -> np.ndarray:
+    columns = rows.columns.copy()
+    for group in np.unique(rows.groups):
+        chosen = rows.groups == group
+        columns[chosen] -= columns[chosen].mean(axis=0)
+    return columns
+
+
+def test_repeated_p_values_agree_with_the_boundary() -> None:
+    parts = [Information(np.eye(2), 6)] * 3
+    paths = simulate(parts, 2)
+    fractions = [1 / 3, 2 / 3, 1.0]
+    bound = paths.bounds(fractions, 0.05)[2]
+    assert paths.repeated_p(fractions, 2, bound * 1.001) <= 0.0501
+    assert paths.repeated_p(fractions, 2, bound * 0.98) > 0.05
+    assert paths.repeated_p(fractions, 2, 0.01) > 0.9

@@ -1,0 +1,143 @@
+"""Power and sizes against another library, against the analysis, and against simulated studies."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from simulated_study import SimulatedSystem, pseudo_factors
+from statsmodels.stats.power import TTestIndPower
+
+from leadline.analysis import analyse
+from leadline.design import make_plan
+from leadline.design.switchback import switchback_plan
+from leadline.model.result import Verdict
+from leadline.model.study import Design, Switchback, Workload
+from leadline.planning.components import variance_of
+from leadline.planning.forecast import Setup, forecast, needed, replicates_of, sigma_of
+from leadline.planning.noise import Noise, assumed
+from leadline.planning.power import log_effect, percent, precision_of, t_power
+from leadline.planning.shape import planned_rows
+
+SETUP = Setup(overhead=30.0, steady=30.0)
+
+
+@pytest.mark.parametrize(("size", "count"), [(0.5, 10), (0.8, 20), (1.2, 8), (2.5, 4), (0.2, 300)])
+def test_power_of_two_groups_is_statsmodels(size: float, count: int) -> None:
+    df = 2 * count - 2
+    critical = float(stats.t.ppf(0.975, df))
+    expected = TTestIndPower().power(size, count, 0.05)
+    assert t_power(size * math.sqrt(count / 2), df, critical) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_smallest_effect_is_what_the_analysis_reports() -> None:
+    for kind, factors in (("one-at-a-time", 4), ("full-factorial", 3)):
+        plan = make_plan(pseudo_factors(factors), Design(kind=kind, replicates=3, sentinels=6))
+        analysis = analyse(plan, SimulatedSystem(cv=0.04).run(plan, 1), ["throughput"]).responses[0]
+        found = precision_of(planned_rows(plan))
+        assert not isinstance(found, str)
+        assert analysis.residual_cv is not None
+        smallest = found.smallest(math.sqrt(variance_of(analysis.residual_cv)), 0.8)
+        assert smallest is not None
+        assert percent(smallest) == pytest.approx(analysis.detectable, rel=1e-3)
+
+
+@pytest.mark.parametrize(("kind", "replicates"), [("one-at-a-time", 5), ("full-factorial", 3)])
+def test_the_predicted_power_is_what_simulated_studies_have(kind: str, replicates: int) -> None:
+    plan = make_plan(pseudo_factors(3), Design(kind=kind, replicates=replicates, sentinels=None))
+    found = precision_of(planned_rows(plan))
+    assert not isinstance(found, str)
+    sigma = math.sqrt(variance_of(4.0))
+    effect = found.smallest(sigma, 0.8)
+    assert effect is not None
+    assert found.power(effect, sigma) == pytest.approx(0.8, abs=1e-3)
+    hits = 0
+    for seed in range(300):
+        system = SimulatedSystem(effects={("pseudo2", "b"): math.exp(effect)}, cv=sigma)
+        analysis = analyse(plan, system.run(plan, seed), ["throughput"]).responses[0]
+        hits += any(each.factor == "pseudo2" and each.verdict is Verdict.BETTER for each in analysis.effects)
+    assert hits / 300 == pytest.approx(0.8, abs=3 * math.sqrt(0.16 / 300))
+
+
+def test_an_effect_needs_what_is_said() -> None:
+    """The replicates that are named reach the wanted power in a plan made with them; one fewer does not."""
+    sigma = math.sqrt(variance_of(4.3))
+    plan = make_plan(pseudo_factors(3), Design(replicates=3, sentinels=None))
+    found = precision_of(planned_rows(plan))
+    assert not isinstance(found, str)
+    need = needed(plan, found, sigma, SETUP, 5.0, 0.8)
+    assert need.replicates is not None
+    powers = []
+    for replicates in (need.replicates - 1, need.replicates):
+        larger = precision_of(planned_rows(make_plan(plan.factors, Design(replicates=replicates, sentinels=None))))
+        assert not isinstance(larger, str)
+        powers.append(larger.power(log_effect(5.0), sigma))
+    assert powers[0] < 0.8 <= powers[1] + 1e-3
+    assert need.trials == 4 * need.replicates
+    assert need.seconds == pytest.approx(60.0 * need.trials)
+
+
+def test_the_published_study_could_not_have_found_five_percent() -> None:
+    """33 settings, three replicates, coefficient of variation of 4.3 %, judged together."""
+    plan = make_plan(pseudo_factors(33), Design(replicates=3, sentinels=None))
+    found = forecast(plan, assumed("throughput", 4.3, "published"), SETUP, effect=5.0)
+    assert found.comparisons == 33
+    assert found.chance is not None
+    assert found.chance < 0.1
+    assert found.smallest[0.8] == pytest.approx(14.7, abs=1.5)
+
+
+def test_a_forecast_says_what_would_halve_it_and_which_design_is_cheaper() -> None:
+    design = Design(replicates=3, sentinels=None)
+    plan = make_plan(pseudo_factors(4), design)
+    found = forecast(
+        plan, assumed("throughput", 4.3, "given"), SETUP, effect=5.0, design=design, workload=Workload(users=5)
+    )
+    assert "replicates instead of 3" in found.halve[0]
+    assert found.need is not None
+    assert found.need.kind == "one-at-a-time"
+    factorial = next(each for each in found.others if each.kind == "full-factorial")
+    assert (factorial.seconds or 0) < (found.need.seconds or 0)
+
+
+def test_noise_between_trials_is_not_taken_away_by_longer_ones() -> None:
+    plan = make_plan(pseudo_factors(2), Design(replicates=3, sentinels=None))
+    rng = np.random.default_rng(2)
+    windows = tuple(1 + rng.normal(0, 0.05, 60) for _ in range(9))
+    noise = Noise("throughput", "x@1", False, 9, None, 0.04**2, second=0.05**2, steady=60.0, windows=windows)
+    long, short = (sigma_of(plan, noise, Setup(30.0, steady)) for steady in (600.0, 6.0))
+    assert long == pytest.approx(math.sqrt(0.04**2 - 0.05**2 / 60 + 0.05**2 / 600))
+    assert short == pytest.approx(math.sqrt(0.04**2 - 0.05**2 / 60 + 0.05**2 / 6), rel=1e-6)
+    assert "longer trials cannot halve it" in forecast(plan, noise, Setup(30.0, 60.0)).lasting
+
+
+def test_slots_are_planned_with_the_noise_of_neighbouring_windows() -> None:
+    """White noise of 5 % a second, trials that differ by 4 %: only the former is in slots."""
+    rng = np.random.default_rng(4)
+    windows = tuple(1 + rng.normal(0, 0.05, 600) for _ in range(9))
+    noise = Noise("throughput", "x@1", False, 9, None, 0.04**2, second=0.05**2, steady=600.0, windows=windows)
+    assert noise.slot(10, 2) == pytest.approx(0.05**2 / 8, rel=0.1)
+    design = Design(replicates=2, switchback=Switchback(slot=10.0, wash_out=2.0), sentinels=None)
+    plan = switchback_plan(pseudo_factors(2), design, Workload(users=5, ramp_up=10.0, steady=300.0))
+    found = forecast(plan, noise, Setup(30.0, 300.0, 2.0))
+    assert found.slots == 60
+    assert found.cv == pytest.approx(100 * 0.05 / math.sqrt(8), rel=0.1)
+    assert found.smallest[0.8] is not None
+    unknown = forecast(plan, assumed("throughput", 4.3, "given"), Setup(30.0, 300.0, 2.0))
+    assert unknown.smallest[0.8] is None
+    assert "noise of slots is not known" in unknown.reason
+
+
+def test_a_plan_without_repeats_says_so() -> None:
+    plan = make_plan(pseudo_factors(3), Design(replicates=2, sentinels=None))
+    single = plan.__class__(plan.kind, plan.seed, plan.factors, plan.trials[:4])
+    found = forecast(single, assumed("throughput", 4.3, "given"), SETUP)
+    assert found.smallest == {0.8: None, 0.9: None}
+    assert "nothing to estimate the noise from" in found.reason
+    assert replicates_of(plan) == 2
+
+
+@pytest.mark.parametrize("effect", [0.0, -100.0, math.inf])
+def test_an_effect_that_is_none_is_refused(effect: float) -> None:
+    with pytest.raises(ValueError, match="cannot be planned for"):
+        log_effect(effect)
