@@ -5,25 +5,77 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from leadline.design import full_factorial, one_at_a_time
+from leadline.design import (
+    d_optimal,
+    definitive_screening,
+    fractional_factorial,
+    full_factorial,
+    one_at_a_time,
+    plackett_burman,
+)
 from leadline.model.plan import Factor, Treatment
+from leadline.model.study import Design
 
 
 @dataclass(frozen=True)
 class DesignKind:
-    """``treatments`` lists what every complete block holds, the baseline among it; ``count`` tells how many
-    without building them.
+    """``treatments`` lists the runs of one replicate, a run perhaps more than once; ``count`` tells how many without
+    building them; ``notes`` says in sentences what the runs can tell. All raise DesignError when the design cannot be.
+
+    ``cells``: effects are differences between treatments and the baseline; else they are contrasts over all runs.
+    ``options``: the keys of a study's design that only some kinds take.
     """
 
     name: str
-    treatments: Callable[[Sequence[Factor]], tuple[Treatment, ...]]
-    count: Callable[[Sequence[Factor]], int]
+    build: Callable[[Sequence[Factor], Design], tuple[Treatment, ...]]
+    size: Callable[[Sequence[Factor], Design], int]
+    notes: Callable[[Sequence[Factor], Design], tuple[str, ...]] = lambda _factors, _design: ()
+    cells: bool = False
+    options: frozenset[str] = frozenset()
+
+    def treatments(self, factors: Sequence[Factor], design: Design | None = None) -> tuple[Treatment, ...]:
+        return self.build(factors, design or Design())
+
+    def count(self, factors: Sequence[Factor], design: Design | None = None) -> int:
+        return self.size(factors, design or Design())
 
 
 KINDS: Mapping[str, DesignKind] = {
     kind.name: kind
     for kind in (
-        DesignKind("one-at-a-time", one_at_a_time.treatments, one_at_a_time.count),
-        DesignKind("full-factorial", full_factorial.treatments, full_factorial.count),
+        DesignKind(
+            "one-at-a-time",
+            lambda factors, _: one_at_a_time.treatments(factors),
+            lambda factors, _: one_at_a_time.count(factors),
+            cells=True,
+        ),
+        DesignKind(
+            "full-factorial",
+            lambda factors, _: full_factorial.treatments(factors),
+            lambda factors, _: full_factorial.count(factors),
+        ),
+        DesignKind(
+            "fractional-factorial",
+            fractional_factorial.treatments,
+            fractional_factorial.count,
+            fractional_factorial.notes,
+            options=frozenset({"resolution", "foldover", "runs"}),
+        ),
+        DesignKind(
+            "plackett-burman",
+            plackett_burman.treatments,
+            plackett_burman.count,
+            plackett_burman.notes,
+            options=frozenset({"foldover", "runs"}),
+        ),
+        DesignKind(
+            "definitive-screening",
+            definitive_screening.treatments,
+            definitive_screening.count,
+            definitive_screening.notes,
+        ),
+        DesignKind(
+            "d-optimal", d_optimal.treatments, d_optimal.count, d_optimal.notes, options=frozenset({"runs", "model"})
+        ),
     )
 }

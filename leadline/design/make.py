@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from leadline.design.arrange import arrange
+from leadline.design.coding import model_width
+from leadline.design.errors import DesignError
 from leadline.design.kinds import KINDS, DesignKind
-from leadline.design.order import blocked_order, with_sentinels
+from leadline.design.plots import dear_changes, dear_factors, dear_levels
 from leadline.design.seeds import block_seed
-from leadline.model.errors import UsageError, nearest
+from leadline.model.errors import nearest
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.study import Design
 
@@ -15,72 +18,168 @@ LARGEST = 100_000  # trials of a plan
 
 
 def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
-    """A complete, seeded, ordered plan.
+    """A seeded, ordered plan.
 
-    Every block holds every treatment once, the baseline among them, in random order; sentinels are added as the
-    design says. Raises UsageError when the design cannot answer the question, and says which design would.
+    Runs are those of the design's kind; they are put into blocks as the design says, in random order inside a block,
+    trials that share levels of dear factors together; sentinels are added as the design says. Raises DesignError (a
+    UsageError) when the design cannot answer the question, and says which design would.
     """
     kind = _kind(design.kind)
     _check_factors(factors)
+    _check_options(kind, design)
     if design.replicates == 1 and design.sentinels is None:
-        raise UsageError(
+        raise DesignError(
             "design: one replicate without sentinels cannot tell a drift of the machine from an effect; "
             "set replicates to 2 or more, or sentinels to a number such as 6"
         )
-    trials = kind.count(factors) * design.replicates
+    trials = kind.count(factors, design) * design.replicates
     if trials > LARGEST:
-        raise UsageError(
+        raise DesignError(
             f"design: {design.kind} of these {len(factors)} factors takes {trials:,} trials, more than {LARGEST:,}; "
-            "name fewer levels, or use one-at-a-time"
+            "name fewer levels, or use one-at-a-time",
+            ("design", "kind"),
         )
-    baseline = Treatment.of({factor.name: factor.baseline for factor in factors})
-    rows = blocked_order(kind.treatments(factors), baseline, design.replicates, design.seed)
-    if design.sentinels is not None:
-        rows = with_sentinels(rows, baseline, design.sentinels)
-    return Plan(
+    runs = kind.treatments(factors, design)
+    _check_plots(factors, runs, design)
+    arranged = arrange(factors, runs, kind.cells, design)
+    plan = Plan(
         kind=design.kind,
         seed=design.seed,
         factors=tuple(factors),
         trials=tuple(
-            PlannedTrial(position, row.block, row.block, row.role, row.treatment, block_seed(design.seed, row.block))
-            for position, row in enumerate(rows)
+            PlannedTrial(
+                position,
+                entry.block,
+                entry.replicate,
+                entry.role,
+                entry.treatment,
+                block_seed(design.seed, entry.block),
+                plot=entry.plot,
+            )
+            for position, entry in enumerate(arranged.entries)
         ),
-        notes=tuple(_notes(design, sum(row.role is not Role.TREATMENT for row in rows))),
+        blocks=design.blocks,
     )
+    notes = [*kind.notes(factors, design), *arranged.notes, *_notes(kind, plan, design, runs)]
+    return Plan(plan.kind, plan.seed, plan.factors, plan.trials, tuple(notes), plan.blocks)
 
 
 def _kind(name: str) -> DesignKind:
     if name in KINDS:
         return KINDS[name]
     near = nearest(name, list(KINDS)) or "one of " + ", ".join(KINDS)
-    raise UsageError(f"design: unknown kind {name!r}; did you mean {near}?")
+    raise DesignError(f"design: unknown kind {name!r}; did you mean {near}?", ("design", "kind"))
 
 
 def _check_factors(factors: Sequence[Factor]) -> None:
     if not factors:
-        raise UsageError("design: nothing to compare; name a factor with two levels, or a pseudo-factor")
+        raise DesignError("design: nothing to compare; name a factor with two levels, or a pseudo-factor", ("factors",))
     names = [factor.name for factor in factors]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"design: factor {name} is named twice; merge its levels into one list")
+            raise DesignError(
+                f"design: factor {name} is named twice; merge its levels into one list", ("factors", name)
+            )
     for factor in factors:
         for index, level in enumerate(factor.levels):
             if level in factor.levels[:index]:
-                raise UsageError(f"design: level {level} of factor {factor.name} is named twice; name it once")
+                raise DesignError(
+                    f"design: level {level} of factor {factor.name} is named twice; name it once",
+                    ("factors", factor.name),
+                )
         if len(factor.levels) < 2:
-            raise UsageError(
+            raise DesignError(
                 f"design: factor {factor.name} has the one level {factor.baseline}, so there is nothing to compare; "
-                "add a level, or hold the knob under `settings`"
+                "add a level, or hold the knob under `settings`",
+                ("factors", factor.name),
             )
 
 
-def _notes(design: Design, baselines: int) -> list[str]:
-    notes = []
-    if design.replicates == 1:
-        notes.append(
-            f"One replicate: the noise is known from the {baselines} baseline trials alone, so intervals will be very "
-            "wide; two or more replicates narrow them."
+def _check_options(kind: DesignKind, design: Design) -> None:
+    """A key that the kind would silently ignore is refused."""
+    given = {
+        "resolution": "resolution" in design.model_fields_set,
+        "foldover": design.foldover,
+        "runs": design.runs is not None,
+        "model": "model" in design.model_fields_set,
+    }
+    for option, is_given in given.items():
+        if is_given and option not in kind.options:
+            takers = " and ".join(other.name for other in KINDS.values() if option in other.options)
+            raise DesignError(
+                f"design: {kind.name} has no {option}; {takers} {'have' if ' and ' in takers else 'has'} it",
+                ("design", option),
+            )
+    if design.block_size is not None and design.blocks != "incomplete":
+        raise DesignError(
+            f"design: block_size is of incomplete blocks, but blocks is {design.blocks}; set blocks to incomplete, or "
+            "leave block_size out",
+            ("design", "block_size"),
         )
-    if design.replicates == 2 and design.sentinels is None:
+
+
+def _check_plots(factors: Sequence[Factor], runs: Sequence[Treatment], design: Design) -> None:
+    """The noise between whole plots must be known: more plots than blocks and effects of dear factors."""
+    dear = dear_factors(factors)
+    if not dear or design.replicates > 1:
+        return
+    plots = len({dear_levels(factors, run) for run in runs})
+    effects = sum(len(factor.levels) - 1 for factor in dear)
+    if plots - 1 <= effects:
+        names = ", ".join(factor.name for factor in dear)
+        raise DesignError(
+            f"design: with one replicate every level of {names} has one whole plot, so what the plot does cannot be "
+            "told from what the level does; set replicates to 2 or more",
+            ("design", "replicates"),
+        )
+
+
+def _notes(kind: DesignKind, plan: Plan, design: Design, runs: Sequence[Treatment]) -> list[str]:
+    baselines = sum(trial.role is not Role.TREATMENT for trial in plan.trials)
+    notes = [] if kind.cells or kind.name == "full-factorial" else [_reference(plan, runs)]
+    notes += _dear_notes(plan)
+    if design.replicates == 1:
+        blocks = len({trial.block for trial in plan.trials})
+        interactions = kind.name == "d-optimal" and design.model == "interactions"
+        spare = len(runs) - blocks - model_width(plan.factors, interactions) + 1
+        if kind.cells or spare <= 0 or kind.name == "full-factorial":
+            notes.append(
+                f"One replicate: the noise is known from the {baselines} baseline trials alone, so intervals will be "
+                "very wide; two or more replicates narrow them."
+            )
+        else:
+            notes.append(
+                f"One replicate: the noise is known from {spare} degrees of freedom that hold unmodelled "
+                f"interactions, too, and "
+                f"from the {baselines} baseline trials."
+            )
+    if design.replicates == 2 and design.sentinels is None and plan.blocks == "by-replicate" and baselines <= 2:
         notes.append("Two replicates without sentinels: drift can be seen from two baseline trials only, that is, not.")
     return notes
+
+
+def _reference(plan: Plan, runs: Sequence[Treatment]) -> str:
+    """How effects of a screening design are referred to the baseline."""
+    sentence = (
+        "An effect is the contrast of a level with its factor's baseline level over all runs, the other factors at "
+        "all their levels"
+    )
+    if plan.baseline in runs:
+        return f"{sentence}; the baseline itself is a run of every replicate."
+    if any(trial.role is Role.SENTINEL for trial in plan.trials):
+        return f"{sentence}; the baseline itself is run as sentinels only."
+    return f"{sentence}; the baseline itself is never run: set sentinels to run it."
+
+
+def _dear_notes(plan: Plan) -> list[str]:
+    dear = dear_factors(plan.factors)
+    if not dear:
+        return []
+    names = ", ".join(factor.name for factor in dear)
+    changes = dear_changes(plan.factors, [trial.treatment for trial in plan.trials])
+    counted = ", ".join(f"{number} of {cost}" for cost, number in changes.items())
+    plots = len({trial.plot for trial in plan.trials})
+    return [
+        f"Split plot: {plots} whole plots; main effects of {names} are whole-plot effects, compared between plots and "
+        f"less exact; all others are compared inside plots. Dear changes: {counted}."
+    ]

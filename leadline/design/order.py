@@ -23,7 +23,7 @@ class Row:
 
 
 @dataclass
-class _Balance:
+class Balance:
     """What earlier blocks did: who followed whom, and how early each treatment came."""
 
     followed: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -53,7 +53,7 @@ def _place(index: int, length: int) -> int:
 
 def blocked_order(treatments: Sequence[Treatment], baseline: Treatment, replicates: int, seed: int) -> list[Row]:
     """One complete block a replicate. Each block's order is the best balanced of a few random ones."""
-    balance = _Balance()
+    balance = Balance()
     rows: list[Row] = []
     draws = max(1, min(CANDIDATES, HASHES // len(treatments)))
     for block in range(replicates):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 
 from leadline.model.plan import Treatment
@@ -23,5 +24,11 @@ def block_seed(seed: int, block: int) -> int:
 
 
 def shuffled(treatments: Sequence[Treatment], seed: int, *purpose: object) -> list[Treatment]:
-    """A random order: sorted by a hash of seed, purpose and treatment."""
-    return sorted(treatments, key=lambda treatment: derived(seed, *purpose, treatment.key))
+    """A random order: sorted by a hash of seed, purpose and treatment; repeats of a treatment are spread, too."""
+    seen: Counter[str] = Counter()
+    places = []
+    for treatment in treatments:
+        repeat = seen[treatment.key]
+        seen[treatment.key] += 1
+        places.append((derived(seed, *purpose, treatment.key, *([repeat] if repeat else [])), treatment))
+    return [treatment for _, treatment in sorted(places, key=lambda place: place[0])]

@@ -14,10 +14,11 @@ FORMAT = 1
 
 
 def plan_to_json(plan: Plan) -> str:
-    """The plan as a JSON document (format 1, described in docs/statistics.md)."""
+    """The plan as a JSON document (format 1, described in docs/designs.md)."""
     document = {
         "format": FORMAT,
         "kind": plan.kind,
+        "blocks": plan.blocks,
         "seed": plan.seed,
         "factors": [
             {
@@ -83,6 +84,7 @@ def plan_from_json(text: str) -> Plan:
                 for t in document["trials"]
             ),
             notes=tuple(str(note) for note in document["notes"]),
+            blocks=str(document.get("blocks", "by-replicate")),
         )
     except KeyError as error:
         raise UsageError(f"plan: the key {error.args[0]!r} is missing") from error

@@ -94,13 +94,14 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Plan:
-    """A seeded, ordered list of trials."""
+    """A seeded, ordered list of trials. ``blocks`` is the study's: how treatments were put into blocks."""
 
     kind: str
     seed: int
     factors: tuple[Factor, ...]
     trials: tuple[PlannedTrial, ...]
     notes: tuple[str, ...] = ()
+    blocks: str = "by-replicate"
 
     @property
     def baseline(self) -> Treatment:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.design import KINDS, check_plan, make_plan, plan_from_json, plan_problems, plan_to_json
+from leadline.design import check_plan, make_plan, plan_from_json, plan_problems, plan_to_json
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Plan, Role
 from leadline.model.study import Design
@@ -45,7 +45,7 @@ def factor_lists(draw: st.DrawFn, most: int = 4) -> list[Factor]:
 def plans(draw: st.DrawFn) -> Plan:
     replicates = draw(st.integers(1, 4))
     sentinels = draw(st.integers(1, 7) if replicates == 1 else st.one_of(st.none(), st.integers(1, 7)))
-    kind = draw(st.sampled_from(sorted(KINDS)))
+    kind = draw(st.sampled_from(["full-factorial", "one-at-a-time"]))
     design = Design(kind=kind, replicates=replicates, sentinels=sentinels, seed=draw(st.integers(0, 2**40)))
     return make_plan(draw(factor_lists(3)), design)
 
