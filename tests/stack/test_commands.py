@@ -178,7 +178,7 @@ def test_a_second_leadline_waits_its_turn(real_study: RealStudy) -> None:
 
 def test_ctrl_c_ends_in_order_and_the_run_goes_on(real_study: RealStudy, tmp_path: Path) -> None:
     study = STUDY.replace("study: mini", "study: cut").replace(
-        "replicates: 6, sentinels: null", "replicates: 1, sentinels: 6"
+        "replicates: 3, sentinels: null", "replicates: 1, sentinels: 6"
     )
     (tmp_path / "cut.yaml").write_text(study.replace("steady: 6s", "steady: 5s"))
     argv = [sys.executable, "-m", "leadline.cli", "run", "cut.yaml"]
@@ -231,7 +231,7 @@ def test_a_database_that_dies_under_load_fails_the_trial_and_it_is_tried_again(
     real_study: RealStudy, tmp_path: Path
 ) -> None:
     study = STUDY.replace("study: mini", "study: dying").replace(
-        "replicates: 6, sentinels: null", "replicates: 1, sentinels: 6"
+        "replicates: 3, sentinels: null", "replicates: 1, sentinels: 6"
     )
     (tmp_path / "dying.yaml").write_text(study.replace("steady: 6s", "steady: 5s"))
     argv = [sys.executable, "-m", "leadline.cli", "run", "dying.yaml"]
