@@ -11,6 +11,7 @@ from pathlib import Path
 from leadline.host.base import Host
 from leadline.lab.interruption import Interruption
 from leadline.lab.progress import Watcher
+from leadline.lab.slots import SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, System
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
@@ -112,7 +113,16 @@ class TrialRunner:
         with self._step("start-observers"):
             self.system.start_observers(directory)
         with self._step("load"):
-            outcome = self.system.load(directory, planned.seed, self.watcher.load)
+            changes = self._changes(planned)
+            if changes is None:
+                outcome = self.system.load(directory, planned.seed, self.watcher.load)
+            else:
+                outcome = self.system.load_in_slots(
+                    directory, planned.seed, self.watcher.load, planned.slots, changes.on_slot
+                )
+                changes.finish()
+                known |= changes.found
+                on_host |= changes.found
         with self._step("stop-observers"):
             self._warn(self.system.stop_observers())
         with self._step("health"):
@@ -126,7 +136,12 @@ class TrialRunner:
         with self._step("collect"):
             self._warn(self.system.collect(directory))
         with self._step("measure"):
-            self._measure(directory, startup, outcome)
+            self._measure(directory, startup, outcome, changes)
+
+    def _changes(self, planned: PlannedTrial) -> SlotChanges | None:
+        if not planned.slots:
+            return None
+        return SlotChanges(self.store, self.host, self.watcher, self.knobs, self._trial, self._attempt, planned.slots)
 
     def _check_space(self, directory: Path) -> None:
         free = shutil.disk_usage(directory).free
@@ -191,12 +206,17 @@ class TrialRunner:
                 "\n".join(f"{audit.name}: {audit.detail}" for audit in failed),
             )
 
-    def _measure(self, directory: Path, startup: float, outcome: LoadOutcome) -> None:
+    def _measure(self, directory: Path, startup: float, outcome: LoadOutcome, changes: SlotChanges | None) -> None:
         measured = self.system.measure(directory, startup)
-        self.store.set_steady(self._trial, measured.steady, measured.phases)
+        steady, phases = measured.steady, measured.phases
+        if changes is not None:
+            from leadline.lab.slotmeasure import measure_slots  # its libraries take seconds to load
+
+            steady, phases = measure_slots(changes, self.system, self.study, directory, phases)
+        self.store.set_steady(self._trial, steady, phases)
         self.store.add_responses(self._trial, self._attempt, measured.responses)
         errors = measured.responses.get("errors", 0.0)
-        if errors > self.study.limits.errors:
+        if errors > self.study.limits.errors and changes is None:  # a slot has its own limit
             raise TrialFailure(
                 FailureClass.WORKLOAD,
                 f"{errors:.2%} of the transactions failed; the limit is {self.study.limits.errors:.2%}",

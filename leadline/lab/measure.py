@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from leadline.analysis import steady_state
-from leadline.lab.system import Measured
-from leadline.load.driver import read_summary, responses_between, steady_series
+from leadline.lab.system import Measured, SecondSeries, Window, WindowMeasured
+from leadline.load.driver import (
+    WindowResult,
+    read_summary,
+    responses_between,
+    responses_in_windows,
+    started_unix_ns,
+    steady_series,
+)
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases
 from leadline.model.result import SteadyState
-from leadline.observe.window import cpu_between, gc_share_between
+from leadline.observe.window import cpu_between, gc_share_between, series
 
 _WORST_FIRST = ("never-steady", "slowing-down", "still-warming", "too-short", "steady")
 
@@ -23,8 +33,7 @@ def measure(directory: Path, startup: float) -> Measured:
     summary = read_summary(driver)
     started = summary.started_unix_ns / 1e9
     begin, end = summary.phases.steady
-    series = steady_series(driver)
-    inside = [second for second in series if begin <= second.second and second.second + 1 <= end]
+    inside = [second for second in steady_series(driver) if begin <= second.second and second.second + 1 <= end]
     verdict = worst(
         steady_state([second.ok_per_s for second in inside]),
         steady_state([second.response_mean_ms for second in inside], higher_is_better=False),
@@ -35,7 +44,68 @@ def measure(directory: Path, startup: float) -> Measured:
     window = responses_between(driver, begin + cut, end)
     if window.count == 0:
         raise TrialFailure(FailureClass.WORKLOAD, "no transaction succeeded in the steady state")
-    responses = {
+    responses = {**_figures(window), "startup": startup}
+    phases = Phases(started, started + begin + cut, started + end, started + summary.phases.drained)
+    responses.update(_cpu(directory / "series", phases, window.throughput))
+    pause_share = gc_share_between(directory / "series", phases.steady_from, phases.steady_until)
+    if pause_share is not None:
+        responses["gc_share"] = pause_share
+    return Measured(responses, verdict, phases)
+
+
+def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMeasured]:
+    """Responses of the whole seconds inside each window, in the order of ``windows``."""
+    driver, recorded = directory / "driver", directory / "series"
+    started = _started(driver)
+    # Unix seconds as floats are good to a microsecond; the driver's seconds start on whole ones of its own clock.
+    relative = [(round(one.begin - started, 4), round(one.end - started, 4)) for one in windows]
+    cpu = {role: _CpuLine(recorded, role) for role in ("server", "database")}
+    found = []
+    for asked, (begin, end), result in zip(windows, relative, responses_in_windows(driver, relative), strict=True):
+        if result is None:
+            found.append(WindowMeasured(asked, reason="it holds no whole second"))
+            continue
+        first, last = float(np.ceil(begin - 1e-6)), float(np.floor(end + 1e-6))
+        window = Window(started + first, started + last)
+        if result.count == 0:
+            found.append(WindowMeasured(window, reason="no transaction succeeded"))
+            continue
+        responses = _figures(result)
+        shares = {role: line.share(window) for role, line in cpu.items()}
+        for role, share in shares.items():
+            if share is not None:
+                responses[f"{role}_cpu_per_transaction"] = 1000 * share / result.throughput
+        if all(share is not None for share in shares.values()):
+            responses["cpu_per_transaction"] = sum(responses[f"{role}_cpu_per_transaction"] for role in shares)
+        pause_share = gc_share_between(recorded, window.begin, window.end)
+        if pause_share is not None:
+            responses["gc_share"] = pause_share
+        found.append(WindowMeasured(window, responses))
+    return found
+
+
+def seconds(directory: Path) -> SecondSeries:
+    """The driver's rows as series by unix time."""
+    driver = directory / "driver"
+    started, rows = _started(driver), steady_series(driver)
+    values: Mapping[str, Sequence[float]] = {
+        "throughput": [row.ok_per_s for row in rows],
+        "mean": [row.response_mean_ms for row in rows],
+        "p50": [row.p50 for row in rows],
+        "p99": [row.p99 for row in rows],
+    }
+    return SecondSeries([started + row.second for row in rows], values)
+
+
+def _started(driver: Path) -> float:
+    began = started_unix_ns(driver)
+    if began is None:
+        raise TrialFailure(FailureClass.INFRASTRUCTURE, "the driver wrote no second")
+    return began / 1e9
+
+
+def _figures(window: WindowResult) -> dict[str, float]:
+    return {
         "throughput": window.throughput,
         "mean": window.mean,
         "p50": window.p50,
@@ -45,20 +115,32 @@ def measure(directory: Path, startup: float) -> Measured:
         "p999": window.p999,
         "max": window.max,
         "errors": window.errors,
-        "startup": startup,
     }
-    phases = Phases(started, started + begin + cut, started + end, started + summary.phases.drained)
-    responses.update(_cpu(directory / "series", phases, window.throughput))
-    pause_share = gc_share_between(directory / "series", phases.steady_from, phases.steady_until)
-    if pause_share is not None:
-        responses["gc_share"] = pause_share
-    return Measured(responses, verdict, phases)
 
 
-def _cpu(series: Path, phases: Phases, throughput: float) -> dict[str, float]:
+class _CpuLine:
+    """CPU that one role has used by the time of each sample, read once for many windows."""
+
+    def __init__(self, recorded: Path, role: str) -> None:
+        rows = series(recorded, "processes", "cpu.seconds", role)
+        self._times, self._used = rows["time_ns"].to_numpy() / 1e9, rows["value"].to_numpy()
+
+    def share(self, window: Window) -> float | None:
+        """CPU seconds a second. A sample after the end may hold work under the next levels, so the last sample inside
+        ends the window, where that leaves half of it; None where the samples do not cover it.
+        """
+        if len(self._times) < 2 or self._times[0] > window.begin or self._times[-1] < window.end:
+            return None
+        last = float(self._times[np.searchsorted(self._times, window.end, side="right") - 1])
+        end = last if last - window.begin >= (window.end - window.begin) / 2 else window.end
+        used = np.interp(end, self._times, self._used) - np.interp(window.begin, self._times, self._used)
+        return float(used / (end - window.begin))
+
+
+def _cpu(recorded: Path, phases: Phases, throughput: float) -> dict[str, float]:
     found = {}
     for role in ("server", "database"):
-        use = cpu_between(series, role, phases.steady_from, phases.steady_until)
+        use = cpu_between(recorded, role, phases.steady_from, phases.steady_until)
         if use is not None and throughput > 0:
             found[f"{role}_cpu_per_transaction"] = 1000 * use.share / throughput
     if len(found) == 2:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leadline.design import make_plan
+from leadline.design.switchback import steady_seconds, switchback_plan
 from leadline.host.base import Host
 from leadline.lab.studyfile import StudyFile
 from leadline.load.scenario import find_scenario
@@ -70,7 +71,24 @@ def plan_study(file: StudyFile, host: Host, service_knobs: list[Knob], disposabl
     if not factors:
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
-    return Planned(make_plan(factors, study.design), knobs, settings, tuple(skipped))
+    return Planned(_plan(file, factors, host_knobs), knobs, settings, tuple(skipped))
+
+
+def _plan(file: StudyFile, factors: list[Factor], host_knobs: set[str]) -> Plan:
+    study = file.study
+    if study.design.switchback is None:
+        return make_plan(factors, study.design)
+    # Services take their levels when they start, whatever the knob itself could do.
+    factors = [
+        replace(factor, apply_cost=ApplyCost.RESTART)
+        if factor.apply_cost is ApplyCost.LIVE and not factor.pseudo and factor.name not in host_knobs
+        else factor
+        for factor in factors
+    ]
+    try:
+        return switchback_plan(factors, study.design, study.workload)
+    except UsageError as error:
+        raise UsageError(f"{file.where(('design', 'switchback'))}: {error}") from None
 
 
 def _check_names(file: StudyFile) -> None:
@@ -142,4 +160,6 @@ def load_seconds(study: Study) -> float:
 
 def cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
     """Estimated wall seconds of a whole plan; ``overhead`` is the part of a trial that is not load."""
-    return len(plan.trials) * (load_seconds(study) + overhead)
+    ramps = study.workload.ramp_up + study.workload.ramp_down
+    steady = (steady_seconds(trial) or study.workload.steady for trial in plan.trials)
+    return len(plan.trials) * (ramps + overhead) + sum(steady)

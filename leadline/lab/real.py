@@ -10,13 +10,24 @@ from typing import Any
 
 from leadline.host.base import Process
 from leadline.host.local import LocalHost
-from leadline.lab.measure import measure
-from leadline.lab.system import LoadOutcome, Measured, OnLoad, Settings
+from leadline.lab.measure import measure, measure_windows, seconds
+from leadline.lab.pacing import Pacer
+from leadline.lab.system import (
+    LoadOutcome,
+    Measured,
+    OnLoad,
+    OnSlot,
+    SecondSeries,
+    Settings,
+    Window,
+    WindowMeasured,
+)
 from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
+from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord
-from leadline.model.study import Study
+from leadline.model.study import Study, Workload
 from leadline.observe.base import Observer, ObserverContext
 from leadline.observe.database import database_observer
 from leadline.observe.gc import GcObserver
@@ -85,25 +96,37 @@ class RealSystem:
         return self._observers.warnings
 
     def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
+        return self._load(self._study.workload, directory, seed, on_load, None)
+
+    def load_in_slots(
+        self, directory: Path, seed: int, on_load: OnLoad, slots: Sequence[Slot], on_slot: OnSlot
+    ) -> LoadOutcome:
+        workload = self._study.workload.model_copy(update={"steady": slots[-1].begin + slots[-1].seconds})
+        pacer = Pacer(directory / "driver", workload.ramp_up, slots, on_slot)
+        return self._load(workload, directory, seed, on_load, pacer)
+
+    def _load(
+        self, workload: Workload, directory: Path, seed: int, on_load: OnLoad, pacer: Pacer | None
+    ) -> LoadOutcome:
         out = directory / "driver"
-        units = self._study.workload.load_units
+        units = workload.load_units
         run = DriverRun(
-            self._study.workload,
+            workload,
             url=self._stack.url(),
             seed=seed,
             out=out,
-            variables={"units": units, **self._study.workload.variables},
+            variables={"units": units, **workload.variables},
             cpus=self._study.placement.driver_cpus,
         )
         self._driver = self._host.start(run.spec(directory / "logs" / "driver.log"))
         try:
-            self._follow(self._driver, directory / "logs" / "driver.log", run.seconds, on_load)
+            self._follow(self._driver, directory / "logs" / "driver.log", run.seconds, on_load, pacer)
         finally:
             self._driver.stop(grace=5.0)
             self._driver = None
         return _outcome(read_summary(out))
 
-    def _follow(self, driver: Process, log: Path, planned: float, on_load: OnLoad) -> None:
+    def _follow(self, driver: Process, log: Path, planned: float, on_load: OnLoad, pacer: Pacer | None) -> None:
         progress = _Progress(log, on_load)
         deadline = time.monotonic() + planned + _OVERTIME
         while driver.alive():
@@ -113,12 +136,14 @@ class RealSystem:
                 raise TrialFailure(
                     FailureClass.INFRASTRUCTURE, f"the driver did not end within {planned + _OVERTIME:.0f} s"
                 )
-            time.sleep(_POLL)
+            time.sleep(pacer.pace(_POLL) if pacer else _POLL)
         progress.read()
         if driver.exit_code() != 0:
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE, f"the driver ended with code {driver.exit_code()}", progress.last_words()
             )
+        if pacer:
+            pacer.check_complete()
 
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
         found = self._stack.audit(counts, directory / "logs" / "audit.log")
@@ -144,6 +169,12 @@ class RealSystem:
 
     def measure(self, directory: Path, startup: float) -> Measured:
         return measure(directory, startup)
+
+    def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
+        return measure_windows(directory, windows)
+
+    def seconds(self, directory: Path) -> SecondSeries:
+        return seconds(directory)
 
 
 class _Progress:

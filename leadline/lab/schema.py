@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Float,
@@ -97,6 +98,36 @@ responses = Table(
     metadata,
     Column("trial_id", ForeignKey("trials.id"), primary_key=True),
     Column("attempt", Integer, primary_key=True),
+    Column("name", String(100), primary_key=True),
+    Column("value", Float, nullable=False),
+)
+
+# Slots of a switchback trial: a row from just before its levels are set. Times: unix ns by the clock of the load.
+slots = Table(
+    "slots",
+    metadata,
+    Column("trial_id", ForeignKey("trials.id"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("slot", Integer, primary_key=True),
+    Column("due_ns", BigInteger, nullable=False),
+    Column("wanted", Text, nullable=False),  # levels of the live factors, JSON
+    Column("set_from_ns", BigInteger),  # before the first level was set
+    Column("set_at_ns", BigInteger),  # after the last level was read back
+    Column("found", Text),  # levels read, JSON
+    Column("matches", Boolean),
+    Column("failure", String(20)),
+    Column("failure_message", Text, nullable=False, default=""),
+    Column("measured_from_ns", BigInteger),
+    Column("measured_until_ns", BigInteger),
+    Column("left_out", Text, nullable=False, default=""),
+)
+
+slot_responses = Table(
+    "slot_responses",
+    metadata,
+    Column("trial_id", ForeignKey("trials.id"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("slot", Integer, primary_key=True),
     Column("name", String(100), primary_key=True),
     Column("value", Float, nullable=False),
 )

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from leadline.model.knob import Level
+from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
 
@@ -37,6 +38,47 @@ class Measured:
     phases: Phases
 
 
+class LoadClock(Protocol):
+    """Time while a load runs, real or virtual: unix nanoseconds that never go back."""
+
+    def now_ns(self) -> int: ...
+    def sleep_until(self, unix_ns: int) -> None:
+        """Returns at that moment, at once if it has passed."""
+
+
+OnSlot = Callable[[int, int, LoadClock], None]  # index of the slot, unix ns at which it is due, the load's clock
+SLOT_LEAD = 0.3  # seconds before a slot is due at which ``OnSlot`` is called: time to write down what will be done
+
+
+@dataclass(frozen=True)
+class Window:
+    """Unix seconds, from and until."""
+
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
+class WindowMeasured:
+    """Responses of one window; ``window`` is what was measured of it. ``reason``: why there are no responses."""
+
+    window: Window
+    responses: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class SecondSeries:
+    """Per-second values of a trial's load, ramps included.
+
+    ``begins``: unix seconds at which each whole second starts, ascending. ``values``: response -> one value a second,
+    NaN where no transaction ended in it. ``throughput``, ``mean``, ``p50`` and ``p99`` are always there.
+    """
+
+    begins: Sequence[float]
+    values: Mapping[str, Sequence[float]]
+
+
 class System(Protocol):
     """One stack on one host. Every method raises TrialFailure with its class when it cannot do its work."""
 
@@ -59,6 +101,18 @@ class System(Protocol):
         """Ends recording; returns warnings."""
 
     def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome: ...
+    def load_in_slots(
+        self, directory: Path, seed: int, on_load: OnLoad, slots: Sequence[Slot], on_slot: OnSlot
+    ) -> LoadOutcome:
+        """As ``load``, without interruption, with a steady state that ends with the last slot.
+
+        Calls ``on_slot`` in this thread, once for each slot, in order, ``SLOT_LEAD`` seconds before it is due (at once
+        when that has passed: the first slot of a load without ramp-up). A slot is due ``slot.begin`` seconds after the
+        start of the steady state. ``on_slot`` sleeps on the clock it is given until the slot is due, sets host knobs
+        and reads them back: the system takes its levels from the host, not from ``slots``. What ``on_slot`` raises
+        ends the load.
+        """
+
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]: ...
     def health(self) -> None:
         """Raises TrialFailure when a service died under the load."""
@@ -70,3 +124,10 @@ class System(Protocol):
         """Turn raw recordings into series; returns warnings. Works after a failure too."""
 
     def measure(self, directory: Path, startup: float) -> Measured: ...
+    def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
+        """Responses of each window of the load, named as ``measure`` names them (``startup`` left out), in the order
+        of ``windows``. A window without a successful transaction has none, and a reason. Works on the files alone.
+        """
+
+    def seconds(self, directory: Path) -> SecondSeries:
+        """The load second by second. Works on the files alone."""

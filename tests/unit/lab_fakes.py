@@ -7,9 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leadline.lab.system import LoadOutcome, Measured, OnLoad, Settings
+from leadline.lab.system import (
+    SLOT_LEAD,
+    LoadOutcome,
+    Measured,
+    OnLoad,
+    OnSlot,
+    SecondSeries,
+    Settings,
+    Window,
+    WindowMeasured,
+)
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Risk
+from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
 
@@ -59,6 +70,24 @@ class FakeHost:
         raise AssertionError(f"the lab asked the fake host for {name}")
 
 
+class FakeClock:
+    """Time that passes only when it is slept through; ``oversleep`` seconds too long at the given calls."""
+
+    START = 1_700_000_000_000_000_000
+
+    def __init__(self, oversleep: Mapping[int, float]) -> None:
+        self.now = self.START
+        self.oversleep = oversleep
+        self.sleeps = 0
+
+    def now_ns(self) -> int:
+        return self.now
+
+    def sleep_until(self, unix_ns: int) -> None:
+        self.now = max(self.now, unix_ns) + round(self.oversleep.get(self.sleeps, 0.0) * 1e9)
+        self.sleeps += 1
+
+
 @dataclass
 class FakeSystem:
     """A system whose throughput is a function of its settings; ``fail`` maps a step to a failure."""
@@ -74,6 +103,11 @@ class FakeSystem:
     stops: int = 0
     calls: list[str] = field(default_factory=list)
     settings: Settings = field(default_factory=dict)
+    oversleep: Mapping[int, float] = field(default_factory=dict)  # slot: seconds that leadline comes too late
+    failing_slots: Mapping[int, float] = field(default_factory=dict)  # slot: share of failed transactions
+    silent_slots: Sequence[int] = ()  # in which no transaction ends
+    held: list[float] = field(default_factory=list)  # throughput in each slot, by the levels at its end
+    slots: Sequence[Slot] = ()
 
     def _call(self, step: str) -> None:
         self.calls.append(step)
@@ -119,6 +153,44 @@ class FakeSystem:
         self._call("load")
         counts = {"buy": {"ok": 1, "failed": 0}}
         return LoadOutcome(counts, self.driver_was_limit, "its core was busy", ())
+
+    def load_in_slots(
+        self, directory: Path, seed: int, on_load: OnLoad, slots: Sequence[Slot], on_slot: OnSlot
+    ) -> LoadOutcome:
+        clock = FakeClock(self.oversleep)
+        self.held, self.slots = [], slots
+        for slot in slots:
+            due = clock.START + round(slot.begin * 1e9)
+            clock.now = max(clock.now, due - round(SLOT_LEAD * 1e9))
+            if slot.index:
+                self._hold()
+            self.at_step(f"before slot {slot.index}")
+            on_slot(slot.index, due, clock)
+        clock.now += round(slots[-1].seconds * 1e9)
+        self._hold()
+        return self.load(directory, seed, on_load)
+
+    def _hold(self) -> None:
+        self.held.append(self.effect(self.settings, getattr(self.host, "values", {})))
+
+    def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
+        found = []
+        for index, (window, value) in enumerate(zip(windows, self.held, strict=True)):
+            if index in self.silent_slots:
+                found.append(WindowMeasured(window, reason="no transaction succeeded"))
+            else:
+                errors = self.failing_slots.get(index, 0.0)
+                found.append(WindowMeasured(window, {"throughput": value, "p99": 1000 / value, "errors": errors}))
+        return found
+
+    def seconds(self, directory: Path) -> SecondSeries:
+        begins, throughput = [], []
+        for slot, value in zip(self.slots, self.held, strict=True):
+            for second in range(int(slot.seconds)):
+                begins.append(FakeClock.START / 1e9 + slot.begin + second)
+                throughput.append(value + 0.01 * (len(begins) % 3))
+        latency = [1000 / value for value in throughput]
+        return SecondSeries(begins, {"throughput": throughput, "mean": latency, "p50": latency, "p99": latency})
 
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
         self._call("audit")

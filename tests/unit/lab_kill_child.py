@@ -1,4 +1,8 @@
-"""Run by test_lab_kill: a study on a real host with a stand-in system; ends itself by SIGKILL at one step."""
+"""Run by test_lab_kill: a study on a real host with a stand-in system; ends itself by SIGKILL at one step.
+
+A step ``slot 3 of 8`` is that of the study with slots; ``write 12`` ends it after its 12th write of a knob; ``slots``
+runs that study to its end.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,18 @@ factors:
   server.pool: [10, 2]
   vm.dirty_expire_centisecs: [3000, 500]
 design: { replicates: 2, sentinels: null }
+responses: [throughput]
+dead_man: 0.3s
+"""
+
+# The live knob alone, changed in slots.
+SLOTS = """\
+study: killed
+question: what is left?
+workload: { users: 5, ramp_up: 1s, steady: 40s }
+factors:
+  vm.dirty_expire_centisecs: [3000, 500]
+design: { replicates: 2, switchback: { slot: 5s } }
 responses: [throughput]
 dead_man: 0.3s
 """
@@ -64,11 +80,26 @@ class KillingWatcher(SilentWatcher):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class KillingHost(LocalHost):
+    """Ends the process right after one of its writes, before anything is told of it."""
+
+    kill_after = 0
+
+    def set_knob(self, name: str, level: Any) -> None:
+        super().set_knob(name, level)
+        self.kill_after -= 1
+        if self.kill_after == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main(lab: Path, state: Path, root: Path, step: str) -> None:
-    host = LocalHost(state=state, root=root)
+    host = KillingHost(state=state, root=root)
+    if step.startswith("write "):
+        host.kill_after = int(step.removeprefix("write "))
     system = FakeSystemWithProcess(host)  # type: ignore[arg-type]
     system.real = host
-    file = parse_study(STUDY, "killed.yaml")
+    slots = step.startswith(("slot ", "write ", "slots"))
+    file = parse_study(SLOTS if slots else STUDY, "killed.yaml")
     planned = plan_study(file, host, [POOL])
     watcher = KillingWatcher(step) if step else SilentWatcher()
     StudyRun(file, planned, Store(lab), host, system, watcher, host.guard).execute()  # type: ignore[arg-type]

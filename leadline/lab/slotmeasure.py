@@ -1,0 +1,158 @@
+"""What the load did under each slot of a switchback trial: responses of its window, per-second series, a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from leadline.analysis import steady_state
+from leadline.design.switchback import assumed_wash_out
+from leadline.lab.measure import worst
+from leadline.lab.slotrows import SlotMeasured
+from leadline.lab.slots import BegunSlot, SlotChanges
+from leadline.lab.system import SecondSeries, System, Window
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.record import Phases, TrialRecord
+from leadline.model.result import SteadyState
+from leadline.model.study import Study
+
+_UNNOTICED = 0.05  # seconds of a measured second that may still have the old levels
+_SERIES = "slots"  # series/slots.parquet: metric = response, subject = index of the slot
+
+
+@dataclass(frozen=True)
+class SlotSeries:
+    """Per-second values of one slot. ``seconds``: start of each second, from the moment the slot's levels were in
+    force; ``values``: response -> one value a second, NaN where no transaction ended in it.
+    """
+
+    slot: int
+    seconds: tuple[float, ...]
+    values: Mapping[str, tuple[float, ...]]
+
+
+def measure_slots(
+    changes: SlotChanges, system: System, study: Study, directory: Path, phases: Phases
+) -> tuple[SteadyState, Phases]:
+    """Store every slot's responses and the per-second series; returns the verdict on the trial and its phases.
+
+    The verdict is on the series with each treatment's own level taken out. Slots that begin in the detected warm-up
+    are left out. A slot with too many errors, or without a transaction, fails as ``workload``.
+    """
+    if study.design.switchback is None:
+        raise ValueError("the study has no switchback")
+    wash_out = assumed_wash_out(study.design.switchback)
+    series = system.seconds(directory)
+    begun = changes.begun
+    _write_series(directory, series, begun)
+    verdict = _verdict(series, begun)
+    start = begun[0].due_ns / 1e9
+    cut = verdict.cut or 0.0
+    windows = [_window(one, wash_out) for one in begun]
+    rows = []
+    for one, measured in zip(begun, system.measure_windows(directory, windows), strict=True):
+        left_out = "the system was still warming up" if one.slot.begin < cut else ""
+        rows.append(
+            SlotMeasured(one.slot.index, measured.window.begin, measured.window.end, measured.responses, left_out)
+        )
+        errors = measured.responses.get("errors", 0.0)
+        if not measured.responses:
+            changes.fail(one, TrialFailure(FailureClass.WORKLOAD, measured.reason or "nothing was measured"))
+        elif errors > study.limits.errors:
+            text = f"{errors:.2%} of the transactions failed; the limit is {study.limits.errors:.2%}"
+            changes.fail(one, TrialFailure(FailureClass.WORKLOAD, text))
+    changes.store.set_slots_measured(changes.trial, changes.attempt, rows)
+    return verdict, replace(phases, steady_from=start + cut, steady_until=begun[-1].end_ns / 1e9)
+
+
+def slot_series(trial: TrialRecord) -> tuple[SlotSeries, ...]:
+    """Per-second values of every slot of a finished trial, from ``series/slots.parquet``; empty where there are none.
+
+    Slots that failed or belong to the warm-up are left out.
+    """
+    path = trial.directory / "series" / f"{_SERIES}.parquet" if trial.directory else None
+    if path is None or not path.exists():
+        return ()
+    table = pl.read_parquet(path).sort("time_ns")
+    found = []
+    for slot in trial.slots:
+        if slot.failure or slot.left_out or slot.set_at is None:
+            continue
+        rows = table.filter(pl.col("subject") == str(slot.index)).pivot("metric", index="time_ns", values="value")
+        if rows.height:
+            seconds = tuple(float(ns) / 1e9 - slot.set_at for ns in rows["time_ns"].to_list())
+            values = {
+                name: tuple(math.nan if value is None else float(value) for value in rows[name].to_list())
+                for name in rows.columns
+                if name != "time_ns"
+            }
+            found.append(SlotSeries(slot.index, seconds, values))
+    return tuple(found)
+
+
+def _window(begun: BegunSlot, wash_out: float) -> Window:
+    due, end = begun.due_ns / 1e9, begun.end_ns / 1e9
+    set_at = begun.done.set_at_ns / 1e9 if begun.done else due
+    return Window(max(due + wash_out, set_at - _UNNOTICED), end)
+
+
+def _of_slots(series: SecondSeries, begun: Sequence[BegunSlot]) -> list[int | None]:
+    """For each second the place in ``begun`` of the slot that holds it whole, from when its levels were in force."""
+    found: list[int | None] = []
+    at = 0
+    for second in series.begins:
+        while at < len(begun) and second >= begun[at].end_ns / 1e9 - 0.5:
+            at += 1
+        inside = False
+        if at < len(begun):
+            one = begun[at]
+            set_at = one.done.set_at_ns if one.done else one.due_ns
+            inside = second >= set_at / 1e9 - _UNNOTICED and second + 1 <= one.end_ns / 1e9 + 0.001
+        found.append(at if inside else None)
+    return found
+
+
+def _write_series(directory: Path, series: SecondSeries, begun: Sequence[BegunSlot]) -> None:
+    rows: dict[str, list[object]] = {"time_ns": [], "metric": [], "subject": [], "value": []}
+    owners = _of_slots(series, begun)
+    for name, values in series.values.items():
+        for begin, value, owner in zip(series.begins, values, owners, strict=True):
+            if owner is not None and math.isfinite(value):
+                rows["time_ns"].append(round(begin * 1e9))
+                rows["metric"].append(name)
+                rows["subject"].append(str(begun[owner].slot.index))
+                rows["value"].append(value)
+    schema = {"time_ns": pl.Int64, "metric": pl.Utf8, "subject": pl.Utf8, "value": pl.Float64}
+    path = directory / "series" / f"{_SERIES}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame(rows, schema=schema).write_parquet(path)
+
+
+def _verdict(series: SecondSeries, begun: Sequence[BegunSlot]) -> SteadyState:
+    """Steady or not, of the seconds of all slots after each treatment's median was taken out."""
+    begin, end = begun[0].due_ns / 1e9, begun[-1].end_ns / 1e9
+    begins = np.asarray(series.begins, dtype=np.float64)
+    inside = (begins >= begin - 0.001) & (begins + 1 <= end + 0.001)
+    slots = np.minimum(((begins - begin + 0.001) // begun[0].slot.seconds).astype(int), len(begun) - 1)
+    keys = np.array([one.slot.treatment.key for one in begun])
+    verdicts = []
+    for name, higher in (("throughput", True), ("mean", False)):
+        values = np.asarray(series.values[name], dtype=np.float64)[inside]
+        of = keys[slots[inside]] if inside.any() else keys[:0]
+        whole = _median(values)
+        for key in np.unique(of):
+            own = _median(values[of == key])
+            if own > 0 and whole > 0:
+                values[of == key] *= whole / own
+        verdicts.append(steady_state([float(value) for value in values], higher_is_better=higher))
+    return worst(*verdicts)
+
+
+def _median(values: np.ndarray) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else 0.0

@@ -1,0 +1,74 @@
+"""Slots of a trial as the store keeps them: what is written, and rows as values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import RowMapping
+
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.knob import Level
+from leadline.model.plan import Plan, PlannedTrial, Role
+from leadline.model.record import SlotRecord
+
+
+@dataclass(frozen=True)
+class SlotSet:
+    """How a slot began: moments in unix ns, levels read back, and what went wrong."""
+
+    set_from_ns: int
+    set_at_ns: int
+    found: Mapping[str, Level]
+    matches: bool
+    failure: TrialFailure | None = None
+
+
+@dataclass(frozen=True)
+class SlotMeasured:
+    """A slot's window (unix seconds) and responses; ``left_out``: why it has no part in the analysis."""
+
+    slot: int
+    begin: float
+    end: float
+    responses: Mapping[str, float] = field(default_factory=dict)
+    left_out: str = ""
+
+
+def slot_records(
+    slots: Sequence[RowMapping], responses: Sequence[RowMapping], plan: Plan, planned: PlannedTrial
+) -> tuple[SlotRecord, ...]:
+    """The slots of one attempt in order."""
+    values: dict[int, dict[str, float]] = {}
+    for row in responses:
+        values.setdefault(row["slot"], {})[row["name"]] = row["value"]
+    baseline = plan.baseline
+    records = []
+    for row in sorted(slots, key=lambda row: int(row["slot"])):
+        slot = planned.slots[row["slot"]]
+        records.append(
+            SlotRecord(
+                index=slot.index,
+                begin=slot.begin,
+                seconds=slot.seconds,
+                treatment=slot.treatment,
+                role=Role.BASELINE if slot.treatment == baseline else Role.TREATMENT,
+                due=_seconds(row["due_ns"]),
+                set_from=_seconds(row["set_from_ns"]),
+                set_at=_seconds(row["set_at_ns"]),
+                found=json.loads(row["found"]) if row["found"] else {},
+                matches=row["matches"],
+                failure=FailureClass(row["failure"]) if row["failure"] else None,
+                failure_message=row["failure_message"] or "",
+                measured_from=_seconds(row["measured_from_ns"]),
+                measured_until=_seconds(row["measured_until_ns"]),
+                responses=values.get(slot.index, {}),
+                left_out=row["left_out"] or "",
+            )
+        )
+    return tuple(records)
+
+
+def _seconds(unix_ns: int | None) -> float | None:
+    return None if unix_ns is None else unix_ns / 1e9

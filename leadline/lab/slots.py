@@ -1,0 +1,150 @@
+"""Slots of a switchback trial: levels set in the running system while the load goes on.
+
+Every change is committed to the store before it is made, made through the host (so that the undo journal knows it)
+and read back. A slot whose change failed, came late or did not hold is failed with its class; the others count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from leadline.host.base import Host
+from leadline.lab.progress import Watcher
+from leadline.lab.slotrows import SlotSet
+from leadline.lab.store import Store
+from leadline.lab.system import LoadClock
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.knob import Knob, Level
+from leadline.model.plan import Slot
+
+LATE = 0.1  # of a slot: levels in force later than this fail it
+
+
+@dataclass
+class BegunSlot:
+    """What became of one slot. Moments in unix ns."""
+
+    slot: Slot
+    due_ns: int
+    done: SlotSet | None = None
+    failure: TrialFailure | None = None
+
+    @property
+    def end_ns(self) -> int:
+        return self.due_ns + round(self.slot.seconds * 1e9)
+
+
+@dataclass
+class SlotChanges:
+    """Makes the changes of one attempt's slots: pass ``on_slot`` to ``System.load_in_slots``, then call ``finish``.
+
+    Only host knobs whose level differs between slots are touched; the first slot's levels must be in force already.
+    """
+
+    store: Store
+    host: Host
+    watcher: Watcher
+    knobs: Mapping[str, Knob]
+    trial: int
+    attempt: int
+    slots: Sequence[Slot]
+    begun: list[BegunSlot] = field(default_factory=list, init=False)
+    changing: tuple[str, ...] = field(init=False)
+    found: dict[str, Level] = field(default_factory=dict, init=False)  # as last read
+
+    def __post_init__(self) -> None:
+        on_host = {knob.name for knob in self.host.knobs()}
+        levels = [slot.treatment.as_dict() for slot in self.slots]
+        names = levels[0] if levels else {}
+        self.changing = tuple(
+            name for name in names if name in on_host and any(one[name] != levels[0][name] for one in levels)
+        )
+
+    def on_slot(self, index: int, due_ns: int, clock: LoadClock) -> None:
+        """Begin a slot: written down first, its levels set when it is due. Raises TrialFailure for what voids the
+        whole trial: a lost host, journal or store, an interruption.
+        """
+        slot = self.slots[index]
+        self._check_held()
+        wanted = {name: slot.treatment[name] for name in self.changing}
+        begun = BegunSlot(slot, due_ns)
+        self.begun.append(begun)
+        self.store.begin_slot(self.trial, self.attempt, index, due_ns, wanted)
+        self.watcher.step(f"slot {index + 1} of {len(self.slots)}")
+        clock.sleep_until(due_ns)
+        begun.done = self._change(begun, wanted, clock)
+        begun.failure = begun.done.failure
+        self.store.end_slot(self.trial, self.attempt, index, begun.done)
+
+    def finish(self) -> None:
+        """After the load: the last slot's levels held to its end, and some slot counts. Raises TrialFailure."""
+        self._check_held()
+        failures = [begun.failure for begun in self.begun if begun.failure]
+        if failures and len(failures) == len(self.begun):
+            kind = Counter(failure.failure_class for failure in failures).most_common(1)[0][0]
+            first = next(failure for failure in failures if failure.failure_class is kind)
+            raise TrialFailure(kind, f"every slot failed; the first such: {first.message}", first.evidence)
+
+    def fail(self, begun: BegunSlot, failure: TrialFailure) -> None:
+        """Void one slot."""
+        if begun.failure is None:
+            begun.failure = failure
+            self.store.fail_slot(self.trial, self.attempt, begun.slot.index, failure)
+
+    def _change(self, begun: BegunSlot, wanted: Mapping[str, Level], clock: LoadClock) -> SlotSet:
+        set_from = clock.now_ns()
+        if set_from >= begun.end_ns:
+            late = (set_from - begun.due_ns) / 1e9
+            failure = TrialFailure(FailureClass.INFRASTRUCTURE, f"it was over before it began: {late:.2f} s late")
+            return SlotSet(set_from, set_from, dict(self.found), self.found == wanted, failure)
+        changes = [name for name in self.changing if name not in self.found or self.found[name] != wanted[name]]
+        failed: TrialFailure | None = None
+        for name in changes:
+            try:
+                self.host.set_knob(name, wanted[name])
+            except TrialFailure as error:
+                if error.failure_class is not FailureClass.CONFIGURATION:
+                    raise
+                failed = failed or error
+        if changes:
+            self.found = self._read()
+            set_at = clock.now_ns()
+        else:
+            set_from = set_at = begun.due_ns
+        wrong = self._differences(wanted)
+        late = (set_at - begun.due_ns) / 1e9
+        if failed is None and wrong:
+            failed = TrialFailure(FailureClass.CONFIGURATION, wrong)
+        if failed is None and late > LATE * begun.slot.seconds:
+            text = f"its levels were in force {late:.2f} s late; {LATE * begun.slot.seconds:.2g} s are allowed"
+            failed = TrialFailure(FailureClass.INFRASTRUCTURE, text)
+        return SlotSet(set_from, set_at, dict(self.found), not wrong, failed)
+
+    def _check_held(self) -> None:
+        """At the end of a slot its levels are still what they were at its start; also makes ``found`` fresh."""
+        expected, self.found = self.found, self._read()
+        if not self.begun:
+            return
+        wrong = self._differences(expected)
+        if wrong:
+            self.fail(self.begun[-1], TrialFailure(FailureClass.CONFIGURATION, f"at its end {wrong}"))
+
+    def _differences(self, wanted: Mapping[str, Level]) -> str:
+        return "; ".join(
+            f"{name} is {self.knobs[name].format(self.found[name])}, not {self.knobs[name].format(level)}"
+            if name in self.found
+            else f"{name} cannot be read"
+            for name, level in wanted.items()
+            if self.found.get(name) != level or name not in self.found
+        )
+
+    def _read(self) -> dict[str, Level]:
+        found = {}
+        for name in self.changing:
+            try:
+                found[name] = self.host.read_knob(name)
+            except LookupError:  # told as a difference
+                continue
+        return found
