@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run a study, or go on with an unfinished run of it; write its report."),
     "quickstart": ("run", "Run the built-in study ``quickstart``: about ten minutes on two cores."),
     "studies": ("studies", "List the built-in studies."),
+    "power": ("plan_power", "What a study will find at the noise of earlier trials, and what an effect needs."),
     "show": ("results", "Print what a study found."),
     "report": ("results", "Write a study's report: one HTML file that needs no network."),
     "export": ("results", "Write a study's trials and effects as CSV and its figures as PNG or SVG."),

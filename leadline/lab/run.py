@@ -11,6 +11,7 @@ import leadline
 from leadline.host.base import Host
 from leadline.lab.interruption import Interruption
 from leadline.lab.lifecycle import TrialRunner
+from leadline.lab.looking import SKIPPED, Looking, check_looks, is_left
 from leadline.lab.planning import OVERHEAD, Planned, load_seconds
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.store import Store
@@ -26,7 +27,7 @@ GIVE_UP = 3  # trials in a row that fail the same way end the run
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended. ``complete``: no planned trial is left; ``stopped`` says why one is."""
+    """How a run ended. ``complete``: no trial is left to run; ``stopped`` says why it ended before the plan's end."""
 
     study_id: int
     complete: bool
@@ -51,7 +52,11 @@ class StudyRun:
     elapsed: Callable[[], float] = time.monotonic
 
     def execute(self, fresh: bool = False) -> RunResult:
-        """Run what is left of the study. Raises RestoreError if the host could not be put back."""
+        """Run what is left of the study.
+
+        Raises RestoreError if the host could not be put back, UsageError for looks that the plan has no room for.
+        """
+        check_looks(self.file, self.planned.plan)
         with self.guard(self.file.study.dead_man), Interruption() as interruption:
             runner = TrialRunner(
                 self.store,
@@ -78,7 +83,7 @@ class StudyRun:
                     restored = self.host.restore()
             runner.verify_undone()
             record = self.store.load(study_id)
-        left = [trial for trial in record.trials if _left(trial)]
+        left = [trial for trial in record.trials if is_left(trial)]
         return RunResult(study_id, not left, stopped, restored)
 
     def _undo_leftovers(self) -> None:
@@ -108,14 +113,27 @@ class StudyRun:
     def _prepare_and_run(self, study_id: int, runner: TrialRunner) -> str:
         self.system.prepare(self.watcher.message)
         record = self.store.load(study_id)
-        done = sum(1 for trial in record.trials if not _left(trial))
+        done = sum(1 for trial in record.trials if not is_left(trial))
         clock = _Clock(load_seconds(self.file.study) + OVERHEAD, self.file.study.budget, self.elapsed)
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
         streak: list[FailureClass] = []
+        design = self.file.study.design
+        looking = Looking(
+            self.store, study_id, record.plan, design.looks, self.file.study.responses[0], self.watcher.message
+        )
         for trial in record.trials:
-            if not _left(trial):
+            if not is_left(trial) or trial.planned.position in looking.skipped:
                 continue
-            left = sum(1 for other in record.trials if other.planned.position >= trial.planned.position)
+            ended = looking.before(trial)
+            if ended:
+                return ended
+            if trial.planned.position in looking.skipped:
+                continue
+            left = sum(
+                other.planned.position >= trial.planned.position and other.planned.position not in looking.skipped
+                for other in record.trials
+                if is_left(other)
+            )
             if clock.exhausted():
                 return f"the budget is used up with {left} trials left; run again to go on"
             failure = self._with_retries(runner, trial, record, clock.left(left))
@@ -142,10 +160,6 @@ class StudyRun:
                 return failure
             self.watcher.message(f"attempt {attempt} failed as infrastructure, trying again: {failure.message}")
         raise AssertionError("unreachable: the loop returns at its last attempt")
-
-
-def _left(trial: TrialRecord) -> bool:
-    return trial.state in ("planned", "running") or trial.failure is FailureClass.INTERRUPTED
 
 
 class _Clock:
@@ -176,4 +190,5 @@ class _Clock:
 
 def study_failed(record: StudyRecord) -> bool:
     """Whether a study has no answer: trials are left, or every trial failed."""
-    return any(_left(trial) for trial in record.trials) or all(trial.failure for trial in record.trials)
+    ran = [trial for trial in record.trials if trial.state != SKIPPED]
+    return any(is_left(trial) for trial in ran) or all(trial.failure for trial in ran)

@@ -239,7 +239,7 @@ def conditional_power(value: float, error: float, goal: float, bound: float, opt
 def _verdict(settlings: Sequence[Settling], number: int, of: int) -> tuple[bool, str]:
     left = [each for each in settlings if each.state is State.OPEN]
     if number == of:
-        return True, f"look {number} of {of}: the plan is complete"
+        return True, f"at look {number} of {of}: the plan is complete"
     if left:
         names = ", ".join(str(each.comparison) for each in left[:4]) + (" ..." if len(left) > 4 else "")
         return False, f"look {number} of {of}: {len(left)} of {len(settlings)} comparisons are open ({names})"
@@ -251,7 +251,7 @@ def _verdict(settlings: Sequence[Settling], number: int, of: int) -> tuple[bool,
         why = "no comparison can be settled by the trials left"
     else:
         why = f"{settled} of {len(settlings)} comparisons are settled, the others cannot be by the trials left"
-    return True, f"stopped at look {number} of {of}: {why}"
+    return True, f"at look {number} of {of}: {why}"
 
 
 def sentence(settling: Settling, of: int) -> str:

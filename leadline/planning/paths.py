@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -21,21 +21,25 @@ from leadline.planning.sequential import Spending, obrien_fleming_spending
 from leadline.planning.shape import Floats, Information, Solution, solve
 
 SEED = 3_471
+_LEVELS = 40
 _WORK = 4e7  # numbers held for one look
 _LARGEST, _SMALLEST = 2**16, 2**13
 
 
 @dataclass(frozen=True)
 class Paths:
-    """Simulated largest statistics. ``peaks`` (looks, draws), NaN-free: 0 where a look has no degree of freedom.
+    """Simulated largest statistics: ``peaks`` (looks, draws), 0 where a look has no degree of freedom.
 
-    ``exact`` holds the law at the first look that has one, as (look's index, law, df).
+    ``solutions`` hold the covariance and the degrees of freedom at each look, ``count`` is the size of the family.
     """
 
     peaks: Floats
     solutions: tuple[Solution, ...]
     two_sided: bool
     count: int
+    _tables: dict[tuple[float, ...], tuple[list[float], list[float]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def bounds(
         self, fractions: Sequence[float], alpha: float, spending: Spending = obrien_fleming_spending
@@ -73,21 +77,27 @@ class Paths:
         return float(chosen[-room - 1]) if room < len(chosen) else 0.0
 
     def repeated_p(self, fractions: Sequence[float], look: int, statistic: float) -> float:
-        """Smallest family level at which the boundary of look ``look`` (from 0) lets ``statistic`` through."""
-        low, high = 1e-7, 1.0 - 1e-9
-        if self.bounds(fractions[: look + 1], low)[look] <= statistic:
-            return low
-        for _ in range(24):
-            middle = math.sqrt(low * high)
-            low, high = (
-                (low, middle)
-                if self.bounds(fractions[: look + 1], middle)[look] <= statistic
-                else (
-                    middle,
-                    high,
-                )
-            )
-        return min(high, 1.0)
+        """Smallest family level at which the boundary of look ``look`` (from 0) lets ``statistic`` through.
+
+        From a table of 40 levels, between which logarithms of levels are interpolated.
+        """
+        levels, bounds = self._table(tuple(fractions[: look + 1]))
+        if not bounds or statistic <= bounds[-1]:
+            return 1.0
+        return float(np.exp(np.interp(-statistic, [-bound for bound in bounds], np.log(levels))))
+
+    def _table(self, fractions: tuple[float, ...]) -> tuple[list[float], list[float]]:
+        """Levels, growing, and the last look's bounds at them, falling; levels that cannot be spent are left out."""
+        if fractions not in self._tables:
+            levels: list[float] = []
+            bounds: list[float] = []
+            for level in np.geomspace(1e-6, 0.9999, _LEVELS):
+                bound = self.bounds(fractions, float(level))[-1]
+                if math.isfinite(bound) and (not bounds or bound < bounds[-1]):
+                    levels.append(float(level))
+                    bounds.append(bound)
+            self._tables[fractions] = (levels, bounds)
+        return self._tables[fractions]
 
 
 def simulate(parts: Sequence[Information], count: int, two_sided: bool = True) -> Paths:

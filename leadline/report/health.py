@@ -41,10 +41,12 @@ def _trials(record: StudyRecord) -> Item:
     classes = Counter(trial.failure.value for trial in record.trials if trial.failure)
     value = f"{states['done']} of {planned} done"
     details = [f"{count} failed ({name})" for name, count in classes.most_common()]
-    waiting = planned - states["done"] - states["failed"]
+    waiting = planned - states["done"] - states["failed"] - states["skipped"]
     if waiting > 0:
         details.append(f"{waiting} not finished")
     state = GOOD if not details else WARN if states["done"] else BAD
+    if states["skipped"]:
+        details.append(f"{states['skipped']} not needed")
     return Item("Trials", state, value, ", ".join(details))
 
 

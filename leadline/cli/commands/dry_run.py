@@ -1,44 +1,77 @@
-"""What ``run --dry-run`` prints: the plan and its cost."""
+"""What ``run --dry-run`` prints: the plan, its cost, what it will find and what would halve that."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from leadline.cli.commands.plan_power import document
 from leadline.cli.output import console, print_json
+from leadline.lab.looking import check_looks
+from leadline.lab.pilot import noise_for, overhead_for
 from leadline.lab.planning import Planned, cost
 from leadline.lab.progress import treatment_label
 from leadline.lab.studyfile import StudyFile
+from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.units import format_duration
+from leadline.planning.forecast import forecast, setup_of
+from leadline.planning.looks import schedule
+from leadline.planning.wording import forecast_lines, noise_lines
 
 
-def print_plan(file: StudyFile, planned: Planned, json: bool) -> None:
-    """The plan as a table or as one JSON document; nothing is changed."""
-    plan, seconds = planned.plan, cost(file.study, planned.plan)
+def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("lab")) -> None:
+    """The plan as a table or as one JSON document; nothing is changed. ``lab`` may hold earlier studies."""
+    plan, study = planned.plan, file.study
+    check_looks(file, plan)
+    noise = noise_for(study, lab)
+    overhead = overhead_for(study, noise)
+    seconds = cost(study, plan, overhead)
+    setup = setup_of(study.design, study.workload, overhead)
+    found = forecast(plan, noise, setup)
     if json:
         print_json(
             {
-                "study": file.study.study,
+                "study": study.study,
                 "seed": plan.seed,
-                "trials": [
-                    {
-                        "position": trial.position,
-                        "block": trial.block,
-                        "replicate": trial.replicate,
-                        "role": trial.role.value,
-                        "levels": trial.treatment.as_dict(),
-                        "label": treatment_label(trial, plan),
-                    }
-                    for trial in plan.trials
-                ],
+                "trials": [_trial(trial, plan) for trial in plan.trials],
                 "skipped": list(planned.skipped),
                 "notes": list(plan.notes),
                 "seconds": seconds,
+                "looks": list(schedule(plan, study.design.looks)),
+                "forecast": document(noise, found, setup),
             }
         )
         return
     for trial in plan.trials:
-        label = treatment_label(trial, plan)
-        console.print(f"{trial.position + 1:4d}  block {trial.block + 1}  {label}", markup=False, highlight=False)
+        _line(f"{trial.position + 1:4d}  block {trial.block + 1}  {treatment_label(trial, plan)}{_slots(trial)}")
     for note in (*planned.skipped, *plan.notes):
-        console.print(note, markup=False, highlight=False)
-    console.print(
-        f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, about {format_duration(seconds)}", highlight=False
-    )
+        _line(note)
+    _line(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, about {format_duration(seconds)}")
+    if study.design.looks > 1:
+        ends = ", ".join(str(block) for block in schedule(plan, study.design.looks)[:-1])
+        _line(f"it may end early: {study.design.looks} looks, after block {ends} and at the end")
+    for text in (*noise_lines(noise), *forecast_lines(found)):
+        _line(text)
+
+
+def _line(text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _slots(trial: PlannedTrial) -> str:
+    return f", {len(trial.slots)} slots of {format_duration(trial.slots[0].seconds)}" if trial.slots else ""
+
+
+def _trial(trial: PlannedTrial, plan: Plan) -> dict[str, object]:
+    row: dict[str, object] = {
+        "position": trial.position,
+        "block": trial.block,
+        "replicate": trial.replicate,
+        "role": trial.role.value,
+        "levels": trial.treatment.as_dict(),
+        "label": treatment_label(trial, plan),
+    }
+    if trial.slots:
+        row["slots"] = [
+            {"begin": slot.begin, "seconds": slot.seconds, "levels": slot.treatment.as_dict()} for slot in trial.slots
+        ]
+    return row

@@ -10,7 +10,9 @@ import typer
 from leadline.analysis import analyse
 from leadline.cli.options import JsonOption, LabOption, StudyArgument
 from leadline.cli.output import console, print_json
+from leadline.lab.looking import plan_that_ran, with_looks
 from leadline.lab.store import Store
+from leadline.model.knob import Level
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.report.document import document
@@ -29,13 +31,11 @@ def register(app: typer.Typer) -> None:
 
 def analysis_of(record: StudyRecord) -> StudyAnalysis:
     """The analysis of what has been run so far."""
-    observations = [trial.observation() for trial in record.trials if trial.state in ("done", "failed")]
-    return analyse(
-        record.plan,
-        observations,
-        record.study.responses,
-        describe=lambda factor, level: level_text(record.study, factor, level),
-    )
+    def describe(factor: str, level: Level) -> str:
+        return level_text(record.study, factor, level)
+
+    found = analyse(plan_that_ran(record), record.observations(), record.study.responses, describe=describe)
+    return with_looks(record, found, describe)
 
 
 def _open(study: str, lab: Path) -> tuple[StudyRecord, StudyAnalysis]:

@@ -52,7 +52,7 @@ def _run(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable: bo
     check_mode(stack.app, stack.mode, stack.server)
     planned = plan_study(file, host, service_catalogue(stack.server, stack.database), disposable)
     if dry_run:
-        print_plan(file, planned, json)
+        print_plan(file, planned, json, lab)
         return
     from leadline.cli.commands.execute import execute  # its libraries take seconds to import
 

@@ -1,0 +1,158 @@
+"""``power``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
+from leadline.cli.output import console, print_json
+from leadline.host.local import LocalHost
+from leadline.lab.looking import check_looks
+from leadline.lab.pilot import noise_for, overhead_for
+from leadline.lab.planning import Planned, plan_study
+from leadline.lab.studyfile import StudyFile, find_study
+from leadline.model.errors import UsageError
+from leadline.model.plan import Plan
+from leadline.model.result import RESPONSES
+from leadline.model.units import format_duration
+from leadline.planning.components import Component
+from leadline.planning.forecast import Forecast, Need, Setup, forecast, setup_of
+from leadline.planning.noise import Noise
+from leadline.planning.wording import advice_of, forecast_lines, need_line, noise_lines
+from leadline.stack.registry import service_catalogue
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command(epilog="Example: leadline power quickstart --effect 5%")(power)
+
+
+def power(
+    study: Annotated[str, typer.Argument(help="A built-in study or a study file.")],
+    effect: Annotated[str | None, typer.Option(help="The effect that must not be missed: 5%")] = None,
+    cv: Annotated[
+        str | None, typer.Option(help="Noise between trials (coefficient of variation) instead of the lab's: 4.3%")
+    ] = None,
+    from_: Annotated[str | None, typer.Option("--from", help="The study in the lab to learn the noise from.")] = None,
+    response: Annotated[str | None, typer.Option(help="The response to plan for; the study's first if absent.")] = None,
+    chance: Annotated[str, typer.Option("--power", help="The wanted probability of finding the effect.")] = "80%",
+    lab: LabOption = Path("lab"),
+    set_: SetOption = None,
+    factor: FactorOption = None,
+    json: JsonOption = False,
+) -> None:
+    """What a study will find at the noise of earlier trials, and what an effect needs."""
+    wanted = _share("--effect", effect, 0.0, 1000.0) if effect is not None else None
+    noise_cv = _share("--cv", cv, 0.0, 200.0) if cv is not None else None
+    likely = _share("--power", chance, 50.0, 99.9) / 100
+    file = find_study(study, set_ or [], factor or [])
+    stack = file.study.stack
+    planned = plan_study(file, LocalHost(), service_catalogue(stack.server, stack.database))
+    check_looks(file, planned.plan)
+    name = _response(file, response)
+    noise = noise_for(file.study, lab, noise_cv, from_, name)
+    setup = setup_of(file.study.design, file.study.workload, overhead_for(file.study, noise))
+    found = forecast(
+        planned.plan,
+        noise,
+        setup,
+        effect=wanted,
+        power=likely,
+        design=file.study.design,
+        workload=file.study.workload,
+    )
+    if json:
+        print_json({"study": file.study.study, **document(noise, found, setup)})
+        return
+    _print(planned, noise, found, setup, likely)
+
+
+def _share(option: str, text: str, low: float, high: float) -> float:
+    """Percent from ``5%`` or ``5``."""
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        raise UsageError(f"{option}: {text!r} is not a percentage such as 5%") from None
+    if not low < value < high:
+        raise UsageError(f"{option}: {text} is not between {low:g}% and {high:g}%")
+    return value
+
+
+def _response(file: StudyFile, response: str | None) -> str:
+    if response is None:
+        return file.study.responses[0]
+    if response not in RESPONSES:
+        raise UsageError(f"--response: unknown response {response!r}; responses: {', '.join(RESPONSES)}")
+    return response
+
+
+def _print(planned: Planned, noise: Noise, found: Forecast, setup: Setup, likely: float) -> None:
+    lines = [*planned.skipped, plan_line(planned.plan, found), *noise_lines(noise), *forecast_lines(found)]
+    if found.need is not None:
+        lines.append(f"{found.effect:g} % with probability {likely:g} needs")
+        lines += [f"  {need_line(need)}" for need in (found.need, *found.others)]
+    advice = advice_of(noise, setup)
+    if advice is not None:
+        lines.append(advice.sentence)
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def plan_line(plan: Plan, found: Forecast) -> str:
+    """One line on the plan's size."""
+    slots = f" with {found.slots} slots" if found.slots else ""
+    return f"{found.trials} trials{slots}, {plan.kind}, seed {plan.seed}, about {format_duration(found.seconds)}"
+
+
+def document(noise: Noise, found: Forecast, setup: Setup) -> dict[str, Any]:
+    """The forecast as JSON (docs/json.md)."""
+    advice = advice_of(noise, setup)
+    auto = noise.autocorrelation
+    return {
+        "noise": {
+            "response": noise.response,
+            "source": noise.source,
+            "assumed": noise.assumed,
+            "trials": noise.trials,
+            "trial": _component(noise.trial),
+            "block": _component(noise.block),
+            "autocorrelation_seconds": None
+            if auto is None
+            else {"estimate": auto.time, "low": auto.interval.low, "high": auto.interval.high},
+            "drift": [drift.sentence for drift in noise.drifts],
+        },
+        "trials": found.trials,
+        "slots": found.slots,
+        "seconds": found.seconds,
+        "comparisons": found.comparisons,
+        "level": found.level,
+        "residual_df": found.df,
+        "cv": found.cv,
+        "smallest": {f"{power:g}": value for power, value in found.smallest.items()},
+        "halve": list(found.halve),
+        "effect": found.effect,
+        "chance": found.chance,
+        "need": _need(found.need),
+        "others": [_need(need) for need in found.others],
+        "reason": found.reason,
+        "repeat": None if advice is None else asdict(advice),
+    }
+
+
+def _component(component: Component | None) -> dict[str, float] | None:
+    if component is None:
+        return None
+    return {
+        "cv": component.cv,
+        "low": component.cv_interval.low,
+        "high": component.cv_interval.high,
+        "df": component.df,
+    }
+
+
+def _need(need: Need | None) -> dict[str, Any] | None:
+    return None if need is None else asdict(need)

@@ -1,0 +1,122 @@
+"""Earlier studies of a lab as what planning learns from: their trials, seconds and times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from leadline.analysis import analyse
+from leadline.lab.planning import OVERHEAD
+from leadline.lab.store import Store
+from leadline.load.series import SecondRow, steady_series
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.study import Study
+from leadline.planning.noise import PUBLISHED_CV, Noise, Past, assumed, measured
+from leadline.planning.shape import Floats
+
+STUDIES = 3  # newest ones of the same stack and load that are taken together
+_PER_SECOND = {
+    "throughput": lambda row: row.ok_per_s,
+    "mean": lambda row: row.response_mean_ms,
+    "p50": lambda row: row.p50,
+    "p99": lambda row: row.p99,
+}
+
+
+def noise_for(
+    study: Study, lab: Path, cv: float | None = None, source: str | None = None, response: str | None = None
+) -> Noise:
+    """The noise that ``study`` will meet: ``cv`` percent if given, else from the lab's study ``source``, else from its
+    newest studies of the same stack and load, else the published one. Raises UsageError for a ``source`` that is
+    not in the lab or has no repeated trials.
+    """
+    name = response or study.responses[0]
+    if cv is not None:
+        return assumed(name, cv, "given")
+    if not (lab / "lab.sqlite").exists():
+        if source is not None:
+            raise UsageError(f"{lab} is no lab (no lab.sqlite in it); name one with --lab")
+        return assumed(name, PUBLISHED_CV, f"assumed: {lab} holds no study; the noise of the published study")
+    store = Store(lab, create=False)
+    if source is not None:
+        found = measured(name, [past_of(store.load(store.find(source)), name)])
+        if found is None:
+            raise UsageError(
+                f"study {source} has no repeated trials with figures for {name}, so its noise is not known"
+            )
+        return found
+    records = _related(store, study)
+    found = measured(name, [past_of(record, name) for record in records]) if records else None
+    return found or assumed(
+        name, PUBLISHED_CV, f"assumed: no finished study of this stack and load in {lab}; that of the published study"
+    )
+
+
+def _related(store: Store, study: Study) -> list[StudyRecord]:
+    found: list[StudyRecord] = []
+    for study_id in store.ids():
+        if len(found) == STUDIES:
+            break
+        record = store.load(study_id)
+        done = sum(trial.state == "done" and not trial.slots for trial in record.trials)
+        if _alike(record.study, study) and done >= 3:
+            found.append(record)
+    return found
+
+
+def _alike(one: Study, other: Study) -> bool:
+    """Same stack under the same load; lengths may differ."""
+    lengths = {"ramp_up", "steady", "ramp_down"}
+    return (
+        one.stack == other.stack
+        and one.workload.model_dump(exclude=lengths) == other.workload.model_dump(exclude=lengths)
+        and one.placement == other.placement
+    )
+
+
+def past_of(record: StudyRecord, response: str) -> Past:
+    """A stored study. Its trials count as wholes; slots are read from their seconds only."""
+    finished = [trial for trial in record.trials if trial.state in ("done", "failed")]
+    observations = [trial.observation() for trial in finished if not trial.slots]
+    analysis = analyse(record.plan, observations, [response]).responses[0] if observations else None
+    done = [trial for trial in finished if trial.failure is None]
+    lengths = [trial.ended - trial.started for trial in done if trial.ended and trial.started]
+    steady = [trial.phases.steady_until - trial.phases.steady_from for trial in done if trial.phases]
+    return Past(
+        name=f"{record.study.study}@{record.id}",
+        plan=record.plan,
+        observations=observations,
+        series={trial.id: series for trial in done if len(series := seconds_of(trial, response))},
+        drift=analysis.drift if analysis else None,
+        seconds=float(np.mean(lengths)) if lengths else 0.0,
+        overhead=_overhead(lengths, steady),
+    )
+
+
+def _overhead(lengths: Sequence[float], steady: Sequence[float]) -> float:
+    return max(0.0, float(np.mean(lengths)) - float(np.mean(steady))) if lengths and steady else 0.0
+
+
+def seconds_of(trial: TrialRecord, response: str) -> Floats:
+    """Per-second figures of a trial's steady state; empty where there are none (no such file, no such series)."""
+    column = _PER_SECOND.get(response)
+    if column is None or trial.directory is None or trial.phases is None:
+        return np.zeros(0)
+    try:
+        rows: Sequence[SecondRow] = steady_series(trial.directory / "driver")
+    except LeadlineError:
+        return np.zeros(0)
+    begin = trial.phases.steady_from - trial.phases.load_started
+    end = trial.phases.steady_until - trial.phases.load_started
+    values = np.array([column(row) for row in rows if begin - 0.5 <= row.second and row.second + 1 <= end + 0.5])
+    return values if len(values) and bool(np.all(np.isfinite(values))) else np.zeros(0)
+
+
+def overhead_for(study: Study, noise: Noise) -> float:
+    """Seconds of a trial beside its load: as earlier trials took, else a first guess."""
+    if noise.overhead is None:
+        return OVERHEAD
+    return max(1.0, noise.overhead - study.workload.ramp_up - study.workload.ramp_down)

@@ -1,0 +1,106 @@
+"""Intervals of a study that is looked at more than once: the analysis's own, widened to repeated confidence intervals.
+
+Whatever model the analysis used, its simultaneous intervals are multiplied by the ratio of the look's bound to the
+bound of a single analysis of the same trials. They then hold over all looks together, for every response, as repeated
+confidence intervals do not depend on the rule that ended the study (Jennison and Turnbull 1989).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from leadline.analysis import is_interaction
+from leadline.analysis.maxt import max_t
+from leadline.model.plan import Plan
+from leadline.model.result import Effect, Interval, Observation, ResponseAnalysis, StudyAnalysis, Verdict
+from leadline.planning.data import readings_of
+from leadline.planning.paths import Paths, simulate
+from leadline.planning.shape import evidence
+
+Answer = Callable[[tuple[ResponseAnalysis, ...]], str]
+TOO_EARLY = "at this look the error rate leaves nothing to be said yet; later looks will"
+
+
+def adjusted(
+    analysis: StudyAnalysis,
+    plan: Plan,
+    observations: Sequence[Observation],
+    blocks: Sequence[int],
+    number: int,
+    answer: Answer,
+    level: float = 0.95,
+) -> StudyAnalysis:
+    """The analysis as it stands after look ``number`` (from 1) of ``blocks``; ``answer`` words its conclusion."""
+    if len(blocks) < 2 or not analysis.responses:
+        return analysis
+    responses = tuple(_response(one, plan, observations, blocks, number, level) for one in analysis.responses)
+    return replace(analysis, responses=responses, answer=answer(responses))
+
+
+def _response(
+    one: ResponseAnalysis,
+    plan: Plan,
+    observations: Sequence[Observation],
+    blocks: Sequence[int],
+    number: int,
+    level: float,
+) -> ResponseAnalysis:
+    readings = readings_of(plan, observations, one.response)
+    ends = [*blocks[: number - 1], max(blocks[number - 1], 1 + max(readings.blocks, default=0))]
+    parts = []
+    for low, high in zip([0, *ends[:-1]], ends, strict=True):
+        chosen = np.array([low <= block < high for block in readings.blocks], dtype=bool)
+        parts.append(evidence(readings.rows.pick(chosen), readings.values[chosen]).information)
+    count = len(readings.rows.comparisons)
+    paths = simulate(parts, count)
+    solution = paths.solutions[-1]
+    if solution.df <= 0 or not solution.known[:count].any():
+        return one
+    fractions = [each / blocks[-1] for each in blocks[:number]]
+    bound = paths.bounds(fractions, 1 - level)[-1]
+    single = max_t(solution.scatter(count)).quantile(level, solution.df)
+    return replace(
+        one, effects=tuple(_effect(effect, bound, single, paths, fractions, level) for effect in one.effects)
+    )
+
+
+def _effect(
+    effect: Effect, bound: float, single: float, paths: Paths, fractions: Sequence[float], level: float
+) -> Effect:
+    if effect.simultaneous is None or effect.percent is None or effect.verdict is Verdict.FAILED:
+        return effect
+    if math.isinf(bound):
+        reason = f"{effect.reason}; {TOO_EARLY}" if effect.reason else TOO_EARLY
+        return replace(effect, simultaneous=None, verdict=Verdict.UNDETERMINED, p_adjusted=1.0, reason=reason)
+    wide = widened(effect.percent, effect.simultaneous, max(1.0, bound / single))
+    if wide is None:
+        return effect
+    interval, reach = wide
+    zero = interval.contains(0.0)
+    verdict = effect.verdict
+    if zero and verdict in (Verdict.BETTER, Verdict.WORSE):
+        verdict = Verdict.UNDETERMINED
+    p_value = effect.p_adjusted
+    if not is_interaction(effect) and reach > 0:
+        p_value = paths.repeated_p(fractions, len(fractions) - 1, single * reach)
+        p_value = min(p_value, 1 - level) if not zero else max(p_value, 1 - level)
+    return replace(effect, simultaneous=interval, verdict=verdict, p_adjusted=p_value)
+
+
+def widened(percent: float, interval: Interval, factor: float) -> tuple[Interval, float] | None:
+    """An interval ``factor`` times as wide on the scale it was made on (ratios where it lies unevenly about its
+    estimate), and the size of the estimate in units of its old half width. None where it has no width.
+    """
+    low, high = percent - interval.low, interval.high - percent
+    if low <= 0 or high <= 0:
+        return None
+    if abs(high - low) <= 1e-9 * max(abs(percent), high) or interval.low <= -100:
+        return Interval(percent - factor * low, percent + factor * high, interval.level), abs(percent) / high
+    middle = math.log1p(percent / 100)
+    half = (math.log1p(interval.high / 100) - math.log1p(interval.low / 100)) / 2
+    below, above = (100 * math.expm1(min(middle + sign * factor * half, 20.0)) for sign in (-1, 1))
+    return Interval(below, above, interval.level), abs(middle) / half
