@@ -37,9 +37,11 @@ class SilentWatcher:
 
 
 def treatment_label(planned: PlannedTrial, plan: Plan) -> str:
-    """``baseline``, ``sentinel`` or the levels that differ from the baseline, ``a=1, b=2``."""
-    if planned.treatment == plan.baseline:
+    """``baseline``, ``sentinel`` or the levels that differ from the baseline, ``a=1, b=2``. A trial with slots is a
+    ``switchback``, with the levels it holds throughout.
+    """
+    if planned.treatment == plan.baseline and not planned.slots:
         return planned.role.value
-    baseline = plan.baseline.as_dict()
-    changed = [f"{name}={level}" for name, level in planned.treatment.levels if baseline[name] != level]
-    return ", ".join(changed)
+    baseline, held = plan.baseline.as_dict(), planned.held()
+    changed = [f"{name}={level}" for name, level in held.levels if baseline[name] != level]
+    return ", ".join(["switchback", *changed] if planned.slots else changed)

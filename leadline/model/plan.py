@@ -91,6 +91,13 @@ class PlannedTrial:
     plot: int | None = None
     slots: tuple[Slot, ...] = ()
 
+    def held(self) -> Treatment:
+        """The levels that are the same throughout: all of ``treatment`` without slots."""
+        return Treatment(tuple((name, level) for name, level in self.treatment.levels if self._throughout(name, level)))
+
+    def _throughout(self, name: str, level: Level) -> bool:
+        return all(slot.treatment[name] == level for slot in self.slots)
+
 
 @dataclass(frozen=True)
 class Plan:

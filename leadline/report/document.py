@@ -56,10 +56,14 @@ def _trial(record: StudyRecord, trial: TrialRecord) -> dict[str, Any]:
         "replicate": planned.replicate,
         "role": planned.role.value,
         "seed": planned.seed,
-        "treatment": words.treatment_text(record.study, record.plan, planned.treatment),
+        "treatment": words.trial_text(record.study, record.plan, planned),
         "treatment_key": planned.treatment.key,
         "levels": planned.treatment.as_dict(),
     }
+    for shown, slot in zip(row["slots"], trial.slots, strict=True):
+        shown["treatment"] = words.treatment_text(record.study, record.plan, slot.treatment)
+        shown["treatment_key"] = slot.treatment.key
+        shown["levels"] = slot.treatment.as_dict()
     return row
 
 

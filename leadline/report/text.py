@@ -83,9 +83,15 @@ class StudyTable:
         lines = []
         for trial in self._record.trials:
             if trial.state == "failed":
-                label = words.treatment_text(self._record.study, self._record.plan, trial.planned.treatment)
+                label = words.trial_text(self._record.study, self._record.plan, trial.planned)
                 failure = trial.failure.value if trial.failure else "failed"
                 text = f"Trial {trial.id} ({_line(label)}) failed, {failure}: {_line(trial.failure_message)}"
+                lines.append(Text(text, style="red"))
+            failed = [slot for slot in trial.slots if slot.failure]
+            if trial.state == "done" and failed:
+                kinds = ", ".join(dict.fromkeys(slot.failure.value for slot in failed if slot.failure))
+                text = f"Trial {trial.id}: {len(failed)} of {words.plural(len(trial.slots), 'slot')} failed ({kinds}); "
+                text += f"slot {failed[0].index + 1}: {_line(failed[0].failure_message)}"
                 lines.append(Text(text, style="red"))
         return [Text(""), *lines] if lines else []
 

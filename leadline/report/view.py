@@ -73,7 +73,7 @@ class View:
 def gather(record: StudyRecord, analysis: StudyAnalysis, *, figures: bool = True) -> View:
     """Read the trials' files and, with ``figures``, draw the figures' specifications."""
     files = tuple(trial_files.read(trial) for trial in record.trials)
-    labels = {t.id: words.treatment_text(record.study, record.plan, t.planned.treatment) for t in record.trials}
+    labels = {t.id: words.trial_text(record.study, record.plan, t.planned) for t in record.trials}
     groups: dict[str, list[TrialFiles]] = {"baseline": []}
     for one in files:
         group = groups.setdefault(labels[one.trial.id], [])

@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime
 
 from leadline.model.knob import Level
-from leadline.model.plan import Plan, Treatment
+from leadline.model.plan import Plan, PlannedTrial, Treatment
 from leadline.model.result import RESPONSES, Effect, Interval, ResponseKind
 from leadline.model.study import RawLevel, Study
 from leadline.model.units import parse_duration, parse_size
@@ -59,6 +59,14 @@ def treatment_text(study: Study, plan: Plan, treatment: Treatment) -> str:
         if name not in baseline or baseline[name] != level or type(baseline[name]) is not type(level)
     ]
     return ", ".join(changed) or "baseline"
+
+
+def trial_text(study: Study, plan: Plan, planned: PlannedTrial) -> str:
+    """The treatment of a trial; of one with slots ``switchback`` and what it holds throughout."""
+    if not planned.slots:
+        return treatment_text(study, plan, planned.treatment)
+    held = treatment_text(study, plan, planned.held())
+    return "switchback" if held == "baseline" else f"switchback, {held}"
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -23,7 +23,7 @@ def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str,
     names = [name for name in _responses(record, analysis) if any(name in t.responses for t in started)]
     if not started or not names:
         return None
-    labels = {t.id: words.treatment_text(record.study, record.plan, t.planned.treatment) for t in started}
+    labels = {t.id: words.trial_text(record.study, record.plan, t.planned) for t in started}
     present = set(labels.values())
     colour = treatment_colour([name for name in colours if name in present], colours)
     last = max(t.planned.position for t in record.trials) + 1
