@@ -15,13 +15,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, create_engine, event, insert, select, update
+from sqlalchemy import Connection, Engine, RowMapping, create_engine, delete, event, insert, select, update
 from sqlalchemy.exc import OperationalError
 
 import leadline
 from leadline.design import plan_from_json, plan_to_json
 from leadline.lab import schema as t
+from leadline.lab.slotrows import SlotMeasured, SlotSet, slot_records
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.knob import Level
 from leadline.model.plan import Plan
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord
 from leadline.model.result import SteadyState
@@ -213,6 +215,7 @@ class Store:
             steady=SteadyState(**json.loads(row["steady"])) if row["steady"] else None,
             phases=Phases(**json.loads(row["phases"])) if row["phases"] else None,
             directory=self.directory / row["directory"] if row["directory"] else None,
+            slots=slot_records(of_attempt(t.slots), of_attempt(t.slot_responses), plan, plan.trials[row["position"]]),
         )
 
     # trials
@@ -284,6 +287,64 @@ class Store:
         if rows:
             with self._begin() as connection:
                 connection.execute(insert(table), [{"trial_id": trial_id, "attempt": attempt, **row} for row in rows])
+
+    def begin_slot(self, trial_id: int, attempt: int, slot: int, due_ns: int, wanted: Mapping[str, Level]) -> None:
+        """Commit what a slot will set before it is set."""
+        self._insert(t.slots, trial_id, attempt, [{"slot": slot, "due_ns": due_ns, "wanted": json.dumps(dict(wanted))}])
+
+    def end_slot(self, trial_id: int, attempt: int, slot: int, done: SlotSet) -> None:
+        """What was set, read back and went wrong."""
+        failure = done.failure
+        self._update_slot(
+            trial_id,
+            attempt,
+            slot,
+            set_from_ns=done.set_from_ns,
+            set_at_ns=done.set_at_ns,
+            found=json.dumps(dict(done.found)),
+            matches=done.matches,
+            failure=failure.failure_class.value if failure else None,
+            failure_message=failure.message if failure else "",
+        )
+
+    def fail_slot(self, trial_id: int, attempt: int, slot: int, failure: TrialFailure) -> None:
+        """Something was found later that voids a slot: its responses, if any, do not count."""
+        self._update_slot(trial_id, attempt, slot, failure=failure.failure_class.value, failure_message=failure.message)
+
+    def _update_slot(self, trial_id: int, attempt: int, slot: int, **values: Any) -> None:
+        with self._begin() as connection:
+            connection.execute(
+                update(t.slots)
+                .where(t.slots.c.trial_id == trial_id, t.slots.c.attempt == attempt, t.slots.c.slot == slot)
+                .values(**values)
+            )
+
+    def set_slots_measured(self, trial_id: int, attempt: int, measured: Sequence[SlotMeasured]) -> None:
+        """Windows and responses of a trial's slots, in one transaction; replaces what was stored before."""
+        key = {"trial_id": trial_id, "attempt": attempt}
+        rows = [
+            {**key, "slot": one.slot, "name": name, "value": value}
+            for one in measured
+            for name, value in one.responses.items()
+        ]
+        with self._begin() as connection:
+            connection.execute(
+                delete(t.slot_responses).where(
+                    t.slot_responses.c.trial_id == trial_id, t.slot_responses.c.attempt == attempt
+                )
+            )
+            for one in measured:
+                connection.execute(
+                    update(t.slots)
+                    .where(t.slots.c.trial_id == trial_id, t.slots.c.attempt == attempt, t.slots.c.slot == one.slot)
+                    .values(
+                        measured_from_ns=round(one.begin * 1e9),
+                        measured_until_ns=round(one.end * 1e9),
+                        left_out=one.left_out,
+                    )
+                )
+            if rows:
+                connection.execute(insert(t.slot_responses), rows)
 
     def set_steady(self, trial_id: int, steady: SteadyState, phases: Phases) -> None:
         with self._begin() as connection:
