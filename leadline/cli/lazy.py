@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "quickstart": ("run", "Run the built-in study ``quickstart``: about ten minutes on two cores."),
     "studies": ("studies", "List the built-in studies."),
     "power": ("plan_power", "What a study will find at the noise of earlier trials, and what an effect needs."),
+    "simulate": ("simulated", "How often a study would be right: many simulated studies against a known truth."),
     "show": ("results", "Print what a study found."),
     "report": ("results", "Write a study's report: one HTML file that needs no network."),
     "export": ("results", "Write a study's trials and effects as CSV and its figures as PNG or SVG."),

@@ -31,6 +31,11 @@ def execute(file: StudyFile, planned: Planned, host: LocalHost, lab: Path, *, ne
     with watcher(errors if json else console) as watching:
         system = RealSystem(file.study, host, store.directory)
         result = StudyRun(file, planned, store, host, system, watching, host.guard).execute(new)
+    present(store, result, json=json)
+
+
+def present(store: Store, result: RunResult, *, json: bool) -> None:
+    """Write the report of a run that has ended and print its result. Ends with code 1 when the study failed."""
     record = store.load(result.study_id)
     analysis = analysis_of(record)
     page = build(record, analysis, store.directory / "reports" / f"{record.study.study}-{record.id}" / REPORT)

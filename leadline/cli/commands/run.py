@@ -33,11 +33,20 @@ def run(
     disposable: Annotated[
         bool, typer.Option("--disposable", help="This host may be hung: allow dangerous levels.")
     ] = False,
+    simulate: Annotated[
+        Path | None,
+        typer.Option(metavar="TRUTH", help="Run on a simulated host with this truth file, in virtual time."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Run a study, or go on with an unfinished run of it; write its report."""
     overrides = [*(set_ or []), *([f"budget={budget}"] if budget else [])]
     file = find_study(study, overrides, factor or [])
+    if simulate is not None:
+        from leadline.cli.commands.simulated import run_simulated
+
+        run_simulated(file, simulate, lab, dry_run=dry_run, new=new, disposable=disposable, json=json)
+        return
     _run(file, lab, dry_run=dry_run, new=new, disposable=disposable, json=json)
 
 

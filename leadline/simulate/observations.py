@@ -1,0 +1,157 @@
+"""Observations of a plan straight from the model: no store, no files, no steady-state verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from leadline.model.errors import FailureClass
+from leadline.model.knob import ApplyCost, Level
+from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
+from leadline.model.result import Observation
+from leadline.model.study import Workload
+from leadline.simulate.clock import EPOCH
+from leadline.simulate.model import Model
+from leadline.simulate.timing import after_load, before_load
+from leadline.simulate.trial import (
+    Life,
+    TrialSeries,
+    failure_of,
+    figures,
+    plot_key,
+    startup_of,
+    trial_series,
+    whole_seconds,
+)
+from leadline.simulate.truth import Failure, Truth
+
+DEAR = (ApplyCost.REMOUNT, ApplyCost.REBOOT, ApplyCost.KERNEL)
+
+
+def simulate_observations(
+    plan: Plan,
+    truth: Truth,
+    workload: Workload,
+    seed: int | None = None,
+    *,
+    model: Model | None = None,
+    wash_out: float | None = None,
+    error_limit: float = 0.001,
+) -> list[Observation]:
+    """Every trial of the plan once, in its order; one observation a slot where trials have slots.
+
+    The same figures as a run of the whole life cycle gives for this truth and ``seed`` (the truth's own if absent) as
+    long as no trial is repeated and no warm-up is cut: the whole steady state is the window here. ``wash_out``: seconds
+    left out at the start of a slot, a third of it and at most three if absent. ``model`` saves solving the queueing
+    laws again for another seed of the same truth and workload. A silent knob fails every trial that starts with it away
+    from its baseline.
+    """
+    model = model or Model(truth, workload)
+    dear = {factor.name for factor in plan.factors if factor.apply_cost in DEAR}
+    root = truth.seed if seed is None else seed
+    found: list[Observation] = []
+    now = 0.0
+    for number, trial in enumerate(plan.trials):
+        levels = trial.treatment.as_dict()
+        steady = trial.slots[-1].begin + trial.slots[-1].seconds if trial.slots else workload.steady
+        plot = plot_key({name: level for name, level in levels.items() if name in dear})
+        life = Life(root, number, trial.seed, plot, 0.0)
+        startup = startup_of(model, life, levels)
+        life = replace(life, hours=(now + before_load(truth) + startup) / 3600)
+        found += _trial(model, life, trial, plan.baseline, steady, EPOCH + now, startup, wash_out, error_limit)
+        now += before_load(truth) + startup + workload.ramp_up + steady + workload.ramp_down + after_load(truth)
+    return found
+
+
+def _trial(
+    model: Model,
+    life: Life,
+    trial: PlannedTrial,
+    baseline: Treatment,
+    steady: float,
+    started: float,
+    startup: float,
+    wash_out: float | None,
+    error_limit: float,
+) -> list[Observation]:
+    levels = trial.treatment.as_dict()
+    whole = Observation(
+        trial=trial.position + 1,
+        position=trial.position,
+        block=trial.block,
+        replicate=trial.replicate,
+        role=trial.role,
+        treatment=trial.treatment,
+        started=started,
+        plot=trial.plot,
+    )
+    failure = failure_of(model.truth, life, levels)
+    broken = _ends_trial(failure)
+    if any(name in levels and levels[name] != baseline[name] for name in model.truth.silent):
+        broken = FailureClass.CONFIGURATION
+    if broken is None:
+        ramp = model.workload.ramp_up
+        schedule: Sequence[tuple[float, Mapping[str, Level]]] = [(0.0, levels)]
+        if trial.slots:
+            schedule = [(0.0, levels), *((ramp + s.begin, s.treatment.as_dict()) for s in trial.slots)]
+        series = trial_series(model, life, schedule, steady, failure)
+        if series.driver_was_limit:
+            broken = FailureClass.BOTTLENECK
+        elif trial.slots:
+            return _slots(series, whole, trial, baseline, life, wash_out, error_limit)
+        else:
+            responses = series.window(*series.steady)
+            if responses is None or responses["errors"] > error_limit:
+                broken = FailureClass.WORKLOAD
+            else:
+                return [replace(whole, responses=responses | {"startup": startup})]
+    return [replace(whole, failure=broken, slot=0 if trial.slots else None)]
+
+
+def _ends_trial(failure: Failure | None) -> FailureClass | None:
+    """The class of a failure that ends a trial before its load counts."""
+    if failure is None:
+        return None
+    in_load = failure.at == "load" and failure.failure_class in (FailureClass.WORKLOAD, FailureClass.BOTTLENECK)
+    return None if in_load else failure.failure_class
+
+
+def _slots(
+    series: TrialSeries,
+    whole: Observation,
+    trial: PlannedTrial,
+    baseline: Treatment,
+    life: Life,
+    wash_out: float | None,
+    error_limit: float,
+) -> list[Observation]:
+    sums = np.concatenate([np.zeros((len(series.logs), 1)), np.cumsum(np.exp(series.logs), axis=1)], axis=1)
+    ramp = series.steady[0]
+    origin = EPOCH + 3600 * life.hours
+    found = []
+    for slot in trial.slots:
+        left_out = min(slot.seconds / 3, 3.0) if wash_out is None else wash_out
+        begin = ramp + slot.begin
+        first, last = whole_seconds(begin + left_out, begin + slot.seconds)
+        failure = None if last > first else FailureClass.WORKLOAD
+        responses = {}
+        if failure is None:
+            means = (sums[:, last] - sums[:, first]) / (last - first)
+            responses = figures(means, float(series.failed[first:last].mean()))
+            if responses["errors"] > error_limit:
+                failure, responses = FailureClass.WORKLOAD, {}
+        found.append(
+            replace(
+                whole,
+                treatment=slot.treatment,
+                role=Role.BASELINE if slot.treatment == baseline else Role.TREATMENT,
+                started=origin + begin,
+                responses=responses,
+                failure=failure,
+                slot=slot.index,
+                seconds=float(last - first),
+            )
+        )
+    return found

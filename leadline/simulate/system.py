@@ -1,0 +1,242 @@
+"""A system under test in virtual time: the model behind the lab's own protocol."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from leadline.analysis import steady_state
+from leadline.lab.measure import worst
+from leadline.lab.system import (
+    SLOT_LEAD,
+    LoadOutcome,
+    Measured,
+    OnLoad,
+    OnSlot,
+    SecondSeries,
+    Settings,
+    Window,
+    WindowMeasured,
+)
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.knob import Knob, Level
+from leadline.model.plan import Slot
+from leadline.model.record import AuditRecord, Phases
+from leadline.model.result import SteadyState
+from leadline.model.study import Study
+from leadline.simulate.files import TRANSACTION, read_load, write_load
+from leadline.simulate.host import SimulatedHost, known_levels, usual_level
+from leadline.simulate.model import Model
+from leadline.simulate.observations import DEAR
+from leadline.simulate.timing import after_load, before_load
+from leadline.simulate.trial import Life, failure_of, plot_key, startup_of, trial_series
+from leadline.simulate.truth import Failure, Truth
+
+_AUDIT = "simulated-ledger"
+
+
+class SimulatedSystem:
+    """Implements ``leadline.lab.system.System``; all time is the host's virtual clock.
+
+    ``truth`` names levels as the study does. ``kept``: levels that silent knobs of the services keep. ``origin``: unix
+    seconds at which the study began, from which drift is counted. ``lives``: attempts of this study that were made
+    before, so that a run that goes on draws new noise.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        truth: Truth,
+        host: SimulatedHost,
+        knobs: Mapping[str, Knob],
+        *,
+        kept: Mapping[str, Level] | None = None,
+        origin: float | None = None,
+        lives: int = 0,
+    ) -> None:
+        self._study = study
+        self._truth = truth
+        self._host = host
+        self._knobs = knobs
+        self._model = Model(truth, study.workload)
+        self._clock = host.clock
+        self._origin = host.clock.now() if origin is None else origin
+        self._lives = lives
+        self._kept = dict(kept or {})
+        self._settings: dict[str, Level] = {}
+        self._failure: Failure | None = None
+        self._running = False
+
+    def versions(self) -> Mapping[str, str]:
+        digest = hashlib.sha256(self._truth.model_dump_json().encode()).hexdigest()
+        return {"simulated": f"truth {digest[:12]}, seed {self._truth.seed}"}
+
+    def prepare(self, message: Callable[[str], None]) -> None:
+        message("SIMULATED: nothing is installed, started or loaded; time is virtual")
+
+    def reset(self, directory: Path) -> None:  # noqa: ARG002 - nothing to put back
+        self._lives += 1
+        self._running = True
+        self._settings = {}
+        self._failure = None  # known when all levels are: when the database starts
+
+    def start_database(self, settings: Settings, directory: Path) -> None:  # noqa: ARG002
+        self._settings = {name: self._in_force(name, level) for name, level in settings.items()}
+        self._failure = failure_of(self._truth, self._life(), self._levels())
+        self._fail_at("reset", "the host failed while the database was put back")
+        self._clock.advance(before_load(self._truth))
+
+    def start_server(self, settings: Settings, directory: Path) -> float:  # noqa: ARG002
+        self._fail_at("start-server", "the server did not start with this configuration")
+        startup = startup_of(self._model, self._life(), self._levels())
+        self._clock.advance(startup)
+        (directory / "logs" / "server.log").write_text("simulated: ready\n", encoding="utf-8")
+        return startup
+
+    def read_back(self, knob: str) -> Level:
+        """The level in force in the simulated services. Raises LookupError for a knob they were not given."""
+        return self._settings[knob]
+
+    def start_observers(self, directory: Path) -> None:
+        """There is nothing to observe: series come from the model."""
+
+    def stop_observers(self) -> Sequence[str]:
+        return ()
+
+    def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
+        return self._load(directory, seed, on_load, self._study.workload.steady, (), None)
+
+    def load_in_slots(
+        self, directory: Path, seed: int, on_load: OnLoad, slots: Sequence[Slot], on_slot: OnSlot
+    ) -> LoadOutcome:
+        return self._load(directory, seed, on_load, slots[-1].begin + slots[-1].seconds, slots, on_slot)
+
+    def _load(
+        self,
+        directory: Path,
+        seed: int,
+        on_load: OnLoad,
+        steady: float,
+        slots: Sequence[Slot],
+        on_slot: OnSlot | None,
+    ) -> LoadOutcome:
+        started_ns = self._clock.now_ns()
+        schedule: list[tuple[float, Mapping[str, Level]]] = [(0.0, self._levels())]
+        life = self._life(seed, (started_ns / 1e9 - self._origin) / 3600)
+        for slot in slots if on_slot else ():
+            due = started_ns + round((self._study.workload.ramp_up + slot.begin) * 1e9)
+            self._clock.sleep_until(due - round(SLOT_LEAD * 1e9))
+            assert on_slot is not None
+            on_slot(slot.index, due, self._clock)
+            schedule.append(((self._clock.now_ns() - started_ns) / 1e9, self._levels()))
+        self._fail_unless_seen_later()
+        series = trial_series(self._model, life, schedule, steady, self._failure)
+        counts = write_load(directory, series, started_ns, self._study.workload, seed)
+        self._clock.sleep_until(started_ns + round(self._length(steady) * 1e9))
+        middle = int(series.steady[0])
+        rate, tail = np.exp(series.logs[0, middle]), np.exp(series.logs[5, middle])
+        on_load(self._length(steady), "steady", float(rate), float(tail), int(series.failed.sum()))
+        return LoadOutcome(counts, series.driver_was_limit, series.evidence, self._checks(counts))
+
+    def _length(self, steady: float) -> float:
+        return self._study.workload.ramp_up + steady + self._study.workload.ramp_down
+
+    def _checks(self, counts: Mapping[str, Mapping[str, int]]) -> list[AuditRecord]:
+        lost = self._model.lost(self._levels())
+        done = counts[TRANSACTION]["ok"]
+        return [AuditRecord("no-drops", lost * done < 1, f"{lost:.2%} of the arrivals dropped at the cap on sessions")]
+
+    def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:  # noqa: ARG002
+        damaged = self._failure is not None and self._failure.at == "audit"
+        done = counts[TRANSACTION]["ok"]
+        detail = f"{done} transactions, {done - 1 if damaged else done} in the ledger"
+        return [AuditRecord(_AUDIT, not damaged, detail)]
+
+    def health(self) -> None:
+        """Simulated services die only where the truth says so."""
+
+    def stop(self) -> Sequence[str]:
+        if self._running:
+            self._running = False
+            self._clock.advance(after_load(self._truth))
+        return ()
+
+    def collect(self, directory: Path) -> Sequence[str]:  # noqa: ARG002
+        return ()
+
+    def measure(self, directory: Path, startup: float) -> Measured:
+        """As the real lab does it: warm-up cut first. Raises TrialFailure(workload) where no whole second is left."""
+        series, started_ns = read_load(directory)
+        started = started_ns / 1e9
+        begin, end = series.steady
+        values = np.exp(series.logs[:2, int(np.ceil(begin - 1e-6)) : int(np.floor(end + 1e-6))])
+        verdict: SteadyState = worst(
+            steady_state([float(value) for value in values[0]]),
+            steady_state([float(value) for value in values[1]], higher_is_better=False),
+        )
+        cut = verdict.cut or 0.0
+        if end - (begin + cut) < 1.0:
+            cut = 0.0
+        responses = series.window(begin + cut, end)
+        if responses is None:
+            raise TrialFailure(FailureClass.WORKLOAD, "the steady state holds no whole second")
+        drained = started + series.logs.shape[1]
+        phases = Phases(started, started + begin + cut, started + end, drained)
+        return Measured(responses | {"startup": startup}, verdict, phases)
+
+    def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
+        series, started_ns = read_load(directory)
+        started = started_ns / 1e9
+        found = []
+        for asked in windows:
+            # Unix seconds as floats are good to a microsecond.
+            begin, end = round(asked.begin - started, 4), round(asked.end - started, 4)
+            responses = series.window(begin, end)
+            if responses is None:
+                found.append(WindowMeasured(asked, reason="it holds no whole second"))
+                continue
+            inside = Window(started + float(np.ceil(begin - 1e-6)), started + float(np.floor(end + 1e-6)))
+            found.append(WindowMeasured(inside, responses))
+        return found
+
+    def seconds(self, directory: Path) -> SecondSeries:
+        series, started_ns = read_load(directory)
+        values = np.exp(series.logs)
+        rows = {"throughput": 0, "mean": 1, "p50": 2, "p99": 5}
+        begins = [started_ns / 1e9 + second for second in range(values.shape[1])]
+        return SecondSeries(begins, {name: [float(v) for v in values[row]] for name, row in rows.items()})
+
+    def _in_force(self, name: str, wanted: Level) -> Level:
+        if name not in self._truth.silent:
+            return wanted
+        return self._kept.get(name, usual_level(self._knobs[name]))
+
+    def _levels(self) -> dict[str, Level]:
+        return known_levels(self._host, self._settings)
+
+    def _life(self, block_seed: int = 0, hours: float = 0.0) -> Life:
+        dear = {
+            name: level
+            for name, level in self._levels().items()
+            if name in self._study.factors and name in self._knobs and self._knobs[name].apply_cost in DEAR
+        }
+        return Life(self._truth.seed, self._lives - 1, block_seed, plot_key(dear), hours)
+
+    def _fail_at(self, step: str, usual: str) -> None:
+        if self._failure is not None and self._failure.at == step:
+            self._fail(self._failure, usual)
+
+    def _fail_unless_seen_later(self) -> None:
+        """A load that ends early; errors and a busy driver show in its figures instead."""
+        failure = self._failure
+        shown = (FailureClass.WORKLOAD, FailureClass.BOTTLENECK)
+        if failure is not None and failure.at == "load" and failure.failure_class not in shown:
+            self._fail(failure, "the load was cut off")
+
+    @staticmethod
+    def _fail(failure: Failure, usual: str) -> NoReturn:
+        raise TrialFailure(failure.failure_class, failure.message or f"simulated: {usual}", "as the truth file says")

@@ -1,0 +1,219 @@
+"""One simulated trial: per-second series under a schedule of levels, with every trouble the truth has switched on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.signal import lfilter
+
+from leadline.model.knob import Level
+from leadline.model.study import Workload
+from leadline.simulate.model import RESPONSES, Floats, Model, holds
+from leadline.simulate.truth import CPU, LATENCIES, Failure, Truth
+
+_LATENCY = slice(1, 1 + len(LATENCIES))
+_CPU = slice(1 + len(LATENCIES), len(RESPONSES))
+_FAILING = 0.05  # share of transactions that fail in a trial with a workload failure
+
+
+@dataclass(frozen=True)
+class Life:
+    """What makes a trial's noise its own.
+
+    ``number`` counts trials that were begun, ``block_seed`` is the plan's seed of the block, ``plot`` names the levels
+    of the whole plot, ``hours`` tells the start of the load since the study began.
+    """
+
+    seed: int
+    number: int
+    block_seed: int
+    plot: str
+    hours: float
+
+
+@dataclass(frozen=True)
+class TrialSeries:
+    """A simulated load. ``logs``: logarithms of ``RESPONSES``, shape (responses, seconds), from the load's start;
+    ``failed``: failed transactions of each second; ``steady``: seconds from and until.
+    """
+
+    logs: Floats
+    failed: Floats
+    steady: tuple[float, float]
+    driver_was_limit: bool
+    evidence: str
+
+    def window(self, begin: float, end: float) -> dict[str, float] | None:
+        """Responses of the whole seconds inside [begin, end), None where there is none.
+
+        Throughput and latencies are means of the seconds; a percentile is the mean of the seconds' percentiles.
+        """
+        first, last = whole_seconds(begin, end)
+        if last <= first or first < 0 or last > self.logs.shape[1]:
+            return None
+        return figures(np.exp(self.logs[:, first:last]).mean(axis=1), self.failed[first:last].mean())
+
+
+def whole_seconds(begin: float, end: float) -> tuple[int, int]:
+    """First and last (exclusive) whole second inside a window, as the driver's files are read."""
+    return math.ceil(begin - 1e-6), math.floor(end + 1e-6)
+
+
+def figures(means: Floats, failed: float) -> dict[str, float]:
+    """Responses by name from the means of a window, shape (responses,)."""
+    found = {name: float(value) for name, value in zip(RESPONSES, means, strict=True)}
+    ok = found["throughput"]
+    found["cpu_per_transaction"] = sum(found[name] for name in CPU)
+    found["errors"] = float(failed) / (ok + float(failed)) if ok + failed > 0 else 0.0
+    return found
+
+
+def failure_of(truth: Truth, life: Life, levels: Mapping[str, Level]) -> Failure | None:
+    """The failure that this trial meets, if any: the first of the truth's that strikes."""
+    if not truth.failures:
+        return None
+    draws = np.random.default_rng([life.seed, life.number, 0]).random(len(truth.failures))
+    for failure, draw in zip(truth.failures, draws, strict=True):
+        if draw < failure.probability and holds(failure.when, levels):
+            return failure
+    return None
+
+
+def startup_of(model: Model, life: Life, levels: Mapping[str, Level]) -> float:
+    """Seconds of this trial's server start, noise included."""
+    spread = lognormal_sigma(model.truth.noise.startup)
+    noise = math.exp(np.random.default_rng([life.seed, life.number, 2]).normal(0.0, spread)) if spread else 1.0
+    return model.startup(levels) * noise
+
+
+def trial_series(
+    model: Model,
+    life: Life,
+    schedule: Sequence[tuple[float, Mapping[str, Level]]],
+    steady: float,
+    failing: Failure | None = None,
+) -> TrialSeries:
+    """The load of one trial second by second.
+
+    ``schedule``: (seconds since the load's start, levels from then on), ascending, the first at 0. ``steady``: length
+    of the steady state in seconds. ``failing``: a failure that shows in the load itself.
+    """
+    truth, workload = model.truth, model.workload
+    count = max(1, math.ceil(workload.ramp_up + steady + workload.ramp_down - 1e-6))
+    middle = np.arange(count, dtype=np.float64) + 0.5
+    logs = _levels(model, schedule, middle, truth.carry_over)
+    speed, latency, cpu = _noise(truth, life, middle)
+    logs[0] += speed
+    logs[_LATENCY] += latency - speed
+    logs[_CPU] += cpu
+    logs[0] += np.log(_ramp(workload, steady, middle))
+    begin, end = workload.ramp_up, workload.ramp_up + steady
+    limited, evidence = _limit(truth, logs, begin, end, failing)
+    failed = np.zeros(count)
+    if failing is not None and failing.failure_class.value == "workload":
+        failed = np.exp(logs[0]) * _FAILING / (1 - _FAILING)
+    return TrialSeries(logs, failed, (begin, end), limited, evidence)
+
+
+def lognormal_sigma(cv: float) -> float:
+    """Standard deviation of the logarithm that gives a coefficient of variation."""
+    return math.sqrt(math.log1p(cv * cv))
+
+
+def plot_key(dear: Mapping[str, Level]) -> str:
+    """Name of the whole plot with these levels of its dear knobs; empty when there are none."""
+    return json.dumps(sorted(dear.items())) if dear else ""
+
+
+def _levels(
+    model: Model, schedule: Sequence[tuple[float, Mapping[str, Level]]], middle: Floats, carry_over: float
+) -> Floats:
+    """Noise-free logarithms; a change is approached exponentially with the time constant ``carry_over``."""
+    found = np.empty((len(RESPONSES), len(middle)))
+    bounds = [*(int(np.searchsorted(middle, begin)) for begin, _ in schedule), len(middle)]
+    state: Floats | None = None
+    for (begin, levels), first, last in zip(schedule, bounds, bounds[1:], strict=False):
+        target = model.logs(levels)
+        if state is None or carry_over <= 0:
+            found[:, first:last] = target[:, None]
+            state = target
+            continue
+        found[:, first:last] = target[:, None] + np.outer(
+            state - target, np.exp(-(middle[first:last] - begin) / carry_over)
+        )
+        following = next((later for later, _ in schedule if later > begin), float(len(middle)))
+        state = target + (state - target) * math.exp(-(following - begin) / carry_over)
+    return found
+
+
+def _noise(truth: Truth, life: Life, middle: Floats) -> tuple[Floats, Floats, float]:
+    """Logarithmic noise of throughput by second, of latencies on top by second, and of CPU for the whole trial."""
+    noise, outliers = truth.noise, truth.outliers
+    rng = np.random.default_rng([life.seed, life.number, 1])
+    trial, latency, cpu = rng.standard_normal(3)
+    count = len(middle)
+    shocks = rng.standard_normal(count)
+    own = rng.standard_normal(count)
+    strikes = rng.random(count + 1)
+    r = noise.autocorrelation
+    shocks[1:] *= math.sqrt(1 - r * r)
+    series = lognormal_sigma(noise.seconds) * lfilter([1.0], [1.0, -r], shocks)
+    level = lognormal_sigma(noise.trials) * trial
+    if noise.blocks:
+        level += lognormal_sigma(noise.blocks) * float(_shared(life, "block").standard_normal())
+    if noise.plots and life.plot:
+        level += lognormal_sigma(noise.plots) * float(_shared(life, life.plot).standard_normal())
+    if strikes[count] < outliers.trials:
+        level += math.log1p(-outliers.trial_depth)
+    speed = series + level + math.log1p(truth.drift) * (life.hours + middle / 3600)
+    speed = speed + np.log(_warm_up(truth, middle))
+    speed[strikes[:count] < outliers.seconds] += math.log1p(-outliers.second_depth)
+    more = lognormal_sigma(noise.latency_trials) * latency + lognormal_sigma(noise.latency_seconds) * own
+    return speed, np.asarray(more), lognormal_sigma(noise.cpu_trials) * float(cpu)
+
+
+def _shared(life: Life, what: str) -> np.random.Generator:
+    """Noise that all trials of a block, or of a whole plot in it, have in common."""
+    digest = hashlib.sha256(f"{life.seed}/{life.block_seed}/{what}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "big"))
+
+
+def _warm_up(truth: Truth, middle: Floats) -> Floats:
+    shape, depth, seconds = truth.warm_up.shape, truth.warm_up.depth, truth.warm_up.seconds
+    if shape == "exponential":
+        return np.asarray(1 - depth * np.exp(-middle / seconds))
+    if shape == "step":
+        return np.where(middle < seconds, 1 - depth, 1.0)
+    if shape == "never-steady":
+        return np.asarray(1 + depth / 2 * np.sin(2 * np.pi * middle / seconds))
+    if shape == "slowing-down":
+        return np.asarray(1 - depth * middle / len(middle))
+    return np.ones(len(middle))
+
+
+def _ramp(workload: Workload, steady: float, middle: Floats) -> Floats:
+    """Share of the load that is on: rises and falls along a straight line."""
+    up = middle / workload.ramp_up if workload.ramp_up > 0 else np.ones(len(middle))
+    left = workload.ramp_up + steady + workload.ramp_down - middle
+    down = left / workload.ramp_down if workload.ramp_down > 0 else np.ones(len(middle))
+    return np.asarray(np.clip(np.minimum(up, down), 1e-3, 1.0))
+
+
+def _limit(truth: Truth, logs: Floats, begin: float, end: float, failing: Failure | None) -> tuple[bool, str]:
+    """Cuts throughput to what the driver can do; tells whether that was the limit."""
+    if failing is not None and failing.failure_class.value == "bottleneck":
+        return True, failing.message or "simulated: the driver's core was busy throughout"
+    capacity = truth.driver.capacity
+    if capacity is None:
+        return False, ""
+    first, last = whole_seconds(begin, end)
+    wanted = float(np.exp(logs[0, first:last]).mean()) if last > first else 0.0
+    np.minimum(logs[0], math.log(capacity), out=logs[0])
+    if wanted <= capacity:
+        return False, ""
+    return True, f"simulated: {wanted:.0f} transactions a second were due, the driver can do {capacity:g}"

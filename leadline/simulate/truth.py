@@ -1,0 +1,174 @@
+"""The truth of a simulated system: what a truth file says, as values."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from leadline.lab.planning import OVERHEAD
+from leadline.model.errors import FailureClass, nearest
+from leadline.model.study import RawLevel, Seconds, Share
+
+LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
+CPU = ("server_cpu_per_transaction", "database_cpu_per_transaction")
+PLANTED = ("throughput", "latency", *LATENCIES, *CPU, "cpu_per_transaction", "startup")
+
+
+def parse_change(raw: object) -> float:
+    """A signed share: ``-5%`` and -0.05 are the same. Raises ValueError."""
+    if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
+        raise ValueError(f"{raw!r} is not a change such as 5%, -2.5% or 0.05")
+    text = str(raw).strip()
+    try:
+        change = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise ValueError(f"{raw!r} is not a change such as 5%, -2.5% or 0.05") from None
+    if not -1 < change < 100:
+        raise ValueError(f"a change of {change:.0%} is not between -100% and 10000%")
+    return change
+
+
+Change = Annotated[float, BeforeValidator(parse_change)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Server(_Strict):
+    """One host of ``cores`` CPUs behind a pool; a transaction holds its place in the pool until it is answered."""
+
+    cores: int = Field(default=2, ge=1, le=256)
+    demand: Seconds = Field(default=0.003, gt=0, description="CPU of the server for one transaction")
+    database_demand: Seconds = Field(default=0.001, gt=0, description="CPU of the database for one transaction")
+    delay: Seconds = Field(default=0.002, ge=0, description="time of a transaction off the CPU, its place held")
+    pool: int = Field(default=50, ge=1, le=100_000, description="transactions inside at a time; the rest wait")
+    think: Seconds = Field(default=0.1, ge=0, description="between a user's transactions, closed arrivals only")
+    startup: Seconds = Field(default=5.0, gt=0, description="from the server's start to its first answer")
+
+
+class Mechanism(_Strict):
+    """Multiplies parameters of the server by a ratio, or replaces the integer ones."""
+
+    demand: float | None = Field(default=None, gt=0)
+    database_demand: float | None = Field(default=None, gt=0)
+    delay: float | None = Field(default=None, gt=0)
+    pool: float | None = Field(default=None, gt=0)
+    cores: float | None = Field(default=None, gt=0)
+
+
+class Values(_Strict):
+    """New values of the server's integer parameters."""
+
+    pool: int | None = Field(default=None, ge=1, le=100_000)
+    cores: int | None = Field(default=None, ge=1, le=256)
+
+
+class KnobEffect(_Strict):
+    """What holds when every named factor is at the named level: one factor is a main effect, more an interaction.
+
+    ``set`` and ``scale`` change the server, and the queueing law turns that into responses; ``percent`` changes
+    responses after the law, by exactly so much. ``latency`` stands for the mean and all percentiles.
+    """
+
+    when: dict[str, RawLevel] = Field(min_length=1)
+    set: Values = Values()
+    scale: Mechanism = Mechanism()
+    percent: dict[str, Change] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _known(self) -> KnobEffect:
+        for name in self.percent:
+            if name not in PLANTED:
+                near = nearest(name, list(PLANTED))
+                hint = f"; did you mean {near}?" if near else f": {', '.join(PLANTED)}"
+                raise ValueError(f"{name} is no response a truth can change{hint}")
+        return self
+
+
+class NoiseLevels(_Strict):
+    """Coefficients of variation of lognormal noise, as shares. Latencies and CPU have noise of their own on top."""
+
+    trials: Share = Field(default=0.03, description="between trials")
+    blocks: Share = 0.0
+    plots: Share = Field(default=0.0, description="between whole plots: kernels, mounts")
+    seconds: Share = Field(default=0.05, description="between the seconds of one trial")
+    autocorrelation: float = Field(default=0.3, ge=0, lt=1, description="AR(1), from one second to the next")
+    latency_trials: Share = 0.02
+    latency_seconds: Share = 0.05
+    cpu_trials: Share = 0.01
+    startup: Share = 0.0
+
+
+class Outliers(_Strict):
+    """Seconds, or whole trials, that lose a share ``depth`` of their throughput."""
+
+    seconds: Share = 0.0
+    second_depth: Share = 0.5
+    trials: Share = 0.0
+    trial_depth: Share = 0.3
+
+
+class WarmUp(_Strict):
+    """How throughput comes to its level, from the start of the load, ramp-up included.
+
+    ``exponential``: from 1 - depth, with time constant ``seconds``; ``step``: 1 - depth until ``seconds``;
+    ``never-steady``: a wave of that depth, peak to trough, and period ``seconds``; ``slowing-down``: falls by depth
+    along a straight line until the end of the load.
+    """
+
+    shape: Literal["none", "exponential", "step", "never-steady", "slowing-down"] = "none"
+    depth: Share = 0.5
+    seconds: Seconds = Field(default=10.0, gt=0)
+
+
+class Failure(_Strict):
+    """A trial fails with ``class`` at ``step`` with this probability when all named factors are at their levels."""
+
+    failure_class: FailureClass = Field(alias="class")
+    probability: Share
+    when: dict[str, RawLevel] = Field(default_factory=dict)
+    step: Literal["reset", "start-server", "load", "audit"] | None = Field(
+        default=None, description="audit: the workload's figures and the database disagree"
+    )
+    message: str = ""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Failure:
+        if self.step == "audit" and self.failure_class is not FailureClass.WORKLOAD:
+            raise ValueError("an audit fails as class workload")
+        if self.failure_class is FailureClass.BOTTLENECK and self.step not in (None, "load"):
+            raise ValueError("a bottleneck is of step load")
+        return self
+
+    @property
+    def at(self) -> str:
+        """The step: as given, else where such failures are seen first."""
+        usual = {FailureClass.CONFIGURATION: "start-server", FailureClass.INFRASTRUCTURE: "reset"}
+        return self.step or usual.get(self.failure_class, "load")
+
+
+class Driver(_Strict):
+    """``capacity``: transactions a second that the load driver can do; above it the driver is the limit."""
+
+    capacity: float | None = Field(default=None, gt=0)
+
+
+class Truth(_Strict):
+    """Everything about a simulated system. Same truth, seed, plan and workload: the same figures."""
+
+    seed: int = Field(default=1, ge=0)
+    server: Server = Server()
+    effects: tuple[KnobEffect, ...] = ()
+    noise: NoiseLevels = NoiseLevels()
+    drift: Change = Field(default=0.0, description="growth of throughput in an hour")
+    outliers: Outliers = Outliers()
+    warm_up: WarmUp = WarmUp()
+    carry_over: Seconds = Field(default=0.0, ge=0, description="time constant with which a live change takes effect")
+    failures: tuple[Failure, ...] = ()
+    driver: Driver = Driver()
+    silent: tuple[str, ...] = Field(default=(), description="knobs that take a level and do not keep it")
+    overhead: Seconds = Field(
+        default=OVERHEAD, gt=0, description="of a trial beside its load, the server's start in it"
+    )

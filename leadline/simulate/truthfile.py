@@ -1,0 +1,108 @@
+"""Truth files: YAML to a Truth, every error with file, line, what is wrong and the nearest valid choice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from leadline.model.errors import UsageError, nearest
+from leadline.simulate.truth import Truth
+
+
+def read_truth(path: Path) -> Truth:
+    """A truth file. Raises UsageError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the truth file {path} cannot be read: {error}") from error
+    return parse_truth(text, str(path))
+
+
+def parse_truth(text: str, source: str) -> Truth:
+    """A Truth from YAML text: its one key is ``truth``. Raises UsageError with ``source:line``."""
+    try:
+        tree = YAML(typ="rt").load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise UsageError(f"{source}:{mark.line + 1 if mark else 1}: {error.problem or error.context}") from error
+    except YAMLError as error:
+        raise UsageError(f"{source}:1: {error}") from error
+    if not isinstance(tree, CommentedMap) or "truth" not in tree:
+        raise UsageError(f"{source}:1: a truth file is a mapping that starts with `truth:`")
+    for key in tree:
+        if key != "truth":
+            raise UsageError(f"{source}:{_line(tree, [key])}: unknown key {key!r}; a truth file has the one key truth")
+    try:
+        return Truth.model_validate(_plain(tree["truth"]) or {})
+    except ValidationError as error:
+        raise UsageError("\n".join(dict.fromkeys(_sentences(error, tree, source)))) from error
+
+
+def _plain(node: Any) -> Any:
+    if isinstance(node, Mapping):
+        return {str(key): _plain(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain(value) for value in node]
+    for kind in (bool, int, float, str):
+        if isinstance(node, kind):
+            return kind(node)
+    return node
+
+
+def _line(tree: Any, path: Sequence[str | int]) -> int:
+    line, node = 0, tree
+    for part in path:
+        if isinstance(node, CommentedMap) and part in node:
+            line = node.lc.key(part)[0]
+        elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
+            line = node.lc.item(part)[0]
+        else:
+            break
+        node = node[part]
+    return int(line) + 1
+
+
+def _sentences(error: ValidationError, tree: CommentedMap, source: str) -> list[str]:
+    sentences = []
+    for problem in error.errors():
+        path: list[str | int] = ["truth", *problem["loc"]]
+        place = f"{source}:{_line(tree, path)}"
+        name = ".".join(str(part) for part in path)
+        if problem["type"] == "extra_forbidden":
+            keys = _keys_at(problem["loc"][:-1])
+            near = nearest(str(path[-1]), keys)
+            hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
+            sentences.append(f"{place}: unknown key {str(path[-1])!r}; {hint}")
+        elif problem["type"] == "missing":
+            sentences.append(f"{place}: the key {name!r} is missing")
+        else:
+            message = problem["msg"].removeprefix("Value error, ")
+            found = json.dumps(problem["input"], default=str)
+            sentences.append(f"{place}: {name}: {message[0].lower()}{message[1:]} (found {found})")
+    return sentences
+
+
+def _keys_at(path: Sequence[str | int]) -> list[str]:
+    model: Any = Truth
+    for part in path:
+        if isinstance(part, int):
+            continue
+        fields = getattr(model, "model_fields", {})
+        found = next((field for name, field in fields.items() if part in (name, field.alias)), None)
+        if found is None:
+            return []
+        model = next(
+            (kind for kind in (found.annotation, *get_args(found.annotation)) if _is_model(kind)), found.annotation
+        )
+    return [field.alias or name for name, field in getattr(model, "model_fields", {}).items()]
+
+
+def _is_model(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
