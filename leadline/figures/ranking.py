@@ -151,7 +151,7 @@ def ranking(table: ResultTable, fits: Sequence[SystemFit], level: float = 0.95) 
 def _score(table: ResultTable, fit: SystemFit, number: int) -> float:
     """Higher is better; minus infinity for a setting whose runs all failed of its own, NaN where nothing is known."""
     if fit.known[number]:
-        return float(table.sign * fit.means[number])
+        return float(f"{table.sign * fit.means[number]:.10g}")  # equal means are ties, whatever their last digit
     runs = table.of(table.systems.index(fit.system), table.settings[number])
     return -np.inf if runs and all(run.value is None and run.blamed for run in runs) else np.nan
 

@@ -87,7 +87,7 @@ def _gains(figures: StudyFigures) -> Table:
     rows.append(
         [
             *("mean", found.mean_best, *_ends(found.best_interval), None),
-            *(found.mean_worst, *_ends(found.worst_interval), None, found.luck_mean, None, None),
+            *(found.mean_worst, *_ends(found.worst_interval), None, found.luck_mean, found.luck_mean_95, None),
         ]
     )
     return rows

@@ -46,7 +46,9 @@ def _gains(figures: StudyFigures) -> list[str]:
                 *(f"{row.worst:+.2f}", words.change_interval(row.worst_interval), luck),
             )
         )
-    mean = f"{found.luck_mean:.2f}" if found.luck_mean is not None else "–"
+    mean = "–"
+    if found.luck_mean is not None:
+        mean = f"{found.luck_mean:.2f} (95 %: {words.number(found.luck_mean_95)})"
     rows.append(
         (
             *("mean", f"{found.mean_best:+.2f}", words.change_interval(found.best_interval)),
