@@ -105,7 +105,8 @@ class UndoJournal:
         with self._lock:
             for entry in reversed(self.open_entries()):
                 if entry.kind == "file" and entry.target == str(path) and entry.boot == boot:
-                    self.update(entry, value=normalise(value))
+                    if normalise(value) not in entry.values:  # else it is on disk already: no need to wait for it again
+                        self.update(entry, value=normalise(value))
                     return entry
             other = undo.partner(path)
             touched = [path, other] if other else [path]
