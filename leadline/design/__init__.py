@@ -1,15 +1,33 @@
 """Designs: pure functions from factors and a budget to a seeded, ordered plan.
 
 ``make_plan(factors, design)`` gives a :class:`~leadline.model.plan.Plan`; ``plan_to_json`` and ``plan_from_json``
-save it and read it back; ``check_plan`` refuses one that is not complete and balanced. docs/statistics.md explains
-the choices. A new kind of design is one module with a builder and one row in ``kinds.KINDS``.
+save it and read it back; ``check_plan`` refuses one that is not complete and balanced; ``describe_design`` tells what
+it can estimate. docs/designs.md explains the choices. A new kind of design is one module with its runs, their number
+and its notes, and one row in ``kinds.KINDS``.
 """
 
 from __future__ import annotations
 
 from leadline.design.check import check_plan, plan_problems
+from leadline.design.errors import DesignError
 from leadline.design.kinds import KINDS
 from leadline.design.make import make_plan
+from leadline.design.properties import DesignProperties, EffectProperties, Mixed, describe_design
 from leadline.design.serial import plan_from_json, plan_to_json
+from leadline.design.wording import aliases_text, properties_text
 
-__all__ = ["KINDS", "check_plan", "make_plan", "plan_from_json", "plan_problems", "plan_to_json"]
+__all__ = [
+    "KINDS",
+    "DesignError",
+    "DesignProperties",
+    "EffectProperties",
+    "Mixed",
+    "aliases_text",
+    "check_plan",
+    "describe_design",
+    "make_plan",
+    "plan_from_json",
+    "plan_problems",
+    "plan_to_json",
+    "properties_text",
+]

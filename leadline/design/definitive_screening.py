@@ -99,8 +99,9 @@ def notes(factors: Sequence[Factor], _design: Design) -> tuple[str, ...]:
     assert order is not None
     fakes = order - len(factors)
     lines = [
-        f"Definitive screening from a conference matrix of order {order}: main effects are free of two-factor "
-        "interactions and of curvature, which are mixed with each other in part"
+        f"Definitive screening from a conference matrix of order {order}: the difference of a factor's outer levels is "
+        "free of two-factor interactions and of curvature, which are mixed with each other in part; a difference from "
+        "the middle level holds curvature, too"
         + (f"; {fakes} fake factor{'s' if fakes > 1 else ''} for the noise." if fakes else ".")
     ]
     words = [f.name for f in factors if any(isinstance(level, (str, bool)) for level in f.levels)]

@@ -18,6 +18,7 @@ from leadline.model.plan import Factor, Treatment
 from leadline.model.study import Design
 
 SMALLEST = 8
+TWINS = {35: (5, 7)}  # sizes minus one that are products of twin primes, where that gives weaker aliases than Paley
 
 
 def matrix(runs: int) -> Ints | None:
@@ -29,9 +30,10 @@ def matrix(runs: int) -> Ints | None:
     if runs < 4 or runs % 4:
         return None
     q = runs - 1
-    if prime_power(q) == (q, 1):
+    if prime_power(q) == (q, 1) or q in TWINS:
         # squares and zero are +: the first row as published, each next row shifted by one
-        cyclic = np.array(jacobsthal(q), dtype=np.int64).T + np.eye(q, dtype=np.int64)
+        first = _twin_row(*TWINS[q]) if q in TWINS else _residues(q)
+        cyclic = np.array([np.roll(first, shift) for shift in range(q)], dtype=np.int64)
         return np.vstack([cyclic, -np.ones((1, q), dtype=np.int64)])
     square = hadamard(runs)
     if square is None:
@@ -39,6 +41,20 @@ def matrix(runs: int) -> Ints | None:
     body = square[:, 1:]
     normal = -body * body[-1]  # every column turned so that the last row is all -1
     return np.asarray(normal, dtype=np.int64)
+
+
+def _residues(q: int) -> Ints:
+    row = np.array([other[0] for other in jacobsthal(q)], dtype=np.int64)
+    row[0] = 1
+    return row
+
+
+def _twin_row(p: int, r: int) -> Ints:
+    """A row of p r values from the difference set of twin primes (R. G. Stanton and D. A. Sprott, 1958)."""
+    chi_p, chi_r = (np.array([row[0] for row in jacobsthal(prime)]) for prime in (p, r))
+    numbers = np.arange(p * r)
+    inside = (chi_p[numbers % p] * chi_r[numbers % r] == 1) | (numbers % r == 0)
+    return np.where(inside, -1, 1).astype(np.int64)
 
 
 def sizes(factors: int) -> list[int]:
@@ -91,7 +107,7 @@ def notes(factors: Sequence[Factor], design: Design) -> tuple[str, ...]:
     elif regular:
         aliases = "a main effect cannot be told from the two-factor interactions it is aliased with"
     else:
-        aliases = "every main effect holds a share of each two-factor interaction of the other factors"
+        aliases = "every main effect holds shares of the other factors' two-factor interactions"
     spare = runs - 1 - len(factors)
     return (
         f"Plackett-Burman of {runs} runs for {len(factors)} factor{'s' if len(factors) > 1 else ''}"

@@ -1,0 +1,271 @@
+"""What a plan can tell: effects that can be estimated, what they are mixed with, how exactly, at what cost."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from leadline.design.coding import Floats, Term, level_indices, model_matrix, model_terms, model_width
+from leadline.design.d_optimal import d_efficiency
+from leadline.design.definitive_screening import ordered_levels
+from leadline.design.galois import Ints
+from leadline.design.kinds import KINDS
+from leadline.design.plots import dear_changes, dear_factors
+from leadline.design.regular import RegularFraction, regular_fraction
+from leadline.model.plan import Plan, Role
+
+TOLERANCE = 1e-6
+LARGEST_MODEL = 1200  # columns of mains and interactions that are still looked at
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Another effect that an effect holds a share of: 1 is all of it, with its sign."""
+
+    effect: str
+    weight: float
+
+
+@dataclass(frozen=True)
+class EffectProperties:
+    """A main effect or a two-factor interaction.
+
+    ``estimable``: main effects beside all other main effects, interactions beside all main effects and interactions.
+    ``inflation``: variance relative to an orthogonal, balanced design of as many trials (1 is best), None where it is
+    not known. ``whole_plot``: compared between whole plots. ``aliases``: two-factor interactions that a main effect
+    holds a share of; for an interaction, the effects it cannot be told from.
+    """
+
+    name: str
+    estimable: bool
+    inflation: float | None = None
+    whole_plot: bool = False
+    aliases: tuple[Mixed, ...] = ()
+
+    @property
+    def clear(self) -> bool:
+        return self.estimable and not self.aliases
+
+
+@dataclass(frozen=True)
+class DesignProperties:
+    """Counts, exactness and aliases of a plan.
+
+    ``runs``: different treatments; ``parameters``: the mean and all main effects; ``residual_df``: left beside these
+    and blocks. ``d_efficiency``: percent, of the runs for main effects (with interactions where a D-optimal design has
+    them). ``correlation``: the largest between columns of different main effects inside blocks. ``dear_changes``: by
+    apply cost. ``interactions`` is empty where there are too many to look at; ``remarks`` says so. In a definitive
+    screening design a main effect's aliases are those of its straight line. For a ``regular`` fraction: ``resolution``
+    (None where nothing is aliased), ``word_lengths`` from length 3 on, and the words of the defining relation.
+    """
+
+    kind: str
+    trials: int
+    baseline_trials: int
+    runs: int
+    blocks: int
+    plots: int | None
+    slots: int
+    parameters: int
+    residual_df: int
+    mains: tuple[EffectProperties, ...]
+    interactions: tuple[EffectProperties, ...]
+    d_efficiency: float | None
+    correlation: float | None
+    dear_changes: Mapping[str, int] = field(default_factory=dict)
+    regular: bool = False
+    resolution: int | None = None
+    word_lengths: tuple[int, ...] = ()
+    defining_relation: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def describe_design(plan: Plan) -> DesignProperties:
+    """Properties of a plan as it is, computed from its trials (slots, where it has some)."""
+    factors = plan.factors
+    rows = [
+        (treatment, trial.position if trial.slots else trial.block, trial.role)
+        for trial in plan.trials
+        for treatment in ([slot.treatment for slot in trial.slots] or [trial.treatment])
+    ]
+    indices = level_indices(factors, [treatment for treatment, _, _ in rows])
+    blocks = np.unique([block for _, block, _ in rows], return_inverse=True)[1]
+    design = np.array([role is not Role.SENTINEL for _, _, role in rows])
+    mains_width = model_width(factors, interactions=False)
+    width = model_width(factors, interactions=True)
+    crossed = width <= LARGEST_MODEL
+    straight = plan.kind == "definitive-screening" and all(len(factor.levels) == 3 for factor in factors)
+    if straight:
+        full, terms = _straight_model(plan, indices)
+    else:
+        full, terms = model_matrix(factors, indices, crossed), model_terms(factors, crossed)
+    inside = _inside_blocks(full, blocks)
+    cells = KINDS[plan.kind].cells if plan.kind in KINDS else False
+    regular = _regular(plan, indices[design]) if plan.kind != "one-at-a-time" else None
+    mains = [term for term in terms if len(term.factors) == 1]
+    pairs = [term for term in terms if len(term.factors) == 2]
+    alias = _alias_matrix(full[design], mains_width) if crossed and not cells else None
+    remarks = []
+    if not crossed:
+        remarks.append(f"{width - mains_width:,} columns of two-factor interactions are too many to look at.")
+    if cells and len(factors) > 1:
+        remarks.append("Each effect holds at the baseline of all other factors; interactions cannot be seen.")
+    if straight and alias is not None and alias.size:
+        curvature = np.abs(alias[[term.columns[1] for term in mains]]).max()
+        remarks.append(
+            f"Straight-line effects, low to high, are meant; curvature holds shares of up to {curvature:.2f} of "
+            "two-factor interactions, and so does a difference from a middle level."
+        )
+    names = [factor.name for factor in factors]
+    dear = {factor.name for factor in dear_factors(factors)}
+    rank = int(np.linalg.matrix_rank(inside[:, 1:mains_width]))
+    return DesignProperties(
+        kind=plan.kind,
+        trials=len(plan.trials),
+        baseline_trials=sum(trial.role is not Role.TREATMENT for trial in plan.trials),
+        runs=len(np.unique(indices, axis=0)),
+        blocks=len({trial.block for trial in plan.trials}),
+        plots=len({trial.plot for trial in plan.trials}) if dear else None,
+        slots=sum(len(trial.slots) for trial in plan.trials),
+        parameters=mains_width,
+        residual_df=len(rows) - int(blocks.max() + 1) - rank,
+        mains=_mains(names, dear, mains, pairs, inside[:, :mains_width], alias, straight),
+        interactions=_interactions(names, dear, pairs, inside, regular) if crossed else (),
+        d_efficiency=_efficiency(plan, full[design], mains_width),
+        correlation=_largest_correlation(inside, mains),
+        dear_changes=dear_changes(factors, [trial.treatment for trial in plan.trials]),
+        regular=regular is not None,
+        resolution=None if regular is None else regular.resolution,
+        word_lengths=() if regular is None else regular.word_lengths[2:],
+        defining_relation=() if regular is None else _relation(regular, names),
+        remarks=tuple(remarks),
+    )
+
+
+def _straight_model(plan: Plan, indices: Ints) -> tuple[Floats, tuple[Term, ...]]:
+    """Three ordered levels: for each factor a straight line and a curvature, interactions between straight lines."""
+    count = len(plan.factors)
+    coded = np.empty(indices.shape)
+    for number, factor in enumerate(plan.factors):
+        order = ordered_levels(factor)
+        coded[:, number] = np.array([order.index(level) - 1.0 for level in factor.levels])[indices[:, number]]
+    mains = np.stack([coded * np.sqrt(1.5), (coded**2 - 2 / 3) * np.sqrt(4.5)], axis=2).reshape(len(coded), -1)
+    pairs = list(itertools.combinations(range(count), 2))
+    products = [coded[:, [a]] * coded[:, [b]] for a, b in pairs]
+    terms = [Term((number,), (1 + 2 * number, 2 + 2 * number)) for number in range(count)]
+    terms += [Term(pair, (1 + 2 * count + number,)) for number, pair in enumerate(pairs)]
+    return np.hstack([np.ones((len(coded), 1)), mains, *products]), tuple(terms)
+
+
+def _inside_blocks(model: Floats, blocks: Ints) -> Floats:
+    """Columns minus their means in each block."""
+    counts = np.bincount(blocks)
+    sums = np.zeros((len(counts), model.shape[1]))
+    np.add.at(sums, blocks, model)
+    return np.asarray(model - (sums / counts[:, None])[blocks])
+
+
+def _regular(plan: Plan, indices: Ints) -> RegularFraction | None:
+    if any(len(factor.levels) != 2 for factor in plan.factors):
+        return None
+    baseline = np.array([factor.levels.index(factor.baseline) for factor in plan.factors])
+    return regular_fraction(np.where(indices == baseline, -1, 1))
+
+
+def _alias_matrix(model: Floats, mains_width: int) -> Floats:
+    """(mains, interactions): what a fitted main effect holds of each interaction (Box and Wilson's alias matrix)."""
+    solved = np.linalg.lstsq(model[:, :mains_width], model[:, mains_width:], rcond=None)[0]
+    return np.asarray(solved)
+
+
+def _mains(
+    names: Sequence[str],
+    dear: set[str],
+    terms: Sequence[Term],
+    pairs: Sequence[Term],
+    inside: Floats,
+    alias: Floats | None,
+    straight: bool,
+) -> tuple[EffectProperties, ...]:
+    lost = _null_space(inside[:, 1:])
+    inverse = np.linalg.pinv(inside[:, 1:].T @ inside[:, 1:])
+    found = []
+    for term in terms:
+        name = names[term.factors[0]]
+        columns = [column - 1 for column in term.columns]
+        estimable = not np.any(np.abs(lost[:, columns]) > TOLERANCE)
+        inflation = float(len(inside) * np.mean(np.diag(inverse)[columns])) if estimable else None
+        mixed = []
+        for pair in pairs if alias is not None and estimable else ():
+            assert alias is not None
+            asked = term.columns[:1] if straight else term.columns
+            part = alias[np.ix_(asked, [column - inside.shape[1] for column in pair.columns])]
+            weight = float(part.flat[int(np.argmax(np.abs(part)))])
+            if abs(weight) > TOLERANCE:
+                mixed.append(Mixed(_name(pair, names), round(weight, 6)))
+        mixed.sort(key=lambda one: -abs(one.weight))
+        found.append(EffectProperties(name, estimable, inflation, name in dear, tuple(mixed)))
+    return tuple(found)
+
+
+def _interactions(
+    names: Sequence[str], dear: set[str], pairs: Sequence[Term], inside: Floats, regular: RegularFraction | None
+) -> tuple[EffectProperties, ...]:
+    lost = _null_space(inside[:, 1:])
+    chains = {} if regular is None else regular.aliases([pair.factors for pair in pairs])
+    return tuple(
+        EffectProperties(
+            name=_name(pair, names),
+            estimable=not np.any(np.abs(lost[:, [column - 1 for column in pair.columns]]) > TOLERANCE),
+            whole_plot=all(names[factor] in dear for factor in pair.factors),
+            aliases=tuple(
+                Mixed(" x ".join(names[factor] for factor in alias.effect), float(alias.sign))
+                for alias in chains.get(pair.factors, ())
+            ),
+        )
+        for pair in pairs
+    )
+
+
+def _null_space(model: Floats) -> Floats:
+    """(k, columns): an orthonormal basis of what the columns cannot tell apart."""
+    _, values, rows = np.linalg.svd(model, full_matrices=True)
+    largest = values.max() if len(values) else 0.0
+    rank = int((values > max(model.shape) * 1e-12 * max(largest, 1e-300)).sum())
+    return np.asarray(rows[rank:])
+
+
+def _efficiency(plan: Plan, model: Floats, mains_width: int) -> float | None:
+    """For interactions where the plan can estimate them all in a D-optimal design, else for main effects."""
+    if plan.kind == "d-optimal" and model.shape[1] > mains_width:
+        whole = d_efficiency(model)
+        if whole is not None:
+            return whole
+    return d_efficiency(model[:, :mains_width])
+
+
+def _largest_correlation(inside: Floats, mains: Sequence[Term]) -> float | None:
+    if len(mains) < 2:
+        return None
+    columns = inside[:, 1 : mains[-1].columns[-1] + 1]
+    norms = np.linalg.norm(columns, axis=0)
+    if np.any(norms < TOLERANCE):
+        return None
+    matrix = np.abs((columns / norms).T @ (columns / norms))
+    for term in mains:
+        own = [column - 1 for column in term.columns]
+        matrix[np.ix_(own, own)] = 0.0
+    return float(min(1.0, matrix.max()))
+
+
+def _relation(regular: RegularFraction, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(
+        ("-" if word.sign < 0 else "") + " x ".join(names[factor] for factor in word.effect) for word in regular.words()
+    )
+
+
+def _name(term: Term, names: Sequence[str]) -> str:
+    return " x ".join(names[factor] for factor in term.factors)
