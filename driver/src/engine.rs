@@ -5,6 +5,7 @@ mod pace;
 
 use crate::arrivals::profile::Profile;
 use crate::arrivals::{Bursts, Model, Phases, Schedule};
+use crate::feeds::Feeds;
 use crate::http::request::Sent;
 use crate::http::target::Target;
 use crate::measure::slice::record;
@@ -15,10 +16,12 @@ use crate::scenario::{Arrive, Scenario};
 use crate::session::{Running, Session, Verdict};
 use crate::sys::poller::Poller;
 use crate::sys::process::{stop_requested, Cpu};
+use crate::template::RenderError;
 use crate::timer::{Deadlines, Timers};
 use connection::Connection;
 use std::collections::VecDeque;
 use std::io;
+use std::rc::Rc;
 use std::time::Instant;
 
 /// How the scenario is driven. Times in nanoseconds.
@@ -74,6 +77,7 @@ pub struct Engine<'a> {
     /// Sessions at rest when transactions arrive.
     resting: VecDeque<u32>,
     identities: VecDeque<u64>,
+    feeds: Rc<Feeds>,
     sessions_made: u64,
     live: usize,
     timers: Timers,
@@ -109,6 +113,7 @@ impl<'a> Engine<'a> {
             dead: Vec::new(),
             resting: VecDeque::new(),
             identities: pool,
+            feeds: Rc::new(Feeds::new(Rc::clone(&scenario.feeds))),
             sessions_made: 0,
             live: 0,
             timers: Timers::default(),
@@ -270,6 +275,7 @@ impl<'a> Engine<'a> {
             wanted: now,
             sent: Sent { method: scenario.transactions[transaction].requests[0].method, path: Vec::new() },
             repeated: false,
+            rounds: Vec::new(),
         });
         if begins {
             let identity = self.identity_for(slot);
@@ -279,7 +285,21 @@ impl<'a> Engine<'a> {
             }
             self.slots[at].session.logged_in = scenario.login.is_none();
         }
-        self.begin_request(slot, now);
+        let first = self.slots[at].session.first_step(scenario);
+        self.go_to(slot, first, now);
+    }
+
+    /// Goes on with the request at a step of the transaction, or ends it.
+    fn go_to(&mut self, slot: u32, step: Result<Option<usize>, RenderError>, now: u64) {
+        match (step, &mut self.slots[slot as usize].session.running) {
+            (Ok(Some(step)), Some(running)) => {
+                running.step = step;
+                self.begin_request(slot, now);
+            }
+            (Ok(None), _) => self.end(slot, Outcome::Ok, "", now),
+            (Err(error), _) => self.end(slot, Outcome::Failed(ErrorKind::Template), &error.to_string(), now),
+            _ => {}
+        }
     }
 
     /// Renders and sends the current request of the running transaction.
@@ -292,6 +312,7 @@ impl<'a> Engine<'a> {
         match rendered {
             Ok(sent) => {
                 connection.keep_body = request.needs_body();
+                connection.parser.keep_headers = request.needs_headers();
                 if let Some(running) = &mut session.running {
                     running.sent = sent;
                     running.redirects = 0;
@@ -311,13 +332,8 @@ impl<'a> Engine<'a> {
         let Slot { session, connection, .. } = &mut self.slots[slot as usize];
         match session.judge(self.scenario, &self.settings.target, &connection.parser) {
             Verdict::Done => {
-                let Some(running) = &mut session.running else { return };
-                running.step += 1;
-                if running.step < self.scenario.transactions[running.transaction].requests.len() {
-                    self.begin_request(slot, now);
-                } else {
-                    self.end(slot, Outcome::Ok, "", now);
-                }
+                let next = session.next_step(self.scenario);
+                self.go_to(slot, next, now);
             }
             Verdict::Redirect(path) => {
                 let Some(running) = &mut session.running else { return };

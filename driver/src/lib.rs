@@ -4,6 +4,7 @@
 pub mod arrivals;
 pub mod cli;
 pub mod engine;
+pub mod feeds;
 pub mod http;
 pub mod measure;
 pub mod nearest;
@@ -11,6 +12,7 @@ pub mod plan;
 pub mod random;
 pub mod run;
 pub mod scenario;
+pub mod select;
 pub mod session;
 pub mod sys;
 pub mod template;

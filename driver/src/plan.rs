@@ -1,7 +1,7 @@
 //! What one session will do, drawn from its own seeded stream: independent of what the server answers.
 
 use crate::random::{Random, Stream};
-use crate::scenario::{Pause, PauseShape, Scenario};
+use crate::scenario::{Graph, Pause, PauseShape, Row, Scenario};
 
 /// An exponential pause is never longer than this many means; the longer draws become exactly that long,
 /// which lowers the mean by 0.7 %.
@@ -10,15 +10,23 @@ const LONGEST_PAUSE: f64 = 5.0;
 #[derive(Debug)]
 pub struct Plan {
     random: Random,
+    /// Where in the graph the session stands; None before its start.
+    place: Option<usize>,
 }
 
 impl Plan {
     pub fn new(seed: u64, session: u64) -> Self {
-        Plan { random: Random::new(seed, session, Stream::Plan) }
+        Plan { random: Random::new(seed, session, Stream::Plan), place: None }
     }
 
-    /// The next transaction of the mix.
+    /// The transaction to be done now: the next one of the mix, or the one the graph stands at.
     pub fn transaction(&mut self, scenario: &Scenario) -> usize {
+        if let Some(graph) = &scenario.graph {
+            if self.place.is_none() {
+                self.place = self.draw(&graph.start);
+            }
+            return self.place.unwrap_or(0);
+        }
         let total: f64 = scenario.mix.iter().map(|(_, weight)| weight).sum();
         let mut point = self.random.unit() * total;
         for (index, weight) in &scenario.mix {
@@ -28,6 +36,32 @@ impl Plan {
             point -= weight;
         }
         scenario.mix.iter().rev().find(|(_, weight)| *weight > 0.0).map_or(0, |(index, _)| *index)
+    }
+
+    /// Moves on in the graph after `done`; false when the session ends here. A transaction that is no place of the
+    /// graph (a login) leaves the place as it is.
+    pub fn move_on(&mut self, graph: &Graph, done: usize) -> bool {
+        if self.place != Some(done) {
+            return true;
+        }
+        self.place = graph.rows[done].as_ref().and_then(|row| self.draw(row));
+        self.place.is_some()
+    }
+
+    /// The next transaction is where the graph starts.
+    pub fn start_over(&mut self) {
+        self.place = None;
+    }
+
+    fn draw(&mut self, row: &Row) -> Option<usize> {
+        let mut point = self.random.unit();
+        for (next, share) in row {
+            if point < *share {
+                return *next;
+            }
+            point -= share;
+        }
+        row.iter().rev().find(|(_, share)| *share > 0.0).and_then(|(next, _)| *next)
     }
 
     /// The next pause, nanoseconds.
@@ -81,5 +115,38 @@ transactions:
         assert!(drawn.iter().all(|(index, pause)| *index < 2 && *pause <= 500_000_000));
         let mean = drawn.iter().map(|(_, pause)| *pause as f64).sum::<f64>() / 4000.0;
         assert!((mean / 1e8 - 1.0).abs() < 0.06, "{mean}");
+    }
+
+    #[test]
+    fn the_graph_is_walked_with_its_probabilities() {
+        let text = "
+scenario: walk
+graph:
+  start: { a: 0.25, b: 0.75 }
+  a: { b: 1 }
+  b: { a: 0.5, b: 0.3, end: 0.2 }
+transactions: { a: [{ get: /a }], b: [{ get: /b }] }
+";
+        let scenario = parse(text, &[]).expect("a valid scenario");
+        let graph = scenario.graph.as_ref().expect("a graph");
+        let mut plan = Plan::new(7, 1);
+        let (mut starts, mut moves) = ([0f64; 2], [[0f64; 3]; 2]);
+        for _ in 0..3000 {
+            let mut at = plan.transaction(&scenario);
+            starts[at] += 1.0;
+            while plan.move_on(graph, at) {
+                let next = plan.transaction(&scenario);
+                assert_eq!(next, plan.transaction(&scenario));
+                moves[at][next] += 1.0;
+                at = next;
+            }
+            moves[at][2] += 1.0;
+        }
+        let share = |row: &[f64], at: usize| row[at] / row.iter().sum::<f64>();
+        assert!((share(&starts, 0) - 0.25).abs() < 0.03, "{starts:?}");
+        assert!(moves[0][0] == 0.0 && moves[0][2] == 0.0);
+        for (at, expected) in [0.5, 0.3, 0.2].into_iter().enumerate() {
+            assert!((share(&moves[1], at) - expected).abs() < 0.015, "{moves:?}");
+        }
     }
 }

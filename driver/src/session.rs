@@ -1,15 +1,18 @@
 //! One session: what it knows, and what an answer means for it. No input or output here.
 
+use crate::feeds::{Feeds, Held};
 use crate::http::cookies::Jar;
-use crate::http::request::{self, Sent};
+use crate::http::request::{self, Place, Sent};
 use crate::http::response::{Head, Parser};
 use crate::http::target::Target;
 use crate::measure::{ErrorKind, Outcome};
 use crate::plan::Plan;
 use crate::random::{Random, Stream};
-use crate::scenario::{Method, Request, Scenario, WhenMissing};
+use crate::scenario::{Answer, Checks, Method, Request, Scenario, WhenMissing, MOST_TIMES};
 use crate::template::{RenderError, Template, Values};
 use memchr::memmem;
+use serde_json::Value;
+use std::rc::Rc;
 
 /// A transaction under way. Times are nanoseconds since the start of the run.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub struct Running {
     pub sent: Sent,
     /// The current request was sent again after a kept connection turned out to be closed.
     pub repeated: bool,
+    /// Rounds left of each loop of the transaction, the one under way included.
+    pub rounds: Vec<u32>,
 }
 
 /// What follows an answer.
@@ -52,13 +57,15 @@ pub struct Session {
     data: Random,
     seq: u64,
     seed: u64,
+    feeds: Rc<Feeds>,
+    held: Held,
     pub variables: Vec<Option<Vec<u8>>>,
     pub jar: Jar,
     pub running: Option<Running>,
 }
 
 impl Session {
-    pub fn new(scenario: &Scenario, seed: u64, number: u64) -> Self {
+    pub fn new(scenario: &Scenario, feeds: &Rc<Feeds>, seed: u64, number: u64) -> Self {
         Session {
             number,
             identity: 0,
@@ -68,6 +75,8 @@ impl Session {
             data: Random::new(seed, number, Stream::Data),
             seq: 0,
             seed,
+            feeds: Rc::clone(feeds),
+            held: vec![None; feeds.len()],
             variables: vec![None; scenario.variables.len()],
             jar: Jar::default(),
             running: None,
@@ -78,6 +87,7 @@ impl Session {
     pub fn begin(&mut self, scenario: &Scenario, identity: u64) -> Result<(), RenderError> {
         self.identity = identity;
         self.logins += 1;
+        self.release();
         self.jar.clear();
         self.variables.iter_mut().for_each(|v| *v = None);
         for (variable, template) in &scenario.assignments {
@@ -88,10 +98,91 @@ impl Session {
         Ok(())
     }
 
+    /// Gives back what it holds of the feeds.
+    pub fn release(&mut self) {
+        self.feeds.release(&mut self.held);
+    }
+
+    /// A transaction begins: its place in it, as [`Session::next_step`] says.
+    pub fn first_step(&mut self, scenario: &Scenario) -> Result<Option<usize>, RenderError> {
+        if !self.held.is_empty() {
+            self.feeds.begin_transaction(&mut self.held);
+        }
+        self.step_from(scenario, 0, true)
+    }
+
+    /// The request after the current one, loops considered; None at the end of the transaction.
+    pub fn next_step(&mut self, scenario: &Scenario) -> Result<Option<usize>, RenderError> {
+        let step = self.running.as_ref().map_or(0, |running| running.step);
+        self.step_from(scenario, step, false)
+    }
+
+    /// Goes on from `step`, which is about to begin (`entering`) or was just done.
+    fn step_from(&mut self, scenario: &Scenario, from: usize, enter: bool) -> Result<Option<usize>, RenderError> {
+        let Some(running) = &mut self.running else { return Ok(None) };
+        let transaction = &scenario.transactions[running.transaction];
+        let (mut step, mut entering) = (from, enter);
+        if transaction.loops.is_empty() {
+            step += usize::from(!entering);
+            return Ok((step < transaction.requests.len()).then_some(step));
+        }
+        let mut rounds = std::mem::take(&mut running.rounds);
+        rounds.resize(transaction.loops.len(), 0);
+        let found = loop {
+            if entering {
+                let mut skipped = false;
+                for (at, each) in transaction.loops.iter().enumerate() {
+                    if each.first == step && rounds[at] == 0 {
+                        rounds[at] = self.times(&each.times)?;
+                        if rounds[at] == 0 {
+                            (step, entering, skipped) = (each.last, false, true);
+                            break;
+                        }
+                    }
+                }
+                if !skipped {
+                    break Some(step);
+                }
+            } else {
+                let mut again = false;
+                for (at, each) in transaction.loops.iter().enumerate().rev() {
+                    if each.last == step && rounds[at] > 0 {
+                        rounds[at] -= 1;
+                        if rounds[at] > 0 {
+                            (step, again) = (each.first, true);
+                            break;
+                        }
+                    }
+                }
+                if !again {
+                    step += 1;
+                }
+                if step >= transaction.requests.len() {
+                    break None;
+                }
+                entering = true;
+            }
+        };
+        if let Some(running) = &mut self.running {
+            running.rounds = rounds;
+        }
+        Ok(found)
+    }
+
+    fn times(&mut self, template: &Template) -> Result<u32, RenderError> {
+        let mut text = Vec::new();
+        template.render(&mut self.values().0, &mut text)?;
+        let text = String::from_utf8_lossy(&text);
+        let number: i64 = text.trim().parse().map_err(|_| RenderError::NotANumber(text.chars().take(40).collect()))?;
+        Ok(number.clamp(0, i64::from(MOST_TIMES)) as u32)
+    }
+
     fn values(&mut self) -> (Values<'_>, &Jar) {
         let values = Values {
             variables: &self.variables,
             random: &mut self.data,
+            feeds: &self.feeds,
+            held: &mut self.held,
             seq: &mut self.seq,
             user: self.identity,
             session: self.number,
@@ -109,8 +200,10 @@ impl Session {
         out: &mut Vec<u8>,
         scratch: &mut Vec<u8>,
     ) -> Result<Sent, RenderError> {
+        let page = self.running.as_mut().map(|running| std::mem::take(&mut running.sent.path)).unwrap_or_default();
         let (mut values, jar) = self.values();
-        request::write(out, scratch, target, scenario, request, jar, &mut values)
+        let place = Place { target, jar, page: &page };
+        request::write(out, scratch, &place, scenario, request, &mut values)
     }
 
     /// Writes the request a redirect asks for.
@@ -156,41 +249,70 @@ impl Session {
                 return fail(ErrorKind::of_status(status), &format!("status {status}"));
             }
         }
-        self.judge_body(request, transaction.when_missing, &parser.body)
+        self.judge_content(request, transaction.when_missing, parser)
     }
 
-    fn judge_body(&mut self, request: &Request, when_missing: WhenMissing, body: &[u8]) -> Verdict {
-        let checks = &request.checks;
-        for (templates, wanted) in [(&checks.contains, true), (&checks.lacks, false)] {
-            for template in templates {
-                let found = match self.found(template, body) {
-                    Ok(found) => found,
-                    Err(error) => return fail(ErrorKind::Template, &error.to_string()),
-                };
-                if found != wanted {
-                    let how = if wanted { "lacks" } else { "contains" };
-                    let text = template.fixed().unwrap_or_else(|| "a text of the scenario".into());
-                    return fail(ErrorKind::Check, &format!("the body {how} `{text}`"));
-                }
-            }
-        }
-        for regex in &checks.matches {
-            if !regex.is_match(body) {
-                return fail(ErrorKind::Check, &format!("the body does not match `{regex}`"));
-            }
+    fn judge_content(&mut self, request: &Request, when_missing: WhenMissing, parser: &Parser) -> Verdict {
+        let (checks, body, headers) = (&request.checks, &parser.body[..], &parser.head.fields[..]);
+        let json = request.needs_json().then(|| serde_json::from_slice::<Value>(body).ok()).flatten();
+        let answer = Answer { headers, body, json: json.as_ref() };
+        match self.check(checks, &answer) {
+            Ok(None) => {}
+            Ok(Some(message)) => return fail(ErrorKind::Check, &message),
+            Err(error) => return fail(ErrorKind::Template, &error.to_string()),
         }
         for extract in &request.extract {
-            let value = extract.apply(body, &mut self.data);
+            let value = extract.apply(&answer, &mut self.data);
             let missing = value.is_none();
             self.variables[extract.variable] = value;
             if missing {
                 return match when_missing {
                     WhenMissing::Skip => Verdict::End(Outcome::Skipped, String::new()),
-                    WhenMissing::Fail => fail(ErrorKind::Extract, &format!("nothing matches `{}`", extract.regex)),
+                    WhenMissing::Fail => fail(ErrorKind::Extract, &extract.what()),
                 };
             }
         }
         Verdict::Done
+    }
+
+    /// What is wrong with `answer`, if anything.
+    fn check(&mut self, checks: &Checks, answer: &Answer<'_>) -> Result<Option<String>, RenderError> {
+        for (templates, wanted) in [(&checks.contains, true), (&checks.lacks, false)] {
+            for template in templates {
+                if self.found(template, answer.body)? != wanted {
+                    let how = if wanted { "lacks" } else { "contains" };
+                    let text = template.fixed().unwrap_or_else(|| "a text of the scenario".into());
+                    return Ok(Some(format!("the body {how} `{text}`")));
+                }
+            }
+        }
+        if let Some(regex) = checks.matches.iter().find(|regex| !regex.is_match(answer.body)) {
+            return Ok(Some(format!("the body does not match `{regex}`")));
+        }
+        for (name, regex) in &checks.headers {
+            let mut values = answer.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+            if !values.any(|(_, value)| regex.is_match(value)) {
+                return Ok(Some(format!("header `{name}` does not match `{regex}`")));
+            }
+        }
+        for (pointer, template) in &checks.json {
+            let Some(document) = answer.json else { return Ok(Some("the body is not JSON".into())) };
+            let mut text = Vec::new();
+            template.render(&mut self.values().0, &mut text)?;
+            let found = pointer.find(document);
+            let same = |value: &&Value| match value {
+                Value::String(found) => found.as_bytes() == text,
+                other => other.to_string().as_bytes() == text,
+            };
+            if found.is_empty() || !found.iter().all(same) {
+                let found: Vec<String> =
+                    found.iter().take(3).map(|v| v.to_string().chars().take(60).collect()).collect();
+                let found = if found.is_empty() { "nothing".to_string() } else { found.join(", ") };
+                let text = String::from_utf8_lossy(&text);
+                return Ok(Some(format!("at `{}` the JSON body has {found}, not `{text}`", pointer.text())));
+            }
+        }
+        Ok(None)
     }
 
     fn found(&mut self, template: &Template, body: &[u8]) -> Result<bool, RenderError> {
@@ -200,6 +322,12 @@ impl Session {
         let mut text = Vec::new();
         template.render(&mut self.values().0, &mut text)?;
         Ok(memmem::find(body, &text).is_some())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 

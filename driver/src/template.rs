@@ -1,5 +1,6 @@
 //! The template language of scenarios: text with `${...}` expressions (see docs/load.md).
 
+use crate::feeds::{Feeds, Held};
 use crate::nearest::hint;
 use crate::random::{Random, Stream};
 use std::fmt;
@@ -12,6 +13,8 @@ pub enum Part {
     Literal(Vec<u8>),
     Variable(Variable),
     Builtin(Builtin),
+    /// Feed and column.
+    Feed(usize, usize),
     Call(Function, Vec<Template>),
 }
 
@@ -83,13 +86,17 @@ pub trait Names {
     /// The fixed value of a parameter.
     fn parameter(&self, name: &str) -> Option<&str>;
     fn variable(&self, name: &str) -> Option<Variable>;
-    fn all(&self) -> Vec<&str>;
+    /// Feed and column of `feed` or `feed.column`.
+    fn feed(&self, name: &str) -> Option<(usize, usize)>;
+    fn all(&self) -> Vec<String>;
 }
 
 /// What an expression needs while a template is filled in.
 pub struct Values<'a> {
     pub variables: &'a [Option<Vec<u8>>],
     pub random: &'a mut Random,
+    pub feeds: &'a Feeds,
+    pub held: &'a mut Held,
     pub seq: &'a mut u64,
     pub user: u64,
     pub session: u64,
@@ -101,6 +108,10 @@ pub enum RenderError {
     /// A variable that no earlier request extracted.
     Missing(Variable),
     NotANumber(String),
+    /// A feed without a free row.
+    Exhausted(String),
+    /// A link to another server.
+    Elsewhere(String),
 }
 
 impl fmt::Display for RenderError {
@@ -108,6 +119,8 @@ impl fmt::Display for RenderError {
         match self {
             RenderError::Missing(_) => write!(f, "a variable has no value yet"),
             RenderError::NotANumber(text) => write!(f, "`{text}` is not a whole number"),
+            RenderError::Exhausted(feed) => write!(f, "feed `{feed}` has no free row left"),
+            RenderError::Elsewhere(link) => write!(f, "`{link}` leads to another server"),
         }
     }
 }
@@ -124,6 +137,11 @@ impl Template {
 
     pub fn parts(&self) -> &[Part] {
         &self.parts
+    }
+
+    /// Its first characters are not known before it is filled in.
+    pub fn begins_with_an_expression(&self) -> bool {
+        self.parts.first().is_some_and(|part| !matches!(part, Part::Literal(_)))
     }
 
     /// The text if it holds no expression that varies.
@@ -162,6 +180,9 @@ impl Template {
                         }
                     };
                     push_number(out, number as i64);
+                }
+                Part::Feed(feed, column) => {
+                    values.feeds.write(*feed, *column, values.held, values.random, out)?;
                 }
                 Part::Call(function, arguments) => call(*function, arguments, values, out)?,
             }
@@ -257,7 +278,11 @@ fn expression(text: &str, names: &dyn Names, depth: usize) -> Result<Part, Strin
         if let Some((_, builtin)) = BUILTINS.iter().find(|(word, _)| *word == name) {
             return Ok(Part::Builtin(*builtin));
         }
-        let mut valid = names.all();
+        if let Some((feed, column)) = names.feed(name) {
+            return Ok(Part::Feed(feed, column));
+        }
+        let all = names.all();
+        let mut valid: Vec<&str> = all.iter().map(String::as_str).collect();
         valid.extend(BUILTINS.iter().map(|(word, _)| *word));
         return Err(format!("unknown name `{name}` in `${{{text}}}`{}", hint(name, &valid)));
     }
@@ -290,6 +315,8 @@ fn fold(function: Function, arguments: &[Template], text: &str) -> Result<Part, 
     let mut values = Values {
         variables: &[],
         random: &mut Random::new(0, 0, Stream::Data),
+        feeds: &Feeds::default(),
+        held: &mut Vec::new(),
         seq: &mut 0,
         user: 0,
         session: 0,
@@ -417,82 +444,5 @@ pub fn push_json_escaped(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct FakeNames;
-
-    impl Names for FakeNames {
-        fn parameter(&self, name: &str) -> Option<&str> {
-            (name == "instruments").then_some("500")
-        }
-        fn variable(&self, name: &str) -> Option<Variable> {
-            ["account", "holding"].iter().position(|v| *v == name)
-        }
-        fn all(&self) -> Vec<&str> {
-            vec!["instruments", "account", "holding"]
-        }
-    }
-
-    fn fill(text: &str) -> Result<String, String> {
-        let template = Template::parse(text, &FakeNames)?;
-        let mut random = Random::new(1, 1, Stream::Data);
-        let mut values = Values {
-            variables: &[Some(b"user-1 & co".to_vec()), None],
-            random: &mut random,
-            seq: &mut 0,
-            user: 7,
-            session: 3,
-            seed: 42,
-        };
-        let mut out = Vec::new();
-        template.render(&mut values, &mut out).map_err(|e| e.to_string())?;
-        String::from_utf8(out).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn fills_in_names_and_functions() {
-        assert_eq!(fill("a$$b $x ${instruments}").unwrap(), "a$b $x 500");
-        assert_eq!(fill("${account}").unwrap(), "user-1 & co");
-        assert_eq!(fill("user-${zpad:6:${user}}").unwrap(), "user-000007");
-        assert_eq!(fill("${seed}-${session}-${seq}-${seq}").unwrap(), "42-3-1-2");
-        assert_eq!(fill("${url:${account}}").unwrap(), "user-1+%26+co");
-        assert_eq!(fill("${json:a\"b\\}").unwrap(), "a\\\"b\\\\");
-        assert_eq!(fill("${mod:17:5}${mod:1:0}").unwrap(), "20");
-        assert_eq!(fill("${max:500:${mul:20:3}}${min:2:9}").unwrap(), "5002");
-        assert_eq!(Template::parse("${zpad:5:${mul:2:${instruments}}}", &FakeNames).unwrap().fixed().unwrap(), "01000");
-        assert_eq!(fill("${digits:4}").unwrap().len(), 4);
-        let drawn: i64 = fill("${random:1:${instruments}}").unwrap().parse().unwrap();
-        assert!((1..=500).contains(&drawn));
-        assert_eq!(fill("S${zpad:5:${random:3:3}}").unwrap(), "S00003");
-        assert!(["x", "y"].contains(&fill("${choice:x:y}").unwrap().as_str()));
-    }
-
-    #[test]
-    fn says_what_is_wrong() {
-        assert!(fill("${acount}").unwrap_err().contains("did you mean `account`"));
-        assert!(fill("${rnadom:1:2}").unwrap_err().contains("did you mean `random`"));
-        assert!(fill("${random:1}").unwrap_err().contains("takes 2"));
-        assert!(fill("${random:1:instruments}").unwrap_err().contains("not a whole number"));
-        assert!(fill("${user").unwrap_err().contains("without its"));
-        assert!(fill("${number:${account}}").unwrap_err().contains("not a whole number"));
-        assert!(fill(&format!("{}1{}", "${number:".repeat(20), "}".repeat(20))).unwrap_err().contains("nested"));
-    }
-
-    #[test]
-    fn a_missing_variable_is_an_error_of_its_own() {
-        assert_eq!(fill("${holding}").unwrap_err(), "a variable has no value yet");
-    }
-
-    #[test]
-    fn numbers_of_every_size() {
-        let text = |n| {
-            let mut out = Vec::new();
-            push_number(&mut out, n);
-            String::from_utf8(out).unwrap()
-        };
-        for number in [0, 9, 10, -1, i64::MAX, i64::MIN] {
-            assert_eq!(text(number), number.to_string());
-        }
-    }
-}
+#[path = "template_tests.rs"]
+mod tests;

@@ -104,7 +104,7 @@ impl Engine<'_> {
         }
         self.live += 1;
         self.sessions_made += 1;
-        let session = Session::new(self.scenario, self.settings.seed, self.sessions_made);
+        let session = Session::new(self.scenario, &self.feeds, self.settings.seed, self.sessions_made);
         if let Some(slot) = self.dead.pop() {
             let at = &mut self.slots[slot as usize];
             at.session = session;
@@ -165,10 +165,11 @@ impl Engine<'_> {
             }
             return;
         }
+        let over = self.walk_on(slot, ended.transaction);
         if self.opens_sessions() {
             let at = &mut self.slots[slot as usize];
             if !is_login && !at.leaving {
-                at.left = at.left.saturating_sub(1);
+                at.left = if over { 0 } else { at.left.saturating_sub(1) };
             }
             if self.draining || failed_login || at.leaving {
                 self.retire(slot);
@@ -218,6 +219,29 @@ impl Engine<'_> {
         Some(profile.first_above(user, leaves))
     }
 
+    /// Moves on in the graph; true when the session is over. Closed users begin another one, after the logout.
+    fn walk_on(&mut self, slot: u32, done: usize) -> bool {
+        let Some(graph) = &self.scenario.graph else { return false };
+        let closed = self.settings.model == Model::Closed;
+        let at = &mut self.slots[slot as usize];
+        if at.leaving {
+            if closed {
+                at.leaving = false;
+                at.session.logged_in = false;
+            }
+            return true;
+        }
+        let over = !at.session.plan.move_on(graph, done);
+        if self.scenario.transactions[done].ends_session {
+            at.session.plan.start_over();
+        }
+        if over && closed {
+            at.leaving = self.scenario.logout.is_some() && at.session.logged_in;
+            at.session.logged_in = at.leaving;
+        }
+        over
+    }
+
     fn retire(&mut self, slot: u32) {
         let at = &mut self.slots[slot as usize];
         if !at.live {
@@ -225,6 +249,7 @@ impl Engine<'_> {
         }
         at.live = false;
         at.connection.forget();
+        at.session.release();
         if at.owns_identity {
             self.identities.push_back(at.session.identity);
         }

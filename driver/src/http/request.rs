@@ -13,22 +13,40 @@ pub struct Sent {
     pub path: Vec<u8>,
 }
 
-/// Renders `request` to `out`; `scratch` is reused between calls.
+/// Where a session stands when it asks for something.
+pub struct Place<'a> {
+    pub target: &'a Target,
+    pub jar: &'a Jar,
+    /// The path of the page before; empty at the beginning.
+    pub page: &'a [u8],
+}
+
+/// Renders `request` to `out`; `scratch` is reused between calls. A path that begins with an expression is a link on
+/// that page.
 pub fn write(
     out: &mut Vec<u8>,
     scratch: &mut Vec<u8>,
-    target: &Target,
+    place: &Place<'_>,
     scenario: &Scenario,
     request: &Request,
-    jar: &Jar,
     values: &mut Values<'_>,
 ) -> Result<Sent, RenderError> {
     out.clear();
     scratch.clear();
+    let target = place.target;
     request.path.render(values, scratch)?;
-    let mut path = target.root.clone().into_bytes();
-    push_path(&mut path, scratch);
-    begin(out, target, request.method, &path, jar);
+    let mut path;
+    if request.path.begins_with_an_expression() {
+        path = target.follow(scratch, if place.page.is_empty() { b"/" } else { place.page }).ok_or_else(|| {
+            let link = String::from_utf8_lossy(scratch);
+            RenderError::Elsewhere(link.chars().take(80).collect())
+        })?;
+    } else {
+        path = Vec::with_capacity(target.root.len() + scratch.len());
+        path.extend_from_slice(target.root.as_bytes());
+        push_path(&mut path, scratch);
+    }
+    begin(out, target, request.method, &path, place.jar);
     for (name, value) in scenario.headers.iter().chain(&request.headers) {
         header(out, scratch, name, value, values)?;
     }

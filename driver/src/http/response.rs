@@ -66,6 +66,8 @@ pub struct Head {
     pub keep_alive: bool,
     pub location: Option<Vec<u8>>,
     pub cookies: Vec<Vec<u8>>,
+    /// All headers, where they were asked for.
+    pub fields: Vec<(String, Vec<u8>)>,
 }
 
 #[derive(Debug)]
@@ -79,6 +81,8 @@ pub struct Parser {
     received: u64,
     started: bool,
     trailer_bytes: usize,
+    /// Keep the headers of the next answer too.
+    pub keep_headers: bool,
     pub head: Head,
     pub body: Vec<u8>,
 }
@@ -100,6 +104,7 @@ impl Parser {
             received: 0,
             started: false,
             trailer_bytes: 0,
+            keep_headers: false,
             head: Head::default(),
             body: Vec::new(),
         }
@@ -117,6 +122,7 @@ impl Parser {
         self.head.status = 0;
         self.head.location = None;
         self.head.cookies.clear();
+        self.head.fields.clear();
         self.body.clear();
         if self.body.capacity() > 256 << 10 {
             self.body.shrink_to(256 << 10);
@@ -278,6 +284,10 @@ impl Parser {
         }
         if encoded && length.is_some() {
             return Err(ParseError::BadLength);
+        }
+        if self.keep_headers {
+            let fields = response.headers.iter().map(|h| (h.name.to_string(), h.value.to_vec()));
+            self.head.fields.extend(fields);
         }
         self.head.status = status;
         self.state = if self.head_request || status == 204 || status == 304 {

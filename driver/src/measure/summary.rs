@@ -5,7 +5,7 @@ use super::verdict::{verdict, Evidence};
 use super::writer::Totals;
 use super::Counts;
 use crate::arrivals::{Model, Phases};
-use crate::scenario::Scenario;
+use crate::scenario::{Measure, Scenario};
 use crate::sys::process::{Cpu, Scheduling};
 use crate::units::{millis, seconds};
 use serde_json::{json, Map, Value};
@@ -81,7 +81,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
         dropped: run.dropped,
     });
     let phases = &inputs.phases;
-    json!({
+    let mut found = json!({
         "format": "leadline-load/1",
         "version": env!("CARGO_PKG_VERSION"),
         "completed": !run.interrupted,
@@ -122,7 +122,37 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
             "evidence": evidence,
         },
         "littles_law": littles_law(totals, length),
-    })
+    });
+    let limits = limits(inputs, totals);
+    if !limits.is_empty() {
+        found["limits"] = Value::Array(limits);
+    }
+    found
+}
+
+/// The limits of the scenario, kept or not in the steady phase; null where nothing was measured.
+fn limits(inputs: &Inputs<'_>, totals: &Totals) -> Vec<Value> {
+    let mut found = Vec::new();
+    for (transaction, part) in inputs.scenario.transactions.iter().zip(&totals.steady) {
+        let counted = part.counts.ok + part.counts.failed;
+        for limit in &transaction.limits {
+            let (value, scale) = match limit.measure {
+                Measure::Errors => ((counted > 0).then(|| part.counts.failed as f64 / counted as f64), 1.0),
+                _ if part.response.is_empty() => (None, 1e6),
+                Measure::Mean => (Some(mean(&part.response)), 1e6),
+                Measure::Quantile(_, q) => (Some(part.response.value_at_quantile(q) as f64), 1e6),
+            };
+            found.push(json!({
+                "transaction": transaction.name,
+                "measure": limit.measure.as_str(),
+                "unit": if limit.measure == Measure::Errors { "share" } else { "ms" },
+                "bound": limit.bound / scale,
+                "value": value.map(|value| value / scale),
+                "kept": value.map(|value| value <= limit.bound),
+            }));
+        }
+    }
+    found
 }
 
 fn arrivals(inputs: &Inputs<'_>) -> Value {

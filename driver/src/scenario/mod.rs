@@ -1,11 +1,20 @@
 //! A scenario: what sessions do, as values. Read from YAML by [`read`].
 
+mod answer;
+mod feed;
+mod flow;
+mod limits;
 mod node;
 pub mod read;
 mod transaction;
 
+use crate::feeds::Feed;
+use crate::select::{text_of, Css, Pointer};
 use crate::template::{Template, Variable};
+pub use limits::{Limit, Measure};
 use regex::bytes::Regex;
+use std::rc::Rc;
+pub use transaction::MOST_TIMES;
 
 #[derive(Debug)]
 pub struct Scenario {
@@ -28,6 +37,9 @@ pub struct Scenario {
     pub session_length: u32,
     /// Transaction and weight; weights need no particular sum.
     pub mix: Vec<(usize, f64)>,
+    /// Instead of a mix: what follows what.
+    pub graph: Option<Graph>,
+    pub feeds: Rc<[Feed]>,
     pub transactions: Vec<Transaction>,
     /// Header name and value of every request.
     pub headers: Vec<(String, Template)>,
@@ -36,6 +48,17 @@ pub struct Scenario {
     /// Longest response body accepted, bytes.
     pub max_body: u64,
 }
+
+/// A Markov chain over transactions.
+#[derive(Debug)]
+pub struct Graph {
+    pub start: Row,
+    /// By transaction; None where a session never comes.
+    pub rows: Vec<Option<Row>>,
+}
+
+/// Next transaction, or None for the end of the session, and its probability; they add up to 1.
+pub type Row = Vec<(Option<usize>, f64)>;
 
 /// What arrives when arrivals are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +100,17 @@ pub struct Transaction {
     /// The next transaction of the session is the login.
     pub ends_session: bool,
     pub requests: Vec<Request>,
+    /// Outer ones before those inside them.
+    pub loops: Vec<Loop>,
+    pub limits: Vec<Limit>,
+}
+
+/// Requests `first` to `last` are done `times` times.
+#[derive(Debug)]
+pub struct Loop {
+    pub first: usize,
+    pub last: usize,
+    pub times: Template,
 }
 
 /// What an extraction that finds nothing means.
@@ -100,10 +134,21 @@ pub struct Request {
 impl Request {
     /// Whether the body of the answer is looked at.
     pub fn needs_body(&self) -> bool {
-        !self.extract.is_empty()
+        self.extract.iter().any(|e| !matches!(e.source, Source::Header(_)))
+            || !self.checks.json.is_empty()
             || !self.checks.contains.is_empty()
             || !self.checks.lacks.is_empty()
             || !self.checks.matches.is_empty()
+    }
+
+    /// Whether the body of the answer is read as JSON.
+    pub fn needs_json(&self) -> bool {
+        !self.checks.json.is_empty() || self.extract.iter().any(|e| matches!(e.source, Source::Json(_)))
+    }
+
+    /// Whether headers of the answer are looked at.
+    pub fn needs_headers(&self) -> bool {
+        !self.checks.headers.is_empty() || self.extract.iter().any(|e| matches!(e.source, Source::Header(_)))
     }
 }
 
@@ -152,14 +197,26 @@ pub struct Checks {
     pub contains: Vec<Template>,
     pub lacks: Vec<Template>,
     pub matches: Vec<Regex>,
+    /// Name of a header and what its value matches.
+    pub headers: Vec<(String, Regex)>,
+    /// A place in a JSON body and the text of its value.
+    pub json: Vec<(Pointer, Template)>,
 }
 
 #[derive(Debug)]
 pub struct Extract {
     pub variable: Variable,
-    /// The first group of a match is the value, or the whole match without groups.
-    pub regex: Regex,
+    pub source: Source,
     pub pick: Pick,
+}
+
+#[derive(Debug)]
+pub enum Source {
+    /// The first group of a match is the value, or the whole match without groups.
+    Regex(Regex),
+    Json(Pointer),
+    Css(Css),
+    Header(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,23 +226,70 @@ pub enum Pick {
     Random,
 }
 
+impl Pick {
+    /// One of `count` things; nothing is drawn when there is no choice.
+    fn of(self, count: usize, random: &mut crate::random::Random) -> Option<usize> {
+        let last = count.checked_sub(1)?;
+        Some(match self {
+            Pick::First => 0,
+            Pick::Last => last,
+            Pick::Random => random.between(0, last as i64) as usize,
+        })
+    }
+}
+
+/// An answer as extractions see it.
+pub struct Answer<'a> {
+    pub headers: &'a [(String, Vec<u8>)],
+    pub body: &'a [u8],
+    /// The body as JSON, if it is.
+    pub json: Option<&'a serde_json::Value>,
+}
+
 impl Extract {
-    /// The value found in `body`, if any.
-    pub fn apply(&self, body: &[u8], random: &mut crate::random::Random) -> Option<Vec<u8>> {
+    /// The value found in `answer`, if any.
+    pub fn apply(&self, answer: &Answer<'_>, random: &mut crate::random::Random) -> Option<Vec<u8>> {
+        match &self.source {
+            Source::Regex(regex) => self.apply_regex(regex, answer.body, random),
+            Source::Json(pointer) => {
+                let mut found = pointer.find(answer.json?);
+                if let ([serde_json::Value::Array(items)], true) = (&found[..], self.pick != Pick::First) {
+                    found = items.iter().collect();
+                }
+                let at = self.pick.of(found.len(), random)?;
+                text_of(found[at])
+            }
+            Source::Css(css) => {
+                let mut found = css.find(answer.body);
+                let at = self.pick.of(found.len(), random)?;
+                Some(found.swap_remove(at))
+            }
+            Source::Header(name) => {
+                let mut found = answer.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+                let count = found.clone().count();
+                found.nth(self.pick.of(count, random)?).map(|(_, value)| value.clone())
+            }
+        }
+    }
+
+    fn apply_regex(&self, regex: &Regex, body: &[u8], random: &mut crate::random::Random) -> Option<Vec<u8>> {
         let value = |captures: regex::bytes::Captures<'_>| {
             captures.get(1).or_else(|| captures.get(0)).map(|m| m.as_bytes().to_vec())
         };
-        match self.pick {
-            Pick::First => self.regex.captures(body).and_then(value),
-            Pick::Last => self.regex.captures_iter(body).last().and_then(value),
-            Pick::Random => {
-                let count = self.regex.find_iter(body).count();
-                if count == 0 {
-                    return None;
-                }
-                let at = random.between(0, count as i64 - 1) as usize;
-                self.regex.captures_iter(body).nth(at).and_then(value)
-            }
+        if self.pick == Pick::First {
+            return regex.captures(body).and_then(value);
+        }
+        let at = self.pick.of(regex.find_iter(body).count(), random)?;
+        regex.captures_iter(body).nth(at).and_then(value)
+    }
+
+    /// What was looked for, for messages.
+    pub fn what(&self) -> String {
+        match &self.source {
+            Source::Regex(regex) => format!("nothing matches `{regex}`"),
+            Source::Json(pointer) => format!("no JSON value at `{}`", pointer.text()),
+            Source::Css(css) => format!("no element `{}`", css.text()),
+            Source::Header(name) => format!("no header `{name}`"),
         }
     }
 }

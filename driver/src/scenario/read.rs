@@ -1,20 +1,23 @@
 //! Reads a scenario file; every problem is reported with its line and column.
 
+use super::feed::read_feeds;
+use super::flow::{find, read_flow};
 use super::node::Problems;
 use super::transaction::read_transaction;
 use super::{Arrive, Pause, PauseFrom, PauseShape, Scenario};
+use crate::feeds::Feed;
 use crate::nearest::hint;
 use crate::template::{Names, Template, Variable};
 use crate::units::parse_duration;
 use marked_yaml::types::MarkedMappingNode;
-use marked_yaml::{LoadError, Node, Span};
+use marked_yaml::{LoadError, Node};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use super::node::Problem;
 
-const KEYS: [&str; 14] = [
+pub(super) const KEYS: [&str; 16] = [
     "scenario",
     "description",
     "parameters",
@@ -24,7 +27,9 @@ const KEYS: [&str; 14] = [
     "login",
     "logout",
     "arrivals",
+    "feeds",
     "mix",
+    "graph",
     "transactions",
     "headers",
     "follow",
@@ -35,6 +40,7 @@ const KEYS: [&str; 14] = [
 pub(super) struct Scope {
     pub parameters: BTreeMap<String, String>,
     pub variables: Vec<String>,
+    pub feeds: Vec<Feed>,
 }
 
 impl Names for Scope {
@@ -46,8 +52,22 @@ impl Names for Scope {
         self.variables.iter().position(|v| v == name)
     }
 
-    fn all(&self) -> Vec<&str> {
-        self.parameters.keys().chain(&self.variables).map(String::as_str).collect()
+    fn feed(&self, name: &str) -> Option<(usize, usize)> {
+        let (feed, column) = name.split_once('.').map_or((name, None), |(feed, column)| (feed, Some(column)));
+        let at = self.feeds.iter().position(|known| known.name == feed)?;
+        let columns = &self.feeds[at].columns;
+        match column {
+            Some(column) => Some((at, columns.iter().position(|known| known == column)?)),
+            None => columns.is_empty().then_some((at, 0)),
+        }
+    }
+
+    fn all(&self) -> Vec<String> {
+        let columns = self.feeds.iter().flat_map(|feed| match feed.columns.is_empty() {
+            true => vec![feed.name.clone()],
+            false => feed.columns.iter().map(|column| format!("{}.{column}", feed.name)).collect(),
+        });
+        self.parameters.keys().chain(&self.variables).cloned().chain(columns).collect()
     }
 }
 
@@ -57,7 +77,7 @@ impl Scope {
     }
 
     /// A scalar in which only parameters may vary, filled in.
-    fn fixed(&self, problems: &mut Problems, node: &Node, what: &str) -> Option<String> {
+    pub fn fixed(&self, problems: &mut Problems, node: &Node, what: &str) -> Option<String> {
         problems.value(node, what, |text| {
             Template::parse(text, self)?
                 .fixed()
@@ -65,7 +85,7 @@ impl Scope {
         })
     }
 
-    fn fixed_value<T>(
+    pub fn fixed_value<T>(
         &self,
         problems: &mut Problems,
         node: &Node,
@@ -86,7 +106,8 @@ impl Scope {
 /// The scenario in `path` with `overrides` of its parameters; the error is ready to print.
 pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Scenario, String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read scenario {}: {e}", path.display()))?;
-    parse(&text, overrides).map_err(|problems| {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    parse_in(&text, overrides, folder).map_err(|problems| {
         let lines: Vec<String> = problems
             .iter()
             .map(|p| {
@@ -101,15 +122,21 @@ pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Scenario, Str
     })
 }
 
-/// The scenario in `text`, or all problems in the order of the file (line 0: not from the file).
+/// The scenario in `text`, files it names sought in the working directory.
 pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Scenario, Vec<Problem>> {
+    parse_in(text, overrides, Path::new(""))
+}
+
+/// The scenario in `text`, or all problems in the order of the file (line 0: not from the file). Files it names
+/// are sought in `folder`.
+pub fn parse_in(text: &str, overrides: &[(String, String)], folder: &Path) -> Result<Scenario, Vec<Problem>> {
     let options = marked_yaml::LoaderOptions::default().error_on_duplicate_keys(true).prevent_coercion(true);
     let root = match marked_yaml::parse_yaml_with_options(0, text, options) {
         Ok(root) => root,
         Err(error) => return Err(vec![load_problem(&error)]),
     };
     let mut problems = Problems::default();
-    let scenario = read_root(&mut problems, &root, text, overrides);
+    let scenario = read_root(&mut problems, &root, text, overrides, folder);
     match scenario {
         Some(scenario) if problems.0.is_empty() => Ok(scenario),
         _ => {
@@ -137,9 +164,18 @@ fn load_problem(error: &LoadError) -> Problem {
     Problem { line: mark.line(), column: mark.column(), message }
 }
 
-fn read_root(problems: &mut Problems, root: &Node, text: &str, overrides: &[(String, String)]) -> Option<Scenario> {
+fn read_root(
+    problems: &mut Problems,
+    root: &Node,
+    text: &str,
+    overrides: &[(String, String)],
+    folder: &Path,
+) -> Option<Scenario> {
     let top = problems.mapping(root, "the scenario", &KEYS)?;
-    let mut scope = Scope { parameters: read_parameters(problems, top, overrides), variables: Vec::new() };
+    let parameters = read_parameters(problems, top, overrides);
+    let mut scope = Scope { parameters, variables: Vec::new(), feeds: Vec::new() };
+    let (feeds, files) = read_feeds(problems, top, &scope, folder);
+    scope.feeds = feeds;
     let assignments = read_variables(problems, top, &mut scope);
     let names = match top.get_node("transactions").map(|node| problems.any_mapping(node, "transactions")) {
         Some(found) => found?,
@@ -164,8 +200,11 @@ fn read_root(problems: &mut Problems, root: &Node, text: &str, overrides: &[(Str
             return None;
         }
     };
-    let mix = read_mix(problems, root.span(), top, &scope, &known);
+    let (mix, graph) = read_flow(problems, root.span(), top, &scope, &known);
     let (arrive, session_length) = read_arrivals(problems, top, &scope);
+    if let (Some(node), Arrive::Transaction) = (top.get_node("graph"), arrive) {
+        problems.add(node.span(), "a graph is walked by sessions: arrivals have `unit: session`");
+    }
     let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a whole number"));
     let mut amount = |key: &str| top.get_node(key).and_then(|node| scope.fixed_value(problems, node, key, number));
     let (identities, follow, max_body) = (amount("identities"), amount("follow"), amount("max_body"));
@@ -175,15 +214,23 @@ fn read_root(problems: &mut Problems, root: &Node, text: &str, overrides: &[(Str
     }
     let scenario = Scenario {
         name,
-        sha256: Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect(),
+        sha256: Sha256::new()
+            .chain_update(text)
+            .chain_update(&files)
+            .finalize()
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect(),
         assignments,
         identities: identities.map(|n| n.max(1)),
         pause: read_pause(problems, top, &scope),
         login: read_reference(problems, top, "login", &known),
         logout,
         arrive,
-        session_length,
+        session_length: session_length.unwrap_or(if graph.is_some() { u32::MAX } else { 10 }),
         mix,
+        graph,
+        feeds: std::mem::take(&mut scope.feeds).into(),
         transactions,
         headers: read_headers(problems, top, &scope),
         follow: follow.unwrap_or(5).min(100) as u32,
@@ -203,7 +250,7 @@ fn read_parameters(
     top: &MarkedMappingNode,
     overrides: &[(String, String)],
 ) -> BTreeMap<String, String> {
-    let mut scope = Scope { parameters: BTreeMap::new(), variables: Vec::new() };
+    let mut scope = Scope { parameters: BTreeMap::new(), variables: Vec::new(), feeds: Vec::new() };
     if let Some(mapping) = top.get_node("parameters").and_then(|n| problems.any_mapping(n, "parameters")) {
         for (key, node) in mapping.iter() {
             let name = key.as_str();
@@ -241,14 +288,16 @@ fn declare_extracted(transactions: &MarkedMappingNode, scope: &mut Scope) {
             Some(mapping) => mapping.get_node("requests"),
             None => Some(node),
         };
-        for request in requests.and_then(Node::as_sequence).iter().flat_map(|list| list.iter()) {
-            let extract = request.as_mapping().and_then(|m| m.get_node("extract"));
-            if let Some(names) = extract.and_then(Node::as_mapping) {
-                for (name, _) in names.iter() {
-                    if scope.variable(name.as_str()).is_none() {
-                        scope.variables.push(name.as_str().to_string());
-                    }
-                }
+        requests.into_iter().for_each(|list| declare_in(list, scope));
+    }
+}
+
+fn declare_in(list: &Node, scope: &mut Scope) {
+    for mapping in list.as_sequence().iter().flat_map(|list| list.iter()).filter_map(Node::as_mapping) {
+        mapping.get_node("requests").into_iter().for_each(|inner| declare_in(inner, scope));
+        for (name, _) in mapping.get_node("extract").and_then(Node::as_mapping).iter().flat_map(|names| names.iter()) {
+            if scope.variable(name.as_str()).is_none() {
+                scope.variables.push(name.as_str().to_string());
             }
         }
     }
@@ -280,8 +329,8 @@ fn read_pause(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope) -
     pause
 }
 
-fn read_arrivals(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope) -> (Arrive, u32) {
-    let (mut arrive, mut length) = (Arrive::Session, 10);
+fn read_arrivals(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope) -> (Arrive, Option<u32>) {
+    let (mut arrive, mut length) = (Arrive::Session, None);
     let keys = ["unit", "session_length"];
     if let Some(mapping) = top.get_node("arrivals").and_then(|n| problems.mapping(n, "arrivals", &keys)) {
         if let Some(node) = mapping.get_node("unit") {
@@ -293,7 +342,7 @@ fn read_arrivals(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope
                 Ok(number) if number > 0 => Ok(number),
                 _ => Err(format!("`{text}` is not a whole number above 0")),
             };
-            length = scope.fixed_value(problems, node, "session_length", parse).unwrap_or(length);
+            length = scope.fixed_value(problems, node, "session_length", parse);
         }
     }
     (arrive, length)
@@ -302,40 +351,6 @@ fn read_arrivals(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope
 fn read_reference(problems: &mut Problems, top: &MarkedMappingNode, key: &str, known: &[&str]) -> Option<usize> {
     let node = top.get_node(key)?;
     problems.value(node, key, |text| find(text, known))
-}
-
-fn find(text: &str, known: &[&str]) -> Result<usize, String> {
-    known.iter().position(|name| *name == text).ok_or_else(|| format!("no transaction `{text}`{}", hint(text, known)))
-}
-
-fn read_mix(
-    problems: &mut Problems,
-    whole: &Span,
-    top: &MarkedMappingNode,
-    scope: &Scope,
-    known: &[&str],
-) -> Vec<(usize, f64)> {
-    let Some(node) = top.get_node("mix") else {
-        problems.add(whole, "`mix` (transaction: weight) is missing");
-        return Vec::new();
-    };
-    let mut mix = Vec::new();
-    let Some(mapping) = problems.any_mapping(node, "mix") else { return mix };
-    for (key, value) in mapping.iter() {
-        let weight = scope.fixed_value(problems, value, key.as_str(), |text| match text.parse::<f64>() {
-            Ok(weight) if weight.is_finite() && weight >= 0.0 => Ok(weight),
-            _ => Err(format!("`{text}` is not a weight (a number of at least 0)")),
-        });
-        match (find(key.as_str(), known), weight) {
-            (Ok(index), Some(weight)) => mix.push((index, weight)),
-            (Err(error), _) => problems.add(key.span(), error),
-            _ => {}
-        }
-    }
-    if mix.iter().map(|(_, weight)| weight).sum::<f64>() <= 0.0 {
-        problems.add(node.span(), "the weights of `mix` add up to nothing");
-    }
-    mix
 }
 
 fn read_headers(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope) -> Vec<(String, Template)> {

@@ -59,6 +59,8 @@ fn reads_everything() {
     let mut values = crate::template::Values {
         variables: &[Some(b"user-\"1\"".to_vec()), Some(b"42".to_vec()), None],
         random: &mut random,
+        feeds: &crate::feeds::Feeds::default(),
+        held: &mut Vec::new(),
         seq: &mut 0,
         user: 1,
         session: 1,
@@ -99,6 +101,59 @@ fn mistakes_have_a_place_and_a_remedy() {
         ("session_length: 7", "session_length: 0", "6:"),
     ] {
         let found = broken(from, to);
+        if !found.contains(expected) {
+            wrong.push(format!("{from} -> {to}: {found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+const GRAPH: &str = "scenario: walk
+feeds:
+  order: { sequence: { from: 1 } }
+graph:
+  start: { a: 0.5, b: 0.5 }
+  a: { b: 0.9, end: 0.1 }
+  b: { a: 1 }
+transactions:
+  a:
+    limits: { p99: 1s, errors: 1% }
+    requests:
+      - { get: '/${order}', check: { json: { /x: 1 } }, extract: { v: { css: a, attribute: href } } }
+      - { repeat: 2, requests: [{ get: /again }] }
+  b: [{ get: /b }]
+";
+
+#[test]
+fn mistakes_in_graphs_feeds_and_loops() {
+    let mut wrong = Vec::new();
+    assert!(parse(GRAPH, &[]).is_ok());
+    for (from, to, expected) in [
+        ("b: 0.9", "b: 0.8", "6:6: row `a` of graph adds up to 0.900, not to 1"),
+        ("b: 0.9", "c: 0.9", "6:8: no transaction `c`"),
+        ("b: 0.9", "b: 1.9", "6:11: b: `1.9` is not a probability"),
+        ("  b: { a: 1 }", "", "the graph reaches `b`, which has no row"),
+        ("  start: { a: 0.5, b: 0.5 }", "", "`start` is missing"),
+        ("start:", "strat:", "no transaction `strat`; did you mean `start`?"),
+        ("a: 0.5, b: 0.5", "a: 0.5, end: 0.5", "5:20: no transaction `end`"),
+        ("graph:", "mix: { a: 1 }\ngraph:", "not both"),
+        ("graph:", "arrivals: { unit: transaction }\ngraph:", "walked by sessions"),
+        ("sequence: {", "sequnce: {", "3:12: unknown key `sequnce`"),
+        ("from: 1", "from: 1, step: 0", "never"),
+        ("sequence: { from: 1 }", "sequence: { from: 1 }, pick: random", "`pick` belongs to a feed of csv"),
+        ("sequence: { from: 1 }", "csv: nowhere.csv", "csv nowhere.csv:"),
+        ("${order}", "${ordr}", "did you mean `order`?"),
+        ("p99: 1s", "p98: 1s", "10:15: unknown key `p98` in limits"),
+        ("errors: 1%", "errors: 101%", "is not a share"),
+        ("/x: 1", "x: 1", "is not a JSON pointer"),
+        ("css: a,", "css: 'a[',", "bad CSS selector"),
+        ("{ css: a, attribute: href }", "{ regex: a, attribute: href }", "`attribute` belongs to css"),
+        ("{ css: a, attribute: href }", "{ css: a, json: /a }", "exactly one of regex, json, css, header"),
+        ("repeat: 2", "repeat: -1", "13:19: repeat: not a whole number"),
+        ("repeat: 2, requests: [{ get: /again }]", "repeat: 2", "`requests` is missing in a loop"),
+    ] {
+        assert!(GRAPH.contains(from), "{from}");
+        let found = problems(&GRAPH.replacen(from, to, 1)).join("\n");
         if !found.contains(expected) {
             wrong.push(format!("{from} -> {to}: {found}"));
         }

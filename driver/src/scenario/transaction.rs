@@ -1,12 +1,16 @@
 //! Reads the transactions of a scenario.
 
+use super::answer::{read_checks, read_extracts};
+use super::limits::read_limits;
 use super::node::Problems;
 use super::read::Scope;
-use super::{Body, Checks, Extract, Method, Pick, Request, Transaction, WhenMissing};
-use crate::template::{push_json_escaped, Names, Template};
+use super::{Body, Loop, Method, Request, Transaction, WhenMissing};
+use crate::template::{push_json_escaped, Template};
 use marked_yaml::types::MarkedMappingNode;
 use marked_yaml::Node;
-use regex::bytes::{Regex, RegexBuilder};
+
+/// Most rounds of one loop.
+pub const MOST_TIMES: u32 = 1_000_000;
 
 const METHODS: [(&str, Method); 6] = [
     ("get", Method::Get),
@@ -17,16 +21,19 @@ const METHODS: [(&str, Method); 6] = [
     ("delete", Method::Delete),
 ];
 
-const REQUEST_KEYS: [&str; 13] =
+pub(super) const TRANSACTION_KEYS: [&str; 4] = ["requests", "when_missing", "ends_session", "limits"];
+pub(super) const REQUEST_KEYS: [&str; 13] =
     ["get", "head", "post", "put", "patch", "delete", "headers", "form", "json", "text", "check", "extract", "follow"];
 
 pub(super) fn read_transaction(problems: &mut Problems, scope: &Scope, name: &str, node: &Node) -> Option<Transaction> {
-    let (mut when_missing, mut ends_session) = (WhenMissing::Fail, false);
+    let (mut when_missing, mut ends_session, mut limits) = (WhenMissing::Fail, false, Vec::new());
     let list = if node.as_sequence().is_some() {
         node
     } else {
-        let mapping =
-            problems.mapping(node, &format!("transaction `{name}`"), &["requests", "when_missing", "ends_session"])?;
+        let mapping = problems.mapping(node, &format!("transaction `{name}`"), &TRANSACTION_KEYS)?;
+        if let Some(node) = mapping.get_node("limits") {
+            limits = read_limits(problems, scope, node);
+        }
         if let Some(node) = mapping.get_node("when_missing") {
             let words = [("fail", WhenMissing::Fail), ("skip", WhenMissing::Skip)];
             when_missing = problems.word(node, "when_missing", &words)?;
@@ -42,18 +49,50 @@ pub(super) fn read_transaction(problems: &mut Problems, scope: &Scope, name: &st
             }
         }
     };
-    let nodes = problems.sequence(list, &format!("the requests of `{name}`"))?;
-    if nodes.is_empty() {
-        problems.add(list.span(), format!("transaction `{name}` has no request"));
-        return None;
-    }
-    let requests: Vec<Request> = nodes.iter().filter_map(|node| read_request(problems, scope, node)).collect();
-    (requests.len() == nodes.len()).then(|| Transaction {
+    let before = problems.0.len();
+    let (mut requests, mut loops) = (Vec::new(), Vec::new());
+    read_requests(problems, scope, name, list, &mut requests, &mut loops);
+    (problems.0.len() == before).then(|| Transaction {
         name: name.to_string(),
         when_missing,
         ends_session,
         requests,
+        loops,
+        limits,
     })
+}
+
+/// Requests and, in between, `{ repeat: times, requests: [...] }`.
+fn read_requests(
+    problems: &mut Problems,
+    scope: &Scope,
+    name: &str,
+    list: &Node,
+    requests: &mut Vec<Request>,
+    loops: &mut Vec<Loop>,
+) {
+    let Some(nodes) = problems.sequence(list, &format!("the requests of `{name}`")) else { return };
+    if nodes.is_empty() {
+        problems.add(list.span(), format!("transaction `{name}` has no request"));
+    }
+    for node in nodes {
+        let Some(repeat) = node.as_mapping().and_then(|mapping| mapping.get_node("repeat")) else {
+            requests.extend(read_request(problems, scope, node));
+            continue;
+        };
+        let Some(mapping) = problems.mapping(node, "a loop", &["repeat", "requests"]) else { continue };
+        let times = scope.template(problems, repeat, "repeat").unwrap_or_default();
+        if times.fixed().is_some_and(|text| !text.parse().is_ok_and(|times: u32| times <= MOST_TIMES)) {
+            problems.add(repeat.span(), format!("repeat: not a whole number from 0 to {MOST_TIMES}"));
+        }
+        let (at, first) = (loops.len(), requests.len());
+        loops.push(Loop { first, last: first, times });
+        match mapping.get_node("requests") {
+            Some(inner) => read_requests(problems, scope, name, inner, requests, loops),
+            None => problems.add(mapping.span(), "`requests` is missing in a loop"),
+        }
+        loops[at].last = requests.len().saturating_sub(1);
+    }
 }
 
 fn read_request(problems: &mut Problems, scope: &Scope, node: &Node) -> Option<Request> {
@@ -66,7 +105,8 @@ fn read_request(problems: &mut Problems, scope: &Scope, node: &Node) -> Option<R
     };
     let before = problems.0.len();
     let template = scope.template(problems, path, "path");
-    if path.as_scalar().is_some_and(|text| !text.as_str().starts_with('/')) {
+    let link = template.as_ref().is_some_and(Template::begins_with_an_expression);
+    if !link && path.as_scalar().is_some_and(|text| !text.as_str().starts_with('/')) {
         problems.add(path.span(), "a path begins with `/`");
     }
     let request = Request {
@@ -205,64 +245,4 @@ fn quote(text: &str, out: &mut String) {
         rest = &rest[end..];
     }
     literal(rest, out);
-}
-
-fn read_checks(problems: &mut Problems, scope: &Scope, request: &MarkedMappingNode) -> Checks {
-    let mut checks = Checks::default();
-    let keys = ["status", "skip_status", "contains", "lacks", "matches"];
-    let Some(mapping) = request.get_node("check").and_then(|n| problems.mapping(n, "check", &keys)) else {
-        return checks;
-    };
-    let status = |text: &str| match text.parse::<u16>() {
-        Ok(code) if (200..600).contains(&code) => Ok(code),
-        _ => Err(format!("`{text}` is not a status code (200 to 599)")),
-    };
-    for (key, node) in mapping.iter() {
-        for item in problems.one_or_more(node) {
-            match key.as_str() {
-                "status" => checks.status.extend(problems.value(item, "status", status)),
-                "skip_status" => checks.skip_status.extend(problems.value(item, "skip_status", status)),
-                "contains" => checks.contains.extend(scope.template(problems, item, "contains")),
-                "lacks" => checks.lacks.extend(scope.template(problems, item, "lacks")),
-                "matches" => checks.matches.extend(problems.value(item, "matches", pattern)),
-                _ => {}
-            }
-        }
-    }
-    checks
-}
-
-fn pattern(text: &str) -> Result<Regex, String> {
-    RegexBuilder::new(text).size_limit(1 << 20).build().map_err(|error| {
-        let text = error.to_string();
-        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("not a regular expression");
-        format!("bad regular expression: {}", last.trim())
-    })
-}
-
-fn read_extracts(problems: &mut Problems, scope: &Scope, request: &MarkedMappingNode) -> Vec<Extract> {
-    let mut extracts = Vec::new();
-    let Some(mapping) = request.get_node("extract").and_then(|n| problems.any_mapping(n, "extract")) else {
-        return extracts;
-    };
-    for (key, node) in mapping.iter() {
-        let (regex, pick) = if node.as_scalar().is_some() {
-            (Some(node), Pick::First)
-        } else {
-            let Some(inner) = problems.mapping(node, &format!("extract `{}`", key.as_str()), &["regex", "pick"]) else {
-                continue;
-            };
-            let words = [("first", Pick::First), ("last", Pick::Last), ("random", Pick::Random)];
-            let pick = inner.get_node("pick").and_then(|n| problems.word(n, "pick", &words)).unwrap_or(Pick::First);
-            if inner.get_node("regex").is_none() {
-                problems.add(key.span(), format!("`regex` is missing in extract `{}`", key.as_str()));
-            }
-            (inner.get_node("regex"), pick)
-        };
-        let Some(regex) = regex.and_then(|n| problems.value(n, "regex", pattern)) else { continue };
-        if let Some(variable) = scope.variable(key.as_str()) {
-            extracts.push(Extract { variable, regex, pick });
-        }
-    }
-    extracts
 }

@@ -1,0 +1,108 @@
+//! Reads what is done with an answer: checks and extractions.
+
+use super::node::Problems;
+use super::read::{plain, Scope};
+use super::{Checks, Extract, Pick, Source};
+use crate::select::{Css, Pointer};
+use crate::template::Names;
+use marked_yaml::types::MarkedMappingNode;
+use marked_yaml::Node;
+use regex::bytes::{Regex, RegexBuilder};
+
+pub(super) const CHECK_KEYS: [&str; 7] = ["status", "skip_status", "contains", "lacks", "matches", "header", "json"];
+pub(super) const EXTRACT_KEYS: [&str; 6] = ["regex", "json", "css", "header", "attribute", "pick"];
+
+pub(super) fn read_checks(problems: &mut Problems, scope: &Scope, request: &MarkedMappingNode) -> Checks {
+    let mut checks = Checks::default();
+    let Some(mapping) = request.get_node("check").and_then(|n| problems.mapping(n, "check", &CHECK_KEYS)) else {
+        return checks;
+    };
+    let status = |text: &str| match text.parse::<u16>() {
+        Ok(code) if (200..600).contains(&code) => Ok(code),
+        _ => Err(format!("`{text}` is not a status code (200 to 599)")),
+    };
+    for (key, node) in mapping.iter() {
+        match key.as_str() {
+            "header" => {
+                for (name, value) in problems.any_mapping(node, "header").into_iter().flat_map(|m| m.iter()) {
+                    checks.headers.extend(Some(name.as_str().to_string()).zip(problems.value(value, name, pattern)));
+                }
+                continue;
+            }
+            "json" => {
+                for (key, value) in problems.any_mapping(node, "json").into_iter().flat_map(|m| m.iter()) {
+                    match Pointer::parse(key.as_str()) {
+                        Ok(pointer) => checks.json.extend(Some(pointer).zip(scope.template(problems, value, key))),
+                        Err(error) => problems.add(key.span(), error),
+                    }
+                }
+                continue;
+            }
+            _ => {}
+        }
+        for item in problems.one_or_more(node) {
+            match key.as_str() {
+                "status" => checks.status.extend(problems.value(item, "status", status)),
+                "skip_status" => checks.skip_status.extend(problems.value(item, "skip_status", status)),
+                "contains" => checks.contains.extend(scope.template(problems, item, "contains")),
+                "lacks" => checks.lacks.extend(scope.template(problems, item, "lacks")),
+                "matches" => checks.matches.extend(problems.value(item, "matches", pattern)),
+                _ => {}
+            }
+        }
+    }
+    checks
+}
+
+fn pattern(text: &str) -> Result<Regex, String> {
+    RegexBuilder::new(text).size_limit(1 << 20).build().map_err(|error| {
+        let text = error.to_string();
+        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("not a regular expression");
+        format!("bad regular expression: {}", last.trim())
+    })
+}
+
+pub(super) fn read_extracts(problems: &mut Problems, scope: &Scope, request: &MarkedMappingNode) -> Vec<Extract> {
+    let Some(mapping) = request.get_node("extract").and_then(|n| problems.any_mapping(n, "extract")) else {
+        return Vec::new();
+    };
+    let mut extracts = Vec::new();
+    for (key, node) in mapping.iter() {
+        if let (Some((source, pick)), Some(variable)) =
+            (read_extract(problems, key.as_str(), node), scope.variable(key.as_str()))
+        {
+            extracts.push(Extract { variable, source, pick });
+        }
+    }
+    extracts
+}
+
+fn read_extract(problems: &mut Problems, name: &str, node: &Node) -> Option<(Source, Pick)> {
+    if node.as_scalar().is_some() {
+        return Some((Source::Regex(problems.value(node, "regex", pattern)?), Pick::First));
+    }
+    let what = format!("extract `{name}`");
+    let mapping = problems.mapping(node, &what, &EXTRACT_KEYS)?;
+    let words = [("first", Pick::First), ("last", Pick::Last), ("random", Pick::Random)];
+    let pick = mapping.get_node("pick").and_then(|n| problems.word(n, "pick", &words)).unwrap_or(Pick::First);
+    let kinds = ["regex", "json", "css", "header"].into_iter().filter_map(|k| Some((k, mapping.get_node(k)?)));
+    let [(kind, value)] = kinds.collect::<Vec<_>>()[..] else {
+        problems.add(mapping.span(), format!("{what} has exactly one of regex, json, css, header"));
+        return None;
+    };
+    let attribute = mapping.get_node("attribute");
+    if let (Some(node), true) = (attribute, kind != "css") {
+        problems.add(node.span(), "`attribute` belongs to css");
+    }
+    let attribute = attribute.and_then(|n| problems.text(n, "attribute")).map(str::to_ascii_lowercase);
+    let source = match kind {
+        "regex" => Source::Regex(problems.value(value, "regex", pattern)?),
+        "json" => Source::Json(problems.value(value, "json", Pointer::parse)?),
+        "css" => Source::Css(problems.value(value, "css", |text| Css::parse(text, attribute.clone()))?),
+        _ => Source::Header(problems.value(value, "header", |text| match plain(text) {
+            true => Ok(text.to_string()),
+            false => Err(format!("`{text}` is no name of a header")),
+        })?),
+    };
+    Some((source, pick))
+}

@@ -1,0 +1,192 @@
+//! Graphs, loops, feeds, extractions, checks and limits, by the whole driver.
+
+mod support;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use support::{answering, page, run, Request};
+
+/// A server that notes each request's path.
+fn noting(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> (String, Arc<Mutex<Vec<String>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&seen);
+    let url = answering(move |request| {
+        notes.lock().expect("no other panic").push(request.path().to_string());
+        answer(request)
+    });
+    (url, seen)
+}
+
+fn fine(_: &Request) -> Vec<u8> {
+    page("200 OK", "", "fine")
+}
+
+#[test]
+fn a_session_walks_the_graph_and_starts_over() {
+    let scenario = "
+scenario: walk
+login: in
+logout: out
+graph:
+  start: { a: 1 }
+  a: { b: 0.5, c: 0.5 }
+  b: { a: 1 }
+  c: { end: 1 }
+transactions: { in: [{ get: /in }], out: [{ get: /out }], a: [{ get: /a }], b: [{ get: /b }], c: [{ get: /c }] }
+";
+    let (url, seen) = noting(fine);
+    let run = run(&url, scenario, "--users 1 --steady 400ms");
+    assert!(run.errors.is_empty(), "{}", run.errors);
+    let seen = seen.lock().expect("no other panic");
+    let mut moves: HashMap<(&str, &str), u32> = HashMap::new();
+    for pair in seen.windows(2) {
+        *moves.entry((&pair[0], &pair[1])).or_default() += 1;
+    }
+    let expected = [("/in", "/a"), ("/a", "/b"), ("/a", "/c"), ("/b", "/a"), ("/c", "/out"), ("/out", "/in")];
+    assert!(expected.iter().all(|pair| moves.contains_key(pair)), "{moves:?}");
+    assert_eq!(moves.len(), expected.len(), "{moves:?}");
+    let (url, seen) = noting(fine);
+    let open = support::run(&url, scenario, "--arrivals constant --rate 100 --steady 300ms --ramp-down 1s");
+    assert_eq!(open.total("in", "ok"), 29, "{}", open.summary);
+    assert_eq!(open.total("out", "ok"), open.total("c", "ok"));
+    assert!(seen.lock().expect("no other panic").len() > 80);
+}
+
+#[test]
+fn loops_repeat_what_is_in_them() {
+    let scenario = "
+scenario: loops
+mix: { whole: 1 }
+transactions:
+  whole:
+    - get: /begin
+      extract: { n: 'n=(\\d)' }
+    - repeat: '${n}'
+      requests:
+        - get: /outer
+        - repeat: 3
+          requests: [{ get: /inner }]
+    - repeat: 0
+      requests: [{ get: /never }]
+    - repeat: 2
+      requests: [{ get: /last }]
+";
+    let (url, seen) = noting(|_| page("200 OK", "", "n=2"));
+    let run = run(&url, scenario, "--users 1 --steady 100ms --ramp-down 1s");
+    assert!(run.total("whole", "ok") > 1 && run.total("whole", "failed") == 0, "{}", run.summary);
+    let seen = seen.lock().expect("no other panic");
+    let once = "/begin /outer /inner /inner /inner /outer /inner /inner /inner /last /last";
+    assert_eq!(seen[..11].join(" "), once);
+    assert_eq!(seen.len() as u64, 11 * run.total("whole", "ok"));
+}
+
+#[test]
+fn feeds_give_each_session_its_own() {
+    let folder = std::env::temp_dir().join(format!("leadline-feeds-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("users.csv"), "name,code\nann,1\nbob,2\neve,3\n").expect("a file");
+    let scenario = format!(
+        "
+scenario: feeds
+feeds:
+  users: {{ csv: {}, pick: unique }}
+  order: {{ sequence: {{ from: 100, step: 2 }} }}
+  item: {{ zipf: 1000, exponent: 1.2 }}
+pause: {{ shape: fixed, mean: 5ms }}
+mix: {{ buy: 1 }}
+transactions:
+  buy:
+    - get: '/first?u=${{users.name}}&c=${{users.code}}&o=${{order}}'
+    - get: '/second?u=${{users.name}}&o=${{order}}&i=${{item}}'
+",
+        folder.join("users.csv").display()
+    );
+    let (url, seen) = noting(fine);
+    let run = run(&url, &scenario, "--users 4 --steady 200ms --ramp-down 1s");
+    std::fs::remove_dir_all(&folder).expect("ours");
+    // Three rows for four users: one has none, and says so.
+    assert!(run.error("template") > 0, "{}", run.summary);
+    assert!(run.summary["error_samples"]["template"][0].as_str().expect("a text").contains("`users` has no free row"));
+    let seen = seen.lock().expect("no other panic");
+    let field = |path: &str, name: &str| -> String {
+        let rest = path.split(&format!("{name}=")).nth(1).unwrap_or("");
+        rest.split('&').next().unwrap_or("").to_string()
+    };
+    let mut orders: Vec<i64> = Vec::new();
+    for path in seen.iter().filter(|path| path.starts_with("/first")) {
+        let pair = (field(path, "u"), field(path, "c"));
+        assert!(["ann1", "bob2", "eve3"].contains(&format!("{}{}", pair.0, pair.1).as_str()), "{path}");
+        orders.push(field(path, "o").parse().expect("a number"));
+    }
+    let count = orders.len();
+    orders.sort_unstable();
+    orders.dedup();
+    assert!(count > 10 && orders.len() == count && orders.iter().all(|n| *n >= 100 && n % 2 == 0));
+    // Both requests of a transaction saw the same values.
+    let order_of = |prefix: &str| -> HashMap<String, String> {
+        seen.iter().filter(|p| p.starts_with(prefix)).map(|p| (field(p, "o"), field(p, "u"))).collect()
+    };
+    let (first, second) = (order_of("/first"), order_of("/second"));
+    assert!(second.iter().all(|(order, user)| first.get(order) == Some(user)), "{first:?} {second:?}");
+}
+
+#[test]
+fn values_are_found_and_checked_everywhere() {
+    let scenario = "
+scenario: answers
+mix: { whole: 1 }
+transactions:
+  whole:
+    limits: { p99: 10s, mean: 1ns, errors: 1% }
+    requests:
+      - get: /json
+        check: { header: { content-type: '^application/json' }, json: { /ok: true, /items/*/kind: 'x' } }
+        extract:
+          id: { json: /items/1/id }
+          any: { json: /items/*/id, pick: random }
+          tag: { header: ETag }
+      - get: '/page?id=${id}&any=${any}&tag=${tag}'
+        extract:
+          link: { css: 'a.next', attribute: href }
+          title: { css: h1 }
+      - get: '${link}&t=${title}'
+  wrong: [{ get: /json, check: { json: { /items/0/id: 8 } } }]
+  headless: [{ get: /json, check: { header: { X-None: . } } }]
+  missing: [{ get: /json, extract: { x: { json: /none } } }]
+";
+    let answer = |request: &Request| match request.path().split('?').next() {
+        Some("/json") => page(
+            "200 OK",
+            "Content-Type: application/json\r\nETag: e7\r\n",
+            r#"{"ok": true, "items": [{"id": 7, "kind": "x"}, {"id": 9, "kind": "x"}]}"#,
+        ),
+        Some("/page") => page("200 OK", "", "<h1>Hi</h1><a href=/no>x</a><a class=next href='/go?a=1&amp;b=2'>y</a>"),
+        _ => page("200 OK", "", ""),
+    };
+    let (url, seen) = noting(answer);
+    let with = |mix: &str| scenario.replace("mix: { whole: 1 }", &format!("mix: {{ {mix}: 1 }}"));
+    let found = run(&url, &with("whole"), "--users 1 --steady 100ms");
+    assert!(
+        found.total("whole", "ok") > 0 && found.total("whole", "failed") == 0,
+        "{} {}",
+        found.errors,
+        found.summary
+    );
+    let lines = seen.lock().expect("no other panic").clone();
+    assert!(lines[1] == "/page?id=9&any=7&tag=e7" || lines[1] == "/page?id=9&any=9&tag=e7", "{lines:?}");
+    assert_eq!(lines[2], "/go?a=1&b=2&t=Hi");
+    let limits = found.summary["limits"].as_array().expect("limits");
+    let kept: Vec<(&str, bool)> =
+        limits.iter().map(|l| (l["measure"].as_str().expect("text"), l["kept"].as_bool().expect("measured"))).collect();
+    assert_eq!(kept, [("p99", true), ("mean", false), ("errors", true)]);
+    for (mix, kind, message) in [
+        ("wrong", "check", "at `/items/0/id` the JSON body has 7, not `8`"),
+        ("headless", "check", "header `X-None` does not match"),
+        ("missing", "extract", "no JSON value at `/none`"),
+    ] {
+        let found = run(&url, &with(mix), "--users 1 --steady 50ms");
+        assert!(found.error(kind) > 0, "{}", found.summary);
+        let sample = found.summary["error_samples"][kind][0].as_str().expect("a text");
+        assert!(sample.contains(message), "{sample}");
+    }
+}
