@@ -12,6 +12,7 @@ from leadline.design.coding import level_indices, model_matrix
 from leadline.design.definitive_screening import ordered_levels
 from leadline.design.kinds import KINDS
 from leadline.design.plots import dear_factors, dear_levels
+from leadline.design.switchback import slot_problems
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 
@@ -60,7 +61,7 @@ def _problems(plan: Plan) -> Iterator[str]:
         if len({trial.seed for trial in trials}) != 1:
             yield f"the trials of block {block} do not share one seed"
     if any(trial.slots for trial in plan.trials):
-        yield from _slot_problems(plan)
+        yield from slot_problems(plan)
         return
     baseline = plan.baseline.key
     for trial in plan.trials:
@@ -177,12 +178,3 @@ def _plot_problems(plan: Plan) -> Iterator[str]:
         held.setdefault(plot, set()).add((trial.block, dear_levels(plan.factors, trial.treatment)))
     if any(len(states) > 1 for states in held.values()):
         yield "a dear factor changes inside a whole plot"
-
-
-def _slot_problems(plan: Plan) -> Iterator[str]:
-    for trial in plan.trials:
-        if [slot.index for slot in trial.slots] != list(range(len(trial.slots))):
-            yield f"slots of trial {trial.position} do not count from 0 without gaps"
-        ends = [slot.begin + slot.seconds for slot in trial.slots]
-        if any(end > later.begin + 1e-6 for end, later in zip(ends, trial.slots[1:], strict=False)):
-            yield f"slots of trial {trial.position} overlap"

@@ -15,9 +15,9 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
 
-from leadline.design import plan_from_json, plan_to_json
+from leadline.design import plan_from_json, plan_problems, plan_to_json
 from leadline.design.carryover import CarryOver, abba, random_blocks, williams, williams_square
-from leadline.design.switchback import assumed_wash_out, slot_problems, steady_seconds, switchback_plan
+from leadline.design.switchback import assumed_wash_out, steady_seconds, switchback_plan
 from leadline.lab.measure import measure_windows, seconds
 from leadline.lab.pacing import Pacer
 from leadline.lab.planning import cost, plan_study
@@ -60,7 +60,7 @@ def plan(*factors: Factor, steady: float = 120, **keys: Any) -> Plan:
 
 def test_every_block_of_slots_holds_every_treatment_once() -> None:
     made = plan(LIVE, LABEL, replicates=3)
-    assert slot_problems(made) == ()
+    assert plan_problems(made) == ()
     wanted = {Treatment.of({"vm.live": live, "label": label}) for live, label in [(10, "a"), (20, "a"), (30, "a")]}
     wanted.add(Treatment.of({"vm.live": 10, "label": "b"}))
     for trial in made.trials:
@@ -171,13 +171,13 @@ def test_damaged_slots_are_found() -> None:
     first = made.trials[0]
 
     def damaged(**changes: Any) -> tuple[str, ...]:
-        return slot_problems(replace(made, trials=(replace(first, **changes), *made.trials[1:])))
+        return plan_problems(replace(made, trials=(replace(first, **changes), *made.trials[1:])))
 
     assert "has no slots" in damaged(slots=())[0]
     assert "without gaps" in damaged(slots=first.slots[:3] + first.slots[4:])[0]
     assert "does not start at the levels" in damaged(treatment=made.trials[0].slots[1].treatment)[0]
     assert "hold every treatment once" in damaged(slots=(first.slots[1], *first.slots[1:]))[-1]
-    other = Treatment.of({"vm.live": 10, "server.pool": 999})
+    other = Treatment.of({"vm.live": 10, "server.pool": 2 if first.treatment["server.pool"] == 10 else 10})
     slots = (*first.slots[:-1], replace(first.slots[-1], treatment=other))
     assert any("cannot be changed live" in problem for problem in damaged(slots=slots))
 

@@ -1,0 +1,123 @@
+"""A real switchback trial: kernel settings change under load, every slot is read back, the host is put back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import leadline
+
+from leadline.host.local import LocalHost
+from leadline.lab.slotmeasure import slot_series
+from leadline.lab.store import Store
+
+pytestmark = pytest.mark.stack
+
+KNOBS = ("vm.dirty_expire_centisecs", "vm.vfs_cache_pressure")
+STUDY = """\
+study: live-knobs
+question: Do the age of dirty pages and the reclaim of the inode cache matter?
+stack: { server: tomcat, mode: direct }
+workload: { users: 20, variables: { think: 60ms }, ramp_up: 3s, steady: 38s, ramp_down: 1s }
+factors:
+  vm.dirty_expire_centisecs: [3000, 500]
+  vm.vfs_cache_pressure: [100, 50]
+settings: { jvm.heap: 256m }
+design: { replicates: 1, seed: 5, switchback: { slot: 4s } }
+responses: [throughput, p50, p99, cpu_per_transaction]
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    directory: Path
+    document: dict[str, Any]
+    before: dict[str, Any]
+
+    @property
+    def slots(self) -> list[dict[str, Any]]:
+        slots: list[dict[str, Any]] = self.document["trials"][0]["slots"]
+        return slots
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    host = LocalHost()
+    reasons = [reason for name in KNOBS if (reason := host.writable(name))]
+    if reasons:
+        pytest.skip("; ".join(reasons))
+    directory = tmp_path_factory.mktemp("switchback")
+    (directory / "live.yaml").write_text(STUDY)
+    before = {name: host.read_knob(name) for name in KNOBS}
+    done = leadline("run", "live.yaml", "--json", cwd=directory)
+    assert done.returncode == 0, done.stderr
+    return Run(directory, json.loads(done.stdout), before)
+
+
+def test_every_slot_was_set_and_read_back(run: Run) -> None:
+    (trial,) = run.document["trials"]
+    assert trial["state"] == "done", trial["failure_message"]
+    assert [slot["index"] for slot in run.slots] == list(range(9))
+    for slot in run.slots:
+        assert slot["found"] == slot["levels"]
+        assert slot["matches"] is True
+    for block in range(3):
+        keys = {slot["treatment_key"] for slot in run.slots[3 * block : 3 * block + 3]}
+        assert len(keys) == 3
+    assert {slot["treatment"] for slot in run.slots if slot["role"] == "baseline"} == {"baseline"}
+
+
+def test_slots_follow_the_drivers_clock(run: Run) -> None:
+    (trial,) = run.document["trials"]
+    summary = json.loads((Path(trial["directory"]) / "driver" / "summary.json").read_text())
+    assert summary["phases"]["steady"] == pytest.approx([3, 39], abs=0.01)
+    start = summary["started_unix_ns"] / 1e9 + 3
+    for slot in run.slots:
+        assert slot["due"] == pytest.approx(start + 4 * slot["index"], abs=1e-3)
+        assert slot["due"] <= slot["set_from"] + 1e-6
+        assert slot["set_from"] <= slot["set_at"]
+        if slot["failure"] is None:
+            assert slot["due"] < slot["measured_from"] < slot["measured_until"] <= slot["due"] + 4.001
+    assert all(one["set_at"] < other["set_at"] for one, other in pairwise(run.slots))
+
+
+def test_the_host_was_put_back(run: Run) -> None:
+    host = LocalHost()
+    assert {name: host.read_knob(name) for name in KNOBS} == run.before
+    undone = [reading for reading in run.document["trials"][0]["readings"] if reading["phase"] == "undone"]
+    assert {reading["knob"] for reading in undone} == set(KNOBS)
+    assert all(reading["matches"] for reading in undone)
+
+
+def test_the_slots_can_be_analysed(run: Run) -> None:
+    lab = Store(run.directory / "lab")
+    record = lab.load(lab.find("live-knobs"))
+    observations = record.observations()
+    measured = [one for one in observations if one.failure is None]
+    assert measured, [slot["failure_message"] for slot in run.slots]
+    for one in measured:
+        assert one.responses["throughput"] > 0
+        assert one.responses["errors"] == 0
+        assert one.responses["p50"] <= one.responses["p99"]
+        assert one.responses["cpu_per_transaction"] > 0
+        assert one.seconds is not None
+        assert one.seconds >= 1
+    series = slot_series(record.trials[0])
+    assert {one.slot for one in measured} <= {one.slot for one in series}
+    assert all(len(one.seconds) == len(one.values["throughput"]) for one in series)
+    effects = run.document["analysis"]["responses"][0]["effects"]
+    assert {(effect["factor"], effect["level"]) for effect in effects} == {(KNOBS[0], 500), (KNOBS[1], 50)}
+    assert all(effect["percent"] is not None or effect["reason"] for effect in effects)
+
+
+def test_what_was_run_is_shown(run: Run) -> None:
+    for arguments in (["show", "live-knobs"], ["report", "live-knobs"], ["run", "live.yaml", "--dry-run"]):
+        done = leadline(*arguments, cwd=run.directory)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+    assert "9 slots" in done.stdout
+    assert "switchback" in (run.directory / "report.html").read_text()
