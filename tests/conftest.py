@@ -21,8 +21,8 @@ stack: { server: tomcat, mode: direct }
 workload: { users: 30, variables: { think: 1ms }, ramp_up: 3s, steady: 6s, ramp_down: 1s }
 factors:
   server.datasource.max_connections: [40, 1]
-# commits that take 20 ms, whatever the machine is doing: what a pool of one then queues for
-settings: { jvm.heap: 256m, database.commit_delay: 20000, database.commit_siblings: 0 }
+# commits that take 100 ms, whatever the machine is doing: what a pool of one then queues for
+settings: { jvm.heap: 256m, database.commit_delay: 100000, database.commit_siblings: 0 }
 design: { replicates: 3, sentinels: null, seed: 3 }
 responses: [throughput, p50, p99, cpu_per_transaction, gc_share, startup]
 """
