@@ -7,9 +7,21 @@
 from __future__ import annotations
 
 from leadline.analysis.comparisons import is_interaction
+from leadline.analysis.components import VarianceComponents, variance_components
+from leadline.analysis.confirm import confirm
 from leadline.analysis.little import LittlesLaw, littles_law
 from leadline.analysis.luck import gain_of_luck
 from leadline.analysis.steady import steady_state
 from leadline.analysis.study import analyse
 
-__all__ = ["LittlesLaw", "analyse", "gain_of_luck", "is_interaction", "littles_law", "steady_state"]
+__all__ = [
+    "LittlesLaw",
+    "VarianceComponents",
+    "analyse",
+    "confirm",
+    "gain_of_luck",
+    "is_interaction",
+    "littles_law",
+    "steady_state",
+    "variance_components",
+]

@@ -110,9 +110,15 @@ def fitted(
 
 
 def fitted_with_strata(
-    table: StudyTable, sample: Sample, values: Floats, timed: bool, carried: Sequence[Main] = ()
+    table: StudyTable,
+    sample: Sample,
+    values: Floats,
+    timed: bool,
+    carried: Sequence[Main] = (),
+    *,
+    saturated: bool = False,
 ) -> tuple[Model, Fit, Strata]:
-    """:func:`fitted`, with the strata of its errors."""
+    """:func:`fitted`, with the strata of its errors. ``saturated``: the widest model, even if nothing is left."""
     mains = tuple(table.comparisons())
     entry, blocks = block_columns(table, sample)
     pairs = possible_pairs(table, mains) if table.crossed else ()
@@ -126,7 +132,7 @@ def fitted_with_strata(
         design = model.rows(sample)
         strata = strata_of(sample, design, entry, model.leading)
         result = mixed_fit(design, values, strata)
-        if result.df > (2 if model.timed else 0):
+        if saturated or result.df > (2 if model.timed else 0):
             break
     return model, result, strata
 

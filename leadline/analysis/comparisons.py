@@ -10,6 +10,8 @@ import numpy as np
 from scipy import stats
 
 from leadline.analysis.columns import Main, Model
+from leadline.analysis.equivalence import equivalence_p, inside
+from leadline.analysis.lenth import LenthFit, LenthLaw
 from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import MaxT, max_t
 from leadline.analysis.scale import Scale
@@ -19,6 +21,7 @@ from leadline.model.result import Effect, Observation, ResponseKind, Verdict
 CROSS = " x "  # joins the two factors, and the two levels, of an interaction
 NO_NOISE = "no trial is repeated, so the noise is not known; two or more replicates, or sentinels, would give intervals"
 EXACT = "repeated trials gave exactly the same figures, so there is no noise to hold a difference against"
+LOST = "its trials cannot be compared with the baseline: no block holds both"
 TOO_NOISY = "the noise is too large for an interval in percent"
 
 
@@ -33,7 +36,7 @@ class Family:
     errors: Floats
     scatter: Floats
     degrees: Floats
-    law: MaxT | None
+    law: MaxT | LenthLaw | None
     critical: Floats
 
     @property
@@ -49,7 +52,9 @@ class Family:
         chosen = rows[np.array(known, dtype=bool)]
         scatter = fit.scatter(chosen)
         judged = len(chosen) > 0 and fit.df > 0 and fit.sigma > 0
-        law = max_t(scatter) if judged else None
+        law: MaxT | LenthLaw | None = None
+        if judged:
+            law = fit.law(scatter) if isinstance(fit, LenthFit) else max_t(scatter)
         degrees = fit.degrees(chosen) if judged else np.full(len(chosen), float(fit.df))
         critical = np.zeros(len(chosen))
         if law is not None:
@@ -61,7 +66,17 @@ class Family:
 
     def plain(self, place: int) -> float:
         """P value of one comparison alone, two-sided."""
+        if isinstance(self.law, LenthLaw):
+            return self.law.single_sf(self.ratio(place))
         return float(2 * stats.t.sf(self.ratio(place), self.degrees[place]))
+
+    def reach(self, place: int, level: float) -> float:
+        """Half the width of the interval of one comparison alone."""
+        if isinstance(self.law, LenthLaw):
+            critical = self.law.single_quantile(level)
+        else:
+            critical = float(stats.t.ppf((1 + level) / 2, self.degrees[place]))
+        return critical * float(self.errors[place])
 
     def adjusted(self, place: int) -> float:
         """P value among all comparisons.
@@ -112,9 +127,20 @@ def _all_failed(failed: Sequence[Observation]) -> str:
 
 
 def effects_of(
-    table: StudyTable, sample: Sample, kind: ResponseKind, scale: Scale, model: Model, family: Family, level: float
+    table: StudyTable,
+    sample: Sample,
+    kind: ResponseKind,
+    scale: Scale,
+    model: Model,
+    family: Family,
+    level: float,
+    margin: float | None = None,
+    lost: str = LOST,
 ) -> list[Effect]:
-    """One effect for every level that is not its factor's baseline, ranked: best first, without estimate last."""
+    """One effect for every level that is not its factor's baseline, ranked: best first, without estimate last.
+
+    ``lost`` is the reason for levels that have figures but no estimate.
+    """
     ranked: list[tuple[tuple[int, float], Effect]] = []
     sign = 1.0 if kind.higher_is_better else -1.0
     measured = {
@@ -126,18 +152,19 @@ def effects_of(
         effect = unestimated(table, main, kind.name)
         if main not in measured or place is None:
             if not effect.reason:
-                lost = "its trials cannot be compared with the baseline: no block holds both"
                 none = f"no trial of this level gave a figure for {kind.name}"
                 effect = replace(effect, reason=lost if main in measured else none)
             ranked.append(((2 if effect.verdict is Verdict.FAILED else 1, 0.0), effect))
             continue
         ranked.append(
-            ((0, -sign * float(family.estimates[place])), _estimated(effect, family, place, scale, sign, level))
+            ((0, -sign * float(family.estimates[place])), _estimated(effect, family, place, scale, sign, level, margin))
         )
     return [effect for _, effect in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def _estimated(effect: Effect, family: Family, place: int, scale: Scale, sign: float, level: float) -> Effect:
+def _estimated(
+    effect: Effect, family: Family, place: int, scale: Scale, sign: float, level: float, margin: float | None
+) -> Effect:
     """The effect with percent, intervals, p values and the verdict."""
     value, error = float(family.estimates[place]), float(family.errors[place])
     percent = scale.percent(value)
@@ -145,7 +172,7 @@ def _estimated(effect: Effect, family: Family, place: int, scale: Scale, sign: f
     if family.law is None:
         reason = NO_NOISE if family.df <= 0 else EXACT
         return replace(effect, percent=percent, reason=_join(difference, reason))
-    plain = float(stats.t.ppf((1 + level) / 2, family.degrees[place])) * error
+    plain = family.reach(place, level)
     wide = float(family.critical[place]) * error
     interval, simultaneous = scale.interval(value, plain, level), scale.interval(value, wide, level)
     verdict = Verdict.UNDETERMINED
@@ -155,6 +182,12 @@ def _estimated(effect: Effect, family: Family, place: int, scale: Scale, sign: f
         difference = f"{difference} [{value - wide:+.3g}, {value + wide:+.3g}]" if not scale.log else difference
     elif interval is None or simultaneous is None:
         difference, interval, simultaneous = TOO_NOISY, None, None
+    if inside(simultaneous, margin):
+        if verdict is Verdict.UNDETERMINED:
+            verdict, difference = Verdict.EQUIVALENT, f"makes no difference (within {margin:g} %)"
+        else:
+            difference = f"but less than {margin:g} %"
+    degrees = float(family.degrees[place])
     return replace(
         effect,
         verdict=verdict,
@@ -163,6 +196,8 @@ def _estimated(effect: Effect, family: Family, place: int, scale: Scale, sign: f
         simultaneous=simultaneous,
         p_value=family.plain(place),
         p_adjusted=family.adjusted(place),
+        equivalence_p=equivalence_p(scale, value, error, degrees, margin) if margin else None,
+        df=degrees,
         reason=difference,
     )
 
@@ -178,7 +213,13 @@ def _join(*parts: str) -> str:
 
 
 def interactions_of(
-    table: StudyTable, kind: ResponseKind, scale: Scale, model: Model, fit: Fit, level: float
+    table: StudyTable,
+    kind: ResponseKind,
+    scale: Scale,
+    model: Model,
+    fit: Fit,
+    level: float,
+    margin: float | None = None,
 ) -> list[Effect]:
     """Two-factor interactions, a family of their own: how two levels together differ from each alone combined.
 
@@ -211,7 +252,9 @@ def interactions_of(
             trials=len(trials),
             failures=sum(trial.failure is not None for trial in trials),
         )
-        found.append((-abs(float(family.estimates[place])), _estimated(effect, family, place, scale, sign, level)))
+        found.append(
+            (-abs(float(family.estimates[place])), _estimated(effect, family, place, scale, sign, level, margin))
+        )
     return [effect for _, effect in sorted(found, key=lambda pair: pair[0])]
 
 

@@ -21,19 +21,20 @@ def no_drift(reason: str) -> Drift:
 
 def drift(scale: Scale, sample: Sample, level: float) -> Drift:
     """Slope of the baseline and sentinel trials over time, tested at 5 %."""
-    chosen = sample.is_baseline
-    count = int(chosen.sum())
+    chosen = sample.only(sample.is_baseline)
+    values, blocks, hours = scale.into(chosen.values), chosen.blocks, chosen.hours
+    if chosen.slotted:  # slots of one trial follow each other too closely to be counted apart
+        values, blocks, hours = chosen.of_trials(values)
+    count = len(values)
     if count < 3:
         return no_drift(f"Drift cannot be seen from {count} baseline trial{'' if count == 1 else 's'}: at least 3.")
-    if sample.hours is None:
+    if hours is None:
         return no_drift("Drift cannot be seen: the trials have no start times.")
-    hours = sample.hours[chosen]
     if np.ptp(hours) <= 0:
         return no_drift("Drift cannot be seen: the baseline trials started at the same time.")
-    values = scale.into(sample.values[chosen])
     span = float(np.ptp(hours))
     straight = np.column_stack([(hours - hours.mean()) / span, np.ones(count)])
-    line, within = _line(straight, values, sample.blocks[chosen])
+    line, within = _line(straight, values, blocks)
     if line.sigma == 0:
         return no_drift("Drift cannot be judged: the baseline trials gave the same figure or an exact line.")
     slope = np.eye(1, len(line.beta))

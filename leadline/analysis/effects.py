@@ -1,4 +1,4 @@
-"""Everything about one response: effects, intervals, luck, groups, drift."""
+"""Everything about one response: effects, intervals, luck, groups, drift, sources of noise, notes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,50 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leadline.analysis.columns import Model, fitted
-from leadline.analysis.comparisons import EXACT, NO_NOISE, Family, effects_of, interactions_of, unestimated
+from leadline.analysis.aliases import alias_notes
+from leadline.analysis.carry import CarryOver, carry_over
+from leadline.analysis.columns import SCREENING, Model, fitted_with_strata
+from leadline.analysis.comparisons import EXACT, LOST, NO_NOISE, Family, effects_of, interactions_of, unestimated
+from leadline.analysis.components import components_of, model_sentence
 from leadline.analysis.drift import drift, no_drift
 from leadline.analysis.groups import LARGEST, ordered_groups
+from leadline.analysis.lenth import LenthFit, lenth_fit
 from leadline.analysis.linear import Fit
 from leadline.analysis.luck import luck
+from leadline.analysis.mixed import MixedFit
 from leadline.analysis.power import detectable
+from leadline.analysis.ranks import with_ranks
 from leadline.analysis.scale import Scale, baseline_mean, response_kind, scale_of
+from leadline.analysis.selection import with_selection
+from leadline.analysis.strata import Strata
 from leadline.analysis.table import Sample, StudyTable, sample_of
 from leadline.model.result import Luck, ResponseAnalysis, ResponseKind, Verdict
 
 SAME = "every trial gave the same figure, so there is nothing to compare"
+LENTH = (
+    "No trial is repeated, so the noise was taken from the effects themselves, most of which are assumed to be none "
+    "(Lenth's pseudo standard error)."
+)
+ONE_LIFE = (
+    "All slots come from one life of the server: the effects hold for it, and what another start would change is not "
+    "known."
+)
+_UNJUDGED = {
+    "plot": "it changes only between whole plots, and too few of these are repeated to know their noise",
+    "trial": "it changes only between trials, and too few of these are repeated to know their noise",
+    "block": LOST,
+}
+_ALIASED = "these runs cannot tell it from the other factors"
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """The chosen model and its fit."""
+
+    model: Model
+    fit: Fit
+    strata: Strata
+    carried: CarryOver | None
 
 
 @dataclass(frozen=True)
@@ -30,7 +62,9 @@ class _Noise:
     groups: tuple[tuple[str, ...], ...] = ()
 
 
-def analyse_response(table: StudyTable, response: str, level: float) -> tuple[ResponseAnalysis, list[str]]:
+def analyse_response(
+    table: StudyTable, response: str, level: float, margin: float | None = None
+) -> tuple[ResponseAnalysis, list[str]]:
     """The analysis of one response, and warnings about its data."""
     sample, broken = sample_of(table, response)
     warnings = []
@@ -39,16 +73,24 @@ def analyse_response(table: StudyTable, response: str, level: float) -> tuple[Re
     kind = response_kind(response)
     reason = _hopeless(table, sample, response)
     if reason:
-        return _without(table, sample, kind, reason, level), warnings
+        return _without(table, sample, kind, reason, level, margin), warnings
     scale = scale_of(kind, sample)
     if not scale.log and kind.unit != "share":
         warnings.append(f"{response}: some figures are not positive, so differences instead of ratios were analysed.")
     over_time = drift(scale, sample, level)
-    model, fit = fitted(table, sample, scale.into(sample.values), over_time.detected)
+    chosen = _fitted(table, sample, scale, over_time.detected)
+    model, fit = chosen.model, chosen.fit
     if over_time.detected:
         remedy = "a straight line over time was taken out" if model.timed else "there are too few trials to take it out"
         warnings.append(f"{response}: {over_time.sentence} In the effects {remedy}.")
+    if chosen.carried is not None and chosen.carried.detected:
+        warnings.append(f"{response}: {chosen.carried.sentence} In the effects it was taken out.")
     family = Family.of(fit, [model.effect(main) for main in model.mains], level)
+    lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.kind in SCREENING else LOST)
+    effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
+    effects = with_selection(effects, table, model, family, fit, scale)
+    effects, told = with_ranks(effects, table, sample, kind, scale, model, family, fit, level)
+    warnings += [f"{response}: {sentence}" for sentence in told]
     mean, interval = baseline_mean(scale, sample, level)
     noise = _noise(table, sample, scale, model, fit, family, level, kind)
     result = ResponseAnalysis(
@@ -56,18 +98,46 @@ def analyse_response(table: StudyTable, response: str, level: float) -> tuple[Re
         baseline_mean=mean,
         baseline_interval=interval,
         baseline_trials=int(sample.is_baseline.sum()),
-        effects=(
-            *effects_of(table, sample, kind, scale, model, family, level),
-            *interactions_of(table, kind, scale, model, fit, level),
-        ),
+        effects=(*effects, *interactions_of(table, kind, scale, model, fit, level, margin)),
         luck=noise.luck,
         drift=over_time,
         groups=noise.groups,
         residual_cv=noise.cv,
         detectable=noise.detectable,
         reason=NO_NOISE if fit.df <= 0 else EXACT if fit.sigma == 0 else "",
+        model=model_sentence(model, sample, fit, chosen.strata),
+        components=components_of(scale, sample, fit, chosen.strata, level) if isinstance(fit, MixedFit) else (),
+        correlation=fit.correlation if isinstance(fit, MixedFit) else None,
+        notes=tuple(_notes(table, sample, chosen)),
+        margin=margin,
     )
     return result, warnings
+
+
+def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fitted:
+    values = scale.into(sample.values)
+    carried = carry_over(table, sample, scale, timed) if sample.slotted else None
+    mains = carried.mains if carried is not None and carried.detected else ()
+    model, fit, strata = fitted_with_strata(table, sample, values, timed, mains)
+    if fit.df <= 0 and table.kind in SCREENING:
+        widest, saturated, strata = fitted_with_strata(table, sample, values, False, saturated=True)
+        rows = [*(widest.effect(main) for main in widest.mains), *(widest.interaction(pair) for pair in widest.pairs)]
+        guessed = lenth_fit(saturated, np.array(rows))
+        if isinstance(guessed, LenthFit):
+            model, fit = widest, guessed
+    return _Fitted(model, fit, strata, carried)
+
+
+def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
+    used = frozenset((one[0], other[0]) for one, other in chosen.model.pairs)
+    notes = alias_notes(table, sample, used)
+    if isinstance(chosen.fit, LenthFit):
+        notes.append(LENTH)
+    if sample.slotted and len(np.unique(sample.trials)) == 1:
+        notes.append(ONE_LIFE)
+    if chosen.carried is not None:
+        notes.append(chosen.carried.sentence)
+    return notes
 
 
 def _hopeless(table: StudyTable, sample: Sample, response: str) -> str:
@@ -79,14 +149,16 @@ def _hopeless(table: StudyTable, sample: Sample, response: str) -> str:
         return f"all {failed} trials failed"
     if sample.size == 0:
         return f"no trial gave a figure for {response}"
-    if not sample.is_baseline.any():
+    if not sample.is_baseline.any() and table.kind not in SCREENING:
         return f"no baseline trial gave a figure for {response}, so there is nothing to compare with"
     if sample.size > 1 and np.ptp(sample.values) == 0:
         return SAME
     return ""
 
 
-def _without(table: StudyTable, sample: Sample, kind: ResponseKind, reason: str, level: float) -> ResponseAnalysis:
+def _without(
+    table: StudyTable, sample: Sample, kind: ResponseKind, reason: str, level: float, margin: float | None
+) -> ResponseAnalysis:
     effects = [unestimated(table, main, kind.name, reason) for main in table.comparisons()]
     return ResponseAnalysis(
         response=kind.name,
@@ -100,6 +172,7 @@ def _without(table: StudyTable, sample: Sample, kind: ResponseKind, reason: str,
         residual_cv=None,
         detectable=None,
         reason=reason,
+        margin=margin,
     )
 
 
@@ -126,7 +199,7 @@ def _noise(
         luck(scale, family.scatter, fit.sigma, family.df),
         scale.percent(smallest),
         cv,
-        _groups(table, sample, model, fit, level, kind),
+        () if table.kind in SCREENING else _groups(table, sample, model, fit, level, kind),
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy import stats
 
 from leadline.analysis.table import StudyTable
 from leadline.model.errors import FailureClass
+from leadline.model.result import FailureRate, Interval
 
 ALPHA = 0.05
 # what a treatment can be blamed for; a lost network or a slow driver says nothing about it
@@ -22,28 +23,63 @@ def failures_by_class(table: StudyTable) -> Mapping[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def failure_warnings(table: StudyTable) -> list[str]:
-    """One sentence for each level that fails more often than its factor's baseline level.
+def failure_rates(table: StudyTable, level: float = 0.95) -> tuple[FailureRate, ...]:
+    """Every level that failed by its own making, the surest first.
 
-    Fisher's exact test, one-sided, adjusted over the levels by Holm's method.
+    Fisher's exact test against the factor's baseline level, one-sided, adjusted over the levels by Holm's method; the
+    interval of the failure probability is Clopper and Pearson's (1934).
     """
-    tests = []
-    for factor, level in table.comparisons():
-        mine, theirs = _count(table, factor, level), _count(table, factor, table.cells[0][factor])
-        if mine[0] and sum(theirs):
-            p_value = float(stats.fisher_exact(np.array([mine, theirs]), alternative="greater").pvalue)
-            tests.append((p_value, (factor, level), mine, theirs))
-    sentences = []
+    found = []
+    for factor, chosen in table.comparisons():
+        mine, theirs = _count(table, factor, chosen), _count(table, factor, table.cells[0][factor])
+        if mine[0]:
+            p_value = 1.0
+            if sum(theirs):
+                p_value = float(stats.fisher_exact(np.array([mine, theirs]), alternative="greater").pvalue)
+            found.append((p_value, (factor, chosen), mine, theirs))
+    rates = []
     largest = 0.0
     compared = len(table.comparisons())
-    for rank, (p_value, main, mine, theirs) in enumerate(sorted(tests)):
+    for rank, (p_value, main, mine, theirs) in enumerate(sorted(found)):
         largest = max(largest, min(1.0, p_value * (compared - rank)))
-        if largest < ALPHA:
-            sentences.append(
-                f"{table.level_name(*main)} fails more often than the baseline level: {mine[0]} of {sum(mine)} trials "
-                f"against {theirs[0]} of {sum(theirs)} (Fisher's exact test, adjusted p = {largest:.2g})."
+        of = table.factors[main[0]]
+        classes = Counter(trial.failure.value for trial in table.of_levels(main) if trial.failure is not None)
+        rates.append(
+            FailureRate(
+                factor=of.name,
+                level=of.levels[main[1]],
+                baseline=of.baseline,
+                failed=mine[0],
+                trials=sum(mine),
+                share=mine[0] / sum(mine),
+                interval=clopper_pearson(mine[0], sum(mine), level),
+                baseline_failed=theirs[0],
+                baseline_trials=sum(theirs),
+                p_adjusted=largest if sum(theirs) else None,
+                worse=bool(sum(theirs)) and largest < ALPHA,
+                classes=dict(sorted(classes.items())),
             )
-    return sentences
+        )
+    return tuple(rates)
+
+
+def clopper_pearson(failed: int, trials: int, level: float = 0.95) -> Interval:
+    """Exact interval of a probability, as shares."""
+    tail = (1 - level) / 2
+    low = float(stats.beta.ppf(tail, failed, trials - failed + 1)) if failed else 0.0
+    high = float(stats.beta.ppf(1 - tail, failed + 1, trials - failed)) if failed < trials else 1.0
+    return Interval(low, high, level)
+
+
+def failure_warnings(table: StudyTable, rates: Sequence[FailureRate]) -> list[str]:
+    """One sentence for each level that fails more often than its factor's baseline level."""
+    return [
+        f"{rate.factor}={table.describe(rate.factor, rate.level)} fails more often than the baseline level: "
+        f"{rate.failed} of {rate.trials} trials against {rate.baseline_failed} of {rate.baseline_trials} "
+        f"(Fisher's exact test, adjusted p = {rate.p_adjusted:.2g})."
+        for rate in rates
+        if rate.worse and rate.p_adjusted is not None
+    ]
 
 
 def _count(table: StudyTable, factor: int, level: int) -> tuple[int, int]:

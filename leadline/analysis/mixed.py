@@ -14,7 +14,7 @@ import numpy as np
 from scipy import linalg, optimize
 
 from leadline.analysis.linear import Fit, fit
-from leadline.analysis.strata import Strata
+from leadline.analysis.strata import Strata, centred
 from leadline.analysis.table import Floats
 from leadline.analysis.whitening import whiten
 
@@ -66,6 +66,8 @@ class _Problem:
     """The profiled restricted likelihood of one response."""
 
     def __init__(self, design: Floats, values: Floats, strata: Strata, df: int) -> None:
+        if strata.swept is not None:
+            design, values = centred(design, strata.swept.starts), centred(values[:, None], strata.swept.starts)[:, 0]
         left, singular, _ = np.linalg.svd(design, full_matrices=False)
         basis = left[:, singular > 1e-9 * max(1.0, float(singular.max(initial=0.0)))]
         rest = values - basis @ (basis.T @ values)

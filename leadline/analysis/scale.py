@@ -52,6 +52,7 @@ class Scale:
 def scale_of(kind: ResponseKind, sample: Sample) -> Scale:
     """Log for positive quantities; linear for shares and wherever a figure is not positive."""
     baseline = sample.values[sample.is_baseline]
+    baseline = baseline if len(baseline) else sample.values
     log = kind.unit != "share" and bool(np.all(sample.values > 0))
     return Scale(log, float(baseline.mean()) if len(baseline) else 0.0)
 
@@ -65,8 +66,10 @@ def baseline_mean(scale: Scale, sample: Sample, level: float) -> tuple[float | N
     chosen = sample.is_baseline
     if not chosen.any():
         return None, None
-    values = scale.into(sample.values[chosen])
-    blocks = sample.blocks[chosen]
+    kept = sample.only(chosen)
+    values, blocks = scale.into(kept.values), kept.blocks
+    if kept.slotted:
+        values, blocks, _ = kept.of_trials(values)
     groups = np.array([values[blocks == block].mean() for block in np.unique(blocks)])
     units = groups if len(groups) > 1 else values
     back: Callable[[float], float] = math.exp if scale.log else float

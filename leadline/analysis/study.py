@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.analysis.effects import analyse_response
-from leadline.analysis.failures import failure_warnings, failures_by_class
+from leadline.analysis.equivalence import MARGIN
+from leadline.analysis.failures import failure_rates, failure_warnings, failures_by_class
 from leadline.analysis.table import Describe, StudyTable, plain_level
 from leadline.analysis.wording import answer
 from leadline.model.plan import Plan
@@ -18,33 +19,40 @@ def analyse(
     responses: Sequence[str],
     level: float = 0.95,
     describe: Describe = plain_level,
+    equivalence_margin: float | None = MARGIN,
 ) -> StudyAnalysis:
     """What the finished trials of a plan say about each response.
 
     ``observations`` may be fewer than the plan has trials, in any order. ``level`` is the confidence level of all
-    intervals. ``describe`` writes a factor's level with its unit. The answer speaks of the first response. Nothing in
-    the result is NaN or infinite: what cannot be estimated is None, with a reason. Raises ValueError for a level
-    outside (0.5, 1).
+    intervals. ``describe`` writes a factor's level with its unit. A level whose simultaneous interval lies within
+    ``equivalence_margin`` percent is told to make no difference; None asks nothing of the kind. The answer speaks of
+    the first response. Nothing in the result is NaN or infinite: what cannot be estimated is None, with a reason.
+    Raises ValueError for a level outside (0.5, 1) or a margin outside (0, 100).
     """
     if not 0.5 < level < 1:
         raise ValueError(f"confidence level {level} is not between 0.5 and 1")
+    if equivalence_margin is not None and not 0 < equivalence_margin < 100:
+        raise ValueError(f"equivalence margin {equivalence_margin} is not between 0 and 100 percent")
     table = StudyTable.of(plan, observations, describe)
     warnings: list[str] = []
-    missing = len(plan.trials) - len(table.observations)
+    finished = len({observation.trial for observation in table.observations})
+    missing = len(plan.trials) - finished
     if missing > 0:
         warnings.append(f"{missing} of {len(plan.trials)} planned trials have not finished: the study is not balanced.")
     if table.strangers:
         warnings.append(f"{table.strangers} trials have a treatment that the plan does not have; they are left out.")
     analyses = []
     for response in dict.fromkeys(responses):
-        analysis, found = analyse_response(table, response, level)
+        analysis, found = analyse_response(table, response, level, equivalence_margin)
         analyses.append(analysis)
         warnings += found
-    warnings += failure_warnings(table)
+    rates = failure_rates(table, level)
+    warnings += failure_warnings(table, rates)
     return StudyAnalysis(
         responses=tuple(analyses),
-        trials=len(table.observations),
+        trials=finished,
         failures=failures_by_class(table),
         answer=answer(table, tuple(analyses)),
         warnings=tuple(warnings),
+        failing=rates,
     )

@@ -116,10 +116,11 @@ def _treatments(trial: PlannedTrial) -> tuple[Treatment, ...]:
 
 
 def _complete(plan: Plan) -> bool:
-    held: dict[int, set[Treatment]] = {}
+    """Whether every block holds the same treatments, sentinels aside; of a trial with slots its set of treatments."""
+    held: dict[int, set[frozenset[Treatment]]] = {}
     for trial in plan.trials:
         if trial.role is not Role.SENTINEL:
-            held.setdefault(trial.block, set()).add(trial.treatment)
+            held.setdefault(trial.block, set()).add(frozenset(_treatments(trial)))
     return len({frozenset(found) for found in held.values()}) <= 1
 
 
@@ -147,6 +148,26 @@ class Sample:
     @property
     def size(self) -> int:
         return len(self.values)
+
+    def of_trials(self, scaled: Floats) -> tuple[Floats, Ints, Floats | None]:
+        """Means of ``scaled`` (n) over trials, with the trials' blocks and hours: one row a trial."""
+        _, first, trial = np.unique(self.trials, return_index=True, return_inverse=True)
+        sizes = np.bincount(trial)
+        hours = None if self.hours is None else np.bincount(trial, self.hours) / sizes
+        return np.bincount(trial, scaled) / sizes, self.blocks[first], hours
+
+    def only(self, chosen: NDArray[np.bool_]) -> Sample:
+        """The rows that are chosen."""
+        return Sample(
+            self.values[chosen],
+            self.cells[chosen],
+            self.blocks[chosen],
+            self.trials[chosen],
+            self.plots[chosen],
+            self.slots[chosen],
+            self.previous[chosen],
+            None if self.hours is None else self.hours[chosen],
+        )
 
     @property
     def is_baseline(self) -> NDArray[np.bool_]:

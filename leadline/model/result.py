@@ -79,8 +79,23 @@ class Verdict(StrEnum):
 
     BETTER = "better"
     WORSE = "worse"
+    EQUIVALENT = "equivalent"  # the whole interval lies inside the margin: it makes no difference that matters
     UNDETERMINED = "undetermined"
     FAILED = "failed"  # every trial of the level failed
+
+
+@dataclass(frozen=True)
+class Robust:
+    """A level against its baseline level without the assumption of normal noise, percent.
+
+    ``percent`` is the Hodges-Lehmann estimate. ``interval`` is at 95 %, ``simultaneous`` at the level to which the
+    comparison is held among all others; both come from the permutation law of ranks and are None where there are too
+    few trials for such a level.
+    """
+
+    percent: float
+    interval: Interval | None = None
+    simultaneous: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +120,62 @@ class Effect:
     p_value: float | None = None
     p_adjusted: float | None = None
     reason: str = ""
+    q_value: float | None = None  # false discovery rate (Benjamini-Hochberg) among this response's comparisons
+    equivalence_p: float | None = None  # two one-sided tests against the margin, for this comparison alone
+    shrunken: float | None = None  # percent, drawn towards no effect as far as luck explains the spread
+    df: float | None = None  # degrees of freedom of the intervals
+    robust: Robust | None = None
+
+
+@dataclass(frozen=True)
+class FailureRate:
+    """How often a level fails against its factor's baseline level; ``interval`` is exact (Clopper-Pearson), as shares.
+
+    Only failures that a treatment can be blamed for count; ``classes`` holds all. ``p_adjusted`` is Fisher's exact
+    test, one-sided, adjusted by Holm over the levels; None where there is nothing to test.
+    """
+
+    factor: str
+    level: Level
+    baseline: Level
+    failed: int
+    trials: int
+    share: float
+    interval: Interval
+    baseline_failed: int
+    baseline_trials: int
+    p_adjusted: float | None
+    worse: bool
+    classes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Component:
+    """One source of noise: its standard deviation in percent of the baseline, and the degrees of freedom behind it.
+
+    ``variance`` is on the scale of the model (log for positive responses). A negative one, which may come out where a
+    source has little part in the noise, has no ``percent``.
+    """
+
+    name: str
+    variance: float
+    percent: float | None
+    df: float
+    interval: Interval | None = None  # percent
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """Fresh trials of a chosen setting against fresh trials of the baseline: no selection, so no luck in it."""
+
+    response: str
+    verdict: Verdict
+    percent: float | None
+    interval: Interval | None
+    p_value: float | None
+    trials: int
+    baseline_trials: int
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -146,6 +217,11 @@ class ResponseAnalysis:
     residual_cv: float | None  # percent
     detectable: float | None  # smallest effect in percent that this design would find with 80 % power
     reason: str = ""  # why nothing could be estimated, else empty
+    model: str = ""  # one sentence: which model was used
+    components: tuple[Component, ...] = ()  # sources of noise, the innermost first; of mixed models
+    correlation: float | None = None  # of neighbouring slots
+    notes: tuple[str, ...] = ()  # aliases, carry-over, methods where they differ: a sentence each
+    margin: float | None = None  # percent within which a difference does not matter
 
 
 @dataclass(frozen=True)
@@ -170,3 +246,4 @@ class StudyAnalysis:
     failures: Mapping[str, int]  # failure class -> trials
     answer: str
     warnings: tuple[str, ...] = ()
+    failing: tuple[FailureRate, ...] = ()  # levels with failures of their own making, the most frequent first

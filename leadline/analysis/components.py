@@ -1,0 +1,120 @@
+"""Where the noise comes from: variance components of the mixed model, and the sentence about the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from leadline.analysis.columns import Model, fitted_with_strata
+from leadline.analysis.linear import Fit
+from leadline.analysis.mixed import MixedFit
+from leadline.analysis.scale import Scale, response_kind, scale_of
+from leadline.analysis.strata import Strata
+from leadline.analysis.table import Sample, StudyTable, plain_level, sample_of
+from leadline.analysis.whitening import whiten
+from leadline.model.plan import Plan
+from leadline.model.result import Component, Interval, Observation
+
+_PLURAL = {"trial": "trials", "plot": "whole plots", "block": "blocks", "slot": "slots"}
+
+
+@dataclass(frozen=True)
+class VarianceComponents:
+    """Sources of noise, the innermost first; ``correlation`` is that of neighbouring slots, None without slots.
+
+    ``reason`` says why there are none, else it is empty.
+    """
+
+    components: tuple[Component, ...]
+    correlation: float | None
+    sentence: str
+    reason: str = ""
+
+
+def variance_components(
+    plan: Plan, observations: Sequence[Observation], response: str, level: float = 0.95
+) -> VarianceComponents:
+    """REML components of one response: slots or trials, whole plots; blocks where they are random."""
+    table = StudyTable.of(plan, observations, plain_level)
+    sample, _ = sample_of(table, response)
+    none = VarianceComponents((), None, "", f"too few figures of {response} to tell noise from effects")
+    if sample.size < 2 or np.ptp(sample.values) == 0:
+        return none
+    scale = scale_of(response_kind(response), sample)
+    model, fit, strata = fitted_with_strata(table, sample, scale.into(sample.values), False)
+    if fit.df <= 0 or fit.sigma == 0:
+        return none
+    correlation = fit.correlation if isinstance(fit, MixedFit) else None
+    return VarianceComponents(
+        components_of(scale, sample, fit, strata, level),
+        correlation,
+        model_sentence(model, sample, fit, strata),
+    )
+
+
+def components_of(scale: Scale, sample: Sample, fit: Fit, strata: Strata, level: float) -> tuple[Component, ...]:
+    """Components of a fit. Intervals are those of a chi-squared law with Satterthwaite's degrees of freedom."""
+    inner = "slot" if sample.slotted else "trial"
+    if not isinstance(fit, MixedFit) or fit.curvature is None:
+        return (_component(scale, inner, fit.sigma**2, float(fit.df), level),)
+    curve = fit.curvature
+    spread = 2 / fit.df + float(curve.rss @ curve.inverse @ curve.rss)
+    found = [_component(scale, inner, fit.sigma**2, 2 / spread, level)]
+    ones = np.zeros((sample.size, 1))
+    for index, stratum in enumerate(strata.random):
+        ratio = fit.ratios[index]
+        gradient = np.array(curve.rss)
+        for place, row in enumerate(np.eye(len(gradient)) * curve.step):
+            low, high = (whiten(strata, ones, fit.parameters + sign * row).ratios[index] for sign in (-1, 1))
+            gradient[place] += (high - low) / (2 * curve.step * ratio) if ratio else 0.0
+        df = 2 / (2 / fit.df + float(gradient @ curve.inverse @ gradient))
+        found.append(_component(scale, stratum.name, ratio * fit.sigma**2, df, level))
+    return tuple(found)
+
+
+def _component(scale: Scale, name: str, variance: float, df: float, level: float) -> Component:
+    if variance <= 0:
+        return Component(_PLURAL[name], variance, None, df)
+    percent = _percent(scale, variance)
+    ends = [
+        _percent(scale, variance * df / float(quantile))
+        for quantile in (stats.chi2.ppf((1 + level) / 2, df), stats.chi2.ppf((1 - level) / 2, df))
+        if quantile > 0
+    ]
+    interval = None
+    if len(ends) == 2 and ends[0] is not None and ends[1] is not None:
+        interval = Interval(ends[0], ends[1], level)
+    return Component(_PLURAL[name], variance, percent, df, interval)
+
+
+def _percent(scale: Scale, variance: float) -> float | None:
+    """Standard deviation in percent of the baseline."""
+    if scale.log:
+        return 100 * math.sqrt(math.expm1(variance)) if variance < 25 else None
+    return 100 * math.sqrt(variance) / scale.base if scale.base > 0 else None
+
+
+def model_sentence(model: Model, sample: Sample, fit: Fit, strata: Strata) -> str:
+    """Which model was used."""
+    blocks = {"random": "random blocks"}.get(model.entry, "fixed blocks" if len(np.unique(sample.blocks)) > 1 else "")
+    fixed = ["levels"]
+    if model.pairs:
+        fixed.append("two-factor interactions")
+    if model.carried:
+        fixed.append("the level of the slot before")
+    if model.timed:
+        fixed.append("a straight line over time")
+    if not isinstance(fit, MixedFit):
+        head = ", ".join(part for part in [blocks, *fixed] if part)
+        return f"Least squares: {head}; one source of noise, between {'slots' if sample.slotted else 'trials'}."
+    random = [_PLURAL[stratum.name] for stratum in strata.random if stratum.name != "block"]
+    sources = [*random, "slots" if sample.slotted else "trials"]
+    text = f"Mixed model (REML, Satterthwaite): {', '.join(part for part in [blocks, *fixed] if part)}; noise between "
+    text += " and ".join(sources) if len(sources) < 3 else ", ".join(sources[:-1]) + " and " + sources[-1]
+    if fit.correlation is not None:
+        text += f", neighbouring slots correlated {fit.correlation:.2f}"
+    return text + "."

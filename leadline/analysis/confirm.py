@@ -1,0 +1,74 @@
+"""Confirmation: fresh trials of a setting that was chosen for its figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+
+from leadline.analysis.linear import fit
+from leadline.analysis.scale import Scale, response_kind
+from leadline.analysis.table import Floats
+from leadline.model.plan import Treatment
+from leadline.model.result import Confirmation, Observation, Verdict
+
+
+def confirm(
+    chosen: Treatment,
+    baseline: Treatment,
+    fresh: Sequence[Observation],
+    response: str,
+    level: float = 0.95,
+) -> Confirmation:
+    """The change that ``chosen`` makes against ``baseline``, from ``fresh`` observations alone.
+
+    The trials on which the choice was made must not be among them: then nothing was selected, one comparison is made,
+    and the interval holds at ``level`` without any allowance for luck. Blocks are taken out. Raises ValueError where
+    the two are the same treatment.
+    """
+    if chosen == baseline:
+        raise ValueError("the chosen treatment is the baseline: there is nothing to confirm")
+    kept = [
+        (one, value)
+        for one in fresh
+        if one.treatment in (chosen, baseline)
+        and one.failure is None
+        and (value := one.responses.get(response)) is not None
+        and math.isfinite(value)
+    ]
+    is_chosen = np.array([one.treatment == chosen for one, _ in kept], dtype=bool)
+    values = np.array([value for _, value in kept], dtype=np.float64)
+    counts = int(is_chosen.sum()), int((~is_chosen).sum())
+
+    def nothing(reason: str) -> Confirmation:
+        return Confirmation(response, Verdict.UNDETERMINED, None, None, None, *counts, f"Not confirmed: {reason}.")
+
+    if min(counts) == 0:
+        return nothing(f"{counts[0]} fresh trials of the setting and {counts[1]} of the baseline gave a figure")
+    kind = response_kind(response)
+    scale = Scale(kind.unit != "share" and bool(np.all(values > 0)), float(values[~is_chosen].mean()))
+    blocks = np.array([one.block for one, _ in kept])
+    columns = np.column_stack([is_chosen, blocks[:, None] == np.unique(blocks)]).astype(np.float64)
+    solved = fit(columns, scale.into(values))
+    contrast: Floats = np.eye(1, columns.shape[1])
+    if not solved.estimable(contrast)[0]:
+        return nothing("no block holds both the setting and the baseline")
+    if solved.df <= 0 or solved.sigma == 0:
+        return nothing("the noise is not known, because no fresh trial is repeated or all gave the same figure")
+    value, error = float(solved.estimates(contrast)[0]), float(solved.errors(contrast)[0])
+    reach = float(stats.t.ppf((1 + level) / 2, solved.df)) * error
+    percent, interval = scale.percent(value), scale.interval(value, reach, level)
+    if percent is None or interval is None:
+        return nothing("the change cannot be given in percent of the baseline")
+    verdict = Verdict.UNDETERMINED
+    if abs(value) > reach:
+        verdict = Verdict.BETTER if (value > 0) == kind.higher_is_better else Verdict.WORSE
+    words = {Verdict.BETTER: "Confirmed", Verdict.WORSE: "Refuted", Verdict.UNDETERMINED: "Not confirmed"}[verdict]
+    text = (
+        f"{words}: {response} changes by {percent:+.2g} % [{interval.low:+.2g}, {interval.high:+.2g}] in "
+        f"{counts[0]} fresh trials against {counts[1]} of the baseline."
+    )
+    p_value = float(2 * stats.t.sf(abs(value) / error, solved.df))
+    return Confirmation(response, verdict, percent, interval, p_value, *counts, text)
