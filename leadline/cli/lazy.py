@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run a study, or go on with an unfinished run of it; write its report."),
     "quickstart": ("run", "Run the built-in study ``quickstart``: about ten minutes on two cores."),
     "studies": ("studies", "List the built-in studies."),
+    "plan": ("plan", "Print a study's plan, what it can tell and what it mixes up; save it; check a saved one."),
     "power": ("plan_power", "What a study will find at the noise of earlier trials, and what an effect needs."),
     "simulate": ("simulated", "How often a study would be right: many simulated studies against a known truth."),
     "show": ("results", "Print what a study found."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from leadline.design import make_plan
+from leadline.design import DesignError, make_plan
 from leadline.design.switchback import steady_seconds, switchback_plan
 from leadline.host.base import Host
 from leadline.lab.studyfile import StudyFile
@@ -77,7 +77,13 @@ def plan_study(file: StudyFile, host: Host, service_knobs: list[Knob], disposabl
 def _plan(file: StudyFile, factors: list[Factor], host_knobs: set[str]) -> Plan:
     study = file.study
     if study.design.switchback is None:
-        return make_plan(factors, study.design)
+        try:
+            return make_plan(factors, study.design)
+        except DesignError as error:
+            path = error.path
+            if path[0] == "factors" and path[-1] in study.pseudo_factors:
+                path = ("pseudo_factors", *path[1:])
+            raise UsageError(f"{file.where(path)}: {error}") from None
     # Services take their levels when they start, whatever the knob itself could do.
     factors = [
         replace(factor, apply_cost=ApplyCost.RESTART)

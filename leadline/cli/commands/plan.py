@@ -1,0 +1,119 @@
+"""``plan``."""
+
+from __future__ import annotations
+
+import json as json_module
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from leadline.cli.options import FactorOption, JsonOption, SetOption
+from leadline.cli.output import console, print_json
+from leadline.design import (
+    DesignProperties,
+    check_plan,
+    describe_design,
+    plan_from_json,
+    plan_to_json,
+    properties_text,
+)
+from leadline.host.local import LocalHost
+from leadline.lab.planning import cost, plan_study
+from leadline.lab.progress import treatment_label
+from leadline.lab.studyfile import find_study
+from leadline.model.errors import UsageError
+from leadline.model.plan import Plan
+from leadline.model.units import format_duration
+from leadline.stack.registry import service_catalogue
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command(epilog="Example: leadline plan quickstart --set design.replicates=4 --out plan.json")(plan)
+
+
+def plan(
+    study: Annotated[str | None, typer.Argument(help="A built-in study or a study file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Save the plan as JSON.")] = None,
+    check: Annotated[Path | None, typer.Option(metavar="FILE", help="Check a saved plan instead.")] = None,
+    set_: SetOption = None,
+    factor: FactorOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print a study's plan, what it can tell and what it mixes up; save it; check a saved one."""
+    if check is not None:
+        if study is not None or out is not None or set_ or factor:
+            raise UsageError("--check takes a saved plan and nothing else; leave the study and its options out")
+        _show(_read(check), json, {"source": str(check)}, [f"{check}: the plan is sound"])
+        return
+    if study is None:
+        raise UsageError("name a study, for instance leadline plan quickstart, or a saved plan with --check plan.json")
+    file = find_study(study, set_ or [], factor or [])
+    stack = file.study.stack
+    planned = plan_study(file, LocalHost(), service_catalogue(stack.server, stack.database))
+    seconds = cost(file.study, planned.plan)
+    lines = [*planned.skipped, f"about {format_duration(seconds)}"]
+    if out is not None:
+        try:
+            out.write_text(plan_to_json(planned.plan) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from error
+        lines.append(f"saved: {out}")
+    document = {"study": file.study.study, "seconds": seconds, "skipped": list(planned.skipped)}
+    _show(planned.plan, json, document | ({"saved": str(out)} if out is not None else {}), lines)
+
+
+def _read(path: Path) -> Plan:
+    """A saved plan that is sound. Raises UsageError with the file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--check {path}: cannot be read: {error}") from error
+    try:
+        found = plan_from_json(text)
+        check_plan(found)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    return found
+
+
+def _show(shown: Plan, json: bool, document: dict[str, Any], lines: list[str]) -> None:
+    properties = describe_design(shown)
+    if json:
+        saved = json_module.loads(plan_to_json(shown))
+        print_json({**document, "plan": saved, "properties": _properties_document(properties)})
+        return
+    console.print(_table(shown), soft_wrap=not console.is_terminal)
+    for line in (*shown.notes, *properties_text(properties), *lines):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        f"{len(shown.trials)} trials, {shown.kind}, blocks {shown.blocks}, seed {shown.seed}", highlight=False
+    )
+
+
+def _table(shown: Plan) -> Table:
+    """One row a trial; whole plots and slots where there are some."""
+    plots = any(trial.plot is not None for trial in shown.trials)
+    slots = any(trial.slots for trial in shown.trials)
+    table = Table("trial", "block", *(["plot"] if plots else []), "treatment", *(["slots"] if slots else []))
+    for trial in shown.trials:
+        cells = [str(trial.position + 1), str(trial.block + 1)]
+        if plots:
+            cells.append("" if trial.plot is None else str(trial.plot + 1))
+        cells.append(treatment_label(trial, shown))
+        if slots:
+            cells.append(f"{len(trial.slots)} of {format_duration(trial.slots[0].seconds)}" if trial.slots else "")
+        table.add_row(*cells)
+    return table
+
+
+def _properties_document(properties: DesignProperties) -> dict[str, Any]:
+    document = asdict(properties)
+    document["dear_changes"] = dict(properties.dear_changes)
+    for name, effects in (("mains", properties.mains), ("interactions", properties.interactions)):
+        for row, effect in zip(document[name], effects, strict=True):
+            row["clear"] = effect.clear
+    return document
