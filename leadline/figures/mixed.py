@@ -1,4 +1,8 @@
-"""The model's side of the ranking: settings fixed, systems random, contrasts with simultaneous intervals."""
+"""The model's side of the ranking: settings fixed, systems random, contrasts with simultaneous intervals.
+
+Settings are held against their middle half (the mean of the settings left when a quarter is dropped at either end): one
+setting that does great harm would pull the mean of all away from where most settings are, and make them look good.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +35,9 @@ Contrasts = list[ModelContrast | None]
 def judged(
     table: ResultTable, fits: Sequence[SystemFit], chosen: Sequence[int], level: float
 ) -> tuple[Contrasts, Contrasts]:
-    """Each of the ``chosen`` settings against their mean, and against the baseline: two families of contrasts."""
+    """Each of the ``chosen`` settings against their middle half, and against the baseline: two families."""
     places = [*chosen, len(table.settings)]  # the baseline last
     count = len(places)
-    middle = np.hstack([np.eye(count - 1) - 1.0 / (count - 1), np.zeros((count - 1, 1))])
     base = np.hstack([np.eye(count - 1), -np.ones((count - 1, 1))])
     if len(fits) == 1:
         one = fits[0]
@@ -42,10 +45,19 @@ def judged(
         found = _Means(one.means[places], one.scatter[places], known, one.sigma, one.df, Scale(False, one.centre))
     else:
         found = _over_systems(fits, places)
-    present = found.known[:-1]
-    if not present.all() and present.any():
-        middle[:, :-1] = np.eye(count - 1) - present / present.sum()
+    middle = np.eye(count)[:-1] - _middle_half(found.values[:-1], found.known[:-1], count)
     return found.contrasts(middle, level), found.contrasts(base, level)
+
+
+def _middle_half(values: Floats, known: Floats, width: int) -> Floats:
+    """Weights (width) of the mean of the middle half of the known values."""
+    weights = np.zeros(width)
+    order = [int(place) for place in np.argsort(values, kind="stable") if known[place]]
+    drop = len(order) // 4
+    kept = order[drop : len(order) - drop]
+    if kept:
+        weights[kept] = 1.0 / len(kept)
+    return weights
 
 
 @dataclass(frozen=True)

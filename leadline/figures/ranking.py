@@ -10,8 +10,9 @@ the lines; this margin is our reading, chosen so that in a table without effects
 Model: log response (plain where a figure is not positive) = setting (fixed) + system (random) + setting x system
 (random). For one mean per setting and system the contrasts between settings have the setting x system mean square as
 their error, (n - 1)(m - 1) degrees of freedom when complete; Searle, Casella and McCulloch, Variance Components (1992).
-Intervals are simultaneous over all settings (exact law of the largest |t|). With one system there is no such mean
-square: the noise of its repeats is used and the verdicts are about this system alone.
+Settings are held against their middle half; intervals are simultaneous over all settings (exact law of the largest
+|t|). With one system there is no such mean square: the noise of its repeats is used and the verdicts are about this
+system alone.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Standing(StrEnum):
 class RankedSetting:
     """One setting. ``interval`` of the mean rank is simultaneous.
 
-    ``above``: systems on which it ranks above the middle. ``model``: percent against the mean of all settings;
+    ``above``: systems on which it ranks above the middle. ``model``: percent against the middle half of the settings;
     ``baseline``: against the baseline. None where the data do not determine them.
     """
 

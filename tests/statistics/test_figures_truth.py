@@ -77,7 +77,7 @@ def test_ties_share_their_rank() -> None:
 
 
 def test_the_model_is_the_two_way_analysis_of_variance() -> None:
-    """Contrasts against the middle have the interaction mean square as their error."""
+    """Contrasts against the middle half have the interaction mean square as their error."""
     rng = np.random.default_rng(8)
     values = np.exp(rng.normal(5, 0.05, (5, 4)))
     table = exact_table({f"k{row}": [[float(v) for v in line]] for row, line in enumerate(values)}, baseline=None)
@@ -85,9 +85,12 @@ def test_the_model_is_the_two_way_analysis_of_variance() -> None:
     assert found is not None
     logs = np.log(values)
     residuals = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
-    error = math.sqrt(np.sum(residuals**2) / (4 * 3) * (1 - 1 / 4) / 5)
+    variance = np.sum(residuals**2) / (4 * 3) / 5
+    weights = np.zeros(4)
+    weights[np.argsort(logs.mean(axis=0))[1:3]] = 0.5
     for row in found.rows:
-        effect = logs.mean(axis=0)["abcd".index(row.setting[-1])] - logs.mean()
+        contrast = np.eye(4)["abcd".index(row.setting[-1])] - weights
+        effect, error = contrast @ logs.mean(axis=0), math.sqrt(variance * contrast @ contrast)
         assert row.model is not None
         assert row.model.interval is not None
         assert row.model.percent == pytest.approx(100 * math.expm1(effect))

@@ -11,7 +11,7 @@ import typer
 from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, print_json
 from leadline.figures import StudyFigures, extremes_table, figures_of, figures_of_gains, parse_groups, table_of
-from leadline.figures.foreign import Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
+from leadline.figures.foreign import COLUMNS, Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
 from leadline.lab.store import Store
 from leadline.model.errors import UsageError, nearest
 from leadline.model.result import RESPONSES, ResponseKind
@@ -88,7 +88,7 @@ def _read(path: Path) -> str:
 
 def _kind(response: str | None, unit: str, lower_is_better: bool) -> ResponseKind:
     """What the file's response is: a known one by its name, else as the options say."""
-    known = RESPONSES.get(response or "")
+    known = None if response in COLUMNS["response"] else RESPONSES.get(response or "")  # a column "mean" is no latency
     if known is not None and not unit and not lower_is_better:
         return known
     return ResponseKind(response or "response", unit, not lower_is_better, response or "response")

@@ -267,7 +267,7 @@ def verdicts(found: Ranking) -> Figure | None:
         sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"),
         known.mark_rule(strokeWidth=1.6).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=_standing()),
         known.mark_point(filled=True, size=55, opacity=1).encode(
-            x=alt.X("percent:Q", title="against the mean of all settings, %"),
+            x=alt.X("percent:Q", title="against the middle half of the settings, %"),
             y=y,
             color=_standing(),
             tooltip=["setting:N", "percent:Q", "low:Q", "high:Q", "verdict:N"],
@@ -276,8 +276,8 @@ def verdicts(found: Ranking) -> Figure | None:
     ]
     chart = alt.layer(*layers).properties(width=_WIDTH, height=alt.Step(17), title="The same by the mixed model")
     caption = (
-        "Change against the mean of all settings with 95 % intervals for all settings at once, colours by the model's "
-        "verdict; at the right the verdict of the ranks. "
+        "Change against the middle half of the settings with 95 % intervals for all settings at once, colours by the "
+        "model's verdict; at the right the verdict of the ranks. "
         f"Both methods agree on {found.agreement} of {len(found.rows)} settings."
     )
     return figure("study-a-model", "Settings by the mixed model, beside the ranks", caption, chart, sets=sets)
