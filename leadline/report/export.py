@@ -21,7 +21,8 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
     """Write the study to ``out_dir``; returns the files.
 
     ``csv``: trials.csv (a row a trial), effects.csv (a row an effect and response), latency.csv (a row a treatment,
-    transaction and percentile), readings.csv. ``json``: study.json (docs/json.md). ``png`` and ``svg``: the figures.
+    transaction and percentile), readings.csv and, where trials have slots, slots.csv (a row a slot). ``json``:
+    study.json (docs/json.md). ``png`` and ``svg``: the figures.
     Raises UsageError for an unknown format, OSError when ``out_dir`` cannot be written.
     """
     wanted = list(dict.fromkeys(formats))
@@ -44,6 +45,8 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
                 _csv(out_dir / "latency.csv", _latency(content)),
                 _csv(out_dir / "readings.csv", _readings(content)),
             ]
+            if any(trial.slots for trial in record.trials):
+                written.append(_csv(out_dir / "slots.csv", _slots(content)))
         for figure in content.figures():
             if "svg" in wanted:
                 path = out_dir / f"{figure.name}.svg"
@@ -81,7 +84,7 @@ def _trials(content: View) -> Iterable[Sequence[Cell]]:
     yield [*head, *factors, *tail, "audits_passed", "audits_failed", *names]
     for trial in record.trials:
         planned = trial.planned
-        levels = planned.treatment.as_dict()
+        levels = planned.held().as_dict()
         passed = sum(audit.passed for audit in trial.audits)
         yield [
             trial.id,
@@ -144,6 +147,23 @@ def _latency(content: View) -> Iterable[Sequence[Cell]]:
                 *(row.treatment, row.transaction, row.kind, name, found.value, found.low, found.high),
                 *(row.trials, row.count, source),
             ]
+
+
+def _slots(content: View) -> Iterable[Sequence[Cell]]:
+    record = content.record
+    factors = [factor.name for factor in record.plan.factors]
+    slots = [(trial, slot) for trial in record.trials for slot in trial.slots]
+    names = list(dict.fromkeys(name for _, slot in slots for name in slot.responses))
+    head = ["trial", "slot", "role", "begin_s", "seconds", "due", "set_from", "set_at", "matches"]
+    yield [*head, "failure", "failure_message", "left_out", "measured_from", "measured_until", *factors, *names]
+    for trial, slot in slots:
+        yield [
+            *(trial.id, slot.index, slot.role.value, slot.begin, slot.seconds, slot.due, slot.set_from, slot.set_at),
+            *(slot.matches, slot.failure.value if slot.failure else None, slot.failure_message or None),
+            *(slot.left_out or None, slot.measured_from, slot.measured_until),
+            *(words.level_text(record.study, name, slot.treatment[name]) for name in factors),
+            *(None if slot.failure else slot.responses.get(name) for name in names),
+        ]
 
 
 def _readings(content: View) -> Iterable[Sequence[Cell]]:

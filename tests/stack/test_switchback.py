@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import dataclass
 from itertools import pairwise
@@ -120,4 +121,8 @@ def test_what_was_run_is_shown(run: Run) -> None:
         assert done.returncode == 0, done.stderr
         assert done.stdout
     assert "9 slots" in done.stdout
+    assert leadline("export", "live-knobs", "--format", "csv", cwd=run.directory).returncode == 0
+    rows = list(csv.DictReader((run.directory / "export" / "slots.csv").open()))
+    assert [row["slot"] for row in rows] == [str(index) for index in range(9)]
+    assert [row[KNOBS[0]] for row in rows] == [str(slot["levels"][KNOBS[0]]) for slot in run.slots]
     assert "switchback" in (run.directory / "report.html").read_text()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import time
 from collections import Counter
 from contextlib import nullcontext
@@ -391,6 +393,37 @@ def test_a_lost_host_ends_the_trial_and_the_failure_belongs_to_the_slot_under_wa
     assert after.state == "done"
     assert after.attempt == 2
     assert len(after.slots) == 12
+
+
+def test_ctrl_c_inside_a_slot_ends_the_trial_in_order(tmp_path: Path) -> None:
+    def press(step: str) -> None:
+        if step == "before slot 5":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    system = FakeSystem(FakeHost(), effect=live_level, at_step=press)
+    result, store = run(tmp_path, system)
+    trial = store.load(result.study_id).trials[0]
+    assert trial.failure is FailureClass.INTERRUPTED
+    assert "ended by SIGINT; run the same command again to go on" in result.stopped
+    assert len(trial.slots) == 5
+    assert all(slot.matches and not slot.responses for slot in trial.slots)
+    assert system.host.values["vm.fake_live"] == 10
+    assert system.stops > 0
+
+
+def test_a_service_lost_inside_a_slot_costs_no_trial(tmp_path: Path) -> None:
+    lost = []
+
+    def lose(step: str) -> None:
+        if step == "before slot 7" and not lost:
+            lost.append(step)
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, "postgres died during the trial")
+
+    result, store = run(tmp_path, FakeSystem(FakeHost(), effect=live_level, at_step=lose))
+    trial = store.load(result.study_id).trials[0]
+    assert result.complete
+    assert (trial.state, trial.attempt, len(trial.slots)) == ("done", 2, 12)
+    assert len(trial.observations()) == 12
 
 
 def test_slots_in_the_warm_up_are_left_out(tmp_path: Path) -> None:
