@@ -228,7 +228,7 @@ def _checks(result: DriverResult) -> list[AuditRecord]:
     little = result.littles_law
     off = little.relative_error
     # Transactions that cross the window's edges count on one side only: of the order of response time by window.
-    edges = 2 * result.all.response_ms.mean / 1000 / result.steady_s if result.steady_s > 0 else 0.0
+    edges = 2 * (result.all.response_ms.mean or 0.0) / 1000 / result.steady_s if result.steady_s > 0 else 0.0
     checks = [
         AuditRecord(
             "littles-law",
