@@ -12,6 +12,7 @@ leadline-load: sessions over HTTP/1.1, measured from the moment each request was
 
   leadline-load run SCENARIO.yaml --url URL --out DIR [options]
   leadline-load check SCENARIO.yaml [--var KEY=VALUE ...]
+  leadline-load schema        prints the JSON schema of a scenario
   leadline-load --version
 
 options of run:
@@ -68,6 +69,7 @@ const OPTIONS: [&str; 19] = [
 pub enum Command {
     Help,
     Version,
+    Schema,
     Check { scenario: PathBuf, variables: Vec<(String, String)> },
     Run(Box<RunOptions>),
 }
@@ -106,6 +108,7 @@ pub fn parse(arguments: &[String]) -> Result<Command, String> {
         "--help" | "-h" | "help" => Ok(Command::Help),
         "--version" | "-V" => Ok(Command::Version),
         "run" | "check" if arguments[1..].iter().any(|a| a == "--help" || a == "-h") => Ok(Command::Help),
+        "schema" => Ok(Command::Schema),
         "run" => parse_run(&arguments[1..]),
         "check" => {
             let (scenario, options) = split(&arguments[1..])?;
@@ -118,7 +121,9 @@ pub fn parse(arguments: &[String]) -> Result<Command, String> {
             }
             Ok(Command::Check { scenario, variables })
         }
-        other => Err(format!("unknown command `{other}`{}", hint(other, &["run", "check", "--version", "--help"]))),
+        other => {
+            Err(format!("unknown command `{other}`{}", hint(other, &["run", "check", "schema", "--version", "--help"])))
+        }
     }
 }
 

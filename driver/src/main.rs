@@ -20,6 +20,7 @@ fn execute(command: Command) -> Result<i32, Failure> {
     match command {
         Command::Help => print!("{HELP}"),
         Command::Version => println!("leadline-load {}", env!("CARGO_PKG_VERSION")),
+        Command::Schema => print!("{}", scenario::SCHEMA),
         Command::Check { scenario, variables } => {
             let read = scenario::read::load(&scenario, &variables).map_err(Failure::Usage)?;
             println!("{}: scenario {}, {} transactions", scenario.display(), read.name, read.transactions.len());

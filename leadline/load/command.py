@@ -27,3 +27,8 @@ def run_scenario(scenario: str, options: Sequence[str]) -> int:
                 return process.wait()
             except KeyboardInterrupt:
                 continue  # the terminal signalled the driver too: it writes its results and ends
+
+
+def scenario_schema() -> str:
+    """The JSON schema of a scenario file. Raises LeadlineError without a binary."""
+    return subprocess.run([str(find_binary()), "schema"], capture_output=True, text=True, check=True).stdout

@@ -99,6 +99,20 @@ class LittlesLaw:
 
 
 @dataclass(frozen=True)
+class LimitResult:
+    """A limit that the scenario states for a transaction, over the steady phase. ``value`` and ``kept`` are None where
+    nothing was measured.
+    """
+
+    transaction: str
+    measure: str  # mean, p50, ..., max or errors
+    unit: str  # ms or share
+    bound: float
+    value: float | None
+    kept: bool | None
+
+
+@dataclass(frozen=True)
 class DriverResult:
     """A run of leadline-load."""
 
@@ -125,6 +139,7 @@ class DriverResult:
     dropped: int
     driver: OwnUse
     littles_law: LittlesLaw
+    limits: tuple[LimitResult, ...] = ()
 
 
 def read_summary(directory: Path) -> DriverResult:
@@ -187,6 +202,7 @@ def _result(found: dict[str, Any]) -> DriverResult:
             concurrency_expected=law["concurrency_expected"] or 0.0,
             relative_error=law["relative_error"],
         ),
+        limits=tuple(LimitResult(**limit) for limit in found.get("limits", [])),
     )
 
 

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import jsonschema
 import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
+from ruamel.yaml import YAML
 
-from leadline.load.command import run_scenario
+from leadline.load.command import run_scenario, scenario_schema
 from leadline.load.driver import DriverRun, by_transaction, find_binary, read_summary, responses_between, steady_series
 from leadline.load.knee import Limits, Range, Step
 from leadline.load.knee_run import find_knee
@@ -129,3 +131,31 @@ def test_the_staircase_runs_the_real_driver(server: tuple[str, dict[str, int]], 
     assert read_summary(tmp_path / "out" / "step-01-1").arrivals.rate == 4
     with pytest.raises(UsageError, match="--rate cannot stand beside"):
         find_knee(str(scenario), ["--rate", "3"], Limits(1, 0), Range(1, 2), told.append)
+
+
+def test_the_published_schema_takes_what_the_driver_takes(tmp_path: Path) -> None:
+    schema = json.loads(scenario_schema())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    yaml = YAML(typ="safe")
+    for path in built_in_scenarios().values():
+        validator.validate(yaml.load(path))
+    good = yaml.load(SCENARIO)
+    validator.validate(good)
+    for change in (
+        {"mix": None},
+        {"graph": {"start": {"good": 1}}},
+        {"transactions": {"good": [{"get": "/a", "post": "/b"}]}},
+        {"transactions": {"good": [{"get": "a"}]}},
+        {"transactions": {"good": [{"get": "/", "extract": {"x": {"css": "a", "json": "/b"}}}]}},
+        {"feeds": {"f": {"pick": "random"}}},
+        {"unknown": 1},
+    ):
+        bad = {key: value for key, value in {**good, **change}.items() if value is not None}
+        assert not validator.is_valid(bad), change
+        file = tmp_path / "bad.yaml"
+        with file.open("w") as stream:
+            yaml.dump(bad, stream)
+        done = subprocess.run([str(find_binary()), "check", str(file)], capture_output=True, text=True, check=False)
+        assert done.returncode == 2, (change, done.stdout)
+        assert ".yaml:" in done.stderr

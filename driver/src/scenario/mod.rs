@@ -16,6 +16,9 @@ use regex::bytes::Regex;
 use std::rc::Rc;
 pub use transaction::MOST_TIMES;
 
+/// The JSON schema (draft 2020-12) of a scenario file.
+pub const SCHEMA: &str = include_str!("schema.json");
+
 #[derive(Debug)]
 pub struct Scenario {
     pub name: String,

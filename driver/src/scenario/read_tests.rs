@@ -198,3 +198,30 @@ fn damaged_scenarios_never_panic() {
     }
     assert!(valid > 0 && valid < 800, "{valid}");
 }
+
+/// Keys of the properties at a place of the schema.
+fn published(pointer: &str) -> Vec<String> {
+    let schema: serde_json::Value = serde_json::from_str(crate::scenario::SCHEMA).expect("JSON");
+    let properties = schema.pointer(pointer).and_then(|p| p["properties"].as_object()).expect("properties");
+    let mut keys: Vec<String> = properties.keys().cloned().collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn the_schema_has_the_keys_that_are_read() {
+    use crate::scenario::{answer, feed, limits, transaction};
+    for (pointer, keys) in [
+        ("", &KEYS[..]),
+        ("/$defs/transaction", &transaction::TRANSACTION_KEYS),
+        ("/$defs/request", &transaction::REQUEST_KEYS),
+        ("/$defs/check", &answer::CHECK_KEYS),
+        ("/$defs/extract", &answer::EXTRACT_KEYS),
+        ("/$defs/feed", &feed::KEYS),
+        ("/$defs/limits", &limits::KEYS),
+    ] {
+        let mut keys: Vec<String> = keys.iter().map(|key| (*key).to_string()).collect();
+        keys.sort();
+        assert_eq!(published(pointer), keys, "{pointer}");
+    }
+}

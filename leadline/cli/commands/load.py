@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.load.command import run_scenario
+from leadline.load.command import run_scenario, scenario_schema
 from leadline.model.errors import LeadlineError, UsageError
 
 
@@ -21,7 +21,8 @@ def register(app: typer.Typer) -> None:
 
 def load(
     context: typer.Context,
-    scenario: Annotated[str, typer.Argument(help="A built-in scenario or a scenario file.")],
+    scenario: Annotated[str | None, typer.Argument(help="A built-in scenario or a scenario file.")] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of a scenario file.")] = False,
     find_knee: Annotated[
         bool, typer.Option("--find-knee", help="Search for the highest load that keeps the limits.")
     ] = False,
@@ -33,6 +34,11 @@ def load(
     resolution: Annotated[str, typer.Option(help="With --find-knee: bisect until this close.")] = "5%",
 ) -> None:
     """Run leadline-load alone; further options go to it as they are (docs/load.md)."""
+    if schema:
+        typer.echo(scenario_schema(), nl=False)
+        return
+    if scenario is None or scenario.startswith("-"):
+        raise UsageError("no scenario given: a built-in name or a YAML file, see docs/load.md")
     if find_knee:
         if not first <= to:
             raise UsageError(f"--to {to:g} is below --from {first:g}")
