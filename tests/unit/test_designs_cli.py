@@ -1,0 +1,98 @@
+"""``leadline plan``: prints, saves, reads back and checks a plan; refusals name the line of the study file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from leadline.cli.main import app
+from leadline.model.errors import UsageError
+
+STUDY = """\
+study: screen
+question: which of these?
+workload: { users: 5 }
+pseudo_factors:
+  a: [x, y]
+  b: [x, y]
+  c: [x, y]
+  d: [x, y]
+  e: [x, y, z]
+design:
+  kind: d-optimal
+  replicates: 2
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "screen.yaml"
+    path.write_text(STUDY)
+    return path
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(app, ["plan", *map(str, words)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refused(*words: object) -> str:
+    with pytest.raises(UsageError) as error:
+        CliRunner().invoke(app, ["plan", *map(str, words)], catch_exceptions=False)
+    return str(error.value)
+
+
+def test_a_plan_is_printed_saved_and_checked(study: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "plan.json"
+    printed = run(study, "--out", saved)
+    assert "D-efficiency" in printed
+    assert f"saved: {saved}" in printed
+    assert "baseline" in printed
+    checked = run("--check", saved)
+    assert f"{saved}: the plan is sound" in checked
+    document: dict[str, Any] = json.loads(run("--check", saved, "--json"))
+    assert document["plan"] == json.loads(saved.read_text())
+    again = json.loads(run(study, "--json"))
+    assert again["plan"] == document["plan"]
+    assert again["properties"] == document["properties"]
+    assert again["properties"]["mains"][0]["name"] == "a"
+    assert again["study"] == "screen"
+    assert again["seconds"] > 0
+
+
+def test_a_damaged_plan_is_refused_with_its_file(study: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "plan.json"
+    run(study, "--out", saved)
+    document = json.loads(saved.read_text())
+    document["trials"][1]["seed"] = 1
+    saved.write_text(json.dumps(document))
+    assert refused("--check", saved) == f"{saved}: plan: the trials of block 0 do not share one seed"
+    saved.write_text("[]")
+    assert refused("--check", saved).startswith(f"{saved}: plan: not a saved plan")
+    assert "cannot be read" in refused("--check", tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["design.kind=plackett-burman"], "screen.yaml:11: design: plackett-burman takes two levels of every factor"),
+        (["design.kind=definitive-screening"], "screen.yaml:5: design: definitive-screening takes three levels"),
+        (["design.runs=4"], "screen.yaml:10: design: 4 runs cannot estimate the 7 figures"),
+        (["design.replicates=1", "design.sentinels=null"], "screen.yaml:10: design: one replicate without sentinels"),
+        (["design.blocks=latin"], "screen.yaml:12: design: latin blocks of"),
+    ],
+)
+def test_refusals_name_the_line(study: Path, options: list[str], words: str) -> None:
+    flags = [flag for option in options for flag in ("--set", option)]
+    assert words in refused(study, *flags)
+
+
+def test_bad_use_is_told(study: Path, tmp_path: Path) -> None:
+    assert "name a study" in refused()
+    assert "nothing else" in refused(study, "--check", tmp_path / "plan.json")
+    assert "cannot be written" in refused(study, "--out", tmp_path / "no" / "plan.json")
