@@ -330,6 +330,10 @@ impl<'a> Engine<'a> {
     /// A complete answer is in the connection's parser.
     fn answered(&mut self, slot: u32, now: u64) {
         let Slot { session, connection, .. } = &mut self.slots[slot as usize];
+        if let Err(error) = connection.parser.decode(&mut self.scratch) {
+            self.end(slot, Outcome::Failed(ErrorKind::Protocol), &error.to_string(), now);
+            return;
+        }
         match session.judge(self.scenario, &self.settings.target, &connection.parser) {
             Verdict::Done => {
                 let next = session.next_step(self.scenario);

@@ -2,7 +2,10 @@
 
 mod support;
 
+use flate2::write::GzEncoder;
+use flate2::Compression;
 use std::collections::HashMap;
+use std::io::Write;
 use std::sync::{Arc, Mutex};
 use support::{answering, page, run, Request};
 
@@ -189,4 +192,30 @@ transactions:
         let sample = found.summary["error_samples"][kind][0].as_str().expect("a text");
         assert!(sample.contains(message), "{sample}");
     }
+}
+
+#[test]
+fn compressed_answers_are_read_and_wrong_ones_counted() {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(b"token=abc").expect("in memory");
+    let packed = packed.finish().expect("gzip");
+    let url = answering(move |request| {
+        let asked = request.headers.iter().any(|h| h == "Accept-Encoding: gzip, deflate");
+        let body = if request.path() == "/good" { &packed[..] } else { b"token=abc" };
+        let coding = if asked { "gzip" } else { "identity" };
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: {}\r\n\r\n", body.len());
+        [head.as_bytes(), body].concat()
+    });
+    let scenario = "
+scenario: packed
+compression: true
+mix: { good: 1, bad: 1 }
+transactions:
+  good: [{ get: /good, check: { matches: '^token=abc$' } }]
+  bad: [{ get: /bad, check: { contains: abc } }]
+";
+    let run = run(&url, scenario, "--users 1 --steady 150ms");
+    assert!(run.total("good", "ok") > 0 && run.total("good", "failed") == 0, "{}", run.summary);
+    assert!(run.total("bad", "ok") == 0 && run.error("protocol") == run.total("bad", "failed"));
+    assert!(run.error("protocol") > 0);
 }

@@ -46,7 +46,7 @@ pub fn write(
         path.extend_from_slice(target.root.as_bytes());
         push_path(&mut path, scratch);
     }
-    begin(out, target, request.method, &path, place.jar);
+    begin(out, target, scenario, request.method, &path, place.jar);
     for (name, value) in scenario.headers.iter().chain(&request.headers) {
         header(out, scratch, name, value, values)?;
     }
@@ -102,7 +102,7 @@ pub fn write_redirect(
     values: &mut Values<'_>,
 ) -> Result<(), RenderError> {
     out.clear();
-    begin(out, target, sent.method, &sent.path, jar);
+    begin(out, target, scenario, sent.method, &sent.path, jar);
     for (name, value) in &scenario.headers {
         header(out, scratch, name, value, values)?;
     }
@@ -110,13 +110,16 @@ pub fn write_redirect(
     Ok(())
 }
 
-fn begin(out: &mut Vec<u8>, target: &Target, method: Method, path: &[u8], jar: &Jar) {
+fn begin(out: &mut Vec<u8>, target: &Target, scenario: &Scenario, method: Method, path: &[u8], jar: &Jar) {
     out.extend_from_slice(method.as_str().as_bytes());
     out.push(b' ');
     out.extend_from_slice(path);
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
     out.extend_from_slice(target.authority.as_bytes());
     out.extend_from_slice(b"\r\n");
+    if scenario.compression {
+        out.extend_from_slice(b"Accept-Encoding: gzip, deflate\r\n");
+    }
     jar.write(path, out);
 }
 

@@ -1,5 +1,6 @@
 //! An incremental HTTP/1.1 response parser that bounds what it keeps and never panics.
 
+use super::encoding::Encoding;
 use memchr::memchr_iter;
 use std::mem::MaybeUninit;
 
@@ -28,6 +29,7 @@ pub enum ParseError {
     BadHead,
     BadLength,
     BadChunk,
+    BadEncoding,
     BodyTooLong,
     /// The connection ended inside a response.
     Truncated,
@@ -41,6 +43,7 @@ impl std::fmt::Display for ParseError {
             ParseError::BadHead => "malformed response head",
             ParseError::BadLength => "malformed or contradictory body length",
             ParseError::BadChunk => "malformed chunk",
+            ParseError::BadEncoding => "the body is not in the content coding it names",
             ParseError::BodyTooLong => "response body longer than the limit",
             ParseError::Truncated => "connection closed inside a response",
         })
@@ -65,6 +68,7 @@ pub struct Head {
     pub status: u16,
     pub keep_alive: bool,
     pub location: Option<Vec<u8>>,
+    pub encoding: Encoding,
     pub cookies: Vec<Vec<u8>>,
     /// All headers, where they were asked for.
     pub fields: Vec<(String, Vec<u8>)>,
@@ -121,6 +125,7 @@ impl Parser {
         self.trailer_bytes = 0;
         self.head.status = 0;
         self.head.location = None;
+        self.head.encoding = Encoding::Identity;
         self.head.cookies.clear();
         self.head.fields.clear();
         self.body.clear();
@@ -185,6 +190,16 @@ impl Parser {
             State::Done => Ok(()),
             _ => Err(ParseError::Truncated),
         }
+    }
+
+    /// Undoes the content coding of a complete answer whose body was kept; `scratch` is reused between calls.
+    pub fn decode(&mut self, scratch: &mut Vec<u8>) -> Result<(), ParseError> {
+        if self.head.encoding != Encoding::Identity && !self.body.is_empty() {
+            self.head.encoding.decode(&self.body, scratch, self.limits.body)?;
+            std::mem::swap(&mut self.body, scratch);
+            self.head.encoding = Encoding::Identity;
+        }
+        Ok(())
     }
 
     fn take_body(&mut self, bytes: &[u8]) -> Result<(), ParseError> {
@@ -272,6 +287,8 @@ impl Parser {
                 }
             } else if name.eq_ignore_ascii_case("location") {
                 self.head.location = Some(value.to_vec());
+            } else if name.eq_ignore_ascii_case("content-encoding") {
+                self.head.encoding = Encoding::parse(value);
             } else if name.eq_ignore_ascii_case("set-cookie") {
                 self.head.cookies.push(value.to_vec());
             }

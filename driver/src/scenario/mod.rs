@@ -46,6 +46,8 @@ pub struct Scenario {
     pub transactions: Vec<Transaction>,
     /// Header name and value of every request.
     pub headers: Vec<(String, Template)>,
+    /// Ask for compressed answers.
+    pub compression: bool,
     /// Redirects followed within one request.
     pub follow: u32,
     /// Longest response body accepted, bytes.

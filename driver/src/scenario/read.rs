@@ -17,7 +17,7 @@ use std::path::Path;
 
 pub use super::node::Problem;
 
-pub(super) const KEYS: [&str; 16] = [
+pub(super) const KEYS: [&str; 17] = [
     "scenario",
     "description",
     "parameters",
@@ -34,6 +34,7 @@ pub(super) const KEYS: [&str; 16] = [
     "headers",
     "follow",
     "max_body",
+    "compression",
 ];
 
 /// Names a template may use while the file is read.
@@ -208,6 +209,9 @@ fn read_root(
     let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a whole number"));
     let mut amount = |key: &str| top.get_node(key).and_then(|node| scope.fixed_value(problems, node, key, number));
     let (identities, follow, max_body) = (amount("identities"), amount("follow"), amount("max_body"));
+    let compression = top
+        .get_node("compression")
+        .and_then(|node| problems.word(node, "compression", &[("true", true), ("false", false)]));
     let logout = read_reference(problems, top, "logout", &known);
     if let Some(transaction) = logout.and_then(|at| transactions.get_mut(at)) {
         transaction.ends_session = true;
@@ -233,6 +237,7 @@ fn read_root(
         feeds: std::mem::take(&mut scope.feeds).into(),
         transactions,
         headers: read_headers(problems, top, &scope),
+        compression: compression.unwrap_or(false),
         follow: follow.unwrap_or(5).min(100) as u32,
         max_body: max_body.unwrap_or(16 << 20),
         variables: scope.variables,

@@ -1,0 +1,104 @@
+//! Content codings of answers (RFC 9110, 8.4.1), bounded in what they may grow to.
+
+use super::response::ParseError;
+use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use std::io::Read;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    #[default]
+    Identity,
+    Gzip,
+    Deflate,
+    /// One that was not asked for.
+    Other,
+}
+
+impl Encoding {
+    pub fn parse(value: &[u8]) -> Self {
+        let value = value.trim_ascii();
+        let is = |word: &[u8]| value.eq_ignore_ascii_case(word);
+        if value.is_empty() || is(b"identity") {
+            Encoding::Identity
+        } else if is(b"gzip") || is(b"x-gzip") {
+            Encoding::Gzip
+        } else if is(b"deflate") {
+            Encoding::Deflate
+        } else {
+            Encoding::Other
+        }
+    }
+
+    /// Decodes `body` to `out`, at most `limit` bytes.
+    pub fn decode(self, body: &[u8], out: &mut Vec<u8>, limit: u64) -> Result<(), ParseError> {
+        out.clear();
+        let within = limit.saturating_add(1);
+        let done = match self {
+            Encoding::Identity => body.take(within).read_to_end(out),
+            Encoding::Gzip => MultiGzDecoder::new(body).take(within).read_to_end(out),
+            // Meant is the zlib format; some servers send the bare stream.
+            Encoding::Deflate if is_zlib(body) => ZlibDecoder::new(body).take(within).read_to_end(out),
+            Encoding::Deflate => DeflateDecoder::new(body).take(within).read_to_end(out),
+            Encoding::Other => return Err(ParseError::BadEncoding),
+        };
+        done.map_err(|_| ParseError::BadEncoding)?;
+        if out.len() as u64 > limit {
+            return Err(ParseError::BodyTooLong);
+        }
+        Ok(())
+    }
+}
+
+fn is_zlib(body: &[u8]) -> bool {
+    match body {
+        [first, second, ..] => first & 15 == 8 && (u16::from(*first) << 8 | u16::from(*second)) % 31 == 0,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+    use flate2::Compression;
+    use std::io::Write;
+
+    fn decode(encoding: Encoding, body: &[u8], limit: u64) -> Result<Vec<u8>, ParseError> {
+        let mut out = Vec::new();
+        encoding.decode(body, &mut out, limit).map(|()| out)
+    }
+
+    #[test]
+    fn every_coding_comes_back() {
+        let text = b"the quick brown fox ".repeat(50);
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+        let mut bare = DeflateEncoder::new(Vec::new(), Compression::default());
+        for writer in [&mut gzip as &mut dyn Write, &mut zlib, &mut bare] {
+            writer.write_all(&text).expect("in memory");
+        }
+        let (gzip, zlib, bare) =
+            (gzip.finish().expect("gzip"), zlib.finish().expect("zlib"), bare.finish().expect("bare"));
+        assert_eq!(decode(Encoding::Gzip, &gzip, 1000), Ok(text.clone()));
+        assert_eq!(decode(Encoding::Deflate, &zlib, 1000), Ok(text.clone()));
+        assert_eq!(decode(Encoding::Deflate, &bare, 1000), Ok(text.clone()));
+        assert_eq!(decode(Encoding::Gzip, &gzip, 999), Err(ParseError::BodyTooLong));
+        assert_eq!(decode(Encoding::Gzip, &gzip[..gzip.len() - 6], 1000), Err(ParseError::BadEncoding));
+        let mut damaged = gzip.clone();
+        let last = damaged.len() - 5;
+        damaged[last] ^= 1; // the checksum
+        assert_eq!(decode(Encoding::Gzip, &damaged, 1000), Err(ParseError::BadEncoding));
+        assert_eq!(decode(Encoding::Gzip, b"plain text", 1000), Err(ParseError::BadEncoding));
+        assert_eq!(decode(Encoding::Other, b"x", 1000), Err(ParseError::BadEncoding));
+    }
+
+    #[test]
+    fn a_bomb_is_cut_at_the_limit() {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        gzip.write_all(&vec![0; 8 << 20]).expect("in memory");
+        let bomb = gzip.finish().expect("gzip");
+        let mut out = Vec::new();
+        assert_eq!(Encoding::Gzip.decode(&bomb, &mut out, 1 << 16), Err(ParseError::BodyTooLong));
+        assert_eq!(out.len(), (1 << 16) + 1);
+    }
+}
