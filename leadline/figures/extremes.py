@@ -188,19 +188,25 @@ def _mean_interval(values: Floats, level: float) -> Interval | None:
 
 def _sentence(table: ExtremesTable) -> str:
     many = len(table.rows) > 1
-    what = f"Over {len(table.rows)} systems the best setting gains" if many else "The best setting gains"
-    mean = " on average" if many else ""
-    text = (
-        f"{what} {table.mean_best:.2f} %{words.between(table.best_interval)} and the worst loses "
-        f"{-table.mean_worst:.2f} %{words.between(_negative(table.worst_interval))}{mean}"
-    )
+    best = f"gains {table.mean_best:.2f} %{words.between(table.best_interval)}"
+    if table.mean_best < 0:
+        best = f"still loses {-table.mean_best:.2f} %{words.between(_negative(table.best_interval))}"
+    worst = f"loses {-table.mean_worst:.2f} %{words.between(_negative(table.worst_interval))}"
+    if table.mean_worst > 0:
+        worst = f"still gains {table.mean_worst:.2f} %{words.between(table.worst_interval)}"
+    text = f"{f'Over {len(table.rows)} systems the' if many else 'The'} best setting {best} and the worst {worst}"
+    text += " on average" if many else ""
     if table.luck_mean is not None:
         text += f"; luck alone would give {table.luck_mean:.2f} %"
         text += f" (below {table.luck_mean_95:.2f} % in 95 of 100 tables)" if table.luck_mean_95 is not None else ""
     if any(row.best_interval for row in table.rows):
         gains = sum(row.best_told for row in table.rows)
         losses = sum(row.worst_told for row in table.rows)
-        text += f"; the gain can be told from nothing on {gains} of {len(table.rows)} and the loss on {losses}"
+        if many:
+            text += f"; the gain can be told from nothing on {gains} of {len(table.rows)} and the loss on {losses}"
+        else:
+            gain, loss = ("can" if told else "cannot" for told in (gains, losses))
+            text += f"; the gain {gain} be told from nothing, the loss {loss}"
     elif table.luck_cv is not None:
         text += (
             f"; the best of {table.settings} settings with {words.count(table.replicates or 0, 'run')} each gains as "

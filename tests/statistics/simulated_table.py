@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -22,13 +22,14 @@ def simulated_table(
     interaction: float = 0.0,
     effects: Mapping[tuple[int, int], float] | None = None,
     failing: Mapping[tuple[int, int, int], str] | None = None,
+    reacting: Collection[int] | None = None,
     response: str = "throughput",
 ) -> ResultTable:
     """Settings around a baseline whose level is not among them.
 
     ``effects``: (parameter, level) -> share of the baseline; ``interaction``: standard deviation of the effect
-    of setting x system, as a share; ``failing``: (system, parameter, level) -> class of all its runs. System k has the
-    baseline 1000 + 100 k.
+    of setting x system, as a share; ``failing``: (system, parameter, level) -> class of all its runs. ``reacting``:
+    systems that have the effects, all if None. System k has the baseline 1000 + 100 k.
     """
     rng = np.random.default_rng(seed)
     runs = []
@@ -36,7 +37,10 @@ def simulated_table(
         base = 1000.0 + 100.0 * system
         for parameter in range(parameters):
             for level in range(levels):
-                own = 1 + (effects or {}).get((parameter, level), 0.0) + interaction * rng.standard_normal()
+                effect = (effects or {}).get((parameter, level), 0.0)
+                if reacting is not None and system not in reacting:
+                    effect = 0.0
+                own = 1 + effect + interaction * rng.standard_normal()
                 at = tuple(level if p == parameter else -1 for p in range(parameters))
                 failure = (failing or {}).get((system, parameter, level), "")
                 for _ in range(replicates):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -18,29 +20,13 @@ from leadline.figures import (
 from leadline.figures.foreign import rows_of_csv, rows_of_json
 from leadline.model.result import RESPONSES
 
-# kernel, best gain and worst loss in percent, as printed (2006)
-PUBLISHED = (
-    ("2.6.11.12-ac", 2.95, -4.43),
-    ("Debian 2.6.8-2", 14.96, -20.93),
-    ("Debian 2.4.26", 9.89, -10.88),
-    ("Fedora 2.6.11-1.1369", 4.25, -5.77),
-    ("2.6.12.3-ck", 6.02, -5.59),
-    ("2.6.13-rc3-mm", 3.0, -7.34),
-    ("Debian 2.6.11", 5.29, -20.0),
-    ("SuSE 2.6.11.4(1)", 2.7, -5.32),
-    ("SuSE 2.6.11.4(2)", 3.61, -6.03),
-    ("Vanilla 2.6.12.3", 4.04, -3.27),
-    ("Vanilla 2.6.14.3", 2.45, -7.15),
-    ("Vanilla 2.6.15-rc5", 3.16, -8.04),
-)
-
-
-def csv_text() -> str:
-    return "kernel,best_gain,worst_loss\n" + "".join(f"{name},{gain},{loss}\n" for name, gain, loss in PUBLISHED)
+TEXT = (Path(__file__).parents[2] / "docs" / "study-a-published.csv").read_text()  # as printed, 2006
+PUBLISHED = [(name, float(gain), float(loss)) for name, gain, loss in list(csv.reader(TEXT.splitlines()))[1:]]
 
 
 def test_the_published_table_gives_the_published_means() -> None:
-    found = extremes_table(read_gains(rows_of_csv(csv_text(), "table")), settings=33, replicates=3)
+    found = extremes_table(read_gains(rows_of_csv(TEXT, "table")), settings=33, replicates=3)
+    assert len(found.rows) == 12
     assert found.mean_best == pytest.approx(5.1933, abs=5e-5)
     assert found.mean_worst == pytest.approx(-8.7292, abs=5e-5)
     assert found.median_best == pytest.approx(3.825)
@@ -51,7 +37,7 @@ def test_the_published_table_gives_the_published_means() -> None:
 
 
 def test_luck_alone_gives_the_published_mean_at_the_noise_it_names() -> None:
-    rows = read_gains(rows_of_csv(csv_text(), "table"))
+    rows = read_gains(rows_of_csv(TEXT, "table"))
     found = extremes_table(rows, settings=33, replicates=3, cv=4.32)
     assert found.luck_mean == pytest.approx(5.19, abs=0.005)
     assert all(row.luck and row.luck.comparisons == 33 for row in found.rows)
@@ -77,7 +63,7 @@ def test_results_with_these_extremes_give_the_same_table() -> None:
     names = tuple(name for name, _, _ in PUBLISHED)
     parameters = (Parameter("x", ("1", "2", "3")), Parameter("y", ("1",)))
     live = figures_of(ResultTable(RESPONSES["throughput"], names, parameters, tuple(runs))).extremes
-    published = figures_of_gains(extremes_table(read_gains(rows_of_csv(csv_text(), "table")))).extremes
+    published = figures_of_gains(extremes_table(read_gains(rows_of_csv(TEXT, "table")))).extremes
     assert live is not None
     assert published is not None
     for mine, theirs in zip(live.rows, published.rows, strict=True):

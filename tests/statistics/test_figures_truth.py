@@ -151,7 +151,7 @@ def test_a_setting_that_always_fails_ranks_last_and_has_no_estimate() -> None:
 
 
 def test_without_effects_verdicts_are_as_rare_as_promised() -> None:
-    tables = [simulated_table(seed, systems=4, parameters=4) for seed in range(150)]
+    tables = [simulated_table(seed, systems=4, parameters=4) for seed in range(100)]
     by_rank = by_model = gains = above = rows = 0
     for table in tables:
         fits = fit_systems(table)

@@ -95,7 +95,7 @@ def test_a_table_of_gains(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "gains 4.00 %" in result.output
     assert "2.40" in result.output  # luck of 33 settings, three runs, 2 %
-    assert "No ranking: the table has best gains and worst losses only" in result.output
+    assert "sensitivity, ranking, grouping: the table has best gains and worst losses only" in result.output
     assert (tmp_path / "out" / "study-a-gains.svg").exists()
 
 

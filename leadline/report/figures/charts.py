@@ -128,7 +128,9 @@ def gains(found: ExtremesTable) -> Figure:
     means = [{"x": found.mean_best, "kind": "best gain"}, {"x": found.mean_worst, "kind": "worst loss"}]
     layers += [
         sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"),
-        sets.chart(means).mark_rule(strokeDash=[4, 3], strokeWidth=1.2).encode(x="x:Q", color=colour),
+        sets.chart(means if len(found.rows) > 1 else [])
+        .mark_rule(strokeDash=[4, 3], strokeWidth=1.2)
+        .encode(x="x:Q", color=colour),
     ]
     for kind, shift in (("best gain", -3), ("worst loss", 3)):  # beside each other where they overlap
         known = sets.chart([row for row in rows if row["kind"] == kind])
@@ -139,8 +141,8 @@ def gains(found: ExtremesTable) -> Figure:
             ),
         ]
     caption = (
-        "Thin: 95 % interval for all settings of a system at once; dashed: means over systems; shaded: what luck alone "
-        "gives the best and the worst setting (mean marked, to the edge in 95 of 100 tables). " + found.sentence
+        "Lines: 95 % interval for all settings of a system at once; dashed: means over systems; shaded: what luck "
+        "alone gives the best and the worst setting (mean marked, to the edge in 95 of 100 tables). " + found.sentence
     )
     chart = alt.layer(*layers).properties(width=_WIDTH, height=alt.Step(28), title="Best gain and worst loss")
     return figure("study-a-gains", "Best gain and worst loss of any setting", caption, chart, sets=sets)

@@ -25,7 +25,9 @@ def lines(figures: StudyFigures) -> list[str]:
         if block:
             found += [title, *(f"  {line}" for line in block), ""]
     found += [f"Note: {note}" for note in figures.notes]
-    found += [f"No {name}: {reason}." for name, reason in figures.missing.items()]
+    for reason in dict.fromkeys(figures.missing.values()):
+        names = [name for name, why in figures.missing.items() if why == reason]
+        found.append(f"No {', '.join(names)}: {reason}.")
     return found
 
 
@@ -46,15 +48,16 @@ def _gains(figures: StudyFigures) -> list[str]:
                 *(f"{row.worst:+.2f}", words.change_interval(row.worst_interval), luck),
             )
         )
-    mean = "–"
-    if found.luck_mean is not None:
-        mean = f"{found.luck_mean:.2f} (95 %: {words.number(found.luck_mean_95)})"
-    rows.append(
-        (
-            *("mean", f"{found.mean_best:+.2f}", words.change_interval(found.best_interval)),
-            *(f"{found.mean_worst:+.2f}", words.change_interval(found.worst_interval), mean),
+    if len(found.rows) > 1:
+        mean = "–"
+        if found.luck_mean is not None:
+            mean = f"{found.luck_mean:.2f} (95 %: {words.number(found.luck_mean_95)})"
+        rows.append(
+            (
+                *("mean", f"{found.mean_best:+.2f}", words.change_interval(found.best_interval)),
+                *(f"{found.mean_worst:+.2f}", words.change_interval(found.worst_interval), mean),
+            )
         )
-    )
     return [*_aligned(rows), found.sentence]
 
 
