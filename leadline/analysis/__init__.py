@@ -13,6 +13,7 @@ from leadline.analysis.little import LittlesLaw, littles_law
 from leadline.analysis.luck import gain_of_luck
 from leadline.analysis.steady import steady_state
 from leadline.analysis.study import analyse
+from leadline.analysis.verdicts import steady_verdict
 
 __all__ = [
     "LittlesLaw",
@@ -23,5 +24,6 @@ __all__ = [
     "is_interaction",
     "littles_law",
     "steady_state",
+    "steady_verdict",
     "variance_components",
 ]

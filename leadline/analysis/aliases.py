@@ -8,6 +8,7 @@ import numpy as np
 
 from leadline.analysis.columns import SCREENING
 from leadline.analysis.table import Floats, Sample, StudyTable
+from leadline.model.plan import Role
 
 _MOST = 6  # told in full
 _SAME = 0.999
@@ -15,48 +16,49 @@ _NONE = 1e-6
 
 
 def alias_notes(table: StudyTable, sample: Sample, used: frozenset[tuple[int, int]]) -> list[str]:
-    """Sentences on aliases of the runs that gave figures, from their model matrix. ``used`` are the pairs of factors
-    whose interactions are in the model.
+    """Sentences on aliases of the runs that gave figures, sentinels aside, from their model matrix. ``used`` are the
+    pairs of factors whose interactions are in the model.
 
-    A factor's effects and a pair's interactions are subspaces of the runs' space; the largest canonical correlation
-    tells whether two are the same (1), orthogonal (0) or mixed.
+    A factor's effects and a pair's interactions are subspaces of the runs' space; their canonical correlations tell
+    whether two are the same (all 1), orthogonal (all 0) or mixed.
     """
     if table.kind not in SCREENING:
         return []
-    runs = np.unique(sample.cells)
-    codes = np.array([table.cells[int(run)] for run in runs])
-    counts = np.array([np.sum(sample.cells == run) for run in runs], dtype=np.float64)
-    mains = [_space(_effects(codes[:, f], len(factor.levels)), counts) for f, factor in enumerate(table.factors)]
+    placed = zip(table.observations, table.cell_of, strict=True)
+    own = {cell for observation, cell in placed if observation.role is not Role.SENTINEL}
+    codes = np.array([table.cells[run] for run in sorted(own & {int(cell) for cell in sample.cells})])
+    if len(codes) < 2:
+        return []
+    mains = [_space(_effects(codes[:, f], len(factor.levels))) for f, factor in enumerate(table.factors)]
     pairs = {
-        (f, g): _space(_products(table, codes, f, g), counts)
-        for f, g in itertools.combinations(range(len(table.factors)), 2)
+        (f, g): _space(_products(table, codes, f, g)) for f, g in itertools.combinations(range(len(table.factors)), 2)
     }
     notes = []
-    full, partial = [], 0
+    full: list[str] = []
+    mixed: set[tuple[int, int]] = set()
     for f, factor in enumerate(table.factors):
         for pair, space in pairs.items():
             if f in pair:
                 continue
-            shared = _shared(mains[f], space)
-            if shared > _SAME:
+            if _same(mains[f], space):
                 full.append(f"{factor.name} = {_name(table, pair)}")
-            elif shared > _NONE:
-                partial += 1
+            elif _shared(mains[f], space)[0] > _NONE:
+                mixed.add(pair)
     if full:
         notes.append(
             f"Aliased, so that an effect may be the interaction's: {_some(full)}. A design of higher resolution, or a "
             "foldover, would tell them apart."
         )
-    if partial:
+    if mixed:
         notes.append(
-            f"Main effects share in part what {partial} two-factor interactions would do: they hold as far as "
-            "interactions are small."
+            f"Main effects have a part in them of {len(mixed)} of {len(pairs)} two-factor interactions: they hold as "
+            "far as these are small."
         )
     left = [pair for pair in pairs if pair not in used]
     chains = [
         f"{_name(table, one)} = {_name(table, other)}"
         for one, other in itertools.combinations(left, 2)
-        if _shared(pairs[one], pairs[other]) > _SAME
+        if _same(pairs[one], pairs[other])
     ]
     if chains:
         notes.append(f"Interactions that cannot be told apart, and are left out: {_some(chains)}.")
@@ -76,18 +78,21 @@ def _products(table: StudyTable, codes: Floats, f: int, g: int) -> Floats:
     return np.asarray((one[:, :, None] * other[:, None, :]).reshape(len(codes), -1), dtype=np.float64)
 
 
-def _space(columns: Floats, counts: Floats) -> Floats:
-    """Orthonormal basis (runs, rank) of the columns less their mean, runs weighted by how often they were made."""
-    weights = np.sqrt(counts)[:, None]
-    inside = (columns - (counts @ columns) / counts.sum()) * weights
-    left, singular, _ = np.linalg.svd(inside, full_matrices=False)
+def _space(columns: Floats) -> Floats:
+    """Orthonormal basis (runs, rank) of the columns less their mean."""
+    left, singular, _ = np.linalg.svd(columns - columns.mean(axis=0), full_matrices=False)
     return np.asarray(left[:, singular > 1e-9], dtype=np.float64)
 
 
-def _shared(one: Floats, other: Floats) -> float:
+def _shared(one: Floats, other: Floats) -> Floats:
+    """Canonical correlations, the largest first; a zero where one of the two is empty."""
     if not one.shape[1] or not other.shape[1]:
-        return 0.0
-    return float(np.linalg.norm(one.T @ other, 2))
+        return np.zeros(1)
+    return np.asarray(np.linalg.svd(one.T @ other, compute_uv=False), dtype=np.float64)
+
+
+def _same(one: Floats, other: Floats) -> bool:
+    return one.shape == other.shape and bool(_shared(one, other)[-1] > _SAME)
 
 
 def _name(table: StudyTable, pair: tuple[int, int]) -> str:

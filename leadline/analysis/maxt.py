@@ -92,7 +92,7 @@ def _integrate(units: Floats, two_sided: bool) -> MaxT:
     if rank == 1:
         ends = np.array([np.max(factor), np.max(-factor)])
         return MaxT(np.abs(ends) if two_sided else ends, 1, two_sided)
-    power = int(np.clip(math.floor(math.log2(_WORK / factor.size)), 11, 16))
+    power = int(np.clip(math.floor(math.log2(_WORK / factor.size)), 11, min(16, 11 + rank)))
     points = special.ndtri(qmc.Sobol(rank, scramble=True, rng=SEED).random_base2(power))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     reach = np.empty(len(points))

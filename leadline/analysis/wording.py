@@ -35,11 +35,14 @@ def _findings(table: StudyTable, analysis: ResponseAnalysis, mains: list[Effect]
     better = [effect for effect in mains if effect.verdict is Verdict.BETTER]
     worse = [effect for effect in mains if effect.verdict is Verdict.WORSE]
     open_ones = [effect for effect in mains if effect.verdict is Verdict.UNDETERMINED]
+    same = [effect for effect in mains if effect.verdict is Verdict.EQUIVALENT]
     clauses = []
     if better:
         clauses.append(_told(table, better, noun) + _against_luck(analysis, better[0]))
     if worse:
         clauses.append(_told(table, worse[::-1], noun if not better else "it"))
+    if same:
+        clauses.append(_no_difference(table, analysis, same, noun))
     if open_ones or not clauses:
         found = _smallest(analysis.detectable)
         many = len(open_ones) > 1
@@ -55,6 +58,15 @@ def _findings(table: StudyTable, analysis: ResponseAnalysis, mains: list[Effect]
         pairs = dict.fromkeys(effect.factor.replace(CROSS, " with ") for effect in crossed)
         clauses.append(f"effects that depend on each other: {_list(list(pairs)[:_MOST])}")
     return clauses
+
+
+def _no_difference(table: StudyTable, analysis: ResponseAnalysis, same: list[Effect], noun: str) -> str:
+    """``b=2 and c=3 make no difference to throughput (within 2 %)``."""
+    names = [_name(table, effect) for effect in same[:_MOST]]
+    rest = len(same) - _MOST
+    text = _list(names) if rest <= 0 else f"{', '.join(names)} and {rest} more"
+    verb = "makes" if len(same) == 1 else "make"
+    return f"{text} {verb} no difference to {noun} (within {analysis.margin:g} %)"
 
 
 def _smallest(percent: float | None) -> str:

@@ -24,7 +24,7 @@ from markupsafe import Markup
 from leadline import __version__
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
-from leadline.report import latency, layers, view, words
+from leadline.report import details, latency, layers, view, words
 from leadline.report.charts.theme import VEGA_LITE, Figure
 from leadline.report.charts.trial import MARGIN
 from leadline.report.document import plain
@@ -66,6 +66,7 @@ def render(content: View) -> str:
         study=content.record.study,
         analysis=content.analysis,
         w=words,
+        details=details,
         policy=policy,
         version=__version__,
         style=Markup(_asset("report.css")),

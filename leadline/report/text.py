@@ -9,9 +9,15 @@ from rich.text import Text
 
 from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis, Verdict
-from leadline.report import words
+from leadline.report import details, words
 
-_STYLES = {Verdict.BETTER: "bold blue", Verdict.WORSE: "bold red", Verdict.FAILED: "bold", Verdict.UNDETERMINED: "dim"}
+_STYLES = {
+    Verdict.BETTER: "bold blue",
+    Verdict.WORSE: "bold red",
+    Verdict.EQUIVALENT: "bold green",
+    Verdict.FAILED: "bold",
+    Verdict.UNDETERMINED: "dim",
+}
 _HEAD = ("setting", "change", "95 % interval", "all comparisons", "trials", "verdict")
 
 
@@ -35,6 +41,8 @@ class StudyTable:
             yield Text("")
             yield from self._response(one, 10_000 if options.no_wrap else options.max_width)
         yield from self._failures()
+        for sentence in details.failing(record, analysis):
+            yield Text(_line(sentence))
         yield Text("")
         for warning in analysis.warnings:
             yield Text(f"Note: {_line(warning)}", style="yellow")
@@ -64,7 +72,10 @@ class StudyTable:
                     "95 of 100 studies."
                 )
             )
+        lines += [Text(_line(sentence)) for sentence in details.noise(one)]
         lines.append(Text(_line(one.drift.sentence), style="yellow" if one.drift.detected else ""))
+        lines += [Text(_line(note)) for note in one.notes]
+        lines += [Text(_line(row)) for row in details.ranks(self._record, one)]
         lines += [Text(f"Cannot be told apart: {_line(', '.join(group))}.") for group in one.groups if len(group) > 1]
         return lines
 

@@ -12,6 +12,7 @@ from leadline.report import words
 from leadline.report.charts.theme import GREY, VERDICTS, DataSets, Figure, figure
 
 _WIDTH = 560
+_SHAPES = ["triangle-up", "triangle-down", "square", "circle", "cross"]  # in the order of the verdicts
 _LINEAR = 10.0  # percent up to which a wide axis stays linear
 _TICKS = (-100, -50, -20, -10, 0, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 
@@ -48,7 +49,7 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
             color=colour,
             shape=alt.Shape(
                 "verdict:N",
-                scale=alt.Scale(domain=list(VERDICTS), range=["triangle-up", "triangle-down", "circle", "cross"]),
+                scale=alt.Scale(domain=list(VERDICTS), range=_SHAPES),
                 legend=None,
             ),
             tooltip=tip,

@@ -1,0 +1,51 @@
+"""Sentences on noise, rank intervals and failures, the same in the terminal and on the page."""
+
+from __future__ import annotations
+
+from leadline.model.record import StudyRecord
+from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis
+from leadline.report import words
+
+
+def noise(one: ResponseAnalysis) -> list[str]:
+    """Which model was used and where the noise comes from; nothing for plain least squares."""
+    if not one.components:
+        return []
+    parts = [f"{part.name} {words.number(part.percent)} %" for part in one.components if part.percent is not None] + [
+        f"{part.name} no more than those below them" for part in one.components if part.percent is None
+    ]
+    return [one.model, f"Standard deviation between {', '.join(parts)}."]
+
+
+def ranks(record: StudyRecord, one: ResponseAnalysis) -> list[str]:
+    """A row for each level with a rank interval."""
+    return [
+        f"Ranks: {words.setting(record.study, effect.factor, effect.level)} {words.signed(effect.robust.percent)} % "
+        f"{_interval(effect)}"
+        for effect in one.effects
+        if effect.robust is not None and effect.robust.interval is not None
+    ]
+
+
+def _interval(effect: Effect) -> str:
+    assert effect.robust is not None
+    text = words.change_interval(effect.robust.interval)
+    if effect.robust.simultaneous is not None:
+        text += f", all comparisons {words.change_interval(effect.robust.simultaneous)}"
+    return text
+
+
+def failing(record: StudyRecord, analysis: StudyAnalysis) -> list[str]:
+    """A sentence for each level that failed by its own making."""
+    found = []
+    for rate in analysis.failing:
+        low, high = words.share(rate.interval.low), words.share(rate.interval.high)
+        text = (
+            f"{words.setting(record.study, rate.factor, rate.level)} fails in {words.share(rate.share)} of its trials "
+            f"[{low}, {high}]: {rate.failed} of {rate.trials}, its baseline level {rate.baseline_failed} of "
+            f"{rate.baseline_trials}"
+        )
+        tested = "" if rate.p_adjusted is None else f" (p = {words.probability(rate.p_adjusted)}, adjusted)"
+        verdict = ": it fails more often" if rate.worse else ""
+        found.append(f"{text}{tested}{verdict}.")
+    return found
