@@ -13,6 +13,7 @@ SCRIPTS = {
     "observers": ["observers/cost.py"],
     "calibration": ["statistics/calibration.py", "300"],
     "steady": ["statistics/steady.py", "50"],
+    "figures": ["statistics/figures.py", "100"],
 }
 
 

@@ -32,7 +32,7 @@ ELSEWHERE = {
     "leadline down": "tests/stack/test_commands.py",
     "leadline load": "tests/stack/test_commands.py",
 }
-SAFE = ("doctor", "knobs", "studies", "show", "report", "export", "gc", "restore", "lab", "plan", "power")
+SAFE = ("doctor", "knobs", "studies", "show", "report", "export", "figures", "gc", "restore", "lab", "plan", "power")
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -84,6 +84,8 @@ def _real(word: str, study: RealStudy) -> str:
     """Names in the docs stand for the real study's."""
     if word == "gc.log":
         return str(Path(study.document["trials"][0]["directory"]) / "raw" / "gc.log")
+    if "/" in word and (ROOT / word).is_file():
+        return str(ROOT / word)
     return "mini" if word in ("quickstart", "pools-and-heap") else word
 
 
