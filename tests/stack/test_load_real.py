@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +15,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 from ruamel.yaml import YAML
+from test_load_convert import API, FORM, entry, har
 
 from leadline.load.command import run_scenario, scenario_schema
 from leadline.load.driver import DriverRun, by_transaction, find_binary, read_summary, responses_between, steady_series
@@ -159,3 +161,18 @@ def test_the_published_schema_takes_what_the_driver_takes(tmp_path: Path) -> Non
         done = subprocess.run([str(find_binary()), "check", str(file)], capture_output=True, text=True, check=False)
         assert done.returncode == 2, (change, done.stdout)
         assert ".yaml:" in done.stderr
+
+
+def test_converted_files_are_scenarios_that_the_driver_takes(tmp_path: Path) -> None:
+    (tmp_path / "api.yaml").write_text(API)
+    entries = [
+        entry("GET", "http://h/a?b=$1", 0),
+        entry("POST", "http://h/c", 1, post={"mimeType": FORM, "text": "x=1"}),
+    ]
+    (tmp_path / "tour.har").write_text(har(*entries))
+    for command, name in (("from-openapi", "api.yaml"), ("from-har", "tour.har")):
+        out = tmp_path / f"{name}.scenario.yaml"
+        argv = [sys.executable, "-m", "leadline.cli", "scenario", command, str(tmp_path / name), "--out", str(out)]
+        assert subprocess.run(argv, check=False).returncode == 0
+        done = subprocess.run([str(find_binary()), "check", str(out)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr

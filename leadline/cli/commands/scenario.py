@@ -1,0 +1,65 @@
+"""``scenario``: first scenarios from what other tools saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leadline.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from leadline.load.convert.write import Draft
+
+_File = Annotated[Path, typer.Argument(help="The file to convert.")]
+_Out = Annotated[Path | None, typer.Option("--out", help="Write the scenario there instead of printing it.")]
+
+app = typer.Typer(
+    help="Make a first scenario from a recording or an interface description.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def register(parent: typer.Typer) -> None:
+    """Add this module's commands."""
+    parent.add_typer(app, name="scenario")
+
+
+@app.command("from-har")
+def har(
+    file: _File,
+    out: _Out = None,
+    resources: Annotated[bool, typer.Option(help="Keep images, styles and scripts.")] = False,
+) -> None:
+    """A HAR file, as browsers save what they loaded."""
+    from leadline.load.convert.har import from_har
+
+    _convert(file, out, lambda text, name: from_har(text, name, resources))
+
+
+@app.command("from-openapi")
+def openapi(file: _File, out: _Out = None) -> None:
+    """An OpenAPI description, JSON or YAML."""
+    from leadline.load.convert.openapi import from_openapi
+
+    _convert(file, out, from_openapi)
+
+
+def _convert(file: Path, out: Path | None, convert: Callable[[str, str], Draft]) -> None:
+    from leadline.load.convert.write import name_of
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from None
+    try:
+        found = convert(text, name_of(file.stem, [], "scenario")).text()
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
+    if out is None:
+        typer.echo(found, nl=False)
+    else:
+        out.write_text(found, encoding="utf-8")

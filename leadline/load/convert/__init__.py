@@ -1,0 +1,1 @@
+"""First scenarios from recordings and descriptions made for other tools."""

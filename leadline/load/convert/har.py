@@ -1,0 +1,179 @@
+"""HTTP archives (HAR 1.2), as browsers save them, as a first scenario."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from leadline.load.convert.write import Draft, literal, literals, name_of
+from leadline.model.errors import UsageError
+
+_METHODS = ("get", "head", "post", "put", "patch", "delete")
+_STATIC = re.compile(r"\.(css|js|mjs|map|png|jpe?g|gif|svg|webp|avif|ico|woff2?|ttf|otf|mp4|webm)$", re.IGNORECASE)
+_HEADERS = ("accept", "accept-language", "x-requested-with")
+_SHORTEST_SECRET = 6  # characters; shorter values recur by chance
+
+
+def from_har(text: str, name: str, resources: bool = False) -> Draft:
+    """One transaction a recorded page, walked in the recorded order with the recorded mean pause. Only the server that
+    was asked most is kept; images, styles and scripts only with ``resources``. A form field whose value stood in an
+    input of an earlier answer is extracted from there. Raises UsageError for what is no HAR.
+    """
+    entries = _entries(text)
+    origin = Counter(_origin(entry) for entry in entries).most_common(1)[0][0]
+    kept = [entry for entry in entries if _origin(entry) == origin]
+    notes = [f"Made from a recording of {origin}: give that server (or another) as --url."]
+    if len(kept) < len(entries):
+        notes.append(f"{len(entries) - len(kept)} requests to other servers were left out.")
+    dynamic = [entry for entry in kept if resources or not _STATIC.search(urlsplit(entry["request"]["url"]).path)]
+    if len(dynamic) < len(kept):
+        notes.append(f"{len(kept) - len(dynamic)} requests for images, styles and scripts were left out.")
+    pages = _pages([entry for entry in _without_followed(dynamic) if _method(entry) in _METHODS])
+    if not pages:
+        raise UsageError("the recording has no request that a scenario can hold")
+    transactions: dict[str, list[dict[str, Any]]] = {}
+    written: list[tuple[Mapping[str, Any], dict[str, Any]]] = []
+    for page in pages:
+        path = urlsplit(page[0]["request"]["url"]).path
+        requests = []
+        for entry in page:
+            request = _request(entry)
+            _correlate(entry, request, written, notes)
+            written.append((entry, request))
+            requests.append(request)
+        transactions[name_of(path.strip("/") or "home", list(transactions), "page")] = requests
+    names = list(transactions)
+    graph: dict[str, dict[str, int]] = {"start": {names[0]: 1}}
+    for place, following in zip(names, [*names[1:], "end"], strict=True):
+        graph[place] = {following: 1}
+    scenario: dict[str, Any] = {"scenario": name}
+    pause = _mean_pause(pages)
+    if pause:
+        scenario["pause"] = {"kind": "think", "shape": "exponential", "mean": f"{round(1000 * pause)}ms"}
+    scenario |= {"graph": graph, "transactions": transactions}
+    notes.append("Values that differ from user to user (accounts, searches) are still those of the recording.")
+    return Draft(scenario, notes)
+
+
+def _entries(text: str) -> list[dict[str, Any]]:
+    try:
+        entries = json.loads(text.removeprefix("\ufeff"))["log"]["entries"]
+        found = [entry for entry in entries if urlsplit(entry["request"]["url"]).scheme in ("http", "https")]
+        for entry in found:
+            str(entry["request"]["method"])
+            int(entry["response"]["status"])
+    except ValueError as error:
+        raise UsageError(f"not a HAR file: {error}") from None
+    except (KeyError, TypeError) as error:
+        raise UsageError(f"not a HAR file: it lacks {error}") from None
+    if not found:
+        raise UsageError("the HAR file holds no request over HTTP")
+    return sorted(found, key=lambda entry: str(entry.get("startedDateTime", "")))
+
+
+def _origin(entry: Mapping[str, Any]) -> str:
+    parts = urlsplit(entry["request"]["url"])
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _method(entry: Mapping[str, Any]) -> str:
+    return str(entry["request"]["method"]).lower()
+
+
+def _without_followed(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the requests a redirect led to: the driver follows redirects itself."""
+    found, awaited = [], None
+    for entry in entries:
+        path = _path(entry["request"]["url"])
+        follows = awaited is not None and _method(entry) == "get" and path == awaited
+        if not follows:
+            found.append(entry)
+        target = str(entry["response"].get("redirectURL") or "")
+        redirected = 300 <= int(entry["response"]["status"]) < 400 and target
+        awaited = _path(target) if redirected else None
+    return found
+
+
+def _path(url: str) -> str:
+    parts = urlsplit(url)
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def _pages(entries: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """By the page a browser counted them to; without pages each request is one."""
+    pages: dict[str, list[dict[str, Any]]] = {}
+    for number, entry in enumerate(entries):
+        pages.setdefault(str(entry.get("pageref") or f"#{number}"), []).append(entry)
+    return list(pages.values())
+
+
+def _request(entry: Mapping[str, Any]) -> dict[str, Any]:
+    recorded = entry["request"]
+    request: dict[str, Any] = {_method(entry): literal(_path(recorded["url"]))}
+    given = {str(h.get("name", "")).lower(): str(h.get("value", "")) for h in recorded.get("headers", [])}
+    headers = {name.title(): literal(given[name]) for name in _HEADERS if given.get(name, "*/*") != "*/*"}
+    body = recorded.get("postData") or {}
+    kind = str(body.get("mimeType", "")).split(";")[0].strip().lower()
+    if kind == "application/x-www-form-urlencoded":
+        fields = [(str(p["name"]), str(p.get("value", ""))) for p in body.get("params") or []]
+        fields = fields or parse_qsl(str(body.get("text", "")), keep_blank_values=True)
+        request["form"] = {field: literal(value) for field, value in fields}
+    elif body.get("text"):
+        try:
+            request["json"] = literals(json.loads(body["text"])) if "json" in kind else None
+        except ValueError:
+            request["json"] = None
+        if request["json"] is None:
+            del request["json"]
+            request["text"] = literal(str(body["text"]))
+            headers |= {"Content-Type": kind} if kind else {}
+    if headers:
+        request["headers"] = headers
+    status = int(entry["response"]["status"])
+    if status >= 400:
+        request["check"] = {"status": status}
+    return request
+
+
+def _correlate(
+    entry: Mapping[str, Any],
+    request: dict[str, Any],
+    earlier: Sequence[tuple[Mapping[str, Any], dict[str, Any]]],
+    notes: list[str],
+) -> None:
+    """Replaces fields of the form that an earlier page handed out in an input by what is extracted there."""
+    for field, value in request.get("form", {}).items():
+        if len(value) < _SHORTEST_SECRET or not re.fullmatch(r"[\w.:-]+", field):
+            continue
+        for before, source in reversed(earlier):
+            page = str((before["response"].get("content") or {}).get("text", ""))
+            tags = re.findall(r"<input\b[^>]*>", page, re.IGNORECASE)
+            names = (f'name="{field}"', f"name='{field}'", f"name={field}")
+            if any(value in tag and any(name in tag for name in names) for tag in tags):
+                variable = re.sub(r"\W+", "_", field)
+                source.setdefault("extract", {})[variable] = {"css": f'input[name="{field}"]', "attribute": "value"}
+                request["form"][field] = f"${{{variable}}}"
+                notes.append(f"Field {field} of {_path(entry['request']['url'])} is taken from an earlier page.")
+                break
+
+
+def _mean_pause(pages: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:
+    """Seconds between the end of one page and the start of the next, on average."""
+    gaps = []
+    for page, following in pairwise(pages):
+        try:
+            ends = [_seconds(entry) + float(entry.get("time") or 0) / 1000 for entry in page]
+            gaps.append(max(0.0, _seconds(following[0]) - max(ends)))
+        except (KeyError, ValueError, TypeError):
+            return None
+    return sum(gaps) / len(gaps) if gaps else None
+
+
+def _seconds(entry: Mapping[str, Any]) -> float:
+    return datetime.fromisoformat(str(entry["startedDateTime"]).replace("Z", "+00:00")).timestamp()

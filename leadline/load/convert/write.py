@@ -1,0 +1,57 @@
+"""Scenarios as YAML text."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A scenario and what its reader has to know about its making."""
+
+    scenario: Mapping[str, Any]
+    notes: Sequence[str]
+
+    def text(self) -> str:
+        """YAML, the notes as comments on top."""
+        yaml = YAML()
+        yaml.width = 1000
+        yaml.indent(mapping=2, sequence=4, offset=2)
+        stream = io.StringIO()
+        for note in self.notes:
+            stream.write(f"# {note}\n")
+        yaml.dump(dict(self.scenario), stream)
+        return stream.getvalue()
+
+
+def literal(text: str) -> str:
+    """Text that stands for itself in a template."""
+    return text.replace("$", "$$")
+
+
+def literals(value: Any) -> Any:
+    """A JSON value whose texts stand for themselves."""
+    if isinstance(value, str):
+        return literal(value)
+    if isinstance(value, Mapping):
+        return {str(key): literals(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [literals(item) for item in value]
+    return value
+
+
+def name_of(text: str, taken: Sequence[str], otherwise: str) -> str:
+    """A name of a transaction made of ``text``, unlike those ``taken``."""
+    plain = re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-").lower()[:48] or otherwise
+    if plain in ("all", "start", "end"):
+        plain += "-page"
+    found, number = plain, 2
+    while found in taken:
+        found, number = f"{plain}-{number}", number + 1
+    return found
