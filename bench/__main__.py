@@ -9,6 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SCRIPTS = {
+    "designs": ["designs/compare.py", "33"],
     "driver": ["driver/run.py", "--rounds", "5", "--seconds", "2"],
     "observers": ["observers/cost.py"],
     "calibration": ["statistics/calibration.py", "300"],

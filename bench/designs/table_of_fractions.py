@@ -1,6 +1,6 @@
 """Writes the table in leadline/design/fractions.py: columns of least aberration for 8 to 128 runs.
 
-python bench/designs/fractions.py
+python bench/designs/table_of_fractions.py
 """
 
 from __future__ import annotations
