@@ -17,7 +17,7 @@ from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.system import System
-from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialRecord
 
@@ -82,9 +82,22 @@ class StudyRun:
                     self.system.stop()
                     restored = self.host.restore()
             runner.verify_undone()
+            self._settle_wash_out(study_id)
             record = self.store.load(study_id)
         left = [trial for trial in record.trials if is_left(trial)]
         return RunResult(study_id, not left, stopped, restored)
+
+    def _settle_wash_out(self, study_id: int) -> None:
+        if self.file.study.design.switchback is None:
+            return
+        from leadline.lab.washout import settle  # its libraries take seconds to load
+
+        try:
+            sentence = settle(self.store, study_id, self.system)
+        except LeadlineError as error:
+            sentence = f"the wash-out could not be estimated: {error}"
+        if sentence:
+            self.watcher.message(sentence)
 
     def _undo_leftovers(self) -> None:
         for line in self.host.restore():

@@ -15,9 +15,10 @@ from leadline.design.switchback import assumed_wash_out
 from leadline.lab.measure import worst
 from leadline.lab.slotrows import SlotMeasured
 from leadline.lab.slots import BegunSlot, SlotChanges
+from leadline.lab.store import Store
 from leadline.lab.system import SecondSeries, System, Window
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.record import Phases, TrialRecord
+from leadline.model.record import Phases, SlotRecord, StudyRecord, TrialRecord
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 
@@ -53,7 +54,10 @@ def measure_slots(
     verdict = _verdict(series, begun)
     start = begun[0].due_ns / 1e9
     cut = verdict.cut or 0.0
-    windows = [_window(one, wash_out) for one in begun]
+    windows = [
+        _window(one.due_ns / 1e9, one.done.set_at_ns / 1e9 if one.done else None, one.end_ns / 1e9, wash_out)
+        for one in begun
+    ]
     rows = []
     for one, measured in zip(begun, system.measure_windows(directory, windows), strict=True):
         left_out = "the system was still warming up" if one.slot.begin < cut else ""
@@ -68,6 +72,26 @@ def measure_slots(
             changes.fail(one, TrialFailure(FailureClass.WORKLOAD, text))
     changes.store.set_slots_measured(changes.trial, changes.attempt, rows)
     return verdict, replace(phases, steady_from=start + cut, steady_until=begun[-1].end_ns / 1e9)
+
+
+def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float) -> None:
+    """Measure the slots of all finished trials once more with another wash-out (seconds), from their files, and store
+    that in place of what was there. Failures found before stay; trials measured with this wash-out are passed over.
+    """
+    for trial in record.trials:
+        if trial.state != "done" or not trial.slots or trial.directory is None:
+            continue
+        slots = [(slot, slot.due) for slot in trial.slots if slot.due is not None]
+        windows = [_window(due, slot.set_at, due + slot.seconds, wash_out) for slot, due in slots]
+        if all(_begins(window, slot) for window, (slot, _) in zip(windows, slots, strict=True)):
+            continue
+        rows = []
+        for (slot, _), found in zip(slots, system.measure_windows(trial.directory, windows), strict=True):
+            rows.append(SlotMeasured(slot.index, found.window.begin, found.window.end, found.responses, slot.left_out))
+            if not found.responses and slot.failure is None:
+                reason = found.reason or "nothing was measured"
+                store.fail_slot(trial.id, trial.attempt, slot.index, TrialFailure(FailureClass.WORKLOAD, reason))
+        store.set_slots_measured(trial.id, trial.attempt, rows)
 
 
 def slot_series(trial: TrialRecord) -> tuple[SlotSeries, ...]:
@@ -95,10 +119,13 @@ def slot_series(trial: TrialRecord) -> tuple[SlotSeries, ...]:
     return tuple(found)
 
 
-def _window(begun: BegunSlot, wash_out: float) -> Window:
-    due, end = begun.due_ns / 1e9, begun.end_ns / 1e9
-    set_at = begun.done.set_at_ns / 1e9 if begun.done else due
-    return Window(max(due + wash_out, set_at - _UNNOTICED), end)
+def _begins(window: Window, slot: SlotRecord) -> bool:
+    """Whether a slot was measured from the first whole second of a window."""
+    return slot.measured_from is not None and -1e-3 <= slot.measured_from - window.begin < 1 - 1e-3
+
+
+def _window(due: float, set_at: float | None, end: float, wash_out: float) -> Window:
+    return Window(max(due + wash_out, (set_at or due) - _UNNOTICED), end)
 
 
 def _of_slots(series: SecondSeries, begun: Sequence[BegunSlot]) -> list[int | None]:

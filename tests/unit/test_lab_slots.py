@@ -13,9 +13,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
-from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
+from lab_fakes import CACHE, POOL, FakeClock, FakeHost, FakeSystem
 
 from leadline.design import plan_from_json, plan_problems, plan_to_json
 from leadline.design.carryover import CarryOver, abba, random_blocks, williams, williams_square
@@ -25,10 +26,11 @@ from leadline.lab.pacing import Pacer
 from leadline.lab.planning import cost, plan_study
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.run import RunResult, StudyRun
-from leadline.lab.slotmeasure import slot_series
+from leadline.lab.slotmeasure import remeasure, slot_series
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
-from leadline.lab.system import LoadClock, Window
+from leadline.lab.system import LoadClock, SecondSeries, Window
+from leadline.lab.washout import settled_wash_out
 from leadline.load.driver import responses_between, responses_in_windows, started_unix_ns
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Level
@@ -280,6 +282,58 @@ def test_per_second_series_of_slots_are_kept(tmp_path: Path) -> None:
         level = 100.0 + float(str(slot.treatment["vm.fake_live"]))
         assert one.values["throughput"] == pytest.approx([level] * 5, abs=0.03)
         assert set(one.values) == {"throughput", "mean", "p50", "p99"}
+
+
+def test_slots_are_measured_again_with_another_wash_out(tmp_path: Path) -> None:
+    text = STUDY.replace("replicates: 2", "replicates: 1")
+    system = FakeSystem(FakeHost(), effect=live_level, failing_slots={2: 0.3})
+    result, store = run(tmp_path, system, text)
+    before = store.load(result.study_id).trials[0]
+    remeasure(store, store.load(result.study_id), system, 3.0)
+    after = store.load(result.study_id).trials[0]
+    for old, new in zip(before.slots, after.slots, strict=True):
+        assert new.due is not None
+        assert new.measured_from == pytest.approx(new.due + 3, abs=1e-3)
+        assert (new.measured_until, new.responses, new.failure) == (old.measured_until, old.responses, old.failure)
+    assert all(one.seconds == pytest.approx(2, abs=1e-3) for one in after.observations())
+
+
+@pytest.mark.parametrize(("constant", "expected"), [(0.0, 5 / 3), (1.4, 3.0)])
+def test_the_wash_out_is_estimated_at_the_end_of_a_run(tmp_path: Path, constant: float, expected: float) -> None:
+    """Planted: each slot goes from the level before to its own, exponentially with the time constant given."""
+
+    class FakeCarryingSystem(FakeSystem):
+        def seconds(self, directory: Path) -> SecondSeries:
+            begins, throughput = [], []
+            noise = np.random.default_rng(5).normal(0, 0.3, 1000)
+            for index, (slot, value) in enumerate(zip(self.slots, self.held, strict=True)):
+                before = self.held[index - 1] if index else value
+                for second in range(int(slot.seconds)):
+                    left = math.exp(-(second + 0.5) / constant) if constant else 0.0
+                    begins.append(FakeClock.START / 1e9 + slot.begin + second)
+                    throughput.append(value + (before - value) * left + noise[len(begins)])
+            latency = [1000 / value for value in throughput]
+            return SecondSeries(begins, {"throughput": throughput, "mean": latency, "p50": latency, "p99": latency})
+
+    result, store = run(tmp_path, FakeCarryingSystem(FakeHost(), effect=live_level), STUDY.replace("65s", "3m"))
+    record = store.load(result.study_id)
+    settled = settled_wash_out(record)
+    assert settled is not None
+    assert settled.seconds == pytest.approx(expected, abs=1.01 if constant else 1e-6)
+    assert settled.seconds <= 4
+    assert ("No carry-over can be seen" in settled.sentence) == (constant == 0)
+    for trial in record.trials:
+        for slot in trial.slots:
+            assert slot.due is not None
+            assert slot.measured_from == pytest.approx(slot.due + settled.seconds, abs=1e-3)
+
+
+def test_a_given_wash_out_is_not_estimated(tmp_path: Path) -> None:
+    text = STUDY.replace("slot: 5s", "slot: 5s, wash_out: 1s").replace("replicates: 2", "replicates: 1")
+    result, store = run(tmp_path, FakeSystem(FakeHost(), effect=live_level), text)
+    record = store.load(result.study_id)
+    assert settled_wash_out(record) is None
+    assert all(one.seconds == pytest.approx(4, abs=1e-3) for one in record.observations())
 
 
 # what goes wrong

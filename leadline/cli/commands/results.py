@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from leadline.cli.options import JsonOption, LabOption, StudyArgument
 from leadline.cli.output import console, print_json
 from leadline.lab.looking import plan_that_ran, with_looks
 from leadline.lab.store import Store
+from leadline.lab.washout import settled_wash_out
 from leadline.model.knob import Level
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
@@ -31,10 +33,14 @@ def register(app: typer.Typer) -> None:
 
 def analysis_of(record: StudyRecord) -> StudyAnalysis:
     """The analysis of what has been run so far."""
+
     def describe(factor: str, level: Level) -> str:
         return level_text(record.study, factor, level)
 
     found = analyse(plan_that_ran(record), record.observations(), record.study.responses, describe=describe)
+    settled = settled_wash_out(record)
+    if settled is not None:
+        found = replace(found, warnings=(*found.warnings, settled.sentence))
     return with_looks(record, found, describe)
 
 
