@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from leadline.analysis.equivalence import MARGIN
 from leadline.analysis.table import Describe, StudyTable
 from leadline.analysis.wording import answer
 from leadline.lab.store import Store
@@ -63,7 +64,7 @@ class Looking:
         done = [
             each for each in finished(record) if each.block < blocks[number - 1]
         ]  # a later block can hold a trial of an attempt before an interruption
-        found = look(self.plan, done, self.response, blocks, number)
+        found = look(self.plan, done, self.response, blocks, number, margin=MARGIN)
         if found.stop:
             self._skip([each for each in record.trials if is_left(each)], found.reason)
             return found.reason

@@ -14,12 +14,13 @@ from dataclasses import replace
 import numpy as np
 
 from leadline.analysis import is_interaction
+from leadline.analysis.equivalence import inside
 from leadline.analysis.maxt import max_t
 from leadline.model.plan import Plan
 from leadline.model.result import Effect, Interval, Observation, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.planning.data import readings_of
 from leadline.planning.paths import Paths, simulate
-from leadline.planning.shape import evidence
+from leadline.planning.shape import Information, evidence
 
 Answer = Callable[[tuple[ResponseAnalysis, ...]], str]
 TOO_EARLY = "at this look the error rate leaves nothing to be said yet; later looks will"
@@ -56,20 +57,28 @@ def _response(
         chosen = np.array([low <= block < high for block in readings.blocks], dtype=bool)
         parts.append(evidence(readings.rows.pick(chosen), readings.values[chosen]).information)
     count = len(readings.rows.comparisons)
-    paths = simulate(parts, count)
-    solution = paths.solutions[-1]
+    nothing = Information(np.zeros((0, readings.rows.columns.shape[1])), 0)
+    paths = simulate([*parts, *[nothing] * (len(blocks) - number)], count)
+    solution = paths.solutions[number - 1]
     if solution.df <= 0 or not solution.known[:count].any():
         return one
     fractions = [each / blocks[-1] for each in blocks[:number]]
     bound = paths.bounds(fractions, 1 - level)[-1]
     single = max_t(solution.scatter(count)).quantile(level, solution.df)
     return replace(
-        one, effects=tuple(_effect(effect, bound, single, paths, fractions, level) for effect in one.effects)
+        one,
+        effects=tuple(_effect(effect, bound, single, paths, fractions, level, one.margin) for effect in one.effects),
     )
 
 
 def _effect(
-    effect: Effect, bound: float, single: float, paths: Paths, fractions: Sequence[float], level: float
+    effect: Effect,
+    bound: float,
+    single: float,
+    paths: Paths,
+    fractions: Sequence[float],
+    level: float,
+    margin: float | None,
 ) -> Effect:
     if effect.simultaneous is None or effect.percent is None or effect.verdict is Verdict.FAILED:
         return effect
@@ -81,14 +90,17 @@ def _effect(
         return effect
     interval, reach = wide
     zero = interval.contains(0.0)
-    verdict = effect.verdict
+    verdict, reason = effect.verdict, effect.reason
+    if inside(effect.simultaneous, margin) and not inside(interval, margin):
+        reason = ""  # it told that the difference is within the margin
+        verdict = Verdict.UNDETERMINED if verdict is Verdict.EQUIVALENT else verdict
     if zero and verdict in (Verdict.BETTER, Verdict.WORSE):
-        verdict = Verdict.UNDETERMINED
+        verdict = Verdict.EQUIVALENT if inside(interval, margin) else Verdict.UNDETERMINED
     p_value = effect.p_adjusted
     if not is_interaction(effect) and reach > 0:
         p_value = paths.repeated_p(fractions, len(fractions) - 1, single * reach)
         p_value = min(p_value, 1 - level) if not zero else max(p_value, 1 - level)
-    return replace(effect, simultaneous=interval, verdict=verdict, p_adjusted=p_value)
+    return replace(effect, simultaneous=interval, verdict=verdict, p_adjusted=p_value, reason=reason)
 
 
 def widened(percent: float, interval: Interval, factor: float) -> tuple[Interval, float] | None:

@@ -54,6 +54,8 @@ class Settling:
 
     @property
     def verdict(self) -> Verdict:
+        if self.state is State.SAME:
+            return Verdict.EQUIVALENT
         return Verdict(self.state.value) if self.state in (State.BETTER, State.WORSE) else Verdict.UNDETERMINED
 
 

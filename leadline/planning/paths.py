@@ -1,9 +1,9 @@
 """Group sequential boundaries for a family of t statistics with one estimated variance.
 
 The law of the largest statistic at every look jointly, with the exact dependence of estimates and of the variance
-estimate from look to look, by simulation with fixed seeds: the first look, where the tail is far out, is integrated
-(``leadline.analysis.maxt``). Each look's draws have a seed of their own, so that later looks do not change earlier
-bounds. Spending: Lan and DeMets (1983); families: Follmann, Proschan and Geller (1994).
+estimate from look to look, by a scrambled Sobol sequence of fixed seed; the first look, where the tail is far out, is
+integrated on its own (``leadline.analysis.maxt``). What later looks add does not change earlier bounds as long as their
+number stays the same. Spending: Lan and DeMets (1983); families: Follmann, Proschan and Geller (1994).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
+from scipy.stats import qmc
 
 from leadline.analysis.maxt import max_t
 from leadline.planning.sequential import Spending, obrien_fleming_spending
@@ -22,8 +24,8 @@ from leadline.planning.shape import Floats, Information, Solution, solve
 
 SEED = 3_471
 _LEVELS = 40
-_WORK = 4e7  # numbers held for one look
-_LARGEST, _SMALLEST = 2**16, 2**13
+_WORK = 3e7  # numbers drawn
+_LARGEST, _SMALLEST = 15, 12  # powers of two: draws
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,9 @@ class Paths:
     solutions: tuple[Solution, ...]
     two_sided: bool
     count: int
+    _bounds: dict[tuple[tuple[float, ...], float, Spending], tuple[float, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     _tables: dict[tuple[float, ...], tuple[list[float], list[float]]] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -45,6 +50,12 @@ class Paths:
         self, fractions: Sequence[float], alpha: float, spending: Spending = obrien_fleming_spending
     ) -> tuple[float, ...]:
         """Critical values of the largest statistic at each look; infinite where nothing can be spent yet."""
+        key = (tuple(fractions), alpha, spending)
+        if key not in self._bounds:
+            self._bounds[key] = self._solve(fractions, alpha, spending)
+        return self._bounds[key]
+
+    def _solve(self, fractions: Sequence[float], alpha: float, spending: Spending) -> tuple[float, ...]:
         alive = np.ones(self.peaks.shape[1], dtype=bool)
         bounds: list[float] = []
         for index, fraction in enumerate(fractions):
@@ -110,37 +121,44 @@ def simulate(parts: Sequence[Information], count: int, two_sided: bool = True) -
 
 @dataclass(frozen=True)
 class _Frozen:
-    """An information that can be a key of the cache."""
+    """An information as a key of the cache: the matrix itself, which does not depend on the order of the rows."""
 
     data: bytes
-    shape: tuple[int, ...]
+    width: int
     df: int
 
     @classmethod
     def of(cls, part: Information) -> _Frozen:
-        return cls(np.ascontiguousarray(part.root).tobytes(), part.root.shape, part.df)
+        matrix = np.round(part.root.T @ part.root, 9) + 0.0  # no negative zeros
+        return cls(matrix.tobytes(), part.root.shape[1], part.df + len(part.root))
 
     def thaw(self) -> Information:
-        return Information(np.frombuffer(self.data).reshape(self.shape), self.df)
+        values, vectors = np.linalg.eigh(np.frombuffer(self.data).reshape(self.width, self.width))
+        kept = values > 1e-7 * max(1.0, float(values.max(initial=0.0)))
+        root = np.sqrt(values[kept])[:, None] * vectors.T[kept]
+        return Information(np.asarray(root, dtype=np.float64), self.df - len(root))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _simulate(frozen: tuple[_Frozen, ...], count: int, two_sided: bool) -> Paths:
     parts = [part.thaw() for part in frozen]
     width = parts[0].root.shape[1]
-    draws = _LARGEST
-    while draws > _SMALLEST and draws * width > _WORK:
-        draws //= 2
-    weighted = np.zeros((draws, width))
-    squares = np.zeros(draws)
+    power = _LARGEST
+    while power > _SMALLEST and 2**power * width * len(parts) > _WORK:
+        power -= 1
+    uniform = qmc.Sobol((width + 1) * len(parts), scramble=True, rng=SEED).random_base2(power)
+    uniform = np.clip(uniform, 1e-12, 1 - 1e-12)
+    weighted = np.zeros((len(uniform), width))
+    squares = np.zeros(len(uniform))
     peaks, solutions = [], []
     for number, part in enumerate(parts):
-        rng = np.random.default_rng([SEED, number])
-        scores = rng.standard_normal((draws, len(part.root)))
-        weighted += scores @ part.root
-        squares += np.einsum("ij,ij->i", scores, scores)
+        begin = number * (width + 1)  # the same columns for the same look, whatever comes later
         if part.df > 0:
-            squares += rng.chisquare(part.df, draws)
+            squares += 2 * special.gammaincinv(part.df / 2, uniform[:, begin])
+        if len(part.root):
+            scores = special.ndtri(uniform[:, begin + 1 : begin + 1 + len(part.root)])
+            weighted += scores @ part.root
+            squares += np.einsum("ij,ij->i", scores, scores)
         solution = solve(parts[: number + 1])
         solutions.append(solution)
         peaks.append(_peak(solution, weighted, squares, count, two_sided))

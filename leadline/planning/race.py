@@ -1,0 +1,194 @@
+"""Racing many treatments: after every round those that are worse than the best beyond doubt are left out.
+
+A treatment leaves when its one-sided simultaneous bound against some other one excludes that it is the best: multiple
+comparisons with the best (Hsu, Annals of Statistics 12, 1984), with the error rate spent over the rounds. If nothing
+but chance differs, or whatever else is true, the best treatment is lost with probability 1 - level at most. Successive
+elimination itself: Even-Dar, Mannor and Mansour, J. Machine Learning Research 7 (2006).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leadline.analysis.scale import Scale, response_kind
+from leadline.design.seeds import shuffled
+from leadline.model.plan import Treatment
+from leadline.model.result import Observation
+from leadline.planning.data import usable
+from leadline.planning.paths import simulate
+from leadline.planning.sequential import Spending, pocock_spending
+from leadline.planning.shape import Comparison, Evidence, Floats, Information, Rows, evidence, solve
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One treatment. ``behind``: percent of change from the leader (0 for the leader itself), ``at_most``: the most it
+    can be behind, beyond doubt; both None where nothing is known. ``left``: the round after which it was left out.
+    """
+
+    treatment: Treatment
+    trials: int
+    behind: float | None
+    at_most: float | None
+    left: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Race:
+    """The state after ``rounds`` rounds: standings, the best first, treatments still running, whether it is over."""
+
+    rounds: int
+    of: int
+    standings: tuple[Standing, ...]
+    running: tuple[Treatment, ...]
+    finished: bool
+    reason: str
+
+    def propose(self, seed: int) -> tuple[Treatment, ...]:
+        """The treatments of the next block, in random order; none when the race is over."""
+        return () if self.finished else tuple(shuffled(self.running, seed, "race", self.rounds))
+
+
+def race(
+    treatments: Sequence[Treatment],
+    observations: Sequence[Observation],
+    response: str,
+    rounds: int,
+    blocks: int = 2,
+    level: float = 0.95,
+    margin: float = 0.0,
+    spending: Spending = pocock_spending,
+) -> Race:
+    """Where a race of ``treatments`` stands, from the trials of all complete rounds of ``blocks`` blocks each.
+
+    ``margin``: percent by which treatments may differ and count as equally good; the race ends when all that run are
+    within it. Pure: earlier rounds are decided again from the same observations. Raises ValueError for fewer than two
+    treatments.
+    """
+    if len(treatments) < 2 or len(set(treatments)) != len(treatments):
+        raise ValueError("a race needs two or more different treatments")
+    kind = response_kind(response)
+    trials = [each for each in usable(observations, response) if each.treatment in set(treatments)]
+    figures = np.array([each.responses[response] for each in trials], dtype=np.float64)
+    scale = Scale(kind.unit != "share" and bool(np.all(figures > 0)), float(figures.mean()) if len(figures) else 0.0)
+    values = scale.into(figures) * (1.0 if kind.higher_is_better else -1.0)
+    done = min(rounds, (1 + max((each.block for each in observations), default=-1)) // blocks)
+    left: dict[Treatment, tuple[int, str]] = {}
+    field = _Field(tuple(treatments), trials, values, scale, kind.higher_is_better, blocks, rounds, level, spending)
+    table: list[Standing] = [Standing(each, 0, None, None, None) for each in treatments]
+    over = False
+    for number in range(1, done + 1):
+        table, out = field.judge(number, left)
+        left.update({each: (number, why) for each, why in out.items()})
+        running = [each for each in treatments if each not in left]
+        close = margin > 0 and all(
+            each.at_most is not None and each.at_most <= margin for each in table if each.treatment in running
+        )
+        if len(running) == 1 or close:
+            over, done = True, number
+            break
+    standings = tuple(
+        Standing(each.treatment, each.trials, each.behind, each.at_most, *left.get(each.treatment, (None, "")))
+        for each in table
+    )
+    running = [each for each in treatments if each not in left]
+    finished = over or done == rounds
+    return Race(done, rounds, standings, tuple(running), finished, _reason(len(running), over, done, rounds, margin))
+
+
+def _reason(running: int, over: bool, done: int, rounds: int, margin: float) -> str:
+    if running == 1:
+        return f"one treatment is left after round {done} of {rounds}"
+    if over:
+        return f"the {running} treatments left after round {done} of {rounds} are within {margin:g} % of each other"
+    if done == rounds:
+        return f"{running} treatments cannot be told apart from the best by {rounds} rounds"
+    return f"{running} treatments run on after round {done} of {rounds}"
+
+
+@dataclass(frozen=True)
+class _Field:
+    treatments: tuple[Treatment, ...]
+    trials: Sequence[Observation]
+    values: Floats
+    scale: Scale
+    higher_is_better: bool
+    blocks: int
+    rounds: int
+    level: float
+    spending: Spending
+
+    def judge(self, number: int, left: dict[Treatment, tuple[int, str]]) -> tuple[list[Standing], dict[Treatment, str]]:
+        """Standings after a round, best first, and who is left out by it, with the reason."""
+        running = [each for each in self.treatments if each not in left]
+        reference = running[0]
+        others = [each for each in self.treatments if each != reference]
+        parts = [self._part(reference, others, low) for low in range(number)]
+        informations = [part.information for part in parts]
+        solution = solve(informations)
+        counts = {
+            each: sum(one.treatment == each and self._round(one) < number for one in self.trials)
+            for each in self.treatments
+        }
+        blank = [Standing(each, counts[each], None, None, None) for each in self.treatments]
+        if solution.df <= 0 or not solution.known.all():
+            return blank, {}
+        nothing = Information(np.zeros((0, len(others))), 0)
+        paths = simulate([*informations, *[nothing] * (self.rounds - number)], len(others), two_sided=False)
+        fractions = [each / self.rounds for each in range(1, number + 1)]
+        bound = paths.bounds(fractions, 1 - self.level, self.spending)[-1]
+        weighted = sum((p.information.root.T @ p.scores for p in parts), np.zeros(len(others)))
+        estimates = solution.inverse @ weighted
+        squares = sum(p.rss + float(p.scores @ p.scores) for p in parts) - float(estimates @ weighted)
+        sigma = math.sqrt(max(0.0, squares) / solution.df)
+        if sigma == 0 or math.isinf(bound):
+            return blank, {}
+        means = {reference: 0.0, **dict(zip(others, map(float, estimates), strict=True))}
+        place = {each: index for index, each in enumerate(others)}
+
+        def error(one: Treatment, other: Treatment) -> float:
+            row = np.zeros(len(others))
+            for each, sign in ((one, 1.0), (other, -1.0)):
+                if each != reference:
+                    row[place[each]] += sign
+            return sigma * math.sqrt(max(0.0, float(row @ solution.inverse @ row)))
+
+        leader = max(running, key=lambda each: means[each])
+        table, out = [], {}
+        for each in self.treatments:
+            gap = means[each] - means[leader]
+            behind = self._percent(gap)
+            reach = max(
+                (means[rival] - means[each] + bound * error(rival, each) for rival in running if rival != each),
+                default=0.0,
+            )
+            at_most = self._percent(-max(reach, 0.0))
+            table.append(Standing(each, counts[each], behind, None if at_most is None else abs(at_most), None))
+            if each in running and each != leader and -gap > bound * error(leader, each):
+                out[each] = self._why(number, behind)
+        table.sort(key=lambda each: -means[each.treatment])
+        return table, out
+
+    def _why(self, number: int, behind: float | None) -> str:
+        size = "" if behind is None else f" ({behind:+.2g} % against the leader)"
+        return f"worse than the best beyond doubt after round {number} of {self.rounds}{size}"
+
+    def _percent(self, gap: float) -> float | None:
+        return self.scale.percent(gap if self.higher_is_better else -gap)
+
+    def _round(self, trial: Observation) -> int:
+        return trial.block // self.blocks
+
+    def _part(self, reference: Treatment, others: Sequence[Treatment], index: int) -> Evidence:
+        chosen = [k for k, trial in enumerate(self.trials) if self._round(trial) == index]
+        columns = np.array(
+            [[float(self.trials[k].treatment == other) for other in others] for k in chosen], dtype=np.float64
+        ).reshape(len(chosen), len(others))
+        groups = np.array([self.trials[k].block for k in chosen], dtype=np.int64)
+        names = tuple(Comparison("treatment", other.key, reference.key) for other in others)
+        return evidence(Rows(names, columns, groups), self.values[chosen])

@@ -1,0 +1,245 @@
+"""Whole sequential studies, simulated: error rates, power, trials saved; races that keep the best."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from simulated_study import SimulatedSystem, pseudo_factors
+
+from leadline.analysis import analyse
+from leadline.design import make_plan
+from leadline.model.errors import UsageError
+from leadline.model.knob import Level
+from leadline.model.plan import Plan, Role, Treatment
+from leadline.model.result import Interval, Observation, Verdict
+from leadline.model.study import Design
+from leadline.planning.adjust import adjusted, widened
+from leadline.planning.looks import Look, State, conditional_power, due, look, schedule
+from leadline.planning.race import Race, race
+
+STUDIES = 200
+
+
+def sequential(plan: Plan, observations: Sequence[Observation], looks: int) -> tuple[Look, list[Observation]]:
+    """A study with looks as the lab runs it: the last look, and the trials that were run until then."""
+    blocks = schedule(plan, looks)
+    ran: list[Observation] = []
+    gone: set[Treatment] = set()
+    for number in range(1, len(blocks) + 1):
+        low = blocks[number - 2] if number > 1 else 0
+        ran += [
+            each
+            for each in observations
+            if low <= each.block < blocks[number - 1] and not (each.role is Role.TREATMENT and each.treatment in gone)
+        ]
+        found = look(plan, ran, "throughput", blocks, number)
+        if found.stop:
+            break
+        gone = set(found.drop)
+    return found, ran
+
+
+def test_null_studies_end_early_and_keep_the_error_rate() -> None:
+    plan = make_plan(pseudo_factors(4), Design(replicates=6, sentinels=None))
+    wrong, trials = 0, 0
+    for seed in range(STUDIES):
+        found, ran = sequential(plan, SimulatedSystem(cv=0.04).run(plan, 10_000 + seed), 3)
+        wrong += any(each.state in (State.BETTER, State.WORSE) for each in found.settlings)
+        trials += len(ran)
+    assert wrong / STUDIES <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / STUDIES)
+    assert trials / STUDIES < 0.8 * len(plan.trials)
+
+
+def test_large_effects_are_found_with_fewer_trials_and_small_ones_are_not_lost() -> None:
+    """Two true effects of +15 and -12 %, two nulls: all found, in fewer trials than the plan has."""
+    plan = make_plan(pseudo_factors(4), Design(replicates=9, sentinels=None))
+    effects: dict[tuple[str, Level], float] = {("pseudo1", "b"): 1.15, ("pseudo2", "b"): 0.88}
+    both, trials, wrong = 0, 0, 0
+    for seed in range(14):
+        observations = SimulatedSystem(effects=effects, cv=0.04).run(plan, seed)
+        found, ran = sequential(plan, observations, 3)
+        states = {each.comparison.factor: each.state for each in found.settlings}
+        both += states["pseudo1"] is State.BETTER and states["pseudo2"] is State.WORSE
+        wrong += any(states[name] in (State.BETTER, State.WORSE) for name in ("pseudo3", "pseudo4"))
+        trials += len(ran)
+    assert both >= 13
+    assert wrong <= 3
+    assert trials / 14 < 0.75 * len(plan.trials)
+
+
+def test_repeated_intervals_cover_whatever_rule_ended_the_study() -> None:
+    """Simultaneous intervals after stopping, widened for the looks: all true effects covered in 95 % of studies."""
+    plan = make_plan(pseudo_factors(3), Design(replicates=6, sentinels=None))
+    truth = {"pseudo1": 8.0, "pseudo2": 0.0, "pseudo3": -4.0}
+    effects: dict[tuple[str, Level], float] = {(name, "b"): 1 + value / 100 for name, value in truth.items()}
+    blocks = schedule(plan, 3)
+    covered = 0
+    for seed in range(100):
+        found, ran = sequential(plan, SimulatedSystem(effects=effects, cv=0.04).run(plan, 500 + seed), 3)
+        analysis = adjusted(analyse(plan, ran, ["throughput"]), plan, ran, blocks, found.number, lambda _: "")
+        ranges = {each.factor: each.simultaneous for each in analysis.responses[0].effects}
+        covered += all(
+            (interval := ranges[name]) is not None and interval.contains(value) for name, value in truth.items()
+        )
+    assert covered / 100 >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 100)
+
+
+def test_the_adjusted_analysis_and_the_look_agree() -> None:
+    plan = make_plan(pseudo_factors(3), Design(replicates=6, sentinels=None))
+    blocks = schedule(plan, 2)
+    for seed in range(20):
+        observations = SimulatedSystem(effects={("pseudo1", "b"): 1.07}, cv=0.03).run(plan, seed)
+        found = look(plan, observations, "throughput", blocks, 2)
+        analysis = adjusted(
+            analyse(plan, observations, ["throughput"]), plan, observations, blocks, 2, lambda _: "said"
+        )
+        assert analysis.answer == "said"
+        for settling in found.settlings:
+            effect = next(e for e in analysis.responses[0].effects if e.factor == settling.comparison.factor)
+            if "drift" in " ".join(analysis.warnings) or "line over time" in " ".join(analysis.warnings):
+                continue  # the analysis has a column more than the look
+            assert effect.simultaneous is not None
+            assert settling.interval is not None
+            assert effect.simultaneous.low == pytest.approx(settling.interval.low, abs=0.02)
+            assert effect.simultaneous.high == pytest.approx(settling.interval.high, abs=0.02)
+            assert effect.verdict is settling.verdict
+            assert effect.p_adjusted is not None
+            assert (effect.p_adjusted <= 0.05) == (effect.verdict in (Verdict.BETTER, Verdict.WORSE))
+
+
+def test_a_look_before_anything_can_be_said_goes_on() -> None:
+    plan = make_plan(pseudo_factors(2), Design(replicates=3, sentinels=None))
+    observations = SimulatedSystem(cv=0.04).run(plan, 3)
+    found = look(plan, [each for each in observations if each.block < 1], "throughput", schedule(plan, 3), 1)
+    assert not found.stop
+    assert found.critical is None
+    assert all(each.percent is None and each.state is State.OPEN for each in found.settlings)
+    assert not look(plan, [], "throughput", schedule(plan, 3), 1).stop
+
+
+def test_a_level_whose_trials_all_failed_stays_open() -> None:
+    plan = make_plan(pseudo_factors(2), Design(replicates=4, sentinels=None))
+    system = SimulatedSystem(cv=0.04, failing={("pseudo1", "b"): 1.0})
+    found = look(plan, system.run(plan, 3), "throughput", schedule(plan, 2), 2)
+    settling = next(each for each in found.settlings if each.comparison.factor == "pseudo1")
+    assert settling.percent is None
+    assert settling.state is State.OPEN
+    assert found.stop
+
+
+def test_a_margin_settles_what_makes_no_difference() -> None:
+    plan = make_plan(pseudo_factors(2), Design(replicates=8, sentinels=None))
+    observations = SimulatedSystem(cv=0.005).run(plan, 3)
+    blocks = schedule(plan, 2)
+    found = look(plan, [each for each in observations if each.block < 4], "throughput", blocks, 1, margin=5.0)
+    assert found.stop
+    assert {each.state for each in found.settlings} == {State.SAME}
+
+
+def test_conditional_power() -> None:
+    # half the information, nothing seen yet, one standard error of optimism
+    now, end = 1.0, math.sqrt(0.5)
+    assert conditional_power(0.0, now, end, 2.0, optimism=0.0) == pytest.approx(
+        2 * 0.5 * math.erfc(2.0 * end / math.sqrt(0.25) / math.sqrt(2)), rel=1e-9
+    )
+    assert conditional_power(3.0, now, end, 2.0) > 0.99
+    assert conditional_power(2.0, now, now, 1.9) == 1.0
+    assert conditional_power(1.0, now, now, 1.9) == 0.0
+
+
+def test_looks_come_after_blocks() -> None:
+    plan = make_plan(pseudo_factors(2), Design(replicates=7, sentinels=None))
+    assert schedule(plan, 3) == (2, 5, 7)
+    assert schedule(plan, 1) == (7,)
+    assert schedule(plan, 7) == tuple(range(1, 8))
+    assert [due(plan, [block], (2, 5, 7)) for block in range(7)] == [0, 0, 1, 1, 1, 2, 2]
+    assert due(plan, [], (2, 5, 7)) == 3
+    with pytest.raises(UsageError, match="8 looks need 8 blocks, and this plan has 7"):
+        schedule(plan, 8)
+
+
+def test_widening_keeps_the_scale() -> None:
+    ratio = widened(10.0, Interval(100 * (1.1 / 1.2 - 1), 100 * (1.1 * 1.2 - 1)), 2.0)
+    assert ratio is not None
+    assert (ratio[0].low, ratio[0].high) == pytest.approx((100 * (1.1 / 1.44 - 1), 100 * (1.1 * 1.44 - 1)))
+    assert ratio[1] == pytest.approx(math.log(1.1) / math.log(1.2))
+    even = widened(5.0, Interval(-5.0, 15.0), 2.0)
+    assert even is not None
+    assert (even[0].low, even[0].high) == pytest.approx((-15.0, 25.0))
+    assert widened(5.0, Interval(5.0, 5.0), 2.0) is None
+
+
+def treatments(count: int) -> tuple[Treatment, ...]:
+    return tuple(Treatment.of({"setting": f"s{number:02d}"}) for number in range(count))
+
+
+def run_race(
+    field: tuple[Treatment, ...], means: Sequence[float], cv: float, seed: int, rounds: int
+) -> tuple[Race, int]:
+    """A race as its driver runs it: two blocks a round of what is proposed."""
+    rng = np.random.default_rng(seed)
+    observations: list[Observation] = []
+    state = race(field, observations, "throughput", rounds)
+    while not state.finished:
+        for block in (2 * state.rounds, 2 * state.rounds + 1):
+            effect = rng.normal(0, 0.05)
+            for treatment in state.propose(seed + block):
+                value = means[field.index(treatment)] * math.exp(effect + rng.normal(0, cv))
+                number = len(observations)
+                observations.append(
+                    Observation(number, number, block, block, Role.TREATMENT, treatment, 0.0, {"throughput": value})
+                )
+        state = race(field, observations, "throughput", rounds)
+    return state, len(observations)
+
+
+def test_a_race_keeps_the_best_and_saves_trials() -> None:
+    """Twelve settings, the best 8 % ahead of a field that spreads over 20 %."""
+    field = treatments(12)
+    means = [100.0, *np.linspace(92.0, 74.0, 11)]
+    kept, trials = 0, 0
+    for seed in range(14):
+        state, count = run_race(field, means, 0.04, seed, 5)
+        kept += field[0] in state.running
+        trials += count
+        assert state.standings[0].behind == 0.0
+    assert kept >= 13
+    assert trials / 14 < 0.6 * 12 * 10
+
+
+def test_a_race_of_equals_rarely_loses_a_given_one() -> None:
+    """Any treatment is a best one here: each is lost in at most 5 % of races."""
+    field = treatments(6)
+    lost = sum(
+        field[seed % 6] not in run_race(field, [100.0] * 6, 0.04, 7_000 + seed, 3)[0].running for seed in range(120)
+    )
+    assert lost / 120 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 120)
+
+
+def test_a_race_ends_when_the_rest_is_as_good() -> None:
+    field = treatments(3)
+    state, _ = run_race(field, [100.0, 100.2, 60.0], 0.004, 1, 4)
+    rng = np.random.default_rng(3)
+    observations = [
+        Observation(k, k, k // 3, k // 3, Role.TREATMENT, field[k % 3], 0.0, {"p99": (5.0, 5.01, 9.0)[k % 3] * v})
+        for k, v in enumerate(np.exp(rng.normal(0, 0.004, 12)))
+    ]
+    close = race(field, observations, "p99", 5, margin=3.0)
+    assert close.finished
+    assert "within 3 %" in close.reason
+    assert set(close.running) == set(field[:2])
+    last = next(each for each in close.standings if each.treatment == field[2])
+    assert last.left == 1
+    assert last.behind is not None
+    assert last.behind > 70, "p99 is worse where it is larger"
+    assert field[2] not in state.running
+
+
+def test_a_race_needs_two_different_treatments() -> None:
+    with pytest.raises(ValueError, match="two or more different"):
+        race(treatments(1), [], "throughput", 3)
+    start = race(treatments(3), [], "throughput", 3)
+    assert start.propose(1) != ()
+    assert set(start.propose(1)) == set(treatments(3))
+    assert start.reason == "3 treatments run on after round 0 of 3"
