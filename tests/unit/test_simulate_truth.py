@@ -1,5 +1,8 @@
 """Truth files: values, and errors that name the line and the nearest valid choice."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from leadline.model.errors import FailureClass, UsageError
@@ -124,3 +127,10 @@ def test_the_workload_gives_the_think_time() -> None:
     quick = Model(truth, Workload(users=2, variables={"think": "10ms"})).responses({})
     slow = Model(truth, Workload(users=2)).responses({})
     assert quick["throughput"] > 5 * slow["throughput"]
+
+
+def test_the_example_in_the_docs_is_a_truth() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text(encoding="utf-8")
+    examples = [text for text in re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S) if text.startswith("truth:")]
+    assert examples
+    assert all(parse_truth(text, "simulation.md").effects for text in examples)
