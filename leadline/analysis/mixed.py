@@ -95,19 +95,39 @@ class _Problem:
     def solve(self) -> Floats:
         bounds = [(-_BOUND, _BOUND)] * len(self.strata.random)
         bounds += [(-_BOUND_TIME, _BOUND_TIME)] if self.strata.lags is not None else []
-        start = np.full(self.count, 0.2)
-        found = optimize.minimize(self.deviance, start, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-13})
-        best = np.asarray(found.x, dtype=np.float64)
         low, high = np.array(bounds).T
-        for _ in range(3):  # Newton steps: differences of the likelihood end short of its top
-            slope, bend = self.slopes(best)
-            if np.any(best <= low + _STEP) or np.any(best >= high - _STEP) or np.any(np.linalg.eigvalsh(bend) <= 1e-6):
-                break
-            step = np.linalg.solve(bend, slope)
-            if np.max(np.abs(step)) > 0.3 or self.deviance(best - step) > self.deviance(best) + 1e-9:
-                break
-            best = best - step
-        return best
+        found = self._newton(np.full(self.count, 0.2), low, high)
+        if found is None:
+            start = np.full(self.count, 0.2)
+            solution = optimize.minimize(
+                self.deviance, start, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-13}
+            )
+            best = np.asarray(solution.x, dtype=np.float64)
+            found = self._newton(best, low, high)
+            return best if found is None else found
+        return found
+
+    def _newton(self, at: Floats, low: Floats, high: Floats) -> Floats | None:
+        """Newton's method from ``at``; None where it leaves the bounds or does not come to rest."""
+        value = self.deviance(at)
+        for _ in range(12):
+            slope, bend = self.slopes(at)
+            values, vectors = np.linalg.eigh(bend)
+            step = vectors @ ((vectors.T @ slope) / np.maximum(np.abs(values), 0.05))
+            step *= min(1.0, 1.5 / max(float(np.max(np.abs(step))), 1e-300))
+            for _ in range(4):
+                next_value = self.deviance(at - step)
+                if next_value <= value + 1e-10:
+                    break
+                step = step / 4
+            else:
+                return None
+            at, value = at - step, next_value
+            if np.any(at <= low + _STEP) or np.any(at >= high - _STEP):
+                return None
+            if np.max(np.abs(step)) < 1e-5:
+                return at if np.all(values > 1e-6) else None
+        return None
 
     def slopes(self, at: Floats) -> tuple[Floats, Floats]:
         """Gradient and Hessian of half the deviance by central differences."""
