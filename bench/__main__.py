@@ -13,6 +13,8 @@ SCRIPTS = {
     "driver": ["driver/run.py", "--rounds", "5", "--seconds", "2"],
     "observers": ["observers/cost.py"],
     "calibration": ["statistics/calibration.py", "300"],
+    "coverage": ["statistics/coverage.py", "100"],
+    "power": ["statistics/power.py", "--only", "D-optimal, every"],
     "steady": ["statistics/steady.py", "50"],
     "figures": ["statistics/figures.py", "100"],
 }
