@@ -1,6 +1,7 @@
 //! The loop: one thread, one epoll, sessions in slots.
 
 mod connection;
+mod embedded;
 mod pace;
 
 use crate::arrivals::profile::Profile;
@@ -19,6 +20,7 @@ use crate::sys::process::{stop_requested, Cpu};
 use crate::template::RenderError;
 use crate::timer::{Deadlines, Timers};
 use connection::Connection;
+use embedded::Lane;
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
@@ -47,11 +49,15 @@ const STARTS: usize = 256;
 /// A session whose connection failed waits at least this long, so that a dead server is not hammered.
 const BACK_OFF: u64 = 100_000_000;
 const SAMPLES: usize = 3;
+/// Marks the number of a further connection, as against a slot's own.
+const LANE: u32 = 1 << 31;
 const SECOND: u64 = 1_000_000_000;
 
 struct Slot {
     session: Session,
     connection: Connection,
+    /// Further connections, for what pages embed.
+    lanes: Vec<u32>,
     /// The next transaction: when it may start and when it is due.
     start_at: u64,
     due: u64,
@@ -72,6 +78,8 @@ pub struct Engine<'a> {
     start: Instant,
     poller: Poller,
     slots: Vec<Slot>,
+    lanes: Vec<Lane>,
+    spare_lanes: Vec<u32>,
     /// Dead slots, for new sessions.
     dead: Vec<u32>,
     /// Sessions at rest when transactions arrive.
@@ -110,6 +118,8 @@ impl<'a> Engine<'a> {
             start: Instant::now(),
             poller: Poller::new()?,
             slots: Vec::new(),
+            lanes: Vec::new(),
+            spare_lanes: Vec::new(),
             dead: Vec::new(),
             resting: VecDeque::new(),
             identities: pool,
@@ -188,8 +198,8 @@ impl<'a> Engine<'a> {
     }
 
     fn next_wake(&mut self) -> u64 {
-        let slots = &self.slots;
-        let live = |slot: u32, request: u64| slots[slot as usize].connection.awaits(request);
+        let (slots, lanes) = (&self.slots, &self.lanes);
+        let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
         let mut wake = self.boundary.min(self.deadlines.next(live).unwrap_or(u64::MAX));
         for at in [self.timers.next(), self.next_arrival].into_iter().flatten() {
             wake = wake.min(crate::timer::on_tick(at, self.settings.tick));
@@ -272,9 +282,9 @@ impl<'a> Engine<'a> {
             taken: now,
             first_byte: None,
             blocked: 0,
-            wanted: now,
             sent: Sent { method: scenario.transactions[transaction].requests[0].method, path: Vec::new() },
-            repeated: false,
+            embedded: Vec::new(),
+            fetching: 0,
             rounds: Vec::new(),
         });
         if begins {
@@ -313,12 +323,12 @@ impl<'a> Engine<'a> {
             Ok(sent) => {
                 connection.keep_body = request.needs_body();
                 connection.parser.keep_headers = request.needs_headers();
+                let method = sent.method;
                 if let Some(running) = &mut session.running {
                     running.sent = sent;
                     running.redirects = 0;
-                    running.repeated = false;
                 }
-                self.send(slot, now);
+                self.send(slot, method, now);
             }
             Err(error) => {
                 let kind = Outcome::Failed(ErrorKind::Template);
@@ -336,13 +346,20 @@ impl<'a> Engine<'a> {
         }
         match session.judge(self.scenario, &self.settings.target, &connection.parser) {
             Verdict::Done => {
+                let request =
+                    session.running.as_ref().map(|r| &self.scenario.transactions[r.transaction].requests[r.step]);
+                if let Some(connections) = request.and_then(|request| request.embedded) {
+                    if self.fetch_embedded(slot, connections, now) {
+                        return;
+                    }
+                }
+                let session = &mut self.slots[slot as usize].session;
                 let next = session.next_step(self.scenario);
                 self.go_to(slot, next, now);
             }
             Verdict::Redirect(path) => {
                 let Some(running) = &mut session.running else { return };
                 running.redirects += 1;
-                running.repeated = false;
                 let method = if running.sent.method == crate::scenario::Method::Head {
                     running.sent.method
                 } else {
@@ -353,7 +370,7 @@ impl<'a> Engine<'a> {
                 let target = &self.settings.target;
                 let written = session.redirect(self.scenario, target, &sent, &mut connection.out, &mut self.scratch);
                 match written {
-                    Ok(()) => self.send(slot, now),
+                    Ok(()) => self.send(slot, method, now),
                     Err(error) => self.end(slot, Outcome::Failed(ErrorKind::Template), &error.to_string(), now),
                 }
             }
@@ -365,9 +382,9 @@ impl<'a> Engine<'a> {
     fn end(&mut self, slot: u32, outcome: Outcome, message: &str, now: u64) {
         self.roll(now);
         self.advance(now);
-        let Slot { session, connection, .. } = &mut self.slots[slot as usize];
+        self.stop_fetching(slot);
+        let session = &mut self.slots[slot as usize].session;
         let Some(running) = session.running.take() else { return };
-        connection.awaited = None;
         self.in_flight -= 1;
         let part = &mut self.slice.transactions[running.transaction];
         self.slice.residence += u128::from(now.saturating_sub(running.taken));
@@ -401,11 +418,12 @@ impl<'a> Engine<'a> {
     /// Requests whose time is over.
     fn expire(&mut self, now: u64) {
         loop {
-            let slots = &self.slots;
-            let live = |slot: u32, request: u64| slots[slot as usize].connection.awaits(request);
-            let Some((slot, _)) = self.deadlines.pop_expired(now, live) else { return };
-            self.slots[slot as usize].connection.close();
-            self.end(slot, Outcome::Failed(ErrorKind::Timeout), "no complete answer in time", now);
+            let (slots, lanes) = (&self.slots, &self.lanes);
+            let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
+            let Some((line, _)) = self.deadlines.pop_expired(now, live) else { return };
+            let owner = self.owner(line);
+            self.line(line).close();
+            self.end(owner, Outcome::Failed(ErrorKind::Timeout), "no complete answer in time", now);
         }
     }
 
@@ -426,5 +444,13 @@ impl<'a> Engine<'a> {
 
     fn opens_transactions(&self) -> bool {
         self.settings.model != Model::Closed && self.scenario.arrive == Arrive::Transaction
+    }
+}
+
+fn awaits(slots: &[Slot], lanes: &[Lane], line: u32, request: u64) -> bool {
+    if line & LANE == 0 {
+        slots[line as usize].connection.awaits(request)
+    } else {
+        lanes[(line & !LANE) as usize].connection.awaits(request)
     }
 }

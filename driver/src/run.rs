@@ -27,17 +27,17 @@ pub fn run(options: &RunOptions) -> Result<bool, Failure> {
         .map_err(|e| Failure::Usage(format!("--out {}: cannot be made: {e}", options.out.display())))?;
     catch_signals().map_err(|e| Failure::Run(format!("cannot catch signals: {e}")))?;
     let limit = raise_file_limit();
-    if settings.max_sessions as u64 + OTHER_FILES > limit && needs(&settings) + OTHER_FILES > limit {
+    let needed = needs(&settings) * u64::from(scenario.connections());
+    if needed + OTHER_FILES > limit {
         return Err(Failure::Usage(format!(
-            "{} sessions need as many open files, but the limit is {limit}: raise `ulimit -n` or lower --users or \
-             --max-sessions",
-            needs(&settings)
+            "the sessions need {needed} open files, but the limit is {limit}: raise `ulimit -n` or lower --users or \
+             --max-sessions"
         )));
     }
     drive(options, &scenario, &settings)
 }
 
-/// Connections that may be open at once.
+/// Sessions that may be there at once.
 fn needs(settings: &Settings) -> u64 {
     match settings.model {
         Model::Closed => settings.users,

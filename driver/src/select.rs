@@ -1,6 +1,6 @@
 //! Values found in answers: by JSON pointer and by CSS selector.
 
-use lol_html::html_content::TextChunk;
+use lol_html::html_content::{Element, TextChunk};
 use lol_html::{ElementContentHandlers, HtmlRewriter, Selector, Settings};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -85,15 +85,14 @@ impl Css {
     /// The values in `page`, in order; what is no HTML has none. Elements without the attribute are left out.
     pub fn find(&self, page: &[u8]) -> Vec<Vec<u8>> {
         let found: RefCell<Vec<Vec<u8>>> = RefCell::new(Vec::new());
-        let handlers =
-            ElementContentHandlers::default().element(|element: &mut lol_html::html_content::Element<'_, '_>| {
-                let value = match &self.attribute {
-                    Some(name) => element.get_attribute(name).map(|value| unescape(&value)),
-                    None => Some(Vec::new()),
-                };
-                found.borrow_mut().extend(value);
-                Ok(())
-            });
+        let handlers = ElementContentHandlers::default().element(|element: &mut Element<'_, '_>| {
+            let value = match &self.attribute {
+                Some(name) => element.get_attribute(name).map(|value| unescape(&value)),
+                None => Some(Vec::new()),
+            };
+            found.borrow_mut().extend(value);
+            Ok(())
+        });
         let handlers = if self.attribute.is_none() {
             handlers.text(|chunk: &mut TextChunk<'_>| {
                 if let Some(last) = found.borrow_mut().last_mut() {
@@ -120,6 +119,54 @@ impl Css {
         }
         values
     }
+}
+
+/// What a browser fetches for `page`: images, scripts, style sheets and icons, in order of the page. Data links and
+/// places within the page are left out.
+pub fn resources(page: &[u8]) -> Vec<Vec<u8>> {
+    thread_local! {
+        static SELECTORS: Vec<(Selector, &'static str)> = [
+            ("img[src]", "src"),
+            ("script[src]", "src"),
+            ("input[type=image][src]", "src"),
+            ("link[rel~=stylesheet][href]", "href"),
+            ("link[rel~=icon][href]", "href"),
+        ]
+        .into_iter()
+        .filter_map(|(text, attribute)| Some((text.parse().ok()?, attribute)))
+        .collect();
+    }
+    let found: RefCell<Vec<Vec<u8>>> = RefCell::new(Vec::new());
+    SELECTORS.with(|selectors| {
+        let handler = |(selector, attribute): &'_ (Selector, &'static str)| {
+            let (attribute, found) = (*attribute, &found);
+            let handlers = ElementContentHandlers::default().element(move |element: &mut Element<'_, '_>| {
+                let link = element.get_attribute(attribute).unwrap_or_default();
+                let link = link.trim();
+                if !link.is_empty() && !link.starts_with('#') && !other_scheme(link) {
+                    found.borrow_mut().push(unescape(link));
+                }
+                Ok(())
+            });
+            (Cow::Owned(selector.clone()), handlers)
+        };
+        let settings =
+            Settings { element_content_handlers: selectors.iter().map(handler).collect(), ..Settings::new() };
+        let mut rewriter = HtmlRewriter::new(settings, |_: &[u8]| {});
+        match rewriter.write(page) {
+            Ok(()) => drop(rewriter.end()),
+            Err(_) => drop(rewriter),
+        }
+    });
+    found.into_inner()
+}
+
+/// `data:...`, `blob:...`: a scheme that is not HTTP's.
+fn other_scheme(link: &str) -> bool {
+    let before = link.split([':', '/', '?', '#']).next().unwrap_or("");
+    link[before.len()..].starts_with(':')
+        && !before.eq_ignore_ascii_case("http")
+        && !before.eq_ignore_ascii_case("https")
 }
 
 /// Character references that pages commonly hold, replaced.
@@ -209,6 +256,16 @@ mod tests {
         assert!(css("a.none", None, page).is_empty());
         assert!(css("a", Some("href"), "\u{0}<<<a <").is_empty());
         assert!(Css::parse("a[", None).expect_err("bad").contains("bad CSS selector"));
+    }
+
+    #[test]
+    fn what_a_browser_fetches() {
+        let page = br#"<link rel="shortcut icon" href=/i.ico><link rel=stylesheet href="a.css?x=1&amp;y=2"><link rel=next href=/n>
+            <img src=' b.png '><img src="data:image/png;base64,AA=="><img><script src="http://h/c.js"></script>
+            <script>var x = "<img src=no.png>";</script><a href=/no><img src="\#top"></a><input type=image src=d.gif>"#;
+        let found: Vec<String> = resources(page).into_iter().map(|v| String::from_utf8(v).expect("UTF-8")).collect();
+        assert_eq!(found, ["/i.ico", "a.css?x=1&y=2", "b.png", "http://h/c.js", "\\#top", "d.gif"]);
+        assert!(resources(b"\x00{}").is_empty());
     }
 
     #[test]

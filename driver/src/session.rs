@@ -28,11 +28,10 @@ pub struct Running {
     pub first_byte: Option<u64>,
     /// Time spent waiting for connections.
     pub blocked: u64,
-    /// Since when the current request waits for a connection.
-    pub wanted: u64,
     pub sent: Sent,
-    /// The current request was sent again after a kept connection turned out to be closed.
-    pub repeated: bool,
+    /// Paths the page embeds that are still to be fetched, the first one last, and how many are being fetched.
+    pub embedded: Vec<Vec<u8>>,
+    pub fetching: u32,
     /// Rounds left of each loop of the transaction, the one under way included.
     pub rounds: Vec<u32>,
 }

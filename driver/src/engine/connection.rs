@@ -1,6 +1,7 @@
 //! Connections of the sessions: sending, receiving, reconnecting.
 
-use super::Engine;
+use super::embedded::Resource;
+use super::{Engine, LANE};
 use crate::http::response::{Limits, Parser};
 use crate::measure::{ErrorKind, Outcome};
 use crate::scenario::Method;
@@ -26,6 +27,13 @@ pub struct Connection {
     pub keep_body: bool,
     /// The number of the request whose answer is awaited.
     pub awaited: Option<u64>,
+    /// Since when the current request waits for this connection.
+    wanted: u64,
+    /// The current request may be sent again, and was.
+    retried: bool,
+    repeated: bool,
+    /// What the current request fetches for a page; None when it is the transaction's own.
+    pub resource: Option<Resource>,
 }
 
 impl Connection {
@@ -44,6 +52,14 @@ impl Connection {
         self.reused = false;
     }
 
+    /// Closes it if an answer is still awaited.
+    pub fn stop(&mut self) {
+        self.resource = None;
+        if self.awaited.take().is_some() {
+            self.close();
+        }
+    }
+
     /// Forgets that there was a connection: the slot serves another session.
     pub fn forget(&mut self) {
         self.close();
@@ -52,51 +68,86 @@ impl Connection {
 }
 
 impl Engine<'_> {
-    /// Sends the request in `out`, connecting first where needed.
-    pub(super) fn send(&mut self, slot: u32, now: u64) {
-        self.requests_made += 1;
-        let request = self.requests_made;
-        let at = &mut self.slots[slot as usize];
-        let Some(running) = &mut at.session.running else { return };
-        running.wanted = now;
-        at.connection.written = 0;
-        at.connection.awaited = Some(request);
-        at.connection.parser.begin(running.sent.method == Method::Head, at.connection.keep_body);
-        self.result.requests += 1;
-        self.deadlines.set(now.saturating_add(self.settings.timeout), slot, request);
-        if at.connection.socket.is_some() {
-            self.flush(slot, now);
+    /// The connection named by `line`: a slot's own, or one more of a page.
+    pub(super) fn line(&mut self, line: u32) -> &mut Connection {
+        if line & LANE == 0 {
+            &mut self.slots[line as usize].connection
         } else {
-            self.connect(slot, now);
+            &mut self.lanes[(line & !LANE) as usize].connection
         }
     }
 
-    fn connect(&mut self, slot: u32, now: u64) {
-        let connection = &mut self.slots[slot as usize].connection;
+    /// The slot whose session uses `line`.
+    pub(super) fn owner(&self, line: u32) -> u32 {
+        if line & LANE == 0 {
+            line
+        } else {
+            self.lanes[(line & !LANE) as usize].slot
+        }
+    }
+
+    /// Sends the request in `out`, connecting first where needed.
+    pub(super) fn send(&mut self, line: u32, method: Method, now: u64) {
+        self.requests_made += 1;
+        let request = self.requests_made;
+        let connection = self.line(line);
+        connection.wanted = now;
+        connection.repeated = false;
+        connection.retried = method.retried();
+        connection.written = 0;
+        connection.awaited = Some(request);
+        connection.parser.begin(method == Method::Head, connection.keep_body);
+        let open = connection.socket.is_some();
+        self.result.requests += 1;
+        self.deadlines.set(now.saturating_add(self.settings.timeout), line, request);
+        if open {
+            self.flush(line, now);
+        } else {
+            self.connect(line, now);
+        }
+    }
+
+    fn connect(&mut self, line: u32, now: u64) {
+        let address = self.settings.target.address;
+        let connection = self.line(line);
         connection.generation = connection.generation.wrapping_add(1);
-        let token = u64::from(connection.generation) << 32 | u64::from(slot);
-        let made = Socket::connect(&self.settings.target.address)
-            .and_then(|socket| self.poller.add(socket.fd(), token).map(|()| socket));
+        let token = u64::from(connection.generation) << 32 | u64::from(line);
+        let made = Socket::connect(&address).and_then(|socket| self.poller.add(socket.fd(), token).map(|()| socket));
         match made {
             Ok(socket) => {
+                let connection = self.line(line);
                 connection.socket = Some(socket);
                 connection.connecting = true;
                 connection.reused = false;
+                let again = std::mem::replace(&mut connection.had_one, true);
                 self.result.connects += 1;
-                if connection.had_one {
-                    self.result.reconnects += 1;
-                }
-                connection.had_one = true;
+                self.result.reconnects += u64::from(again);
             }
-            Err(error) => self.end(slot, Outcome::Failed(ErrorKind::Connect), &error.to_string(), now),
+            Err(error) => self.fail(line, ErrorKind::Connect, &error.to_string(), now),
         }
     }
 
+    /// Ends the transaction that uses `line`, whose connection is gone or useless.
+    fn fail(&mut self, line: u32, kind: ErrorKind, message: &str, now: u64) {
+        let connection = self.line(line);
+        connection.close();
+        let message = match &connection.resource {
+            Some(resource) => format!("{}: {message}", String::from_utf8_lossy(&resource.path)),
+            None => message.to_string(),
+        };
+        let owner = self.owner(line);
+        self.end(owner, Outcome::Failed(kind), &message, now);
+    }
+
     pub(super) fn on_event(&mut self, event: Event) {
-        let slot = event.token as u32;
-        let Some(at) = self.slots.get_mut(slot as usize) else { return };
-        let connection = &mut at.connection;
-        if connection.generation != (event.token >> 32) as u32 {
+        let line = event.token as u32;
+        let known = if line & LANE == 0 { self.slots.len() } else { self.lanes.len() };
+        if (line & !LANE) as usize >= known {
+            return;
+        }
+        let generation = (event.token >> 32) as u32;
+        let connection = self.line(line);
+        if connection.generation != generation {
             return;
         }
         let Some(socket) = &connection.socket else { return };
@@ -106,72 +157,81 @@ impl Engine<'_> {
             }
             let error = socket.error();
             let now = self.now();
-            let at = &mut self.slots[slot as usize];
             if let Some(error) = error {
-                at.connection.close();
-                self.end(slot, Outcome::Failed(ErrorKind::Connect), &error.to_string(), now);
+                self.fail(line, ErrorKind::Connect, &error.to_string(), now);
                 return;
             }
-            at.connection.connecting = false;
-            if let Some(running) = &mut at.session.running {
-                running.blocked += now.saturating_sub(running.wanted);
+            let connection = self.line(line);
+            connection.connecting = false;
+            let waited = now.saturating_sub(connection.wanted);
+            let owner = self.owner(line);
+            if let Some(running) = &mut self.slots[owner as usize].session.running {
+                running.blocked += waited;
             }
-            self.flush(slot, now);
+            self.flush(line, now);
         } else if event.writable() && connection.written < connection.out.len() && connection.awaited.is_some() {
             let now = self.now();
-            self.flush(slot, now);
+            self.flush(line, now);
         }
-        let generation = (event.token >> 32) as u32;
-        if event.readable() && self.slots[slot as usize].connection.generation == generation {
-            self.receive(slot, event.closing());
+        if event.readable() && self.line(line).generation == generation {
+            self.receive(line, event.closing());
         }
     }
 
-    fn flush(&mut self, slot: u32, now: u64) {
-        let at = &mut self.slots[slot as usize];
-        let connection = &mut at.connection;
-        let Some(socket) = &connection.socket else { return };
-        if connection.connecting {
+    fn flush(&mut self, line: u32, now: u64) {
+        let owner = self.owner(line);
+        if self.line(line).connecting {
             return;
         }
-        if let Some(running) = &mut at.session.running {
+        if let Some(running) = &mut self.slots[owner as usize].session.running {
             running.first_byte.get_or_insert(now);
         }
+        let mut sent = 0;
+        let connection = self.line(line);
+        let Some(socket) = &connection.socket else { return };
+        let mut lost = false;
         while connection.written < connection.out.len() {
             match socket.write(&connection.out[connection.written..]) {
                 Ok(count) => {
                     connection.written += count;
-                    self.result.bytes_out += count as u64;
+                    sent += count as u64;
                 }
-                Err(error) if error.kind() == Io::WouldBlock => return,
+                Err(error) if error.kind() == Io::WouldBlock => break,
                 Err(error) if error.kind() == Io::Interrupted => {}
-                Err(_) if connection.reused && !connection.parser.started() => {
-                    self.lost(slot, ErrorKind::Closed, now);
-                    return;
-                }
                 // The answer may have been sent before the reset: reading tells.
-                Err(_) => return,
+                Err(_) => {
+                    lost = connection.reused && !connection.parser.started();
+                    break;
+                }
             }
+        }
+        self.result.bytes_out += sent;
+        if lost {
+            self.lost(line, ErrorKind::Closed, now);
         }
     }
 
-    fn receive(&mut self, slot: u32, closing: bool) {
+    fn receive(&mut self, line: u32, closing: bool) {
         loop {
-            let connection = &mut self.slots[slot as usize].connection;
+            let lane = line & LANE != 0;
+            let connection = if lane {
+                &mut self.lanes[(line & !LANE) as usize].connection
+            } else {
+                &mut self.slots[line as usize].connection
+            };
             let Some(socket) = &connection.socket else { return };
             let result = socket.read(&mut self.read_buffer);
-            let now = self.now();
-            let connection = &mut self.slots[slot as usize].connection;
+            let now = self.start.elapsed().as_nanos() as u64;
             let count = match result {
                 Ok(0) => {
-                    self.at_end(slot, now);
+                    self.at_end(line, now);
                     return;
                 }
                 Ok(count) => count,
                 Err(error) if error.kind() == Io::WouldBlock => return,
                 Err(error) if error.kind() == Io::Interrupted => continue,
                 Err(_) => {
-                    self.lost(slot, ErrorKind::Reset, now);
+                    self.lost(line, ErrorKind::Reset, now);
                     return;
                 }
             };
@@ -183,9 +243,7 @@ impl Engine<'_> {
             match connection.parser.feed(&self.read_buffer[..count]) {
                 Ok(Some(used)) => {
                     if used < count {
-                        connection.close();
-                        let message = "more bytes than the response announced";
-                        self.end(slot, Outcome::Failed(ErrorKind::Protocol), message, now);
+                        self.fail(line, ErrorKind::Protocol, "more bytes than the response announced", now);
                         return;
                     }
                     connection.reused = true;
@@ -193,62 +251,67 @@ impl Engine<'_> {
                     if closing || !connection.parser.head.keep_alive {
                         connection.close();
                     }
-                    self.answered(slot, now);
+                    self.complete(line, now);
                     return;
                 }
                 Ok(None) if count < self.read_buffer.len() && !closing => return,
                 Ok(None) => {}
                 Err(error) => {
-                    connection.close();
-                    self.end(slot, Outcome::Failed(ErrorKind::Protocol), &error.to_string(), now);
+                    self.fail(line, ErrorKind::Protocol, &error.to_string(), now);
                     return;
                 }
             }
         }
     }
 
+    /// A complete answer is in the parser of `line`.
+    fn complete(&mut self, line: u32, now: u64) {
+        if self.line(line).resource.is_some() {
+            self.fetched(line, now);
+        } else {
+            self.answered(line, now);
+        }
+    }
+
     /// The server closed the connection in good order.
-    fn at_end(&mut self, slot: u32, now: u64) {
-        let connection = &mut self.slots[slot as usize].connection;
+    fn at_end(&mut self, line: u32, now: u64) {
+        let connection = self.line(line);
         if connection.awaited.is_none() {
             connection.close();
         } else if !connection.parser.started() {
-            self.lost(slot, ErrorKind::Closed, now);
+            self.lost(line, ErrorKind::Closed, now);
         } else if let Err(error) = connection.parser.end() {
-            connection.close();
-            self.end(slot, Outcome::Failed(ErrorKind::Protocol), &error.to_string(), now);
+            self.fail(line, ErrorKind::Protocol, &error.to_string(), now);
         } else {
             connection.close();
             connection.awaited = None;
-            self.answered(slot, now);
+            self.complete(line, now);
         }
     }
 
     /// The connection is gone. A kept one may have been closed while the request was on its way: an idempotent
     /// request is sent again, once, over a new one.
-    fn lost(&mut self, slot: u32, kind: ErrorKind, now: u64) {
-        let at = &mut self.slots[slot as usize];
-        let reused = at.connection.reused;
-        at.connection.close();
-        if at.connection.awaited.is_none() {
+    fn lost(&mut self, line: u32, kind: ErrorKind, now: u64) {
+        let connection = self.line(line);
+        let reused = connection.reused;
+        connection.close();
+        if connection.awaited.is_none() {
             return;
         }
-        let started = at.connection.parser.started();
-        if let (Some(running), true, false) = (&mut at.session.running, reused, started) {
-            if running.sent.method.retried() && !running.repeated {
-                running.repeated = true;
-                running.wanted = now;
-                at.connection.written = 0;
-                self.result.requests += 1;
-                self.connect(slot, now);
-                return;
-            }
+        let started = connection.parser.started();
+        if reused && !started && connection.retried && !connection.repeated {
+            connection.repeated = true;
+            connection.wanted = now;
+            connection.written = 0;
+            self.result.requests += 1;
+            self.connect(line, now);
+            return;
         }
         let message = match (kind, started) {
             (ErrorKind::Reset, _) => "connection reset",
             (_, true) => "connection closed inside a response",
             _ => "connection closed before the answer",
         };
-        self.end(slot, Outcome::Failed(kind), message, now);
+        self.fail(line, kind, message, now);
     }
 }

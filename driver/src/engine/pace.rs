@@ -114,6 +114,7 @@ impl Engine<'_> {
         self.slots.push(Slot {
             session,
             connection: Connection::new(self.scenario.max_body),
+            lanes: Vec::new(),
             start_at: 0,
             due: 0,
             left: self.scenario.session_length,
@@ -203,9 +204,8 @@ impl Engine<'_> {
             None => self.set_next(slot, start_at, due),
             Some(None) => self.retire(slot),
             Some(Some(back)) => {
-                let at = &mut self.slots[slot as usize];
-                at.connection.forget();
-                at.session.logged_in = false;
+                self.hang_up(slot);
+                self.slots[slot as usize].session.logged_in = false;
                 self.set_next(slot, back, back);
             }
         }
@@ -248,11 +248,11 @@ impl Engine<'_> {
             return;
         }
         at.live = false;
-        at.connection.forget();
         at.session.release();
         if at.owns_identity {
             self.identities.push_back(at.session.identity);
         }
+        self.hang_up(slot);
         self.live -= 1;
         self.dead.push(slot);
     }

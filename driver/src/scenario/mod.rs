@@ -134,6 +134,8 @@ pub struct Request {
     pub checks: Checks,
     pub extract: Vec<Extract>,
     pub follow: Option<u32>,
+    /// Fetch what the page embeds, over at most so many connections.
+    pub embedded: Option<u32>,
 }
 
 impl Request {
@@ -141,6 +143,7 @@ impl Request {
     pub fn needs_body(&self) -> bool {
         self.extract.iter().any(|e| !matches!(e.source, Source::Header(_)))
             || !self.checks.json.is_empty()
+            || self.embedded.is_some()
             || !self.checks.contains.is_empty()
             || !self.checks.lacks.is_empty()
             || !self.checks.matches.is_empty()
@@ -154,6 +157,14 @@ impl Request {
     /// Whether headers of the answer are looked at.
     pub fn needs_headers(&self) -> bool {
         !self.checks.headers.is_empty() || self.extract.iter().any(|e| matches!(e.source, Source::Header(_)))
+    }
+}
+
+impl Scenario {
+    /// Most connections one session opens at once.
+    pub fn connections(&self) -> u32 {
+        let requests = self.transactions.iter().flat_map(|t| &t.requests);
+        requests.filter_map(|request| request.embedded).max().unwrap_or(1)
     }
 }
 

@@ -12,6 +12,9 @@ use marked_yaml::Node;
 /// Most rounds of one loop.
 pub const MOST_TIMES: u32 = 1_000_000;
 
+/// Connections browsers open to one host over HTTP/1.1.
+const BROWSER_CONNECTIONS: u32 = 6;
+
 const METHODS: [(&str, Method); 6] = [
     ("get", Method::Get),
     ("head", Method::Head),
@@ -22,8 +25,10 @@ const METHODS: [(&str, Method); 6] = [
 ];
 
 pub(super) const TRANSACTION_KEYS: [&str; 4] = ["requests", "when_missing", "ends_session", "limits"];
-pub(super) const REQUEST_KEYS: [&str; 13] =
-    ["get", "head", "post", "put", "patch", "delete", "headers", "form", "json", "text", "check", "extract", "follow"];
+pub(super) const REQUEST_KEYS: [&str; 14] = [
+    "get", "head", "post", "put", "patch", "delete", "headers", "form", "json", "text", "check", "extract", "follow",
+    "embedded",
+];
 
 pub(super) fn read_transaction(problems: &mut Problems, scope: &Scope, name: &str, node: &Node) -> Option<Transaction> {
     let (mut when_missing, mut ends_session, mut limits) = (WhenMissing::Fail, false, Vec::new());
@@ -121,6 +126,14 @@ fn read_request(problems: &mut Problems, scope: &Scope, node: &Node) -> Option<R
                 Ok(number) if number <= 100 => Ok(number),
                 _ => Err(format!("`{text}` is not a number of redirects (0 to 100)")),
             })
+        }),
+        embedded: mapping.get_node("embedded").and_then(|node| {
+            problems.value(node, "embedded", |text| match (text, text.parse::<u32>()) {
+                ("true", _) => Ok(Some(BROWSER_CONNECTIONS)),
+                ("false", _) => Ok(None),
+                (_, Ok(number)) if (1..=64).contains(&number) => Ok(Some(number)),
+                _ => Err(format!("`{text}` is not true, false or a number of connections (1 to 64)")),
+            })?
         }),
     };
     (problems.0.len() == before).then_some(request)

@@ -1,0 +1,158 @@
+//! Pages as a browser loads them: what a page embeds is fetched over a few connections at once.
+
+use super::connection::Connection;
+use super::{Engine, LANE};
+use crate::http::request::Sent;
+use crate::measure::{ErrorKind, Outcome};
+use crate::scenario::Method;
+use crate::select::resources;
+
+/// Something a page embeds, being fetched.
+#[derive(Debug)]
+pub struct Resource {
+    pub path: Vec<u8>,
+    redirects: u32,
+}
+
+/// One more connection of a session.
+pub(super) struct Lane {
+    pub slot: u32,
+    pub connection: Connection,
+}
+
+impl Engine<'_> {
+    /// Begins to fetch what the page just answered embeds, over at most `connections`; false when there is nothing.
+    pub(super) fn fetch_embedded(&mut self, slot: u32, connections: u32, now: u64) -> bool {
+        let at = &mut self.slots[slot as usize];
+        let Some(running) = &mut at.session.running else { return false };
+        let mut queue: Vec<Vec<u8>> = Vec::new();
+        for link in resources(&at.connection.parser.body) {
+            let path = self.settings.target.follow(&link, &running.sent.path);
+            queue.extend(path.filter(|path| !queue.contains(path)));
+        }
+        if queue.is_empty() {
+            return false;
+        }
+        queue.reverse(); // taken from the end
+        running.embedded = queue;
+        let mut line = Some(slot);
+        for next in 0..connections {
+            let Some(free) = line else { break };
+            self.fetch(free, now);
+            if self.slots[slot as usize].session.running.as_ref().is_none_or(|running| running.embedded.is_empty()) {
+                break;
+            }
+            line = self.lane(slot, next as usize);
+        }
+        true
+    }
+
+    /// The `number`-th further connection of the session in `slot`.
+    fn lane(&mut self, slot: u32, number: usize) -> Option<u32> {
+        if let Some(lane) = self.slots[slot as usize].lanes.get(number) {
+            return Some(*lane | LANE);
+        }
+        let lane = match self.spare_lanes.pop() {
+            Some(lane) => {
+                self.lanes[lane as usize].slot = slot;
+                lane
+            }
+            None => {
+                self.lanes.push(Lane { slot, connection: Connection::new(self.scenario.max_body) });
+                self.lanes.len() as u32 - 1
+            }
+        };
+        self.slots[slot as usize].lanes.push(lane);
+        Some(lane | LANE)
+    }
+
+    /// Fetches the next resource of the page over `line`.
+    fn fetch(&mut self, line: u32, now: u64) {
+        let owner = self.owner(line);
+        let Some(running) = &mut self.slots[owner as usize].session.running else { return };
+        let Some(path) = running.embedded.pop() else { return };
+        running.fetching += 1;
+        self.ask(line, Resource { path, redirects: 0 }, now);
+    }
+
+    fn ask(&mut self, line: u32, resource: Resource, now: u64) {
+        let owner = self.owner(line);
+        let sent = Sent { method: Method::Get, path: resource.path.clone() };
+        let mut out = std::mem::take(&mut self.line(line).out);
+        let session = &mut self.slots[owner as usize].session;
+        let written = session.redirect(self.scenario, &self.settings.target, &sent, &mut out, &mut self.scratch);
+        let connection = self.line(line);
+        connection.out = out;
+        connection.keep_body = false;
+        connection.parser.keep_headers = false;
+        connection.resource = Some(resource);
+        match written {
+            Ok(()) => self.send(line, Method::Get, now),
+            Err(error) => self.end(owner, Outcome::Failed(ErrorKind::Template), &error.to_string(), now),
+        }
+    }
+
+    /// A resource is there, or its redirect: the next one, or the end of the page.
+    pub(super) fn fetched(&mut self, line: u32, now: u64) {
+        let owner = self.owner(line);
+        let Some(mut resource) = self.line(line).resource.take() else { return };
+        let head = &self.line(line).parser.head;
+        let (status, location) = (head.status, head.location.clone());
+        let cookies = std::mem::take(&mut self.line(line).parser.head.cookies);
+        let session = &mut self.slots[owner as usize].session;
+        for cookie in &cookies {
+            session.jar.store(cookie, &resource.path);
+        }
+        let mut failure = None;
+        match (status, location) {
+            (200..=299 | 304, _) => {}
+            (301..=303 | 307 | 308, Some(location)) => {
+                match self.settings.target.follow(&location, &resource.path) {
+                    // One that leads elsewhere belongs to a server that is not under test.
+                    None => {}
+                    Some(_) if resource.redirects >= self.scenario.follow => failure = Some(ErrorKind::Redirect),
+                    Some(path) => {
+                        resource.redirects += 1;
+                        resource.path = path;
+                        self.ask(line, resource, now);
+                        return;
+                    }
+                }
+            }
+            _ => failure = Some(ErrorKind::of_status(status)),
+        }
+        if let Some(kind) = failure {
+            let message = format!("embedded {}: status {status}", String::from_utf8_lossy(&resource.path));
+            self.end(owner, Outcome::Failed(kind), &message, now);
+            return;
+        }
+        let session = &mut self.slots[owner as usize].session;
+        let Some(running) = &mut session.running else { return };
+        running.fetching -= 1;
+        if !running.embedded.is_empty() {
+            self.fetch(line, now);
+        } else if running.fetching == 0 {
+            let next = session.next_step(self.scenario);
+            self.go_to(owner, next, now);
+        }
+    }
+
+    /// Closes what is still on its way for the session in `slot`.
+    pub(super) fn stop_fetching(&mut self, slot: u32) {
+        let at = &mut self.slots[slot as usize];
+        at.connection.stop();
+        for lane in &at.lanes {
+            self.lanes[*lane as usize].connection.stop();
+        }
+    }
+
+    /// Closes every connection of the session in `slot`, which is over.
+    pub(super) fn hang_up(&mut self, slot: u32) {
+        let at = &mut self.slots[slot as usize];
+        at.connection.forget();
+        for lane in at.lanes.drain(..) {
+            self.lanes[lane as usize].connection.forget();
+            self.spare_lanes.push(lane);
+        }
+    }
+}
