@@ -17,8 +17,9 @@ from simulated_table import simulated_table  # noqa: E402
 
 from leadline.figures.extremes import extremes  # noqa: E402
 from leadline.figures.fits import fit_systems  # noqa: E402
+from leadline.figures.inversion import corrected_sum  # noqa: E402
 from leadline.figures.ranking import Standing, ranking  # noqa: E402
-from leadline.figures.sensitivity import sensitivities  # noqa: E402
+from leadline.figures.sensitivity import level_means  # noqa: E402
 
 SHAPES = {
     "1 system, 5 x 3, 3 runs": {"systems": 1, "replicates": 3},
@@ -52,10 +53,13 @@ def sensitivity_rates(systems: int, scale: float, one: bool, tables: int) -> tup
     true = sum((1000.0 + 100.0 * k) * scale for k in range(1 if one else systems))
     rows = []
     for seed in range(tables):
-        table = simulated_table(seed, systems=systems, parameters=2, effects=effects, reacting={0} if one else None)
-        row = next(row for row in sensitivities(table, fit_systems(table)).rows if row.parameter == "p0")
-        assert row.interval is not None
-        rows.append((row.plain or 0.0, row.corrected or 0.0, row.interval.contains(true), row.told))
+        reacting = {0} if one else None
+        table = simulated_table(seed, systems=systems, parameters=3, effects=effects, reacting=reacting)
+        parts = [part for fit in fit_systems(table) if (part := level_means(table, fit, 0)) is not None]
+        found = corrected_sum(parts)
+        assert found is not None
+        plain = sum(part.sd for part in parts)
+        rows.append((plain, found.value, found.interval.contains(true), found.p_value < 0.05))
     return (true, *np.mean(np.array(rows, dtype=np.float64), axis=0))
 
 
@@ -64,7 +68,9 @@ def main() -> None:
     print("| table | verdict by ranks | by model | gain or loss told | best above luck | mean above luck |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, shape in SHAPES.items():
-        print(f"| {name} | {' | '.join(f'{rate:.3f}' for rate in null_rates(shape, tables))} |", flush=True)
+        number = tables // 3 if shape["systems"] > 6 else tables
+        rates = " | ".join(f"{rate:.3f}" for rate in null_rates(shape, number))
+        print(f"| {name} ({number}) | {rates} |", flush=True)
     print()
     print("| systems | levels at | truth | plain formula | without noise | coverage | told |")
     print("| --- | --- | --- | --- | --- | --- | --- |")

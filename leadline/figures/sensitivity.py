@@ -75,7 +75,7 @@ def sensitivities(table: ResultTable, fits: Sequence[SystemFit], level: float = 
     """
     cells, rows = [], []
     for number, parameter in enumerate(table.parameters):
-        parts = [_part(table, fit, number) for fit in fits]
+        parts = [level_means(table, fit, number) for fit in fits]
         cells += [_cell(parameter, fit, part, level) for fit, part in zip(fits, parts, strict=True)]
         rows.append(_row(parameter, [part for part in parts if part is not None], level))
     rows = _shared(rows)
@@ -91,8 +91,8 @@ def sensitivities(table: ResultTable, fits: Sequence[SystemFit], level: float = 
     )
 
 
-def _part(table: ResultTable, fit: SystemFit, number: int) -> Part | None:
-    """The means of a parameter's levels on one system, None with fewer than two."""
+def level_means(table: ResultTable, fit: SystemFit, number: int) -> Part | None:
+    """The means of parameter ``number``'s levels on one system, the default's among them; None with fewer than two."""
     parameter = table.parameters[number]
     settings = table.settings
     rows = [settings.index(Setting(number, level)) for level in parameter.changed]

@@ -93,8 +93,10 @@ def _sentence(table: ResultTable, rows: Sequence[SystemThroughput]) -> str:
     if len(rows) == 1:
         row = rows[0]
         base = f" around a baseline of {words.size(row.baseline)}" if row.baseline is not None else ""
+        if len(row.settings) < 2:
+            return f"The mean of the only setting is {words.size(row.highest)}{unit}{base}."
         return (
-            f"The means of {words.count(len(row.settings), 'setting')} lie between {words.size(row.lowest)} and "
+            f"The means of {len(row.settings)} settings lie between {words.size(row.lowest)} and "
             f"{words.size(row.highest)}{unit}{base}."
         )
     pairs = [(row.baseline if row.baseline is not None else row.median, row.system) for row in rows]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from report_fixture import fake_study
 from typer.testing import CliRunner, Result
 
 from leadline.cli.main import app
@@ -20,6 +22,8 @@ from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, Role, Treatment
 from leadline.model.result import RESPONSES, Observation
 from leadline.model.study import Design, Study
+from leadline.report.figures.section import section
+from leadline.report.page import build
 
 THROUGHPUT = RESPONSES["throughput"]
 FACTORS = (
@@ -262,3 +266,23 @@ def test_a_byte_order_mark_and_odd_heads_are_read() -> None:
     table = read_rows(rows, THROUGHPUT)
     assert [run.value for run in table.runs] == [5.0, 6.0]
     assert rows_of_json('[{"kernel": "k", "parameter": "a", "value": true, "mean": 1}]', "j")[0].cells["level"] == "on"
+
+
+def test_the_report_of_four_factors_has_a_section_and_fewer_have_none(tmp_path: Path) -> None:
+    record, analysis = fake_study(tmp_path / "lab")
+    assert len(record.plan.factors) == 4
+    text = build(record, analysis, tmp_path / "four.html").read_text()
+    assert 'id="study-a"' in text
+    assert 'href="#study-a"' in text
+    for name in ("gains", "sensitivity", "pie", "ranks", "model"):
+        assert f'data-figure="study-a-{name}"' in text
+        assert f'"study-a-{name}":{{' in text  # the interactive figure's specification
+    found = section(record)
+    assert found is not None
+    assert found.response == "throughput"
+    pool = record.plan.factors[0]
+    assert any(f"{pool.name} (" in sentence and "matter" in sentence for sentence in found.sentences)
+    few = replace(record, plan=replace(record.plan, factors=record.plan.factors[:3]))
+    assert section(few) is None
+    failed = [replace(trial, state="failed", failure=FailureClass.WORKLOAD) for trial in record.trials]
+    assert section(replace(record, trials=tuple(failed))) is None

@@ -30,7 +30,9 @@ def charts(figures: StudyFigures) -> list[Figure]:
     if figures.failures:
         found.append(failed(figures.failures))
     if figures.sensitivity:
-        found += [bars(figures.sensitivity), pie(figures.sensitivity), heat_map(figures.sensitivity)]
+        found += [bars(figures.sensitivity), pie(figures.sensitivity)]
+        if len(figures.systems) > 1:
+            found.append(heat_map(figures.sensitivity))
     if figures.ranking:
         found += [ranks(figures.ranking), verdicts(figures.ranking)]
     if figures.grouping and figures.sensitivity:
