@@ -35,7 +35,7 @@ def noise_for(
     """
     name = response or study.responses[0]
     if cv is not None:
-        return assumed(name, cv, "given")
+        return assumed(name, cv, "given", slots=study.design.switchback is not None)
     if not (lab / "lab.sqlite").exists():
         if source is not None:
             raise UsageError(f"{lab} is no lab (no lab.sqlite in it); name one with --lab")
@@ -61,7 +61,7 @@ def _related(store: Store, study: Study) -> list[StudyRecord]:
         if len(found) == STUDIES:
             break
         record = store.load(study_id)
-        done = sum(trial.state == "done" and not trial.slots for trial in record.trials)
+        done = sum(max(1, len(trial.slots)) for trial in record.trials if trial.state == "done")
         if _alike(record.study, study) and done >= 3:
             found.append(record)
     return found
@@ -78,7 +78,7 @@ def _alike(one: Study, other: Study) -> bool:
 
 
 def past_of(record: StudyRecord, response: str) -> Past:
-    """A stored study. Its trials count as wholes; slots are read from their seconds only."""
+    """A stored study: its whole trials, and the slots of those that had any."""
     finished = [trial for trial in record.trials if trial.state in ("done", "failed")]
     observations = [trial.observation() for trial in finished if not trial.slots]
     analysis = analyse(record.plan, observations, [response]).responses[0] if observations else None
@@ -89,10 +89,10 @@ def past_of(record: StudyRecord, response: str) -> Past:
         name=f"{record.study.study}@{record.id}",
         plan=record.plan,
         observations=observations,
-        series={trial.id: series for trial in done if len(series := seconds_of(trial, response))},
+        series={trial.id: found for trial in done if not trial.slots and len(found := seconds_of(trial, response))},
         drift=analysis.drift if analysis else None,
-        seconds=float(np.mean(lengths)) if lengths else 0.0,
         overhead=_overhead(lengths, steady),
+        slots=[one for trial in finished if trial.slots for one in trial.observations()],
     )
 
 

@@ -66,12 +66,12 @@ class Strata:
 def strata_of(plan: Plan, observations: Sequence[Observation], response: str) -> Strata | None:
     """The sums of squares of a study, None where its trials leave nothing to estimate noise from.
 
-    Slots of a trial must have been taken together first (``per_trial``).
+    Of observations of slots: within trials, and between them.
     """
     readings = readings_of(plan, observations, response)
     if len(readings.values) < 2:
         return None
-    blocks = np.array(readings.blocks)
+    blocks = readings.rows.groups
     names = np.unique(blocks)
     inside = evidence(readings.rows, readings.values)
     if inside.information.df <= 0:

@@ -12,6 +12,7 @@ from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, Switchback, Workload
 from leadline.model.units import format_duration
+from leadline.planning.components import cv_of
 from leadline.planning.noise import Noise
 from leadline.planning.power import Precision, percent, precision_of
 from leadline.planning.shape import planned_rows
@@ -138,7 +139,7 @@ def forecast(
         comparisons=len(rows.comparisons),
         level=level,
         df=found.df,
-        cv=percent(sigma),
+        cv=cv_of(sigma**2),
         smallest={each: None if value is None else percent(value) for each, value in smallest.items()},
         halve=tuple(_halve(plan, found, sigma, noise, setup, smallest[POWERS[0]])),
         effect=effect,
@@ -226,6 +227,8 @@ def _others(
     for other, note in _variants(plan.factors, design, workload):
         if _name(other) == _name(plan) or len(other.trials) > 20 * len(plan.trials):
             continue
+        if noise.assumed and noise.between_slots is not None and not any(trial.slots for trial in other.trials):
+            continue  # what was told is the noise of slots, that of trials is not known
         precision, sigma = precision_of(planned_rows(other), level), sigma_of(other, noise, setup)
         if isinstance(precision, str) or sigma is None or len(precision.errors) < len(planned_rows(other).comparisons):
             continue

@@ -32,8 +32,8 @@ class Past:
     observations: Sequence[Observation]
     series: Mapping[int, Floats]
     drift: Drift | None = None
-    seconds: float = 0.0  # wall time of a trial, 0 where none was timed
-    overhead: float = 0.0  # of it, what is not steady state
+    overhead: float = 0.0  # seconds of a trial that are not steady state, 0 where none was timed
+    slots: Sequence[Observation] = ()  # of trials that had slots
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class Noise:
     drifts: tuple[Drift, ...] = ()
     overhead: float | None = None
     windows: Sequence[Floats] = ()
+    between_slots: float | None = None  # variance of a slot's figure about its trial, as given or as measured
+    slot_seconds: float | None = None  # that each such slot was measured; None where the length does not matter
 
     @property
     def beyond(self) -> float | None:
@@ -66,9 +68,9 @@ class Noise:
         return max(0.0, self.sigma2 - self.second / self.steady)
 
     def slot(self, seconds: float, wash_out: float) -> float | None:
-        """Variance of a slot's figure about its trial, from windows of the earlier trials as far apart as slots are.
-
-        Half the mean square of differences between neighbouring windows: what a comparison of neighbouring slots sees.
+        """Variance of a slot's figure about its trial: of earlier slots if there were any (in proportion to the seconds
+        measured), else from windows of earlier trials as far apart as slots are: half the mean square of differences
+        between neighbours, which is what a comparison of neighbouring slots sees.
         """
         length, kept = max(1, round(seconds)), max(1, round(seconds - wash_out))
         squares: list[float] = []
@@ -78,12 +80,15 @@ class Noise:
                 continue
             means = series[: count * length].reshape(count, length)[:, length - kept :].mean(axis=1)
             squares += list(np.diff(means) ** 2 / 2)
+        if self.between_slots is not None:
+            return self.between_slots * (self.slot_seconds / kept if self.slot_seconds else 1.0)
         return float(np.mean(squares)) if len(squares) >= 4 else None
 
 
-def assumed(response: str, cv: float, why: str) -> Noise:
-    """Noise that was told rather than measured."""
-    return Noise(response, why, True, 0, None, variance_of(cv))
+def assumed(response: str, cv: float, why: str, slots: bool = False) -> Noise:
+    """Noise that was told rather than measured: between trials, or between slots if ``slots``."""
+    variance = variance_of(cv)
+    return Noise(response, why, True, 0, None, variance, between_slots=variance if slots else None)
 
 
 def measured(response: str, past: Sequence[Past], level: float = 0.95) -> Noise | None:
@@ -91,7 +96,7 @@ def measured(response: str, past: Sequence[Past], level: float = 0.95) -> Noise 
     found = [(each, strata_of(each.plan, each.observations, response)) for each in past]
     usable = [(each, strata) for each, strata in found if strata is not None]
     if not usable:
-        return None
+        return _of_slots(response, past, level)
     together = pooled([strata for _, strata in usable])
     trial = within_component(together, level)
     if trial.variance <= 0:
@@ -119,4 +124,28 @@ def measured(response: str, past: Sequence[Past], level: float = 0.95) -> Noise 
         drifts=tuple(each.drift for each, _ in usable if each.drift is not None and each.drift.percent is not None),
         overhead=float(np.mean(overheads)) if overheads else None,
         windows=tuple(windows),
+    )
+
+
+def _of_slots(response: str, past: Sequence[Past], level: float) -> Noise | None:
+    """Where the earlier trials all had slots: noise between slots of a trial, and between trials."""
+    found = [(each, strata_of(each.plan, each.slots, response)) for each in past if each.slots]
+    usable = [(each, strata) for each, strata in found if strata is not None]
+    if not usable:
+        return None
+    together = pooled([strata for _, strata in usable])
+    within, between = within_component(together, level), between_component(together, level)
+    lengths = [one.seconds for each, _ in usable for one in each.slots if one.seconds]
+    overheads = [each.overhead for each, _ in usable if each.overhead > 0]
+    return Noise(
+        response=response,
+        source=", ".join(each.name for each, _ in usable),
+        assumed=False,
+        trials=len({(each.name, one.trial) for each, _ in usable for one in each.slots}),
+        trial=None,
+        sigma2=between.variance if between is not None else within.variance,
+        block=between,
+        overhead=float(np.mean(overheads)) if overheads else None,
+        between_slots=within.variance,
+        slot_seconds=float(np.mean(lengths)) if lengths else None,
     )

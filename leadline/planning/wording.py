@@ -29,6 +29,10 @@ def _component(component: Component) -> str:
 
 def noise_lines(noise: Noise) -> list[str]:
     """What is known of the noise; 95 % intervals in brackets."""
+    if noise.between_slots is not None and not noise.assumed:
+        return [f"noise of {noise.response}, from {noise.trials} trials with slots of {noise.source}: {_slots(noise)}"]
+    if noise.between_slots is not None:
+        return [f"noise of {noise.response}: {_slots(noise)} ({noise.source})"]
     if noise.trial is None:
         return [f"noise of {noise.response}: {figure(_cv(noise.sigma2))} % between trials ({noise.source})"]
     lines = [
@@ -49,6 +53,14 @@ def noise_lines(noise: Noise) -> list[str]:
     for drift in noise.drifts:
         lines.append(f"  {drift.sentence}")
     return lines
+
+
+def _slots(noise: Noise) -> str:
+    variance = noise.between_slots or 0.0
+    text = f"{figure(_cv(variance))} % between slots of a trial"
+    if noise.slot_seconds:
+        text += f", each measured for {noise.slot_seconds:.0f} s"
+    return text + (f", {_component(noise.block)} between trials" if noise.block is not None else "")
 
 
 def _cv(variance: float) -> float:
