@@ -32,7 +32,8 @@ test: lint  ## formatters, linters, strict types and every test
 	@touch $(JAVA)
 	@$(MAKE) --no-print-directory $(DRIVER)
 	$(call say,"testing leadline (Python)")
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist worksteal tests/unit tests/statistics
+	$(BIN)/pytest tests/stack tests/browser  # these hold the host: one at a time
 
 lint: check-tools $(VENV)/.dev
 	$(call say,"checking Python: format and lint and strict types")
