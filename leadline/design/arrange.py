@@ -169,6 +169,12 @@ def _square(factors: Sequence[Factor], treatments: Sequence[Treatment], design: 
             "use blocks: by-replicate, which keeps dear factors in whole plots",
             ("design", "blocks"),
         )
+    if len(set(treatments)) < len(treatments):
+        raise DesignError(
+            f"design: {design.blocks} blocks order different treatments, but {design.kind} of {len(factors)} "
+            f"factor{'s' if len(factors) > 1 else ''} repeats some; use blocks: by-replicate, or full-factorial",
+            ("design", "blocks"),
+        )
     rows = _SQUARES[design.blocks][0](len(treatments), design.replicates, design.seed)
     return [[treatments[number] for number in row] for row in rows]
 

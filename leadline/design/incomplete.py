@@ -19,6 +19,7 @@ from leadline.design.seeds import derived
 
 STARTS = 60
 WORK = 60_000  # bounds starts times trials
+PASS_WORK = 2e9  # bounds passes of exchanges in large crossed designs
 INTERACTIONS = 0.01  # weight of mixing an interaction with blocks against mixing a main effect
 
 
@@ -119,13 +120,14 @@ def split(columns: Floats, mains: int, size: int, seed: int, replicate: int) -> 
     weights = np.full(columns.shape[1], np.sqrt(INTERACTIONS))
     weights[:mains] = 1.0
     centred = (columns - columns.mean(axis=0)) * weights
+    passes = max(1, int(PASS_WORK / (runs * runs * columns.shape[1])))
     best: tuple[float, Ints] | None = None
-    for start in range(max(2, min(STARTS, WORK // (runs * runs)))):
+    for start in range(max(1, min(STARTS, WORK // (runs * runs), passes))):
         source = random.Random(int.from_bytes(derived(seed, "split", replicate, start), "big"))
         order = sorted(range(runs), key=lambda _: source.random())
         member = np.empty(runs, dtype=np.int64)
         member[order] = np.arange(runs) % count
-        found = _separated(centred, member, count)
+        found = _separated(centred, member, count, passes)
         best = found if best is None or found[0] < best[0] - 1e-6 else best
         if best[0] < 1e-6:
             break
@@ -133,10 +135,9 @@ def split(columns: Floats, mains: int, size: int, seed: int, replicate: int) -> 
     return [np.flatnonzero(best[1] == block).tolist() for block in range(count)]
 
 
-def _separated(columns: Floats, member: Ints, count: int) -> tuple[float, Ints]:
+def _separated(columns: Floats, member: Ints, count: int, passes: int) -> tuple[float, Ints]:
     sums = np.array([columns[member == block].sum(axis=0) for block in range(count)])
-    improved = True
-    while improved:
+    for _ in range(passes):
         improved = False
         for run in range(len(columns)):
             here = member[run]
@@ -150,4 +151,6 @@ def _separated(columns: Floats, member: Ints, count: int) -> tuple[float, Ints]:
                 sums[member[other]] -= steps[other]
                 member[run], member[other] = member[other], here
                 improved = True
+        if not improved:
+            break
     return float((sums**2).sum()), member

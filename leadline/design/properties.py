@@ -19,6 +19,7 @@ from leadline.model.plan import Plan, Role
 
 TOLERANCE = 1e-6
 LARGEST_MODEL = 1200  # columns of mains and interactions that are still looked at
+LARGEST_WORK = 5e8  # rows times squared columns
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def describe_design(plan: Plan) -> DesignProperties:
     design = np.array([role is not Role.SENTINEL for _, _, role in rows])
     mains_width = model_width(factors, interactions=False)
     width = model_width(factors, interactions=True)
-    crossed = width <= LARGEST_MODEL
+    crossed = width <= LARGEST_MODEL and len(rows) * width**2 <= LARGEST_WORK
     straight = plan.kind == "definitive-screening" and all(len(factor.levels) == 3 for factor in factors)
     if straight:
         full, terms = _straight_model(plan, indices)
@@ -110,7 +111,7 @@ def describe_design(plan: Plan) -> DesignProperties:
     alias = _alias_matrix(full[design], mains_width) if crossed and not cells else None
     remarks = []
     if not crossed:
-        remarks.append(f"{width - mains_width:,} columns of two-factor interactions are too many to look at.")
+        remarks.append(f"The {width - mains_width:,} columns of two-factor interactions are too many to look at.")
     if cells and len(factors) > 1:
         remarks.append("Each effect holds at the baseline of all other factors; interactions cannot be seen.")
     if straight and alias is not None and alias.size:
@@ -232,10 +233,8 @@ def _interactions(
 
 def _null_space(model: Floats) -> Floats:
     """(k, columns): an orthonormal basis of what the columns cannot tell apart."""
-    _, values, rows = np.linalg.svd(model, full_matrices=True)
-    largest = values.max() if len(values) else 0.0
-    rank = int((values > max(model.shape) * 1e-12 * max(largest, 1e-300)).sum())
-    return np.asarray(rows[rank:])
+    values, vectors = np.linalg.eigh(model.T @ model)
+    return np.asarray(vectors.T[values <= 1e-9 * max(float(values.max(initial=0.0)), 1.0)])
 
 
 def _efficiency(plan: Plan, model: Floats, mains_width: int) -> float | None:

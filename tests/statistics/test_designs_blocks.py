@@ -221,6 +221,7 @@ def test_the_order_of_plots_and_inside_plots_is_random() -> None:
         (factors_of(4), {"block_size": 3}, "block_size is of incomplete blocks, but blocks is by-replicate"),
         (factors_of(2), {"foldover": True}, "one-at-a-time has no foldover; fractional-factorial and plackett-burman"),
         (factors_of(2), {"kind": "plackett-burman", "resolution": 3}, "fractional-factorial has it"),
+        (factors_of(2), {"kind": "plackett-burman", "blocks": "latin", "replicates": 8}, "2 factors repeats some"),
         (mixed_costs(), {"replicates": 1}, "kernel, mount has one whole plot"),
         (mixed_costs(), {"blocks": "williams", "replicates": 12}, "blocks order trials freely, and kernel, mount"),
     ],
