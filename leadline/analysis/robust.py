@@ -36,8 +36,11 @@ def shift(values: Floats, treated: Ints, strata: Ints, levels: tuple[float, ...]
     """
     differences: list[Floats] = []
     sizes: list[tuple[int, int]] = []
-    for stratum in np.unique(strata):
-        one, other = (values[(strata == stratum) & (treated == side)] for side in (1, 0))
+    chosen = np.flatnonzero(treated >= 0)
+    chosen = chosen[np.argsort(strata[chosen], kind="stable")]
+    ends = np.flatnonzero(np.diff(strata[chosen])) + 1
+    for members in np.split(chosen, ends):
+        one, other = (values[members[treated[members] == side]] for side in (1, 0))
         if len(one) and len(other):
             differences.append(np.subtract.outer(one, other).ravel())
             sizes.append((min(len(one), len(other)), max(len(one), len(other))))
