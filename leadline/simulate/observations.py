@@ -46,7 +46,7 @@ def simulate_observations(
     long as no trial is repeated and no warm-up is cut: the whole steady state is the window here. ``wash_out``: seconds
     left out at the start of a slot, a third of it and at most three if absent. ``model`` saves solving the queueing
     laws again for another seed of the same truth and workload. A silent knob fails every trial that starts with it away
-    from its baseline.
+    from its baseline, and every such slot.
     """
     model = model or Model(truth, workload)
     dear = {factor.name for factor in plan.factors if factor.apply_cost in DEAR}
@@ -89,7 +89,7 @@ def _trial(
     )
     failure = failure_of(model.truth, life, levels)
     broken = _ends_trial(failure)
-    if any(name in levels and levels[name] != baseline[name] for name in model.truth.silent):
+    if _unheard(model.truth, levels, baseline):
         broken = FailureClass.CONFIGURATION
     if broken is None:
         ramp = model.workload.ramp_up
@@ -100,7 +100,7 @@ def _trial(
         if series.driver_was_limit:
             broken = FailureClass.BOTTLENECK
         elif trial.slots:
-            return _slots(series, whole, trial, baseline, life, wash_out, error_limit)
+            return _slots(series, model.truth, whole, trial, baseline, life, wash_out, error_limit)
         else:
             responses = series.window(*series.steady)
             if responses is None or responses["errors"] > error_limit:
@@ -118,8 +118,14 @@ def _ends_trial(failure: Failure | None) -> FailureClass | None:
     return None if in_load else failure.failure_class
 
 
+def _unheard(truth: Truth, levels: Mapping[str, Level], baseline: Treatment) -> bool:
+    """Whether a silent knob is away from its baseline."""
+    return any(name in levels and levels[name] != baseline[name] for name in truth.silent)
+
+
 def _slots(
     series: TrialSeries,
+    truth: Truth,
     whole: Observation,
     trial: PlannedTrial,
     baseline: Treatment,
@@ -142,6 +148,8 @@ def _slots(
             responses = figures(means, float(series.failed[first:last].mean()))
             if responses["errors"] > error_limit:
                 failure, responses = FailureClass.WORKLOAD, {}
+        if _unheard(truth, slot.treatment.as_dict(), baseline):
+            failure, responses = FailureClass.CONFIGURATION, {}
         found.append(
             replace(
                 whole,

@@ -110,6 +110,17 @@ def test_slots_run_through_the_real_life_cycle(tmp_path: Path) -> None:
     assert (record.trials[0].directory / "series" / "slots.parquet").is_file()
 
 
+def test_a_silent_live_knob_fails_its_slots(tmp_path: Path) -> None:
+    file = study(steady="24s", design=", switchback: { slot: 6s, wash_out: 2s }")
+    record = record_of(run(file, f"{QUIET}\nsilent: [vm.ratio]", tmp_path))
+    fast = simulate_observations(record.plan, bound_truth("silent: [vm.ratio]"), file.study.workload, wash_out=2.0)
+    found = [(one.position, one.treatment, one.failure) for one in record.observations()]
+    ended = {position for position, _, _ in found}  # a baseline that cannot be set ends the run
+    assert found == [(one.position, one.treatment, one.failure) for one in fast if one.position in ended]
+    assert {failure for _, treatment, failure in found if treatment["vm.ratio"] == 40} == {FailureClass.CONFIGURATION}
+    assert any(failure is None for _, treatment, failure in found if treatment["vm.ratio"] == 10)
+
+
 def test_the_files_are_read_as_those_of_a_real_trial(tmp_path: Path) -> None:
     trial = record_of(run(study(), QUIET, tmp_path)).trials[0]
     assert trial.directory is not None
