@@ -2,10 +2,11 @@
 
 mod support;
 
+use std::io::{BufReader, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{answering, page, run};
+use support::{answering, page, read_request, reset_on_close, run, server};
 
 const PAGE: &str = "
 scenario: pages
@@ -97,4 +98,31 @@ fn a_hanging_resource_times_out_once_and_the_session_goes_on() {
     assert_eq!(run.total("view", "ok"), 0);
     // Only the connection that hung is made again.
     assert!(run.number("/requests/reconnects") <= run.error("timeout") as f64, "{}", run.summary);
+}
+
+#[test]
+fn resets_and_nonsense_fail_the_page_and_nothing_else() {
+    let url = server(|stream| {
+        let mut writer = stream.try_clone().expect("a second handle");
+        let mut reader = BufReader::new(stream.try_clone().expect("a third handle"));
+        while let Some(request) = read_request(&mut reader) {
+            let answer = match request.path() {
+                "/site/page" => page("200 OK", "", &(images(8) + "<img src=reset><img src=nonsense>")),
+                "/site/reset" => {
+                    reset_on_close(&stream);
+                    return;
+                }
+                "/site/nonsense" => b"SSH-2.0-OpenSSH\r\n\r\n".to_vec(),
+                _ => page("200 OK", "Connection: close\r\n", "x"),
+            };
+            if writer.write_all(&answer).is_err() {
+                return;
+            }
+        }
+    });
+    let run = run(&url, PAGE, "--users 3 --steady 300ms --ramp-down 1s");
+    assert_eq!(run.code, 0);
+    assert_eq!(run.total("view", "ok"), 0, "{}", run.summary);
+    let told = run.error("reset") + run.error("protocol") + run.error("closed") + run.error("unfinished");
+    assert!(told > 3 && told == run.total("view", "failed"), "{}", run.summary);
 }

@@ -176,3 +176,19 @@ def test_converted_files_are_scenarios_that_the_driver_takes(tmp_path: Path) -> 
         assert subprocess.run(argv, check=False).returncode == 0
         done = subprocess.run([str(find_binary()), "check", str(out)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_recorded_arrivals_are_replayed(server: tuple[str, dict[str, int]], tmp_path: Path) -> None:
+    url, seen = server
+    scenario = tmp_path / "one.yaml"
+    unit = "arrivals: { unit: transaction }\n"
+    scenario.write_text(f"scenario: one\n{unit}mix: {{ good: 1 }}\ntransactions:\n  good: [{{ get: /good }}]\n")
+    times = tmp_path / "times.txt"
+    times.write_text("".join(f"{0.02 * number:.3f}\n" for number in range(25)))
+    options = ["--arrivals", "replay", "--replay", str(times), "--speed", "2", "--out", str(tmp_path / "out")]
+    assert run_scenario(str(scenario), ["--url", url, *options, "--progress", "none"]) == 0
+    result = read_summary(tmp_path / "out")
+    assert result.arrivals.model == "replay"
+    assert result.arrivals.replay == str(times)
+    assert result.arrivals_planned == result.arrivals_actual == seen["/good"] == 25
+    assert result.phases.steady[1] == pytest.approx(0.24, abs=1e-6)

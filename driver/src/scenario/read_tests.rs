@@ -182,8 +182,8 @@ fn odd_files_are_refused_not_fatal() {
 fn damaged_scenarios_never_panic() {
     let mut random = crate::random::Random::new(5, 0, crate::random::Stream::Data);
     let mut valid = 0;
-    for _ in 0..800 {
-        let mut text: Vec<char> = GOOD.chars().collect();
+    for round in 0..800 {
+        let mut text: Vec<char> = if round % 2 == 0 { GOOD } else { GRAPH }.chars().collect();
         for _ in 0..random.between(1, 5) {
             let at = random.between(0, text.len() as i64 - 1) as usize;
             match random.between(0, 2) {
