@@ -7,7 +7,9 @@ import pytest
 from simulated_study import SimulatedSystem, pseudo_factors
 
 from leadline.design import make_plan
-from leadline.model.study import Design
+from leadline.design.switchback import switchback_plan
+from leadline.model.result import Observation
+from leadline.model.study import Design, Switchback, Workload
 from leadline.planning.autocorrelation import integrated_time
 from leadline.planning.components import (
     between_component,
@@ -20,6 +22,7 @@ from leadline.planning.components import (
 )
 from leadline.planning.noise import Past, measured
 from leadline.planning.repeat import advise, biased_variances, optimal_counts, unbiased_variances
+from leadline.planning.wording import noise_lines
 
 
 def autoregressive(rng: np.random.Generator, phi: float, length: int) -> np.ndarray:
@@ -175,3 +178,38 @@ def test_advice_in_a_sentence(second: float, trial: float, words: str) -> None:
     assert words in advice.sentence
     assert 0 <= advice.share <= 1
     assert advice.best <= 1 + 1e-9
+
+
+def test_noise_of_earlier_slots() -> None:
+    """Trials that differ by 5 %, slots by 2 %: a plan in slots of twice the measured length has half the variance."""
+    design = Design(replicates=4, switchback=Switchback(slot=10.0, wash_out=2.0), sentinels=None)
+    plan = switchback_plan(pseudo_factors(2), design, Workload(users=5, ramp_up=10.0, steady=300.0))
+    rng = np.random.default_rng(9)
+    slots = [
+        Observation(
+            trial.position,
+            trial.position,
+            trial.block,
+            trial.replicate,
+            trial.role,
+            slot.treatment,
+            0.0,
+            {"throughput": 100 * math.exp(between + rng.normal(0, 0.02))},
+            slot=slot.index,
+            seconds=8.0,
+        )
+        for trial in plan.trials
+        for between in [rng.normal(0, 0.05)]
+        for slot in trial.slots
+    ]
+    noise = measured("throughput", [Past("s@1", plan, (), {}, slots=slots)])
+    assert noise is not None
+    assert noise.trials == 4
+    assert noise.slot_seconds == pytest.approx(8.0)
+    assert noise.between_slots == pytest.approx(0.02**2, rel=0.25)
+    assert noise.slot(18, 2) == pytest.approx(0.02**2 / 2, rel=0.25)
+    assert noise.block is not None
+    assert noise.block.cv_interval.contains(5.0)
+    text = noise_lines(noise)[0]
+    assert "from 4 trials with slots of s@1" in text
+    assert "between slots of a trial, each measured for 8 s" in text
