@@ -151,7 +151,7 @@ def test_a_setting_that_always_fails_ranks_last_and_has_no_estimate() -> None:
 
 
 def test_without_effects_verdicts_are_as_rare_as_promised() -> None:
-    tables = [simulated_table(seed, systems=4, parameters=4) for seed in range(100)]
+    tables = [simulated_table(seed, systems=4, parameters=4) for seed in range(70)]
     by_rank = by_model = gains = above = rows = 0
     for table in tables:
         fits = fit_systems(table)
@@ -173,7 +173,7 @@ def test_without_effects_verdicts_are_as_rare_as_promised() -> None:
 def test_corrected_sensitivity_covers_the_truth_and_loses_the_noise(scale: float, systems: int) -> None:
     """Level means at 1 - scale, 1, 1 + scale with noise of 4 %, two runs each, six degrees of freedom."""
     rng = np.random.default_rng(int(1000 * scale) + systems)
-    studies, covered, corrected, plain, told = 120, 0, 0.0, 0.0, 0
+    studies, covered, corrected, plain, told = 80, 0, 0.0, 0.0, 0
     true = systems * scale
     for _ in range(studies):
         parts = []
@@ -288,7 +288,7 @@ def test_what_cannot_be_said_is_a_sentence() -> None:
 def test_no_figure_is_ever_nan() -> None:
     """Random failures, ties, zeros and missing settings."""
     rng = np.random.default_rng(13)
-    for _ in range(12):
+    for _ in range(8):
         systems, levels = int(rng.integers(1, 4)), int(rng.integers(1, 4))
         runs = []
         for _ in range(int(rng.integers(2, 30))):
