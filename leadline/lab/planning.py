@@ -71,10 +71,10 @@ def plan_study(file: StudyFile, host: Host, service_knobs: list[Knob], disposabl
     if not factors:
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
-    return Planned(_plan(file, factors, host_knobs), knobs, settings, tuple(skipped))
+    return Planned(_plan(file, factors, host_knobs, skipped), knobs, settings, tuple(skipped))
 
 
-def _plan(file: StudyFile, factors: list[Factor], host_knobs: set[str]) -> Plan:
+def _plan(file: StudyFile, factors: list[Factor], host_knobs: set[str], skipped: list[str]) -> Plan:
     study = file.study
     if study.design.switchback is None:
         try:
@@ -94,7 +94,8 @@ def _plan(file: StudyFile, factors: list[Factor], host_knobs: set[str]) -> Plan:
     try:
         return switchback_plan(factors, study.design, study.workload)
     except UsageError as error:
-        raise UsageError(f"{file.where(('design', 'switchback'))}: {error}") from None
+        why = f" ({'; '.join(skipped)})" if skipped else ""
+        raise UsageError(f"{file.where(('design', 'switchback'))}: {error}{why}") from None
 
 
 def _check_names(file: StudyFile) -> None:

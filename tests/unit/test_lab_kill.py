@@ -11,6 +11,7 @@ import pytest
 from leadline.lab.lifecycle import STEPS
 from leadline.lab.store import Store
 from leadline.model.errors import FailureClass
+from leadline.model.record import TrialRecord
 
 CHILD = Path(__file__).with_name("lab_kill_child.py")
 ORIGINAL = "1234"  # neither of the study's levels
@@ -83,41 +84,46 @@ def test_killed_at_a_step(tmp_path: Path, root: Path, step: str) -> None:
     assert knob(root).read_text().strip() == ORIGINAL
 
 
-@pytest.mark.parametrize("step", ["slot 5 of 8", "write 9"])
-def test_killed_inside_a_slot(tmp_path: Path, root: Path, step: str) -> None:
-    """Before the levels of a slot of the second trial are set; and after a write that nobody was told of."""
-    ended = child(tmp_path, root, step)
+def test_killed_inside_slots(tmp_path: Path, root: Path) -> None:
+    """Just before the levels of a slot of the second trial are set; then after a write that nobody was told of."""
+    ended = child(tmp_path, root, "slot 5 of 8")
     assert ended.returncode == -signal.SIGKILL, ended.stderr
-
     store = Store(tmp_path / "lab")
     before = store.load(store.find("killed"))
-    done, cut_off = before.trials[:2]
+    done, cut_off = before.trials
     assert done.state == "done"
     assert len(done.slots) == 8
     assert all(slot.matches and slot.responses for slot in done.slots)
-    assert cut_off.state == "running"
-    assert cut_off.steps[-1].name == "load"
-    last = cut_off.slots[-1]
-    assert last.set_at is None
-    assert last.responses == {}
-    assert all(slot.matches for slot in cut_off.slots[:-1])
-    if step.startswith("slot"):
-        assert last.index + 1 == int(step.split()[1])
-    else:
-        assert last.index > 0
-    assert cut_off.observation().responses == {}
+    assert cut_off.slots[-1].index == 4
+    cut_off_in_a_slot(cut_off)
+    wait_for(lambda: knob(root).read_text().strip() == ORIGINAL, "the watchdog's putting the knob back")
 
+    ended = child(tmp_path, root, "write 4")
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    cut_off = store.load(before.id).trials[1]
+    assert cut_off.attempt == 2
+    assert cut_off.slots[-1].index > 0
+    cut_off_in_a_slot(cut_off)
     wait_for(lambda: knob(root).read_text().strip() == ORIGINAL, "the watchdog's putting the knob back")
 
     again = child(tmp_path, root, "slots")
     assert again.returncode == 0, again.stderr
     after = store.load(before.id)
-    assert [(trial.state, trial.attempt) for trial in after.trials] == [("done", 1), ("done", 2)]
+    assert [(trial.state, trial.attempt) for trial in after.trials] == [("done", 1), ("done", 3)]
     assert after.trials[0].slots == done.slots
     assert len(after.trials[1].slots) == 8
     assert len(after.observations()) == 16
     assert len(store.studies()) == 1
     assert knob(root).read_text().strip() == ORIGINAL
+
+
+def cut_off_in_a_slot(trial: TrialRecord) -> None:
+    assert trial.state == "running"
+    assert trial.steps[-1].name == "load"
+    assert trial.slots[-1].set_at is None
+    assert all(slot.matches for slot in trial.slots[:-1])
+    assert not any(slot.responses for slot in trial.slots)
+    assert trial.observation().responses == {}
 
 
 def test_an_earlier_attempt_is_kept_as_interrupted(tmp_path: Path, root: Path) -> None:

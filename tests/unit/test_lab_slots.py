@@ -515,6 +515,14 @@ def test_a_refusal_names_file_and_line() -> None:
     assert str(error.value).startswith("live.yaml:6: workload.steady of 10s is too short")
 
 
+def test_a_host_that_forbids_the_live_knobs_is_told_of() -> None:
+    file = parse_study(STUDY.replace("  vm.fake_live", "  server.pool: [10, 2]\n  vm.fake_live"), "live.yaml")
+    with pytest.raises(UsageError) as error:
+        plan_study(file, FakeHost("only root may write it"), [POOL, CACHE])  # type: ignore[arg-type]
+    assert "design.switchback needs a factor that can be changed in the running system" in str(error.value)
+    assert "vm.fake_live is left out: only root may write it" in str(error.value)
+
+
 # the driver's files and the clock
 
 
