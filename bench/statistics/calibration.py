@@ -1,6 +1,8 @@
 """Coverage, family-wise error and power of the analysis over simulated studies: the table of docs/statistics.md.
 
-python bench/statistics/calibration.py [studies]
+python bench/statistics/calibration.py [studies] [strata]
+
+With ``strata`` only the designs with several sources of noise: split plots, slots, incomplete blocks.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "statistics")]
 
+from simulated_strata import SimulatedStrata, incomplete_plan, slots_plan, split_plot_plan  # noqa: E402
 from simulated_study import SimulatedSystem, pseudo_factors  # noqa: E402
 
 from leadline.analysis import analyse, is_interaction  # noqa: E402
@@ -31,7 +34,7 @@ def plans() -> dict[str, Plan]:
     }
 
 
-def calibrate(plan: Plan, system: SimulatedSystem, studies: int) -> tuple[float, float, float, float]:
+def calibrate(plan: Plan, system: SimulatedSystem | SimulatedStrata, studies: int) -> tuple[float, float, float, float]:
     """Coverage of plain intervals, family-wise error, rate of drift found, rate of best gains above ``gain_95``."""
     covered = intervals = families = drifts = lucky = 0
     for seed in range(studies):
@@ -40,14 +43,36 @@ def calibrate(plan: Plan, system: SimulatedSystem, studies: int) -> tuple[float,
         found = [effect.interval.contains(0.0) for effect in mains if effect.interval]
         covered += sum(found)
         intervals += len(found)
-        families += any(effect.verdict is not Verdict.UNDETERMINED for effect in mains)
+        families += any(effect.verdict in (Verdict.BETTER, Verdict.WORSE) for effect in mains)
         drifts += result.drift.detected
         lucky += bool(result.luck and (mains[0].percent or 0.0) > result.luck.gain_95)
     return covered / intervals, families / studies, drifts / studies, lucky / studies
 
 
+def strata() -> dict[str, tuple[Plan, SimulatedStrata]]:
+    """Designs with several sources of noise, and systems that have them."""
+    even = SimulatedStrata()
+    return {
+        "split plots 3 x 2 x 2, 4 blocks; plots 4 %, trials 3 %": (split_plot_plan(), even),
+        "split plots 2 x 2 x 2, 3 blocks; plots 0, trials 3 %": (split_plot_plan(3, 2), SimulatedStrata(plot_cv=0)),
+        "7 levels in 14 blocks of 3; blocks 5 %, trials 3 %": (incomplete_plan(), even),
+        "slots, 6 trials of 32, 4 levels; correlation 0.4": (slots_plan(), even),
+        "slots, 6 trials of 32, 4 levels; correlation 0.8": (slots_plan(), SimulatedStrata(correlation=0.8)),
+        "slots, 1 trial of 32, 4 levels; correlation 0": (slots_plan(1), SimulatedStrata(correlation=0.0)),
+        "slots, 1 trial of 32, 4 levels; correlation 0.4": (slots_plan(1), even),
+        "slots, 6 trials of 16 and a restart factor; correlation 0.4": (slots_plan(6, 4, heaps=2), even),
+    }
+
+
 def main() -> None:
     studies = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    if "strata" in sys.argv:
+        print("| design and noise | coverage | family-wise error |")
+        print("| --- | --- | --- |")
+        for name, (plan, system) in strata().items():
+            covered, families, _, _ = calibrate(plan, system, studies)
+            print(f"| {name} | {covered:.3f} | {families:.3f} |", flush=True)
+        return
     systems = {
         "noise 4 %": SimulatedSystem(block_cv=0.0),
         "noise 4 %, blocks 5 %": SimulatedSystem(block_cv=0.05),

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated_strata import SimulatedStrata, incomplete_plan, slots_plan, split_plot_plan
 from simulated_study import SimulatedSystem, pseudo_factors
 
 from leadline.analysis import analyse, is_interaction, littles_law
@@ -100,6 +101,36 @@ def test_no_failure_pattern_and_no_figure_gives_nan(data: st.DataObject, plan: P
         else:
             observations.append(dataclasses.replace(trial, responses={} if drawn is None else {response: drawn}))
     sound(analyse(plan, observations, [response]))
+
+
+STRATA = [
+    split_plot_plan(replicates=2, whole=2),
+    slots_plan(trials=2, blocks_of_slots=3, levels=3),
+    slots_plan(trials=4, blocks_of_slots=2, levels=2, heaps=2),
+    incomplete_plan(),
+    make_plan(pseudo_factors(4), Design(kind="fractional-factorial", replicates=2, sentinels=4)),
+    make_plan(pseudo_factors(5), Design(kind="plackett-burman", replicates=1, sentinels=4)),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.sampled_from(range(len(STRATA))), st.sampled_from(["throughput", "p99", "errors"]))
+def test_no_trouble_in_any_stratum_gives_nan(data: st.DataObject, number: int, response: str) -> None:
+    """Whatever part of a study with whole plots, slots, incomplete blocks or aliases is lost or strange."""
+    observations = []
+    share = data.draw(st.sampled_from([0.02, 0.3, 0.8]))
+    chance = data.draw(st.randoms(use_true_random=False))
+    for one in SimulatedStrata().run(STRATA[number], data.draw(st.integers(0, 99)), response):
+        if chance.random() < share:
+            drawn = data.draw(FIGURES)
+            if isinstance(drawn, FailureClass):
+                one = dataclasses.replace(one, responses={}, failure=drawn)
+            elif drawn is None:
+                continue
+            else:
+                one = dataclasses.replace(one, responses={response: drawn})
+        observations.append(one)
+    sound(analyse(STRATA[number], observations, [response]))
 
 
 @settings(max_examples=15, deadline=None)
