@@ -17,7 +17,7 @@ _File = Annotated[Path, typer.Argument(help="The file to convert.")]
 _Out = Annotated[Path | None, typer.Option("--out", help="Write the scenario there instead of printing it.")]
 
 app = typer.Typer(
-    help="Make a first scenario from a recording or an interface description.",
+    help="Make a first scenario from a recording (HAR) or an interface description (OpenAPI).",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
