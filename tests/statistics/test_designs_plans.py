@@ -71,7 +71,7 @@ def planned(factors: list[Factor], design: Design) -> tuple[Plan | None, DesignE
         return None, refusal
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(factor_lists(), designs())
 def test_a_sound_plan_or_a_sentence(factors: list[Factor], design: Design) -> None:
     plan, refusal = planned(factors, design)
