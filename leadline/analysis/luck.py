@@ -15,11 +15,11 @@ from leadline.model.result import Luck
 def best_of_null(scatter: Floats, sigma: float, df: float) -> tuple[float, float]:
     """Mean and 95th percentile of the largest of k contrasts that are all zero in truth.
 
-    ``scatter`` (k, r) times its transpose times ``sigma`` squared is their covariance, and all have about the same
-    standard error (the largest one is used). The mean takes ``sigma`` as it is; the percentile allows for having
+    ``scatter`` (k, r) times its transpose times ``sigma`` squared is their covariance; standard errors may differ. The
+    mean takes ``sigma`` as it is; the percentile allows for having
     estimated it on ``df`` degrees of freedom, so that 5 % of null studies have a best contrast above it.
     """
-    best = max_t(scatter, two_sided=False)
+    best = max_t(scatter, two_sided=False, standard=False)
     error = sigma * float(np.max(np.linalg.norm(scatter, axis=1)))
     return error * best.mean_normal(), error * best.quantile(0.95, df)
 

@@ -68,12 +68,14 @@ class MaxT:
 _memory: OrderedDict[tuple[bytes, tuple[int, ...], bool], MaxT] = OrderedDict()
 
 
-def max_t(scatter: Floats, two_sided: bool = True) -> MaxT:
+def max_t(scatter: Floats, two_sided: bool = True, standard: bool = True) -> MaxT:
     """Distribution for statistics whose covariance is proportional to ``scatter @ scatter.T`` (k, any).
 
-    Rows of zeros are not allowed. The same input gives the same result; results are remembered.
+    With ``standard`` each is in its own standard errors; without, all are in those of the least certain one. Rows of
+    zeros are not allowed. The same input gives the same result; results are remembered.
     """
-    units = scatter / np.linalg.norm(scatter, axis=1, keepdims=True)
+    lengths = np.linalg.norm(scatter, axis=1, keepdims=True)
+    units = scatter / (lengths if standard else lengths.max())
     key = (np.round(units, 9).tobytes(), units.shape, two_sided)
     if key in _memory:
         _memory.move_to_end(key)
