@@ -116,13 +116,13 @@ def test_the_slots_can_be_analysed(run: Run) -> None:
 
 
 def test_what_was_run_is_shown(run: Run) -> None:
-    for arguments in (["report", "live-knobs"], ["run", "live.yaml", "--dry-run"]):
-        done = leadline(*arguments, cwd=run.directory)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout
-    assert "9 slots" in done.stdout
-    assert leadline("export", "live-knobs", "--format", "csv", cwd=run.directory).returncode == 0
-    rows = list(csv.DictReader((run.directory / "export" / "slots.csv").open()))
+    assert "switchback" in Path(run.document["run"]["report"]).read_text()
+    plan = leadline("run", "live.yaml", "--dry-run", cwd=run.directory)
+    assert plan.returncode == 0, plan.stderr
+    assert "9 slots" in plan.stdout
+    exported = leadline("export", "live-knobs", "--format", "csv", cwd=run.directory)
+    assert exported.returncode == 0, exported.stderr
+    with (run.directory / "export" / "slots.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
     assert [row["slot"] for row in rows] == [str(index) for index in range(9)]
     assert [row[KNOBS[0]] for row in rows] == [str(slot["levels"][KNOBS[0]]) for slot in run.slots]
-    assert "switchback" in (run.directory / "report.html").read_text()
