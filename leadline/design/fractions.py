@@ -1,6 +1,6 @@
 """Columns that make a full factorial of 2**q runs a fraction of more factors: the least aberration found by search.
 
-Written by ``python bench/designs/table_of_fractions.py``, checked by ``prove_fractions.py`` beside it (docs/designs.md);
+Written by ``bench/designs/table_of_fractions.py``, checked by ``prove_fractions.py`` beside it (docs/designs.md);
 what columns mean is told in ``aberration``.
 """
 
