@@ -27,12 +27,13 @@ _BOUND_TIME = 2.3  # of atanh of the correlation, 0.98
 class Curvature:
     """At the REML solution: ``inverse`` (d, d) is the covariance of the parameters; ``rss`` (d) the derivatives of the
     log residual sum of squares; ``ends`` the generalised inverses (as ``half``) of X'V^-1X a step below and above in
-    each parameter.
+    each parameter, ``moves`` (d, p) how the coefficients change with it.
     """
 
     inverse: Floats
     rss: Floats
     ends: tuple[tuple[Floats, Floats], ...]
+    moves: Floats
     step: float
 
 
@@ -48,6 +49,20 @@ class MixedFit(Fit):
     correlation: float | None = None
     curvature: Curvature | None = None
     deviance: float = 0.0
+
+    def errors(self, contrasts: Floats) -> Floats:
+        """Standard errors (k), with an allowance for the variances' being estimated.
+
+        Twice the variance that the estimates have through the parameters is added: once for itself (Kackar and
+        Harville 1984), once because the plain formula is too small by about as much (Kenward and Roger 1997). In
+        balanced designs it is nothing.
+        """
+        plain = super().errors(contrasts)
+        if self.curvature is None:
+            return plain
+        moved = contrasts @ self.curvature.moves.T
+        extra = np.einsum("ki,ij,kj->k", moved, self.curvature.inverse, moved)
+        return np.asarray(np.sqrt(plain**2 + 2 * np.maximum(extra, 0.0)), dtype=np.float64)
 
     def degrees(self, contrasts: Floats) -> Floats:
         """Satterthwaite degrees of freedom (k), between 1 and the residual's."""
@@ -170,23 +185,23 @@ def mixed_fit(design: Floats, values: Floats, strata: Strata) -> Fit:
         parameters=best,
         ratios=white.ratios,
         correlation=float(np.tanh(best[-1])) if strata.lags is not None else None,
-        curvature=_curvature(problem, best, design, lost),
+        curvature=_curvature(problem, best, np.column_stack([design, values]), lost),
         deviance=problem.deviance(best),
     )
 
 
-def _curvature(problem: _Problem, best: Floats, design: Floats, lost: int) -> Curvature:
+def _curvature(problem: _Problem, best: Floats, columns: Floats, lost: int) -> Curvature:
     _, bend = problem.slopes(best)
     values, vectors = np.linalg.eigh(bend)
     inverse = (vectors / np.maximum(values, 0.05)) @ vectors.T  # flat or downward only at a bound: little is known
     rss = np.empty(problem.count)
     ends = []
+    moves = []
     for index, row in enumerate(np.eye(problem.count) * _STEP):
         low, high = (problem.evaluate(best + sign * row)[1] for sign in (-1, 1))
         rss[index] = (high - low) / (2 * _STEP)
-        halves = [
-            fit(whiten(problem.strata, design, best + sign * row).columns, np.zeros(len(design)), lost).half
-            for sign in (-1, 1)
-        ]
-        ends.append((halves[0], halves[1]))
-    return Curvature(inverse, rss, tuple(ends), _STEP)
+        white = [whiten(problem.strata, columns, best + sign * row).columns for sign in (-1, 1)]
+        below, above = (fit(rows[:, :-1], rows[:, -1], lost) for rows in white)
+        ends.append((below.half, above.half))
+        moves.append((above.beta - below.beta) / (2 * _STEP))
+    return Curvature(inverse, rss, tuple(ends), np.array(moves), _STEP)
