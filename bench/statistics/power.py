@@ -101,6 +101,8 @@ class Way:
     workload: Workload
 
     def hours(self, size: int) -> float:
+        if size > 40 * self.pilot:  # more than can be planned at once: studies of the pilot's size, one after another
+            return self.hours(self.pilot) * size / self.pilot
         ramps = self.workload.ramp_up + self.workload.ramp_down
         seconds = 0.0
         for trial in self.plan(size).trials:
