@@ -9,6 +9,7 @@ from scipy import stats
 
 from leadline.analysis.linear import Fit, fit
 from leadline.analysis.scale import Scale
+from leadline.analysis.strata import centred
 from leadline.analysis.table import Floats, Ints, Sample
 from leadline.model.result import Drift
 
@@ -62,9 +63,11 @@ def _line(straight: Floats, values: Floats, blocks: Ints) -> tuple[Fit, bool]:
     Blocks that differ would look like a drift where each has several baseline trials. So the slope inside blocks is
     taken as soon as it leaves four degrees of freedom; with fewer, the line runs through all trials.
     """
-    levels = np.asarray(blocks[:, None] == np.unique(blocks)[None, :], dtype=np.float64)
-    inside = fit(np.column_stack([straight[:, :1], levels]), values)
-    if levels.shape[1] > 1 and inside.df >= 4 and all(inside.estimable(np.eye(1, len(inside.beta)))):
+    order = np.argsort(blocks, kind="stable")
+    starts = np.flatnonzero(np.diff(blocks[order], prepend=-1))
+    both = centred(np.column_stack([straight[:, 0], values])[order], starts)
+    inside = fit(both[:, :1], both[:, 1], len(starts), float(np.linalg.norm(values - values.mean())))
+    if len(starts) > 1 and inside.df >= 4 and all(inside.estimable(np.eye(1, len(inside.beta)))):
         return inside, True
     return fit(straight, values), False
 

@@ -29,7 +29,9 @@ def failure_rates(table: StudyTable, level: float = 0.95) -> tuple[FailureRate, 
     Fisher's exact test against the factor's baseline level, one-sided, adjusted over the levels by Holm's method; the
     interval of the failure probability is Clopper and Pearson's (1934).
     """
-    found = []
+    found: list[tuple[float, tuple[int, int], tuple[int, int], tuple[int, int]]] = []
+    if all(trial.failure not in BLAMED for trial in table.observations):
+        return ()
     for factor, chosen in table.comparisons():
         mine, theirs = _count(table, factor, chosen), _count(table, factor, table.cells[0][factor])
         if mine[0]:
