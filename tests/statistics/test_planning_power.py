@@ -52,11 +52,11 @@ def test_the_predicted_power_is_what_simulated_studies_have(kind: str, replicate
     assert effect is not None
     assert found.power(effect, sigma) == pytest.approx(0.8, abs=1e-3)
     hits = 0
-    for seed in range(300):
+    for seed in range(200):
         system = SimulatedSystem(effects={("pseudo2", "b"): math.exp(effect)}, cv=sigma)
         analysis = analyse(plan, system.run(plan, seed), ["throughput"]).responses[0]
         hits += any(each.factor == "pseudo2" and each.verdict is Verdict.BETTER for each in analysis.effects)
-    assert hits / 300 == pytest.approx(0.8, abs=3 * math.sqrt(0.16 / 300))
+    assert hits / 200 == pytest.approx(0.8, abs=3 * math.sqrt(0.16 / 200))
 
 
 def test_an_effect_needs_what_is_said() -> None:
