@@ -13,6 +13,7 @@ from leadline.design import (
     one_at_a_time,
     plackett_burman,
 )
+from leadline.design.errors import DesignError
 from leadline.model.plan import Factor, Treatment
 from leadline.model.study import Design
 
@@ -79,3 +80,26 @@ KINDS: Mapping[str, DesignKind] = {
         ),
     )
 }
+
+
+def check_options(kind: DesignKind, design: Design) -> None:
+    """Raises DesignError for a key that the kind would silently ignore."""
+    given = {
+        "resolution": "resolution" in design.model_fields_set,
+        "foldover": design.foldover,
+        "runs": design.runs is not None,
+        "model": "model" in design.model_fields_set,
+    }
+    for option, is_given in given.items():
+        if is_given and option not in kind.options:
+            takers = " and ".join(other.name for other in KINDS.values() if option in other.options)
+            raise DesignError(
+                f"design: {kind.name} has no {option}; {takers} {'have' if ' and ' in takers else 'has'} it",
+                ("design", option),
+            )
+    if design.block_size is not None and design.blocks != "incomplete":
+        raise DesignError(
+            f"design: block_size is of incomplete blocks, but blocks is {design.blocks}; set blocks to incomplete, or "
+            "leave block_size out",
+            ("design", "block_size"),
+        )

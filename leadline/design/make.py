@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from leadline.design.arrange import arrange
 from leadline.design.coding import model_width
 from leadline.design.errors import DesignError
-from leadline.design.kinds import KINDS, DesignKind
+from leadline.design.kinds import KINDS, DesignKind, check_options
 from leadline.design.plots import dear_changes, dear_factors, dear_levels
 from leadline.design.seeds import block_seed
 from leadline.model.errors import nearest
@@ -26,7 +26,7 @@ def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
     """
     kind = _kind(design.kind)
     _check_factors(factors)
-    _check_options(kind, design)
+    check_options(kind, design)
     if design.replicates == 1 and design.sentinels is None:
         raise DesignError(
             "design: one replicate without sentinels cannot tell a drift of the machine from an effect; "
@@ -93,29 +93,6 @@ def _check_factors(factors: Sequence[Factor]) -> None:
                 "add a level, or hold the knob under `settings`",
                 ("factors", factor.name),
             )
-
-
-def _check_options(kind: DesignKind, design: Design) -> None:
-    """A key that the kind would silently ignore is refused."""
-    given = {
-        "resolution": "resolution" in design.model_fields_set,
-        "foldover": design.foldover,
-        "runs": design.runs is not None,
-        "model": "model" in design.model_fields_set,
-    }
-    for option, is_given in given.items():
-        if is_given and option not in kind.options:
-            takers = " and ".join(other.name for other in KINDS.values() if option in other.options)
-            raise DesignError(
-                f"design: {kind.name} has no {option}; {takers} {'have' if ' and ' in takers else 'has'} it",
-                ("design", option),
-            )
-    if design.block_size is not None and design.blocks != "incomplete":
-        raise DesignError(
-            f"design: block_size is of incomplete blocks, but blocks is {design.blocks}; set blocks to incomplete, or "
-            "leave block_size out",
-            ("design", "block_size"),
-        )
 
 
 def _check_plots(factors: Sequence[Factor], runs: Sequence[Treatment], design: Design) -> None:

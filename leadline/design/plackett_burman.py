@@ -111,6 +111,6 @@ def notes(factors: Sequence[Factor], design: Design) -> tuple[str, ...]:
     spare = runs - 1 - len(factors)
     return (
         f"Plackett-Burman of {runs} runs for {len(factors)} factor{'s' if len(factors) > 1 else ''}"
-        + (f", {spare} columns free" if spare else "")
+        + (f", {spare} column{'s' if spare > 1 else ''} free" if spare else "")
         + f"; {aliases}.",
     )

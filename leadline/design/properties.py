@@ -15,6 +15,7 @@ from leadline.design.galois import Ints
 from leadline.design.kinds import KINDS
 from leadline.design.plots import dear_changes, dear_factors
 from leadline.design.regular import RegularFraction, regular_fraction
+from leadline.design.switchback import is_live
 from leadline.model.plan import Plan, Role
 
 TOLERANCE = 1e-6
@@ -122,7 +123,18 @@ def describe_design(plan: Plan) -> DesignProperties:
         )
     names = [factor.name for factor in factors]
     dear = {factor.name for factor in dear_factors(factors)}
+    slotted = any(trial.slots for trial in plan.trials)
+    between = {factor.name for factor in factors if slotted and not is_live(factor)}
+    if between:
+        remarks.append(f"Compared between trials, with the noise between them besides: {', '.join(sorted(between))}.")
     rank = int(np.linalg.matrix_rank(inside[:, 1:mains_width]))
+    found = _mains(names, dear, mains, pairs, inside[:, :mains_width], alias, straight)
+    if between:
+        whole = np.unique([trial.block for trial in plan.trials for _ in trial.slots or (trial,)], return_inverse=True)[
+            1
+        ]
+        wide = _mains(names, dear, mains, pairs, _inside_blocks(full[:, :mains_width], whole), alias, straight)
+        found = [one if one.name in between else own for own, one in zip(found, wide, strict=True)]
     return DesignProperties(
         kind=plan.kind,
         trials=len(plan.trials),
@@ -133,7 +145,7 @@ def describe_design(plan: Plan) -> DesignProperties:
         slots=sum(len(trial.slots) for trial in plan.trials),
         parameters=mains_width,
         residual_df=len(rows) - int(blocks.max() + 1) - rank,
-        mains=_mains(names, dear, mains, pairs, inside[:, :mains_width], alias, straight),
+        mains=tuple(found),
         interactions=_interactions(names, dear, pairs, inside, regular) if crossed else (),
         d_efficiency=_efficiency(plan, full[design], mains_width),
         correlation=_largest_correlation(inside, mains),
@@ -190,7 +202,7 @@ def _mains(
     inside: Floats,
     alias: Floats | None,
     straight: bool,
-) -> tuple[EffectProperties, ...]:
+) -> list[EffectProperties]:
     lost = _null_space(inside[:, 1:])
     inverse = np.linalg.pinv(inside[:, 1:].T @ inside[:, 1:])
     found = []
@@ -209,7 +221,7 @@ def _mains(
                 mixed.append(Mixed(_name(pair, names), round(weight, 6)))
         mixed.sort(key=lambda one: -abs(one.weight))
         found.append(EffectProperties(name, estimable, inflation, name in dear, tuple(mixed)))
-    return tuple(found)
+    return found
 
 
 def _interactions(

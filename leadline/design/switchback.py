@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from leadline.design import full_factorial, one_at_a_time
+import numpy as np
+
 from leadline.design.carryover import Orders, abba, random_blocks, williams
+from leadline.design.coding import level_indices, model_matrix
 from leadline.design.order import Row, blocked_order, with_sentinels
 from leadline.design.seeds import block_seed
+from leadline.design.slot_treatments import LARGEST, baseline_of, slot_treatments, trial_treatments
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Slot, Treatment
@@ -23,8 +26,6 @@ from leadline.model.study import Design, Switchback, Workload
 from leadline.model.units import format_duration
 
 SHORTEST = 2.0  # seconds of a slot: one to settle, one to measure
-LARGEST = 100_000  # slots of a plan
-_TREATMENTS = {"one-at-a-time": one_at_a_time, "full-factorial": full_factorial}
 _ORDERS = {"random-blocks": random_blocks, "williams": williams, "abba": abba}
 
 
@@ -46,33 +47,34 @@ def steady_seconds(trial: PlannedTrial) -> float:
 def switchback_plan(factors: Sequence[Factor], design: Design, workload: Workload) -> Plan:
     """A complete, seeded plan whose trials have slots.
 
-    Slot treatments are those of ``design.kind`` over the live factors, trial treatments the same over the others;
-    both hold the baseline. There are ``design.replicates`` trials of each trial treatment, in random blocks; trials
-    that share levels dearer than a restart are neighbours within their block (a whole plot). The steady state is
-    rounded down to whole blocks of slots. Raises UsageError, naming the key, for a design that cannot be or cannot
-    tell a drift from an effect.
+    Slot treatments are the baseline and the distinct runs of ``design.kind`` over the live factors, trial treatments
+    the same over the others (one at a time where the kind cannot serve these; a note says so). There are
+    ``design.replicates`` trials of each trial treatment, in random blocks; trials that share levels dearer than a
+    restart are neighbours within their block (a whole plot). The steady state is rounded down to whole blocks of slots.
+    Raises UsageError, naming the key, for a design that cannot be or cannot tell a drift from an effect.
     """
     switchback = design.switchback or Switchback()
     live = [factor for factor in factors if is_live(factor)]
     others = [factor for factor in factors if not is_live(factor)]
     _check(live, others, design, workload, switchback)
-    slot_treatments = _treatments(live, design.kind)
-    blocks = _blocks(len(slot_treatments), switchback, workload.steady)
-    rows = _rows(others, design)
-    slots = len(slot_treatments) * blocks
+    inside, told_inside = slot_treatments(live, design)
+    outside, told_outside = trial_treatments(others, design)
+    blocks = _blocks(len(inside), switchback, workload.steady)
+    rows = _rows(others, outside, design)
+    slots = len(inside) * blocks
     if slots * len(rows) > LARGEST:
         raise UsageError(f"this plan has {slots * len(rows):,} slots, more than {LARGEST:,}; name fewer levels")
     if blocks * len(rows) < 2:
         raise UsageError(
-            f"one block of {len(slot_treatments)} slots cannot tell a drift from an effect; set design.replicates to "
-            f"2, or workload.steady to {format_duration(2 * len(slot_treatments) * switchback.slot)} or more"
+            f"one block of {len(inside)} slots cannot tell a drift from an effect; set design.replicates to "
+            f"2, or workload.steady to {format_duration(2 * len(inside) * switchback.slot)} or more"
         )
-    orders = _ORDERS[switchback.order](len(slot_treatments), blocks, len(rows), design.seed)
+    orders = _ORDERS[switchback.order](len(inside), blocks, len(rows), design.seed)
     plots = _plots(rows, others)
     trials = []
     for position, row in enumerate(rows):
         held = row.treatment.as_dict()
-        ordered = [Treatment.of(held | slot_treatments[index].as_dict()) for index in orders[position]]
+        ordered = [Treatment.of(held | inside[index].as_dict()) for index in orders[position]]
         trials.append(
             PlannedTrial(
                 position,
@@ -88,7 +90,8 @@ def switchback_plan(factors: Sequence[Factor], design: Design, workload: Workloa
                 ),
             )
         )
-    notes = _notes(live, others, len(slot_treatments), blocks, len(rows), switchback, workload)
+    notes = _notes(live, others, len(inside), blocks, len(rows), switchback, workload)
+    notes += [*told_inside, *told_outside]
     return Plan(design.kind, design.seed, tuple(factors), tuple(trials), tuple(notes))
 
 
@@ -96,7 +99,8 @@ def slot_problems(plan: Plan) -> tuple[str, ...]:
     """One clause for each thing that is wrong with the slots of a plan; empty when they are sound.
 
     Slots follow each other from 0 s without gaps, hold every slot treatment equally often, block by block, and change
-    live factors only; a trial starts at the levels of its first slot.
+    live factors only; a trial starts at the levels of its first slot. All trials have the same slot treatments, the
+    baseline among them, and these tell all levels of the live factors apart.
     """
     problems = []
     live = {factor.name for factor in plan.factors if is_live(factor)}
@@ -120,7 +124,24 @@ def slot_problems(plan: Plan) -> tuple[str, ...]:
         chunks = [keys[at : at + distinct] for at in range(0, len(keys), distinct)]
         if any(len(set(chunk)) != distinct for chunk in chunks):
             problems.append(f"the slots of {name} are not in blocks that hold every treatment once")
-    return tuple(problems)
+    return (*problems, *_treatment_problems([factor for factor in plan.factors if factor.name in live], plan))
+
+
+def _treatment_problems(live: Sequence[Factor], plan: Plan) -> Iterator[str]:
+    names = {factor.name for factor in live}
+    first: set[Treatment] | None = None
+    for trial in plan.trials:
+        held = {Treatment(tuple(kv for kv in slot.treatment.levels if kv[0] in names)) for slot in trial.slots}
+        first = held if first is None and held else first
+        if held and held != first:
+            yield f"trial {trial.position} has other slot treatments than the first"
+    if not first or not live:
+        return
+    if baseline_of(live) not in first:
+        yield "no slot holds the baseline of the live factors"
+    model = model_matrix(live, level_indices(live, sorted(first, key=lambda one: one.key)), interactions=False)
+    if np.linalg.matrix_rank(model) < model.shape[1]:
+        yield "some main effects of the live factors cannot be told apart"
 
 
 def _check(
@@ -131,11 +152,6 @@ def _check(
         raise UsageError(
             f"design.switchback needs a factor that can be changed in the running system (apply cost live); {known}; "
             "leave switchback out to compare these between trials"
-        )
-    if design.kind not in _TREATMENTS:
-        raise UsageError(
-            f"design.kind {design.kind} chooses treatments of whole trials; with design.switchback use "
-            f"{' or '.join(_TREATMENTS)}"
         )
     if design.blocks != "by-replicate":
         raise UsageError(
@@ -166,10 +182,6 @@ def _check(
         )
 
 
-def _treatments(factors: Sequence[Factor], kind: str) -> tuple[Treatment, ...]:
-    return _TREATMENTS[kind].treatments(factors) if factors else (Treatment(()),)
-
-
 def _blocks(treatments: int, switchback: Switchback, steady: float) -> int:
     """Whole blocks of slots that fit into the steady state; an even number for ABBA."""
     if switchback.order == "abba" and treatments != 2:
@@ -188,12 +200,12 @@ def _blocks(treatments: int, switchback: Switchback, steady: float) -> int:
     return found
 
 
-def _rows(others: Sequence[Factor], design: Design) -> list[Row]:
+def _rows(others: Sequence[Factor], treatments: Sequence[Treatment], design: Design) -> list[Row]:
     """Trials before they have slots. Sentinels are needed only where something changes between trials: slots hold the
     baseline themselves.
     """
-    baseline = Treatment.of({factor.name: factor.baseline for factor in others})
-    rows = blocked_order(_treatments(others, design.kind), baseline, design.replicates, design.seed)
+    baseline = baseline_of(others)
+    rows = blocked_order(treatments, baseline, design.replicates, design.seed)
     dear = {factor.name for factor in others if _is_dear(factor)}
     if dear:
         first: dict[tuple[int, str], int] = {}

@@ -80,10 +80,7 @@ def _plan(file: StudyFile, factors: list[Factor], host_knobs: set[str], skipped:
         try:
             return make_plan(factors, study.design)
         except DesignError as error:
-            path = error.path
-            if path[0] == "factors" and path[-1] in study.pseudo_factors:
-                path = ("pseudo_factors", *path[1:])
-            raise UsageError(f"{file.where(path)}: {error}") from None
+            raise UsageError(f"{file.where(_path(study, error))}: {error}") from None
     # Services take their levels when they start, whatever the knob itself could do.
     factors = [
         replace(factor, apply_cost=ApplyCost.RESTART)
@@ -95,7 +92,15 @@ def _plan(file: StudyFile, factors: list[Factor], host_knobs: set[str], skipped:
         return switchback_plan(factors, study.design, study.workload)
     except UsageError as error:
         why = f" ({'; '.join(skipped)})" if skipped else ""
-        raise UsageError(f"{file.where(('design', 'switchback'))}: {error}{why}") from None
+        path = _path(study, error) if isinstance(error, DesignError) else ("design", "switchback")
+        raise UsageError(f"{file.where(path)}: {error}{why}") from None
+
+
+def _path(study: Study, error: DesignError) -> tuple[str, ...]:
+    """The key of the study file that is to blame."""
+    if error.path[0] == "factors" and error.path[-1] in study.pseudo_factors:
+        return ("pseudo_factors", *error.path[1:])
+    return error.path
 
 
 def _check_names(file: StudyFile) -> None:

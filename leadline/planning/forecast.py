@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leadline.design import make_plan
+from leadline.design import KINDS, make_plan
 from leadline.design.switchback import assumed_wash_out, switchback_plan
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Plan
@@ -21,6 +21,7 @@ POWERS = (0.8, 0.9)
 _LONGEST = 20  # times today's steady state that is still worth naming
 _SEARCHED = 400  # comparisons of a plan for which other designs are tried
 _KINDS = ("one-at-a-time", "full-factorial", "fractional-factorial", "plackett-burman", "definitive-screening")
+_IN_SLOTS = ("one-at-a-time", "plackett-burman", "definitive-screening")
 
 
 @dataclass(frozen=True)
@@ -239,28 +240,29 @@ def _others(
 
 
 def _variants(factors: Sequence[Factor], design: Design, workload: Workload) -> list[tuple[Plan, str]]:
-    plain: dict[str, object] = {"switchback": None, "blocks": "by-replicate", "block_size": None, "looks": 1}
-    tries: list[tuple[Design, str]] = [
-        (
-            design.model_copy(update={**plain, "kind": kind, "replicates": max(2, design.replicates)}),
-            _NOTES.get(kind, ""),
-        )
-        for kind in _KINDS
-    ]
     found = []
-    for chosen, note in tries:
+    for kind in _KINDS:
+        chosen = _as(kind, design)
         try:
-            found.append((make_plan(factors, chosen), note))
+            found.append((make_plan(factors, chosen), _NOTES.get(kind, "")))
         except UsageError:
             continue
-    try:
-        switched = design.model_copy(
-            update={**plain, "kind": "one-at-a-time", "switchback": design.switchback or Switchback()}
-        )
-        found.append((switchback_plan(factors, switched, workload), "all factors change inside warm trials"))
-    except UsageError:
-        pass
+    for kind in _IN_SLOTS:
+        switched = _as(kind, design, design.switchback or Switchback())
+        try:
+            notes = (_NOTES.get(kind, ""), "all factors change inside warm trials")
+            found.append((switchback_plan(factors, switched, workload), "; ".join(filter(None, notes))))
+        except UsageError:
+            continue
     return found
+
+
+def _as(kind: str, design: Design, switchback: Switchback | None = None) -> Design:
+    """The same design as another kind, in whole trials or in slots; keys of a kind stay with that kind."""
+    kept = {"sentinels", "seed"} | (KINDS[kind].options & design.model_fields_set if kind == design.kind else set())
+    keys = {key: getattr(design, key) for key in kept}
+    replicates = design.replicates if switchback else max(2, design.replicates)
+    return Design.model_validate({**keys, "kind": kind, "switchback": switchback, "replicates": replicates})
 
 
 _NOTES = {

@@ -153,7 +153,7 @@ def test_levels_dearer_than_a_restart_make_whole_plots() -> None:
         ((LIVE,), {"steady": 14}, "too short for one block of 3 slots of 5s: it takes 15s"),
         ((LIVE,), {"steady": 15, "replicates": 1}, "cannot tell a drift from an effect; set design.replicates to 2"),
         ((RESTART,), {}, "needs a factor that can be changed in the running system"),
-        ((LIVE,), {"kind": "plackett-burman"}, "use one-at-a-time or full-factorial"),
+        ((LIVE,), {"kind": "plackett-burman"}, "plackett-burman takes two levels of every factor"),
         ((LIVE,), {"blocks": "latin"}, "design.switchback.order, one of random-blocks, williams, abba"),
         ((LIVE,), {"order": "abba"}, "abba takes two slot treatments, here are 3"),
         ((LABEL,), {"order": "abba", "steady": 15}, "one block of 4 slots of 5s: it takes 20s"),
