@@ -184,7 +184,7 @@ def _estimated(
         difference, interval, simultaneous = TOO_NOISY, None, None
     if inside(simultaneous, margin):
         if verdict is Verdict.UNDETERMINED:
-            verdict, difference = Verdict.EQUIVALENT, f"makes no difference (within {margin:g} %)"
+            verdict, difference = Verdict.EQUIVALENT, f"within {margin:g} %"
         else:
             difference = f"but less than {margin:g} %"
     degrees = float(family.degrees[place])

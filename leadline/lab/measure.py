@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from leadline.analysis import steady_state
+from leadline.analysis.verdicts import steady_verdict
 from leadline.lab.system import Measured, SecondSeries, Window, WindowMeasured
 from leadline.load.driver import (
     WindowResult,
@@ -35,7 +36,7 @@ def measure(directory: Path, startup: float) -> Measured:
     begin, end = summary.phases.steady
     inside = [second for second in steady_series(driver) if begin <= second.second and second.second + 1 <= end]
     verdict = worst(
-        steady_state([second.ok_per_s for second in inside]),
+        steady_verdict([second.ok_per_s for second in inside], [second.p99 for second in inside]),
         steady_state([second.response_mean_ms for second in inside], higher_is_better=False),
     )
     cut = verdict.cut or 0.0

@@ -142,6 +142,12 @@ class Study(_Strict):
     placement: Placement = Placement()
     responses: list[str] = ["throughput", "p50", "p90", "p99", "cpu_per_transaction"]
     limits: Limits = Limits()
+    equivalence: Share = Field(
+        default=0.02,
+        gt=0,
+        lt=1,
+        description="a change that makes no difference: effects shown to be smaller are equivalent",
+    )
     budget: Seconds | None = None
     dead_man: Seconds = 30.0
     ready_timeout: Seconds = 120.0

@@ -37,7 +37,14 @@ def analysis_of(record: StudyRecord) -> StudyAnalysis:
     def describe(factor: str, level: Level) -> str:
         return level_text(record.study, factor, level)
 
-    found = analyse(plan_that_ran(record), record.observations(), record.study.responses, describe=describe)
+    study = record.study
+    found = analyse(
+        plan_that_ran(record),
+        record.observations(),
+        study.responses,
+        describe=describe,
+        equivalence_margin=100 * study.equivalence,
+    )
     settled = settled_wash_out(record)
     if settled is not None:
         found = replace(found, warnings=(*found.warnings, settled.sentence))
