@@ -33,7 +33,7 @@ test: lint  ## formatters, linters, strict types and every test
 	@$(MAKE) --no-print-directory $(DRIVER)
 	$(call say,"testing leadline (Python)")
 	$(BIN)/pytest --numprocesses 2 --dist worksteal tests/unit tests/statistics
-	$(BIN)/pytest tests/stack tests/browser  # these hold the host: one at a time
+	$(BIN)/pytest --numprocesses 2 --dist loadgroup tests/stack tests/browser
 
 lint: check-tools $(VENV)/.dev
 	$(call say,"checking Python: format and lint and strict types")

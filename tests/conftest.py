@@ -29,6 +29,15 @@ responses: [throughput, p50, p99, cpu_per_transaction, gc_share, startup]
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
+# Tests that take the host's lease or change its settings run one after the other, in one process.
+HOLD_THE_HOST = {
+    "test_application_browser",
+    "test_commands",
+    "test_docs",
+    "test_host_kernel",
+    "test_switchback",
+}
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -82,3 +91,10 @@ def browser() -> Iterator[Any]:
         opened = started.chromium.launch(executable_path=path, headless=True, args=arguments)
         yield opened
         opened.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Under ``--dist loadgroup`` a file's tests stay in one process, so that its servers start once."""
+    for item in items:
+        group = "host" if item.path.stem in HOLD_THE_HOST else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))
