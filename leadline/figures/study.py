@@ -47,7 +47,7 @@ def table_of(
 
     The system factor's levels are the systems; every other factor is a parameter whose default is its baseline level.
     Observations without a figure for the response and without a failure are left out with a note. Raises UsageError
-    where nothing is left.
+    where nothing is left, or where a parameter never changes inside a block, whole plot or trial with slots.
     """
     chosen = system_factor(plan, system)
     factors = [factor for factor in plan.factors if factor is not chosen]
@@ -74,6 +74,12 @@ def table_of(
                 blamed=one.failure in BLAMED,
             )
         )
+    lost = _never_inside(runs, [factor.name for factor in factors])
+    if lost:
+        raise UsageError(
+            f"{', '.join(lost)} change{'s' if len(lost) == 1 else ''} only between trials or whole plots, others inside "
+            "them: the figures set all settings side by side, and these have another noise"
+        )
     notes = [f"{strange} trials have no figure of {response} or a treatment the plan does not have; they are left out."]
     return ResultTable(
         response=response_kind(response),
@@ -89,3 +95,16 @@ def table_of(
         runs=tuple(runs),
         notes=tuple(notes) if strange else (),
     )
+
+
+def _never_inside(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
+    """Parameters that have several levels, but only one in each block of each system."""
+    lost = []
+    for number, name in enumerate(names):
+        levels: dict[tuple[int, int], set[int]] = {}
+        for run in runs:
+            if run.value is not None:
+                levels.setdefault((run.system, run.block), set()).add(run.levels[number])
+        if len(set().union(*levels.values())) > 1 and all(len(found) == 1 for found in levels.values()):
+            lost.append(name)
+    return lost

@@ -11,6 +11,7 @@ from leadline.analysis import analyse, is_interaction
 from leadline.design import KINDS, check_plan, describe_design, plan_from_json, plan_problems, plan_to_json
 from leadline.design.coding import level_indices, model_matrix
 from leadline.design.switchback import switchback_plan
+from leadline.figures.study import table_of
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Treatment
@@ -279,3 +280,13 @@ def test_the_analysis_of_crossed_slots_is_a_mixed_model_with_aliases_told() -> N
     assert any("Aliased" in note for note in result.notes)
     crossed = {one.factor for one in result.effects if is_interaction(one)}
     assert crossed == {f"{factor.name} x server.pool" for factor in TWO[:5]}
+
+
+def test_figures_of_settings_side_by_side_need_them_inside_trials() -> None:
+    known = Truth.model_validate({})
+    mixed = plan("plackett-burman", [*TWO[:5], POOL])
+    with pytest.raises(UsageError, match=r"server\.pool changes only between trials"):
+        table_of(mixed, simulate_observations(mixed, known, workload(), 1), "throughput")
+    alone = plan("plackett-burman", TWO[:5])
+    table = table_of(alone, simulate_observations(alone, known, workload(), 1), "throughput")
+    assert len(table.settings) == 5
