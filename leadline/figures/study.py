@@ -77,8 +77,8 @@ def table_of(
     lost = _never_inside(runs, [factor.name for factor in factors])
     if lost:
         raise UsageError(
-            f"{', '.join(lost)} change{'s' if len(lost) == 1 else ''} only between trials or whole plots, others inside "
-            "them: the figures set all settings side by side, and these have another noise"
+            f"{', '.join(lost)} change{'s' if len(lost) == 1 else ''} only between trials or whole plots, others "
+            "inside them: the figures set all settings side by side, and these have another noise"
         )
     notes = [f"{strange} trials have no figure of {response} or a treatment the plan does not have; they are left out."]
     return ResultTable(
