@@ -38,10 +38,9 @@ sys.path.insert(0, str(ROOT))
 
 from leadline.analysis import analyse, is_interaction  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
-from leadline.design.carryover import random_blocks  # noqa: E402
 from leadline.design.switchback import switchback_plan  # noqa: E402
 from leadline.model.knob import ApplyCost  # noqa: E402
-from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment  # noqa: E402
+from leadline.model.plan import Factor, Plan  # noqa: E402
 from leadline.model.result import Observation, Verdict  # noqa: E402
 from leadline.model.study import Design, Switchback, Workload  # noqa: E402
 from leadline.simulate import Model, Truth, simulate_observations  # noqa: E402
@@ -115,12 +114,6 @@ PUBLISHED = Workload(users=30, ramp_up=480, steady=STEADY, ramp_down=180)
 
 
 def ways() -> list[Way]:
-    def slots(size: int) -> Plan:
-        blocks = int(LONG // (34 * SLOT))
-        lives, rest = divmod(size, blocks)
-        design = Design(replicates=max(1, lives + (rest > 0)), switchback=Switchback(slot=SLOT, wash_out=WASH_OUT))
-        return _shortened(switchback_plan(FACTORS, design, PUBLISHED.model_copy(update={"steady": LONG})), size * 34)
-
     return [
         Way("one-at-a-time, blocks", 4, 20, lambda size: make_plan(FACTORS, Design(replicates=size)), PUBLISHED),
         Way(
@@ -130,8 +123,8 @@ def ways() -> list[Way]:
             lambda size: make_plan(FACTORS, Design(kind="d-optimal", runs=RUNS, replicates=size)),
             PUBLISHED,
         ),
-        Way("switchback, one-at-a-time in slots", 14, 4, slots, PUBLISHED),
-        Way("switchback, D-optimal in slots", 10, 8, _crossed_slots, PUBLISHED),
+        Way("switchback, one-at-a-time in slots", 14, 4, lambda size: _slots(size, "one-at-a-time"), PUBLISHED),
+        Way("switchback, D-optimal in slots", 10, 8, lambda size: _slots(size, "d-optimal"), PUBLISHED),
     ]
 
 
@@ -145,21 +138,19 @@ def _shortened(plan: Plan, slots: int) -> Plan:
     return replace(plan, trials=tuple(kept))
 
 
-def _crossed_slots(size: int) -> Plan:
-    """Slots under the runs of a D-optimal design and the baseline, in random blocks.
+@cache
+def _slots(size: int, kind: str) -> Plan:
+    """So many blocks of slots, in lives of about two hours."""
+    first = _lives(1, kind).trials[0].slots
+    treatments = len({slot.treatment for slot in first})
+    return _shortened(_lives(math.ceil(size * treatments / len(first)), kind), size * treatments)
 
-    Composed here: ``switchback_plan`` itself takes one-at-a-time and full-factorial treatments.
-    """
-    runs = make_plan(FACTORS, Design(kind="d-optimal", runs=RUNS, replicates=1))
-    treatments = list(dict.fromkeys([runs.baseline, *(trial.treatment for trial in runs.trials)]))
-    blocks = int(LONG // (len(treatments) * SLOT))
-    lives = math.ceil(size / blocks)
-    trials = []
-    for life, order in enumerate(random_blocks(len(treatments), blocks, lives, 1)):
-        ordered: list[Treatment] = [treatments[index] for index in order]
-        found = tuple(Slot(number, number * SLOT, SLOT, treatment) for number, treatment in enumerate(ordered))
-        trials.append(PlannedTrial(life, life, life, Role.TREATMENT, ordered[0], life + 1, None, found))
-    return _shortened(Plan("d-optimal", 1, tuple(FACTORS), tuple(trials)), size * len(treatments))
+
+@cache
+def _lives(number: int, kind: str) -> Plan:
+    keys = {"kind": kind, "replicates": number, "switchback": Switchback(slot=SLOT, wash_out=WASH_OUT)}
+    runs = {"runs": RUNS} if kind == "d-optimal" else {}
+    return switchback_plan(FACTORS, Design.model_validate(keys | runs), PUBLISHED.model_copy(update={"steady": LONG}))
 
 
 @dataclass(frozen=True)
