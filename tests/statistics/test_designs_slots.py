@@ -250,7 +250,7 @@ def test_crossed_slots_are_forecast_as_more_exact_than_one_at_a_time() -> None:
 )
 def test_a_planted_effect_is_found_and_intervals_hold_it(kind: str, factors: list[Factor]) -> None:
     """Trials differ by 4 %, seconds by 4 % with a correlation of 0.5; 5 % planted at one level."""
-    made = plan(kind, factors)
+    made = plan(kind, factors, steady=160)
     name = factors[0].name
     known = Truth.model_validate(
         {
@@ -258,12 +258,12 @@ def test_a_planted_effect_is_found_and_intervals_hold_it(kind: str, factors: lis
             "noise": {"trials": "4%", "seconds": "4%", "autocorrelation": 0.5},
         }
     )
-    found = rates(made, known, workload(), 8)
+    found = rates(made, known, workload(160), 4)
     assert found.truth[(name, 1)] == pytest.approx(5)
     assert found.found[(name, 1)] == 1.0
     assert found.coverage is not None
     assert found.coverage > 0.85
-    assert found.family_error <= 0.25
+    assert found.family_error == 0.0
 
 
 def test_the_analysis_of_crossed_slots_is_a_mixed_model_with_aliases_told() -> None:
