@@ -93,6 +93,7 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
+@pytest.hookimpl(tryfirst=True)  # before the processes are told the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Under ``--dist loadgroup`` a file's tests stay in one process, so that its servers start once."""
     for item in items:

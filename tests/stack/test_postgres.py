@@ -31,6 +31,8 @@ LEVELS: dict[str, Level] = {
     "database.shared_buffers": 24 * MB,
     "database.max_connections": 37,
     "database.synchronous_commit": "off",
+    "database.commit_delay": 50,
+    "database.commit_siblings": 3,
     "database.wal_buffers": 2 * MB,
     "database.checkpoint_timeout": 420.0,
     "database.max_wal_size": 192 * MB,

@@ -155,6 +155,7 @@ def test_a_server_from_configuration_to_stop(kind: type[JavaServer], context: Se
         observer = PoolsObserver()
         observer.start(ObserverContext(trial, {"server": process}, interval=0.2))
         statuses = hold_connections(context.http_port, requests=9, milliseconds=1000)
+        time.sleep(0.5)  # two more samples, also where they come late
         observer.stop()
         assert statuses == [200] * 9
         assert observer.warnings == []

@@ -127,13 +127,11 @@ def gains(found: ExtremesTable) -> Figure:
             shade.mark_tick(color=GREY, thickness=1.5, height=16).encode(x=alt.X("mean:Q"), y=y),
             shade.mark_tick(color=GREY, thickness=1.5, height=16).encode(x=alt.X("ill_mean:Q"), y=y),
         ]
-    means = [{"x": found.mean_best, "kind": "best gain"}, {"x": found.mean_worst, "kind": "worst loss"}]
-    layers += [
-        sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"),
-        sets.chart(means if len(found.rows) > 1 else [])
-        .mark_rule(strokeDash=[4, 3], strokeWidth=1.2)
-        .encode(x="x:Q", color=colour),
-    ]
+    layers.append(sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"))
+    if len(found.rows) > 1:
+        means = [{"x": found.mean_best, "kind": "best gain"}, {"x": found.mean_worst, "kind": "worst loss"}]
+        dashed = sets.chart(means).mark_rule(strokeDash=[4, 3], strokeWidth=1.2)
+        layers.append(dashed.encode(x="x:Q", color=colour))
     for kind, shift in (("best gain", -3), ("worst loss", 3)):  # beside each other where they overlap
         known = sets.chart([row for row in rows if row["kind"] == kind])
         layers += [
