@@ -15,7 +15,7 @@ PYTHON_CODE := leadline tests tools $(wildcard bench)
 
 say = @printf '\033[1m==>\033[0m %s\n' $(1)
 
-.PHONY: quickstart install test lint format wheel bench lock clean check-tools check-python
+.PHONY: quickstart install test test-host test-beside lint format wheel bench lock clean check-tools check-python
 .DELETE_ON_ERROR:
 
 quickstart: install  ## provision, run the built-in study, write its report
@@ -33,7 +33,13 @@ test: lint  ## formatters, linters, strict types and every test
 	@$(MAKE) --no-print-directory $(DRIVER)
 	$(call say,"testing leadline (Python)")
 	$(BIN)/pytest --numprocesses 2 --dist worksteal tests/unit tests/statistics
-	$(BIN)/pytest --numprocesses 2 --dist loadgroup tests/stack tests/browser
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-host test-beside
+
+test-host:  # tests that take the host's lease or change its settings, one after the other
+	$(BIN)/pytest -m host tests/stack tests/browser
+
+test-beside:  # real servers, databases and pages that need nothing to themselves
+	$(BIN)/pytest -m "not host" tests/stack tests/browser
 
 lint: check-tools $(VENV)/.dev
 	$(call say,"checking Python: format and lint and strict types")

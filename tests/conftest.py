@@ -29,7 +29,7 @@ responses: [throughput, p50, p99, cpu_per_transaction, gc_share, startup]
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
-# Tests that take the host's lease or change its settings run one after the other, in one process.
+# Tests that take the host's lease or change its settings run one after the other, beside the others.
 HOLD_THE_HOST = {
     "test_application_browser",
     "test_commands",
@@ -93,9 +93,8 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
-@pytest.hookimpl(tryfirst=True)  # before the processes are told the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under ``--dist loadgroup`` a file's tests stay in one process, so that its servers start once."""
+    """``-m host`` chooses the tests that have to be alone on the host's settings, ``-m "not host"`` all others."""
     for item in items:
-        group = "host" if item.path.stem in HOLD_THE_HOST else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
+        if item.path.stem in HOLD_THE_HOST:
+            item.add_marker(pytest.mark.host)
