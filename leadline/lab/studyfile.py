@@ -11,9 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from leadline.lab.yamltree import line_of, plain
 from leadline.model.errors import UsageError, nearest
 from leadline.model.study import Study
 
@@ -29,7 +30,7 @@ class StudyFile:
 
     def where(self, path: Sequence[str | int]) -> str:
         """``file:line`` of a key path such as ``("factors", "vm.swappiness")``."""
-        return f"{self.source}:{_line(self.tree, path)}"
+        return f"{self.source}:{line_of(self.tree, path)}"
 
 
 def builtin_studies() -> dict[str, str]:
@@ -82,7 +83,7 @@ def parse_study(text: str, source: str, overrides: Sequence[str] = (), factors: 
             raise UsageError(f"--factor {factor}: write it as knob=level,level")
         tree.setdefault("factors", CommentedMap())[name.strip()] = [_scalar(word) for word in levels.split(",")]
     try:
-        study = Study.model_validate(_plain(tree))
+        study = Study.model_validate(plain(tree))
     except ValidationError as error:
         raise UsageError("\n".join(_sentences(error, tree, source))) from error
     return StudyFile(study, text, source, tree)
@@ -119,39 +120,11 @@ def _override(tree: CommentedMap, override: str) -> None:
     node[parts[-1]] = _scalar(value)
 
 
-def _plain(node: Any) -> Any:
-    if isinstance(node, Mapping):
-        return {str(key): _plain(value) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_plain(value) for value in node]
-    for kind in (bool, int, float, str):
-        if isinstance(node, kind):
-            return kind(node)
-    return node
-
-
-def _line(tree: Any, path: Sequence[str | int]) -> int:
-    line, node = 0, tree
-    for part in path:
-        try:
-            if isinstance(node, CommentedMap) and part in node:
-                line = node.lc.key(part)[0]
-                node = node[part]
-            elif isinstance(node, CommentedSeq) and isinstance(part, int):
-                line = node.lc.item(part)[0]
-                node = node[part]
-            else:
-                break
-        except (KeyError, IndexError, TypeError, AttributeError):
-            break  # set on the command line: no place in the file
-    return int(line) + 1
-
-
 def _sentences(error: ValidationError, tree: CommentedMap, source: str) -> list[str]:
     sentences = []
     for problem in error.errors():
         path = [part for part in problem["loc"] if not _is_union_tag(part)]
-        place = f"{source}:{_line(tree, path)}"
+        place = f"{source}:{line_of(tree, path)}"
         name = ".".join(str(part) for part in path)
         kind = problem["type"]
         if kind == "extra_forbidden":

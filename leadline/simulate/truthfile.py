@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from leadline.lab.yamltree import line_of, plain
 from leadline.model.errors import UsageError, nearest
 from leadline.simulate.truth import Truth
 
@@ -38,42 +39,20 @@ def parse_truth(text: str, source: str) -> Truth:
         raise UsageError(f"{source}:1: a truth file is a mapping that starts with `truth:`")
     for key in tree:
         if key != "truth":
-            raise UsageError(f"{source}:{_line(tree, [key])}: unknown key {key!r}; a truth file has the one key truth")
+            raise UsageError(
+                f"{source}:{line_of(tree, [key])}: unknown key {key!r}; a truth file has the one key truth"
+            )
     try:
-        return Truth.model_validate(_plain(tree["truth"]) or {})
+        return Truth.model_validate(plain(tree["truth"]) or {})
     except ValidationError as error:
         raise UsageError("\n".join(dict.fromkeys(_sentences(error, tree, source)))) from error
-
-
-def _plain(node: Any) -> Any:
-    if isinstance(node, Mapping):
-        return {str(key): _plain(value) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_plain(value) for value in node]
-    for kind in (bool, int, float, str):
-        if isinstance(node, kind):
-            return kind(node)
-    return node
-
-
-def _line(tree: Any, path: Sequence[str | int]) -> int:
-    line, node = 0, tree
-    for part in path:
-        if isinstance(node, CommentedMap) and part in node:
-            line = node.lc.key(part)[0]
-        elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
-            line = node.lc.item(part)[0]
-        else:
-            break
-        node = node[part]
-    return int(line) + 1
 
 
 def _sentences(error: ValidationError, tree: CommentedMap, source: str) -> list[str]:
     sentences = []
     for problem in error.errors():
         path: list[str | int] = ["truth", *problem["loc"]]
-        place = f"{source}:{_line(tree, path)}"
+        place = f"{source}:{line_of(tree, path)}"
         name = ".".join(str(part) for part in path)
         if problem["type"] == "extra_forbidden":
             keys = _keys_at(problem["loc"][:-1])
