@@ -36,7 +36,7 @@ def assumed_wash_out(switchback: Switchback) -> float:
 
 def is_live(factor: Factor) -> bool:
     """Whether a factor changes between slots."""
-    return factor.pseudo or factor.apply_cost is ApplyCost.LIVE
+    return factor.apply_cost is ApplyCost.LIVE
 
 
 def steady_seconds(trial: PlannedTrial) -> float:
@@ -218,7 +218,7 @@ def _rows(others: Sequence[Factor], treatments: Sequence[Treatment], design: Des
 
 
 def _is_dear(factor: Factor) -> bool:
-    return factor.apply_cost not in (ApplyCost.LIVE, ApplyCost.RESTART) and not factor.pseudo
+    return factor.apply_cost not in (ApplyCost.LIVE, ApplyCost.RESTART)
 
 
 def _dear_key(treatment: Treatment, dear: set[str]) -> str:

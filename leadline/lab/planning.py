@@ -67,7 +67,14 @@ def plan_study(file: StudyFile, host: Host, service_knobs: list[Knob], disposabl
         baseline = str(study.baseline.get(name, labels[0]))
         if baseline not in labels:
             raise UsageError(f"{file.where(('baseline', name))}: {baseline} is not among the labels of {name}")
-        factors.append(Factor(name, tuple(labels), baseline, pseudo=True, apply_cost=ApplyCost.LIVE))
+        apply_cost = study.pseudo_apply_costs.get(name, ApplyCost.LIVE)
+        factors.append(Factor(name, tuple(labels), baseline, pseudo=True, apply_cost=apply_cost))
+    for name in study.pseudo_apply_costs:
+        if name not in study.pseudo_factors:
+            near = nearest(name, list(study.pseudo_factors))
+            hint = f"; did you mean {near}?" if near else ""
+            where = file.where(("pseudo_apply_costs", name))
+            raise UsageError(f"{where}: pseudo_apply_costs names {name}, which is no pseudo-factor{hint}")
     if not factors:
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from leadline.model.knob import ApplyCost
 from leadline.model.units import parse_duration, parse_share, parse_size
 
 Seconds = Annotated[float, BeforeValidator(parse_duration)]
@@ -136,6 +137,10 @@ class Study(_Strict):
     pseudo_factors: dict[str, list[str]] = Field(
         default_factory=dict,
         description="names with labels that change nothing: an A/A study shows what the procedure finds in noise",
+    )
+    pseudo_apply_costs: dict[str, ApplyCost] = Field(
+        default_factory=dict,
+        description="when a pseudo-factor's labels change: live (if absent), restart and so on, as a knob's levels",
     )
     design: Design = Design()
     reset: Reset = Reset()

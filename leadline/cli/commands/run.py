@@ -11,8 +11,9 @@ from leadline.cli.commands.dry_run import print_plan
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
 from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
-from leadline.lab.planning import plan_study
+from leadline.lab.planning import Planned, plan_study
 from leadline.lab.studyfile import StudyFile, find_study
+from leadline.lab.twin import aa_twin
 from leadline.stack.registry import check_mode, service_catalogue
 
 
@@ -33,6 +34,10 @@ def run(
     disposable: Annotated[
         bool, typer.Option("--disposable", help="This host may be hung: allow dangerous levels.")
     ] = False,
+    twin: Annotated[
+        bool,
+        typer.Option("--aa", help="Run the study's A/A twin: same plan and load, nothing differs; study NAME-aa."),
+    ] = False,
     simulate: Annotated[
         Path | None,
         typer.Option(metavar="TRUTH", help="Run on a simulated host with this truth file, in virtual time."),
@@ -42,6 +47,8 @@ def run(
     """Run a study, or go on with an unfinished run of it; write its report."""
     overrides = [*(set_ or []), *([f"budget={budget}"] if budget else [])]
     file = find_study(study, overrides, factor or [])
+    if twin:
+        file = _twin(file, disposable)
     if simulate is not None:
         from leadline.cli.commands.simulated import run_simulated
 
@@ -57,15 +64,24 @@ def quickstart(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
 
 def _run(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable: bool, json: bool) -> None:
     host = LocalHost(disposable=disposable, directories={"cache": cache_dir(), "lab": _existing(lab)})
-    stack = file.study.stack
-    check_mode(stack.app, stack.mode, stack.server)
-    planned = plan_study(file, host, service_catalogue(stack.server, stack.database), disposable)
+    planned = _planned(file, host, disposable)
     if dry_run:
         print_plan(file, planned, json, lab)
         return
     from leadline.cli.commands.execute import execute  # its libraries take seconds to import
 
     execute(file, planned, host, lab, new=new, json=json)
+
+
+def _planned(file: StudyFile, host: LocalHost, disposable: bool) -> Planned:
+    stack = file.study.stack
+    check_mode(stack.app, stack.mode, stack.server)
+    return plan_study(file, host, service_catalogue(stack.server, stack.database), disposable)
+
+
+def _twin(file: StudyFile, disposable: bool) -> StudyFile:
+    host = LocalHost(disposable=disposable, directories={"cache": cache_dir(), "lab": _existing(Path())})
+    return aa_twin(file, _planned(file, host, disposable))
 
 
 def _existing(path: Path) -> Path:
