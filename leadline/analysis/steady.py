@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -26,6 +26,8 @@ TOLERANCE = 0.02  # of the level: smaller differences do not matter
 SHARE = 0.3  # of the series that the steady region must cover
 SIGNIFICANT = 3.0  # standard errors
 BLIND = 0.5  # of the level: a series that could hide a change so large cannot be judged
+BLIND_BURSTS = 0.1  # the same for a series with recurring bursts
+COARSE = 60  # means that a series with recurring bursts is judged by
 _PENALTY = 4.0
 
 
@@ -58,7 +60,22 @@ class _Segment:
         return self.end - self.start
 
 
-def steady_state(values: Sequence[float], interval: float = 1.0, higher_is_better: bool = True) -> SteadyState:
+@dataclass(frozen=True)
+class Limits:
+    """What counts as steady: differences up to ``tolerance`` of the level do not matter, and the steady region covers
+    at least ``share`` of the series.
+    """
+
+    tolerance: float = TOLERANCE
+    share: float = SHARE
+
+
+USUAL = Limits()
+
+
+def steady_state(
+    values: Sequence[float], interval: float = 1.0, higher_is_better: bool = True, limits: Limits = USUAL
+) -> SteadyState:
     """Where the warm-up of a series ends and whether it holds after.
 
     ``values`` are equally spaced, ``interval`` seconds apart: throughput, or with ``higher_is_better=False`` a latency.
@@ -76,32 +93,42 @@ def steady_state(values: Sequence[float], interval: float = 1.0, higher_is_bette
         series = np.interp(np.arange(len(series)), good, series[good])
     step = math.ceil(len(series) / LONGEST)
     series = series[: len(series) // step * step].reshape(-1, step).mean(axis=1)
-    return _judge(without_outliers(series), interval * step, higher_is_better)
+    found = _judge(without_outliers(series), interval * step, higher_is_better, limits, BLIND)
+    wide = len(series) // COARSE
+    if found.verdict != "never-steady" or wide < 3:
+        return found
+    # recurring bursts are many small segments, but the same mixture of levels from a certain point on
+    blocks = series[len(series) % wide :].reshape(-1, wide).mean(axis=1)
+    again = _judge(blocks, interval * step * wide, higher_is_better, limits, BLIND_BURSTS)
+    if again.cut is None:
+        return found
+    cut = again.cut + (interval * step * (len(series) % wide) if again.cut else 0.0)
+    return replace(again, cut=cut, sentence=f"In means of {format_duration(interval * step * wide)}: {again.sentence}")
 
 
-def _judge(series: Floats, interval: float, higher_is_better: bool) -> SteadyState:
+def _judge(series: Floats, interval: float, higher_is_better: bool, limits: Limits, blind: float) -> SteadyState:
     total = format_duration(len(series) * interval)
     noise = _noise(series)
     segments = _segments(series, noise)
     level = abs(segments[-1].mean)
     if level <= 1e-12 * max(1.0, float(np.abs(series).max())):
         return SteadyState("never-steady", None, f"The series ends at zero after {total}: there is no work to measure.")
-    start = _steady_from(segments, noise)
-    needed = max(FEWEST - 2, math.ceil(SHARE * len(series)))
+    start = _steady_from(segments, noise, limits.tolerance)
+    needed = max(FEWEST - 2, math.ceil(limits.share * len(series)))
     trend = 0
     while len(series) - start >= needed:
         region = series[start:]
-        trend = _trend(region, noise)
+        trend = _trend(region, noise, limits.tolerance)
         if trend == 0 and start:
-            trend = _continued(series, start, noise)
+            trend = _continued(series, start, noise, limits.tolerance)
         if trend == 0:
-            periods = _cycle(region, noise)
+            periods = _cycle(region, noise, limits.tolerance)
             if not periods:
-                return _steady(series, start, noise, interval)
+                return _steady(series, start, noise, interval, limits.tolerance, blind)
             text = f"Never steady in {total}: the level goes up and down about {periods} times."
             return SteadyState("never-steady", None, text)
         start += max(1, len(series) // 20)
-    return _unsteady(segments, noise, trend, total, higher_is_better)
+    return _unsteady(segments, noise, trend, total, higher_is_better, limits.tolerance)
 
 
 def without_outliers(series: Floats) -> Floats:
@@ -153,10 +180,10 @@ def _segments(series: Floats, noise: _Noise) -> list[_Segment]:
     return [_Segment(start, end, float(series[start:end].mean())) for start, end in pairwise(ends)]
 
 
-def _equivalent(one: _Segment, other: _Segment, noise: _Noise) -> bool:
+def _equivalent(one: _Segment, other: _Segment, noise: _Noise, tolerance: float) -> bool:
     apart = abs(one.mean - other.mean)
     error = math.sqrt(noise.variance * (1 / one.size + 1 / other.size))
-    return apart <= max(TOLERANCE * abs(other.mean), 2 * error)
+    return apart <= max(tolerance * abs(other.mean), 2 * error)
 
 
 def _merged(one: _Segment, other: _Segment) -> _Segment:
@@ -164,20 +191,20 @@ def _merged(one: _Segment, other: _Segment) -> _Segment:
     return _Segment(min(one.start, other.start), max(one.end, other.end), mean)
 
 
-def _steady_from(segments: Sequence[_Segment], noise: _Noise) -> int:
+def _steady_from(segments: Sequence[_Segment], noise: _Noise, tolerance: float) -> int:
     """Start of the region of equivalent segments at the end. A short excursion between equivalents is part of it."""
     length = segments[-1].end
     region = segments[-1]
     index = len(segments) - 2
     while index >= 0:
         segment = segments[index]
-        if _equivalent(segment, region, noise):
+        if _equivalent(segment, region, noise, tolerance):
             region = _merged(segment, region)
         elif (
             segment.size <= max(3, 0.03 * length)
             and index > 0
             and segments[index - 1].size > segment.size
-            and _equivalent(segments[index - 1], region, noise)
+            and _equivalent(segments[index - 1], region, noise, tolerance)
         ):
             region = _merged(segments[index - 1], region)
             index -= 1
@@ -194,15 +221,15 @@ def _slope(series: Floats, noise: _Noise) -> tuple[float, float]:
     return float(np.sum(place * series)) / weight, math.sqrt(noise.variance / weight)
 
 
-def _trend(series: Floats, noise: _Noise) -> int:
+def _trend(series: Floats, noise: _Noise, tolerance: float) -> int:
     """+1 or -1 where the series still rises or falls by more than matters, else 0."""
     change, error = _slope(series, noise)
-    if abs(change) <= max(1.5 * TOLERANCE * abs(float(series.mean())), SIGNIFICANT * error):
+    if abs(change) <= max(1.5 * tolerance * abs(float(series.mean())), SIGNIFICANT * error):
         return 0
     return 1 if change > 0 else -1
 
 
-def _continued(series: Floats, start: int, noise: _Noise) -> int:
+def _continued(series: Floats, start: int, noise: _Noise, tolerance: float) -> int:
     """Whether the region from ``start`` on may just as well go on with the slope of the whole series: then what looked
     like steps is a drift. +1 or -1, else 0.
     """
@@ -210,13 +237,13 @@ def _continued(series: Floats, start: int, noise: _Noise) -> int:
     whole, whole_error = _slope(series, noise)
     expected = whole * (len(region) - 1) / (len(series) - 1)
     change, error = _slope(region, noise)
-    matters = abs(expected) > 1.5 * TOLERANCE * abs(float(region.mean())) and abs(whole) > SIGNIFICANT * whole_error
+    matters = abs(expected) > 1.5 * tolerance * abs(float(region.mean())) and abs(whole) > SIGNIFICANT * whole_error
     if not matters or abs(change - expected) > 2 * error:
         return 0
     return 1 if whole > 0 else -1
 
 
-def _cycle(region: Floats, noise: _Noise) -> int:
+def _cycle(region: Floats, noise: _Noise, tolerance: float) -> int:
     """Number of periods of a slow wave in the region, 0 when there is none: two to eight, larger than matters, and
     more than AR(1) noise gives once in a thousand series (periodogram against its exponential law).
     """
@@ -229,21 +256,21 @@ def _cycle(region: Floats, noise: _Noise) -> int:
     power = np.abs(np.fft.rfft(region - region.mean() - change * place)[periods]) ** 2 / count
     amplitude = 2 * np.sqrt(power / count)
     beyond = power / noise.spectrum(2 * np.pi * periods / count) > math.log(1000 * len(periods))
-    strong = beyond & (amplitude > 1.5 * TOLERANCE * abs(float(region.mean())))
+    strong = beyond & (amplitude > 1.5 * tolerance * abs(float(region.mean())))
     return int(periods[np.argmax(np.where(strong, power, 0.0))]) if strong.any() else 0
 
 
-def _steady(series: Floats, start: int, noise: _Noise, interval: float) -> SteadyState:
+def _steady(series: Floats, start: int, noise: _Noise, interval: float, tolerance: float, blind: float) -> SteadyState:
     region = series[start:]
     level = float(region.mean())
     visible = (SIGNIFICANT + 0.84) * _slope(region, noise)[1] / abs(level)
     length = format_duration(len(region) * interval)
-    if visible > BLIND:
+    if visible > blind:
         text = f"Too short to judge: in {length} of such noise a change of {visible:.0%} could go unseen."
         return SteadyState("too-short", None, text)
     cut = start * interval
     text = f"Steady from {format_duration(cut)} on, for {length}" if start else f"Steady throughout its {length}"
-    seen = f"a change of less than {max(visible, 1.5 * TOLERANCE):.0%} would not have been seen"
+    seen = f"a change of less than {max(visible, 1.5 * tolerance):.0%} would not have been seen"
     before = float(np.median(series[:start])) if start else level
     moved = (level - before) / abs(before) if before else 0.0
     settled = f", {abs(moved):.0%} {'above' if moved > 0 else 'below'} what came before" if abs(moved) > 0.05 else ""
@@ -251,13 +278,13 @@ def _steady(series: Floats, start: int, noise: _Noise, interval: float) -> Stead
 
 
 def _unsteady(
-    segments: Sequence[_Segment], noise: _Noise, trend: int, total: str, higher_is_better: bool
+    segments: Sequence[_Segment], noise: _Noise, trend: int, total: str, higher_is_better: bool, tolerance: float
 ) -> SteadyState:
     half = segments[-1].end / 2
     steps = [
         other.mean - one.mean
         for one, other in pairwise(segments)
-        if other.end > half and not _equivalent(one, other, noise)
+        if other.end > half and not _equivalent(one, other, noise, tolerance)
     ]
     directions = {math.copysign(1.0, step) for step in steps} or {float(trend)}
     if len(directions) > 1:

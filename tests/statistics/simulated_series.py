@@ -66,6 +66,21 @@ def _cycle(length: int) -> Floats:
     return np.asarray(1 + 0.15 * np.sin(2 * np.pi * 5 * np.arange(length) / length))
 
 
+def bursts(length: int, rng: np.random.Generator) -> Floats:
+    """Steady with bursts whose length and distance vary: 30 to 50 s apart, 5 to 11 s long, a tenth below."""
+    level = np.ones(length)
+    at = int(rng.integers(0, 40))
+    while at < length:
+        level[at : at + int(rng.integers(5, 12))] = 0.9
+        at += int(rng.integers(30, 51))
+    return np.asarray(level * (1 + rng.normal(0, 0.01, length)))
+
+
+def walk(length: int, rng: np.random.Generator) -> Floats:
+    """Never steady: a random walk of 2 % a second around a level to which it does not return."""
+    return np.asarray(np.exp(np.cumsum(rng.normal(0, 0.02, length))))
+
+
 WARMING = frozenset({"still-warming"})
 SLOWING = frozenset({"slowing-down"})
 NEVER = frozenset({"never-steady"})

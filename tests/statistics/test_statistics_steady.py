@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_series import SHAPES, Shape, counts, noisy
+from simulated_series import SHAPES, Shape, bursts, counts, noisy, walk
 
 from leadline.analysis import steady_state
 
@@ -103,6 +103,16 @@ def test_hours_of_seconds_are_judged_too() -> None:
     verdict = steady_state(list(noisy(BY_NAME["step"], 14_400, rng, 0.05, 0.3, True)))
     assert verdict.verdict == "steady"
     assert verdict.cut == pytest.approx(2880, rel=0.03)
+
+
+def test_recurring_bursts_are_steady_and_a_random_walk_is_not() -> None:
+    rng = np.random.default_rng(10)
+    found = [(values, steady_state(list(values))) for values in (bursts(900, rng) for _ in range(60))]
+    steady = [(values, one.cut) for values, one in found if one.cut is not None]
+    assert len(steady) >= 55
+    assert all(abs(values[int(cut) :].mean() / values.mean() - 1) < 0.01 for values, cut in steady)
+    wild = [steady_state(list(walk(900, rng))).verdict for _ in range(60)]
+    assert wild.count("steady") <= 3
 
 
 @settings(max_examples=150, deadline=None)
