@@ -2,8 +2,10 @@
 
 use crate::arrivals::profile::Profile;
 use crate::arrivals::{Bursts, Model};
+use crate::leash::StartAt;
 use crate::measure::writer::Progress;
 use crate::nearest::hint;
+use crate::share::Share;
 use crate::units::parse_duration;
 use std::path::PathBuf;
 
@@ -13,6 +15,7 @@ leadline-load: sessions over HTTP/1.1, measured from the moment each request was
   leadline-load run SCENARIO.yaml --url URL --out DIR [options]
   leadline-load check SCENARIO.yaml [--var KEY=VALUE ...]
   leadline-load schema        prints the JSON schema of a scenario
+  leadline-load host          tells of this host, then its clock for every line read
   leadline-load --version
 
 options of run:
@@ -35,6 +38,10 @@ options of run:
   --var KEY=VALUE      a parameter of the scenario; may be repeated
   --tick TIME          wake only at multiples of this: cheaper, less exact (default 0us: exact)
   --priority WORD      auto (default: the loop runs ahead of other processes where permitted) or normal
+  --share A-B/N        one of several drivers in step: of every N numbers (sessions, users, arrivals, identities, rows
+                       and sequences of feeds) those from A until B; all other options as for one driver (default 0-1/1)
+  --start-at TIME      unix time in nanoseconds, or stdin: a line `start NANOSECONDS` there (default: at once)
+  --leash TIME         end at once when standard input ends or brings no line for so long; a line `stop` ends in order
   --progress FORM      json, text or none on standard output, one line a second (default none)
 
 example:
@@ -43,7 +50,7 @@ example:
 exit codes: 0 done, 1 could not run, 2 bad command line or scenario, 130 interrupted (results are written)
 ";
 
-const OPTIONS: [&str; 19] = [
+const OPTIONS: [&str; 22] = [
     "--url",
     "--out",
     "--arrivals",
@@ -62,6 +69,9 @@ const OPTIONS: [&str; 19] = [
     "--var",
     "--tick",
     "--priority",
+    "--share",
+    "--start-at",
+    "--leash",
     "--progress",
 ];
 
@@ -70,6 +80,7 @@ pub enum Command {
     Help,
     Version,
     Schema,
+    Host,
     Check { scenario: PathBuf, variables: Vec<(String, String)> },
     Run(Box<RunOptions>),
 }
@@ -98,6 +109,11 @@ pub struct RunOptions {
     pub tick: u64,
     /// Do not run ahead of other processes.
     pub normal_priority: bool,
+    /// Of a load that several drivers bear.
+    pub share: Share,
+    pub start_at: StartAt,
+    /// Longest silence of standard input, nanoseconds.
+    pub leash: Option<u64>,
     pub progress: Progress,
 }
 
@@ -109,6 +125,7 @@ pub fn parse(arguments: &[String]) -> Result<Command, String> {
         "--version" | "-V" => Ok(Command::Version),
         "run" | "check" if arguments[1..].iter().any(|a| a == "--help" || a == "-h") => Ok(Command::Help),
         "schema" => Ok(Command::Schema),
+        "host" => Ok(Command::Host),
         "run" => parse_run(&arguments[1..]),
         "check" => {
             let (scenario, options) = split(&arguments[1..])?;
@@ -121,9 +138,10 @@ pub fn parse(arguments: &[String]) -> Result<Command, String> {
             }
             Ok(Command::Check { scenario, variables })
         }
-        other => {
-            Err(format!("unknown command `{other}`{}", hint(other, &["run", "check", "schema", "--version", "--help"])))
-        }
+        other => Err(format!(
+            "unknown command `{other}`{}",
+            hint(other, &["run", "check", "schema", "host", "--version", "--help"])
+        )),
     }
 }
 
@@ -149,6 +167,9 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
         variables: Vec::new(),
         tick: 0,
         normal_priority: false,
+        share: Share::WHOLE,
+        start_at: StartAt::Now,
+        leash: None,
         progress: Progress::None,
     };
     for (name, value) in options {
@@ -182,6 +203,9 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
             "--timeout" => run.timeout = time()?,
             "--var" => run.variables.push(assignment(&value)?),
             "--tick" => run.tick = time()?,
+            "--share" => run.share = Share::parse(&value).map_err(|e| format!("--share {e}"))?,
+            "--start-at" => run.start_at = StartAt::parse(&value).map_err(|e| format!("--start-at {e}"))?,
+            "--leash" => run.leash = Some(time()?),
             "--priority" => run.normal_priority = word(name, &value, &[("auto", false), ("normal", true)])?,
             _ => {
                 let words = [("json", Progress::Json), ("text", Progress::Text), ("none", Progress::None)];

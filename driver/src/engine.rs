@@ -15,6 +15,7 @@ use crate::measure::writer::Outlet;
 use crate::measure::{ErrorKind, Outcome, Slice};
 use crate::scenario::{Arrive, Scenario};
 use crate::session::{Running, Session, Verdict};
+use crate::share::Share;
 use crate::sys::poller::Poller;
 use crate::sys::process::{stop_requested, Cpu};
 use crate::template::RenderError;
@@ -39,7 +40,10 @@ pub struct Settings {
     pub recorded: Vec<u64>,
     pub phases: Phases,
     pub seed: u64,
+    /// Sessions this driver itself may have at once.
     pub max_sessions: usize,
+    /// Its part of users, arrivals and whatever else is numbered through.
+    pub share: Share,
     pub timeout: u64,
     pub tick: u64,
 }
@@ -109,7 +113,9 @@ pub struct Engine<'a> {
 impl<'a> Engine<'a> {
     pub fn new(scenario: &'a Scenario, settings: &'a Settings, outlet: Outlet) -> io::Result<Self> {
         let pool = match (settings.model, scenario.identities) {
-            (Model::Constant | Model::Poisson | Model::Replay, Some(all)) => (1..=all.min(10_000_000)).collect(),
+            (Model::Constant | Model::Poisson | Model::Replay, Some(all)) => {
+                (1..=all.min(10_000_000)).filter(|identity| settings.share.owns(identity - 1)).collect()
+            }
             _ => VecDeque::new(),
         };
         let mut engine = Engine {
@@ -123,7 +129,7 @@ impl<'a> Engine<'a> {
             dead: Vec::new(),
             resting: VecDeque::new(),
             identities: pool,
-            feeds: Rc::new(Feeds::new(Rc::clone(&scenario.feeds))),
+            feeds: Rc::new(Feeds::new(Rc::clone(&scenario.feeds), settings.share)),
             sessions_made: 0,
             live: 0,
             timers: Timers::default(),

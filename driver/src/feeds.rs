@@ -1,6 +1,7 @@
 //! Data feeds: values that sessions take from files, sequences and skewed distributions.
 
 use crate::random::Random;
+use crate::share::Share;
 use crate::template::{push_number, RenderError};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -50,6 +51,7 @@ pub struct Feed {
 pub struct Feeds {
     feeds: Rc<[Feed]>,
     states: Vec<State>,
+    share: Share,
 }
 
 #[derive(Debug, Default)]
@@ -62,15 +64,18 @@ struct State {
 pub type Held = Vec<Option<i64>>;
 
 impl Feeds {
-    pub fn new(feeds: Rc<[Feed]>) -> Self {
+    /// Of rows and numbers that are taken one after the other only those that belong to `share`.
+    pub fn new(feeds: Rc<[Feed]>, share: Share) -> Self {
         let state = |feed: &Feed| {
             let free = match &feed.origin {
-                Origin::Rows { rows, pick: Choose::Unique } => (0..rows.len() as u32).collect(),
+                Origin::Rows { rows, pick: Choose::Unique } => {
+                    (0..rows.len() as u32).filter(|row| share.owns(u64::from(*row))).collect()
+                }
                 _ => VecDeque::new(),
             };
             State { taken: Cell::new(0), free: RefCell::new(free) }
         };
-        Feeds { states: feeds.iter().map(state).collect(), feeds }
+        Feeds { states: feeds.iter().map(state).collect(), feeds, share }
     }
 
     pub fn len(&self) -> usize {
@@ -110,7 +115,7 @@ impl Feeds {
         let next = || {
             let taken = state.taken.get();
             state.taken.set(taken + 1);
-            taken
+            self.share.nth(taken)
         };
         Ok(match &self.feeds[feed].origin {
             Origin::Rows { rows, pick } => match pick {
@@ -237,7 +242,7 @@ mod tests {
     }
 
     fn feeds(origin: Origin, hold: Hold) -> Feeds {
-        Feeds::new(Rc::new([Feed { name: "f".into(), columns: Vec::new(), origin, hold }]))
+        Feeds::new(Rc::new([Feed { name: "f".into(), columns: Vec::new(), origin, hold }]), Share::WHOLE)
     }
 
     fn rows(count: u8, pick: Choose) -> Origin {

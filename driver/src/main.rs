@@ -1,5 +1,5 @@
 use leadline_load::cli::{parse, Command, HELP};
-use leadline_load::{run, scenario, Failure};
+use leadline_load::{run, scenario, sys, Failure};
 use std::process::exit;
 
 fn main() {
@@ -21,6 +21,8 @@ fn execute(command: Command) -> Result<i32, Failure> {
         Command::Help => print!("{HELP}"),
         Command::Version => println!("leadline-load {}", env!("CARGO_PKG_VERSION")),
         Command::Schema => print!("{}", scenario::SCHEMA),
+        Command::Host => sys::host::answer(std::io::stdin().lock(), std::io::stdout().lock())
+            .map_err(|e| Failure::Run(format!("standard output: {e}")))?,
         Command::Check { scenario, variables } => {
             let read = scenario::read::load(&scenario, &variables).map_err(Failure::Usage)?;
             println!("{}: scenario {}, {} transactions", scenario.display(), read.name, read.transactions.len());

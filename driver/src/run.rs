@@ -5,14 +5,16 @@ use crate::arrivals::{replay, Model, Phases};
 use crate::cli::RunOptions;
 use crate::engine::{Engine, Settings};
 use crate::http::target::Target;
+use crate::leash;
 use crate::measure::summary::{summary, Inputs};
+use crate::measure::whole;
 use crate::measure::writer::{self, Files, Outlet};
 use crate::scenario::{read, Scenario};
 use crate::sys::process::{catch_signals, raise_file_limit, raise_priority_of_thread, Cpu, Scheduling};
 use crate::Failure;
 use std::io::Write;
 use std::sync::mpsc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// Files besides connections that the process holds open.
 const OTHER_FILES: u64 = 32;
@@ -40,7 +42,7 @@ pub fn run(options: &RunOptions) -> Result<bool, Failure> {
 /// Sessions that may be there at once.
 fn needs(settings: &Settings) -> u64 {
     match settings.model {
-        Model::Closed => settings.users,
+        Model::Closed => settings.share.count(settings.users),
         _ => settings.max_sessions as u64,
     }
 }
@@ -54,6 +56,7 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
     let steady = options.steady.unwrap_or_else(|| last.saturating_sub(options.ramp_up) + 1);
     let phases = Phases { ramp_up: options.ramp_up, steady, ramp_down: options.ramp_down };
     let given = options.profile.as_ref().map(|(profile, _)| profile.clone());
+    let own = options.users.map_or(0, |users| options.share.count(users));
     Ok(Settings {
         target: Target::parse(&options.url)?,
         model: options.model,
@@ -66,19 +69,28 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
         recorded,
         phases,
         seed: options.seed,
-        max_sessions: options.max_sessions,
+        // Rounded up: the caps of all drivers together are never below the one asked for.
+        max_sessions: options.share.count_up(options.max_sessions as u64).max(own) as usize,
+        share: options.share,
         timeout: options.timeout,
         tick: options.tick,
     })
 }
 
 fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Result<bool, Failure> {
+    let told = matches!(options.start_at, leash::StartAt::Told);
+    let moments = (told || options.leash.is_some()).then(|| leash::listen(options.leash.map(Duration::from_nanos)));
     let (full, filled) = mpsc::sync_channel(SLICES);
     let (emptied, empty) = mpsc::channel();
     let names: Vec<String> = scenario.transactions.iter().map(|t| t.name.clone()).collect();
     let engine = Engine::new(scenario, settings, Outlet { full, empty })
         .map_err(|e| Failure::Run(format!("cannot use epoll: {e}")))?;
-    let (started, start) = (SystemTime::now(), Instant::now());
+    if told {
+        println!("{{\"ready\":true}}");
+    }
+    let Some((started, start)) = leash::wait(options.start_at, moments.as_ref()).map_err(Failure::Run)? else {
+        return Ok(false);
+    };
     let mut scheduling = Scheduling::Normal;
     let files = Files { directory: &options.out, names: &names, started, progress: options.progress };
     let (result, totals) = std::thread::scope(|scope| {
@@ -97,6 +109,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         scenario,
         url: &options.url,
         seed: options.seed,
+        share: options.share,
         model: options.model,
         users: options.users,
         rate: options.rate,
@@ -109,6 +122,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         variables: &options.variables,
         scheduling,
     };
+    whole::write(&files, &names, &totals, settings.phases).map_err(cannot_write)?;
     let value = summary(&inputs, &result, &totals, Cpu::of_process());
     let text = serde_json::to_string_pretty(&value).map_err(|e| Failure::Run(format!("summary: {e}")))?;
     write_whole(options, &text).map_err(cannot_write)?;

@@ -27,7 +27,7 @@ fn fill(text: &str) -> Result<String, String> {
     let mut values = Values {
         variables: &[Some(b"user-1 & co".to_vec()), None],
         random: &mut random,
-        feeds: &Feeds::new(Rc::new([orders])),
+        feeds: &Feeds::new(Rc::new([orders]), crate::share::Share::WHOLE),
         held: &mut vec![None],
         seq: &mut 0,
         user: 7,

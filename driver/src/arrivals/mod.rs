@@ -5,6 +5,7 @@ pub mod replay;
 mod segments;
 
 use crate::random::{Random, Stream};
+use crate::share::Share;
 use profile::Profile;
 pub use segments::Bursts;
 use segments::Segments;
@@ -86,6 +87,8 @@ impl Phases {
 pub struct Schedule {
     source: Source,
     end: u64,
+    share: Share,
+    seen: u64,
 }
 
 #[derive(Debug)]
@@ -114,19 +117,21 @@ impl Schedule {
             reached: 0.0,
             random: Random::new(seed, 0, Stream::Arrivals),
         };
-        Schedule { source: Source::Rate(Box::new(process)), end }
+        Schedule { source: Source::Rate(Box::new(process)), end, share: Share::WHOLE, seen: 0 }
     }
 
     /// Arrivals at recorded offsets.
     pub fn recorded(offsets: Vec<u64>, phases: &Phases) -> Self {
-        Schedule { source: Source::Recorded(offsets.into_iter()), end: phases.steady_end() }
+        let source = Source::Recorded(offsets.into_iter());
+        Schedule { source, end: phases.steady_end(), share: Share::WHOLE, seen: 0 }
     }
-}
 
-impl Iterator for Schedule {
-    type Item = u64;
+    /// Only the arrivals that belong to `share`.
+    pub fn of(self, share: Share) -> Self {
+        Schedule { share, ..self }
+    }
 
-    fn next(&mut self) -> Option<u64> {
+    fn next_of_all(&mut self) -> Option<u64> {
         let due = match &mut self.source {
             Source::Recorded(offsets) => offsets.next()?,
             Source::Rate(process) => {
@@ -135,6 +140,20 @@ impl Iterator for Schedule {
             }
         };
         (due < self.end).then_some(due)
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        loop {
+            let due = self.next_of_all()?;
+            self.seen += 1;
+            if self.share.owns(self.seen - 1) {
+                return Some(due);
+            }
+        }
     }
 }
 
@@ -187,6 +206,20 @@ mod tests {
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         assert!((mean - 1.0).abs() < 0.03 && (variance - 1.0).abs() < 0.1, "{mean} {variance}");
+    }
+
+    #[test]
+    fn shares_of_a_schedule_add_up_to_it() {
+        let phases = Phases { ramp_up: S, steady: 9 * S, ramp_down: 0 };
+        for model in [Model::Constant, Model::Poisson] {
+            let all: Vec<u64> = schedule(model, 50.0, &phases, 4).collect();
+            let mut parts: Vec<u64> = ["0-2/3", "2-3/3"]
+                .iter()
+                .flat_map(|text| schedule(model, 50.0, &phases, 4).of(Share::parse(text).unwrap()))
+                .collect();
+            parts.sort_unstable();
+            assert_eq!(parts, all);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ impl Engine<'_> {
     pub(super) fn plan_arrivals(&mut self) {
         let settings = self.settings;
         if settings.model == Model::Closed {
-            for user in 0..settings.users {
+            for user in (0..settings.users).filter(|user| settings.share.owns(*user)) {
                 let due = match &settings.profile {
                     Some(profile) => profile.first_above(user as f64, 0),
                     None => Some(user_start(user, settings.users, &settings.phases)),
@@ -22,12 +22,13 @@ impl Engine<'_> {
                 }
             }
         } else {
-            let mut schedule = match &settings.profile {
+            let schedule = match &settings.profile {
                 Some(profile) => {
                     Schedule::new(settings.model, profile, settings.bursts, &settings.phases, settings.seed)
                 }
                 None => Schedule::recorded(settings.recorded.clone(), &settings.phases),
             };
+            let mut schedule = schedule.of(settings.share);
             self.next_arrival = schedule.next();
             self.schedule = Some(schedule);
         }
@@ -103,8 +104,9 @@ impl Engine<'_> {
             return None;
         }
         self.live += 1;
+        let number = self.settings.share.nth(self.sessions_made) + 1;
         self.sessions_made += 1;
-        let session = Session::new(self.scenario, &self.feeds, self.settings.seed, self.sessions_made);
+        let session = Session::new(self.scenario, &self.feeds, self.settings.seed, number);
         if let Some(slot) = self.dead.pop() {
             let at = &mut self.slots[slot as usize];
             at.session = session;
@@ -142,7 +144,7 @@ impl Engine<'_> {
                 identity
             }
             (None, Some(all)) => at.session.number % all + 1,
-            (None, None) => u64::from(slot) + 1,
+            (None, None) => self.settings.share.nth(u64::from(slot)) + 1,
         }
     }
 

@@ -3,6 +3,7 @@
 pub mod slice;
 pub mod summary;
 pub mod verdict;
+pub mod whole;
 pub mod writer;
 
 pub use slice::{Counts, ErrorKind, Outcome, Slice};

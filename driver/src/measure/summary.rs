@@ -6,6 +6,7 @@ use super::writer::Totals;
 use super::Counts;
 use crate::arrivals::{Model, Phases};
 use crate::scenario::{Measure, Scenario};
+use crate::share::Share;
 use crate::sys::process::{Cpu, Scheduling};
 use crate::units::{millis, seconds};
 use serde_json::{json, Map, Value};
@@ -34,6 +35,7 @@ pub struct Inputs<'a> {
     pub scenario: &'a Scenario,
     pub url: &'a str,
     pub seed: u64,
+    pub share: Share,
     pub model: Model,
     pub users: Option<u64>,
     pub rate: Option<f64>,
@@ -123,6 +125,9 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
         },
         "littles_law": littles_law(totals, length),
     });
+    if !inputs.share.is_whole() {
+        found["share"] = json!(inputs.share.to_string());
+    }
     let limits = limits(inputs, totals);
     if !limits.is_empty() {
         found["limits"] = Value::Array(limits);

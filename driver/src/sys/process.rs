@@ -26,6 +26,11 @@ pub fn catch_signals() -> io::Result<()> {
     Ok(())
 }
 
+/// Ends the run in order, as a signal does.
+pub fn request_stop() {
+    STOP.store(true, Ordering::Relaxed);
+}
+
 pub fn stop_requested() -> bool {
     STOP.load(Ordering::Relaxed)
 }

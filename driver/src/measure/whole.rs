@@ -1,0 +1,38 @@
+//! steady.hlog: the histograms of the whole steady phase, from which the figures of summary.json come. Those of several
+//! drivers add up to the figures of all.
+
+use super::slice::Nanos;
+use super::writer::{Files, Totals};
+use crate::arrivals::Phases;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use hdrhistogram::serialization::V2DeflateSerializer;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::time::Duration;
+
+/// Tags: `response/NAME` and `service/NAME` of each transaction, `blocked`, `lag`.
+pub fn write(files: &Files<'_>, names: &[String], totals: &Totals, phases: Phases) -> io::Result<()> {
+    let mut histograms: Vec<(String, &Nanos)> = Vec::new();
+    for (name, part) in names.iter().zip(&totals.steady) {
+        histograms.push((format!("response/{name}"), &part.response));
+        histograms.push((format!("service/{name}"), &part.service));
+    }
+    histograms.push(("blocked".into(), &totals.blocked));
+    histograms.push(("lag".into(), &totals.lag));
+    let mut output = BufWriter::new(File::create(files.directory.join("steady.hlog"))?);
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("[Histogram log format version 1.3]")
+        .add_comment("[leadline-load/1: the steady phase in nanoseconds, tag = what/transaction, maxima in ms]")
+        .with_start_time(files.started)
+        .with_base_time(files.started)
+        .with_max_value_divisor(1e6)
+        .begin_log_with(&mut output, &mut serializer)?;
+    log.write_comment("")?;
+    let (start, length) = (Duration::from_nanos(phases.ramp_up), Duration::from_nanos(totals.steady_ns));
+    for (tag, histogram) in histograms.iter().filter(|(_, histogram)| !histogram.is_empty()) {
+        log.write_histogram(histogram, start, length, Tag::new(tag))
+            .map_err(|error| io::Error::other(error.to_string()))?;
+    }
+    output.flush()
+}
