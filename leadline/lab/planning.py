@@ -9,6 +9,8 @@ from leadline.design import DesignError, make_plan
 from leadline.design.switchback import steady_seconds, switchback_plan
 from leadline.host.base import Host
 from leadline.lab.studyfile import StudyFile
+from leadline.load.arrivals import WorkloadError, check_workload
+from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
@@ -121,10 +123,15 @@ def _check_names(file: StudyFile) -> None:
         find_scenario(workload.scenario)
     except UsageError as error:
         raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
-    if workload.arrivals == "closed" and workload.users is None:
-        raise UsageError(f"{file.where(('workload',))}: closed arrivals need `users`")
-    if workload.arrivals != "closed" and workload.rate is None:
-        raise UsageError(f"{file.where(('workload',))}: {workload.arrivals} arrivals need `rate` (sessions a second)")
+    try:
+        check_workload(workload)
+    except WorkloadError as error:
+        raise UsageError(f"{file.where(('workload', *error.key))}: {error}") from None
+    if workload.preset is not None:
+        try:
+            preset_variables(workload.preset, workload.scenario, workload.variables)
+        except UsageError as error:
+            raise UsageError(f"{file.where(('workload', 'preset'))}: {error}") from None
 
 
 def _knob(catalogue: Catalogue, name: str, where: Callable[[], str]) -> Knob:

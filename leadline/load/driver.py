@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leadline.host.base import ProcessSpec
+from leadline.load.arrivals import arrival_options, most_sessions
+from leadline.load.presets import preset_variables
 from leadline.load.result import DriverResult, read_summary
 from leadline.load.scenario import find_scenario
 from leadline.load.series import (
@@ -20,7 +22,7 @@ from leadline.load.series import (
     started_unix_ns,
     steady_series,
 )
-from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.errors import LeadlineError
 from leadline.model.study import Workload
 
 __all__ = [
@@ -73,7 +75,7 @@ class DriverRun:
         return self.workload.ramp_up + self.workload.steady + self.workload.ramp_down
 
     def argv(self) -> list[str]:
-        """The command line. Raises UsageError for a workload without users or rate, LeadlineError without a binary."""
+        """The command line. Raises UsageError for keys that do not fit together, LeadlineError without a binary."""
         load = self.workload
         found = [
             str(find_binary()),
@@ -84,19 +86,14 @@ class DriverRun:
             "--out",
             str(self.out),
         ]
-        found += ["--arrivals", load.arrivals]
-        if load.arrivals == "closed":
-            if load.users is None:
-                raise UsageError("workload: closed arrivals need `users`")
-            found += ["--users", str(load.users)]
-        else:
-            if load.rate is None:
-                raise UsageError(f"workload: {load.arrivals} arrivals need `rate` (a second)")
-            found += ["--rate", repr(load.rate)]
+        found += arrival_options(load)
         for option in ("ramp_up", "steady", "ramp_down", "timeout"):
             found += [f"--{option.replace('_', '-')}", f"{round(getattr(load, option) * 1e6)}us"]
-        found += ["--seed", str(self.seed), "--max-sessions", str(max(load.max_sessions, load.users or 0))]
-        for name, value in self.variables.items():
+        found += ["--seed", str(self.seed), "--max-sessions", str(most_sessions(load))]
+        variables = dict(self.variables)
+        if load.preset is not None:
+            variables |= preset_variables(load.preset, load.scenario, variables)
+        for name, value in variables.items():
             found += ["--var", f"{name}={value}"]
         return [*found, "--progress", "json"]
 

@@ -49,6 +49,7 @@ class Step:
     sure: bool  # the intervals leave no doubt about ``kept``
     driver_limit: bool
     evidence: tuple[str, ...] = ()
+    confirms: bool = False  # measured after the search, at the load it ended at
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Found:
     knee: Interval
     steps: tuple[Step, ...]
     reason: str
+    confirmation: Step | None = None  # ``highest`` measured once more, with a seed of its own
 
 
 @dataclass(frozen=True)
@@ -88,26 +90,30 @@ class Staircase:
 
     range: Range
     steps: list[Step] = field(default_factory=list)
-    _kept: float | None = None
-    _failed: float | None = None
-    _driver: float | None = None  # a load that the driver itself could not make
 
     def record(self, step: Step) -> None:
-        """Takes in a measured step."""
+        """Takes in a measured step; a later one at the same load stands beside it."""
         self.steps.append(step)
-        if step.driver_limit and not step.kept:
-            self._driver = step.load if self._driver is None else min(step.load, self._driver)
-        elif step.kept and not step.driver_limit:
-            self._kept = step.load if self._kept is None else max(step.load, self._kept)
-        elif step.driver_limit:
-            self._driver = step.load
-        else:
-            self._failed = step.load if self._failed is None else min(step.load, self._failed)
+
+    @property
+    def _failed(self) -> float | None:
+        return min((step.load for step in self.steps if not step.kept and not step.driver_limit), default=None)
+
+    @property
+    def _driver(self) -> float | None:
+        """The lowest load that the driver itself could not make."""
+        return min((step.load for step in self.steps if step.driver_limit), default=None)
 
     @property
     def _ceiling(self) -> float | None:
         known = [load for load in (self._failed, self._driver) if load is not None]
         return min(known) if known else None
+
+    @property
+    def _kept(self) -> float | None:
+        ceiling = math.inf if self._ceiling is None else self._ceiling
+        good = [step.load for step in self.steps if step.kept and not step.driver_limit and step.load < ceiling]
+        return max(good, default=None)
 
     def next(self) -> float | None:
         """The load to measure now, or None when the search is over."""
@@ -147,7 +153,14 @@ class Staircase:
             reason = "the server went over the limits above it"
         by: LimitedBy = "range" if high is None else "driver" if high == self._driver else "server"
         steps = tuple(sorted(self.steps, key=lambda step: step.load))
-        return Found(low, high, by, knee_of(steps), steps, reason)
+        again = next((step for step in reversed(self.steps) if step.load == low and step.confirms), None)
+        return Found(low, high, by, knee_of(steps), steps, reason, again)
+
+    @property
+    def unconfirmed(self) -> float | None:
+        """The highest load kept, while no run of its own has confirmed it."""
+        confirmed = {step.load for step in self.steps if step.confirms}
+        return None if self._kept in confirmed else self._kept
 
 
 def knee_of(steps: Sequence[Step]) -> Interval:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from leadline.load.driver import find_binary
 from leadline.load.knee import Found, Limits, Range, Staircase, Step, measure_step
@@ -17,6 +18,7 @@ from leadline.model.errors import LeadlineError, UsageError
 
 FORMAT = "leadline-knee/1"
 _OURS = ("--rate", "--users", "--profile", "--bursts", "--replay", "--speed", "--progress")
+_OTHER_SEED = 1000  # between the seeds of a confirmation and those of the steps
 _ROUNDS = 2  # a step in doubt is measured this often, its seconds taken together
 
 
@@ -27,8 +29,9 @@ def find_knee(
     loads: Range,
     tell: Callable[[Step], None],
 ) -> Found:
-    """Runs leadline-load step by step; ``options`` go to it as they are. ``tell`` hears each step. Writes
-    ``knee.json`` and a directory for each run below ``--out`` (default ``leadline-load.out``).
+    """Runs leadline-load step by step; ``options`` go to it as they are. ``tell`` hears each step. The load
+    that the search ends at is measured once more with another seed; when that run breaks the limits, the search goes
+    on below. Writes ``knee.json`` and a directory for each run below ``--out`` (default ``leadline-load.out``).
 
     Raises UsageError for options that the search sets itself, LeadlineError when a run fails.
     """
@@ -41,18 +44,39 @@ def find_knee(
     if arrivals not in ("closed", "constant", "poisson"):
         raise UsageError(f"--arrivals {arrivals}: --find-knee takes closed, constant or poisson")
     given.setdefault("--ramp-up", "2s")
+    seed = _seed(given.get("--seed", "1"))
     stairs = Staircase(loads)
     path = find_scenario(scenario)
-    while (load := stairs.next()) is not None:
-        runner = _Runner(path, given, arrivals, out / f"step-{len(stairs.steps) + 1:02d}", load)
-        step = runner.measure(limits)
+
+    def measure(load: float, confirms: bool = False) -> None:
+        name = f"{'confirm' if confirms else 'step'}-{len(stairs.steps) + 1:02d}"
+        seeded = given | {"--seed": str(seed + _OTHER_SEED * len(stairs.steps))} if confirms else given
+        step = replace(_Runner(path, seeded, arrivals, out / name, load).measure(limits), confirms=confirms)
         tell(step)
         stairs.record(step)
+
+    while True:
+        while (load := stairs.next()) is not None:
+            measure(load)
+        if (load := stairs.unconfirmed) is None:
+            break
+        measure(load, confirms=True)
     found = stairs.result()
-    document = {"format": FORMAT, "arrivals": arrivals, "limits": asdict(limits), **asdict(found)}
     out.mkdir(parents=True, exist_ok=True)
-    (out / "knee.json").write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    text = json.dumps(knee_document(found, arrivals, limits), indent=2, allow_nan=False)
+    (out / "knee.json").write_text(text + "\n", encoding="utf-8")
     return found
+
+
+def knee_document(found: Found, arrivals: str, limits: Limits) -> dict[str, Any]:
+    """What knee.json holds (docs/load.md)."""
+    return {"format": FORMAT, "arrivals": arrivals, "limits": asdict(limits), **asdict(found)}
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise UsageError(f"--seed {text}: not a whole number")
+    return int(text)
 
 
 class _Runner:

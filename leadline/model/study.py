@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from leadline.model.knob import ApplyCost
+from leadline.model.shapes import PresetName, check_bursts, check_profile, expand
 from leadline.model.units import parse_duration, parse_share, parse_size
 
 Seconds = Annotated[float, BeforeValidator(parse_duration)]
 Share = Annotated[float, BeforeValidator(parse_share)]
 Bytes = Annotated[int, BeforeValidator(parse_size)]
 Arrivals = Annotated[
-    Literal["closed", "constant", "poisson"],
+    Literal["closed", "constant", "poisson", "replay"],
     BeforeValidator(lambda word: "poisson" if word == "open" else word),
 ]
 RawLevel = bool | int | float | str
@@ -34,16 +36,42 @@ class StackChoice(_Strict):
     java: str | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
 
 
+class Generator(_Strict):
+    """Another load generator in place of leadline-load, run on its own script (docs/generators.md)."""
+
+    name: Literal["wrk", "httperf", "oha", "k6", "jmeter", "gatling"]
+    script: str | None = Field(default=None, description="the tool's own script, plan or simulation class")
+    options: list[str] = Field(
+        default_factory=list, description="passed to the tool; ${url}, ${seconds} and ${seed} are filled in"
+    )
+    program: str | None = Field(default=None, description="path of the tool, or its home; found on the PATH if absent")
+
+
 class Workload(_Strict):
     """What the driver does. ``users`` drive closed arrivals, ``rate`` (sessions a second) open ones.
 
-    ``arrivals: open`` is short for ``poisson``.
+    ``arrivals: open`` is short for ``poisson``. ``profile``, ``bursts`` and ``replay`` as the driver's options of
+    these names (docs/load.md).
     """
 
     scenario: str = "brokerage-classic"
+    preset: PresetName | None = Field(default=None, description="a load in the shape of a known tool")
     arrivals: Arrivals = "closed"
     users: int | None = Field(default=None, gt=0)
     rate: float | None = Field(default=None, gt=0)
+    clients: int | None = Field(default=None, gt=0, description="of the preset clients-threads")
+    threads: int | None = Field(default=None, gt=0, description="of each client of the preset clients-threads")
+    profile: Annotated[str | None, BeforeValidator(check_profile)] = Field(
+        default=None, description="rate or users over time, instead of them: `0s:10,60s:100`"
+    )
+    bursts: Annotated[str | None, BeforeValidator(check_bursts)] = Field(
+        default=None, description="open arrivals only while on: `2s/3s`, `random:2s/3s`"
+    )
+    replay: str | None = Field(default=None, description="file of recorded arrival times, for `arrivals: replay`")
+    speed: float = Field(default=1.0, ge=1e-3, le=1e3, description="how fast a recording is played")
+    generator: Annotated[
+        Generator | None, BeforeValidator(lambda found: {"name": found} if isinstance(found, str) else found)
+    ] = Field(default=None, description="another load generator: its name, or name, script, options, program")
     load_units: int = Field(default=1, gt=0, description="scales the data: accounts, instruments, holdings")
     ramp_up: Seconds = 10.0
     steady: Seconds = 30.0
@@ -53,6 +81,11 @@ class Workload(_Strict):
     variables: dict[str, RawLevel] = Field(
         default_factory=dict, description="parameters of the scenario, such as `think: 100ms`"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _preset(cls, found: Any) -> Any:
+        return expand(found) if isinstance(found, Mapping) else found
 
 
 class Switchback(_Strict):

@@ -126,10 +126,12 @@ def test_the_staircase_runs_the_real_driver(server: tuple[str, dict[str, int]], 
     options = ["--url", server[0], "--ramp-up", "0s", "--steady=1s", "--out", str(tmp_path / "out")]
     found = find_knee(str(scenario), options, Limits(5000, 0.5), Range(first=4, highest=5), told.append)
     assert (found.limited_by, found.highest) == ("range", 5)
-    assert [step.load for step in told] == [4, 5]
+    assert [(step.load, step.confirms) for step in told] == [(4, False), (5, False), (5, True)]
+    assert found.confirmation == told[-1]
+    assert read_summary(tmp_path / "out" / "confirm-03-1").seed != read_summary(tmp_path / "out" / "step-02-1").seed
     assert told[0].throughput.value is not None
     document = json.loads((tmp_path / "out" / "knee.json").read_text())
-    assert (document["format"], document["highest"], len(document["steps"])) == ("leadline-knee/1", 5, 2)
+    assert (document["format"], document["highest"], len(document["steps"])) == ("leadline-knee/1", 5, 3)
     assert read_summary(tmp_path / "out" / "step-01-1").arrivals.rate == 4
     with pytest.raises(UsageError, match="--rate cannot stand beside"):
         find_knee(str(scenario), ["--rate", "3"], Limits(1, 0), Range(1, 2), told.append)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -30,6 +31,30 @@ def search(capacity: float, loads: Range, driver_at: float = math.inf) -> Found:
         assert len(stairs.steps) < 60, "the search does not end"
         stairs.record(measure_step(load, queue(load, capacity), LIMITS, driver_limit=load > driver_at))
     return stairs.result()
+
+
+def test_a_load_that_its_own_confirmation_breaks_is_not_the_highest() -> None:
+    """The server gets slower while the search is under way, from 500 a second to 400."""
+    stairs = Staircase(Range(first=10, highest=10_000))
+    while (load := stairs.next()) is not None:
+        stairs.record(measure_step(load, queue(load, 500), LIMITS))
+    first = stairs.unconfirmed
+    assert first is not None
+    rounds = 0
+    while (load := stairs.unconfirmed) is not None:
+        rounds += 1
+        assert rounds < 20, "the confirmation does not end"
+        stairs.record(replace(measure_step(load, queue(load, 400), LIMITS), confirms=True))
+        while (load := stairs.next()) is not None:
+            stairs.record(measure_step(load, queue(load, 400), LIMITS))
+    found = stairs.result()
+    assert rounds > 1
+    assert found.highest is not None
+    assert 300 < found.highest < 400 < first
+    assert found.confirmation is not None
+    assert (found.confirmation.load, found.confirmation.kept) == (found.highest, True)
+    assert found.lowest_failed is not None
+    assert found.highest < found.lowest_failed <= first
 
 
 def test_the_capacity_of_a_queue_is_found() -> None:

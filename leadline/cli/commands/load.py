@@ -32,6 +32,10 @@ def load(
     to: Annotated[float, typer.Option("--to", help="With --find-knee: the highest load.")] = 100_000,
     step_factor: Annotated[float, typer.Option(min=1.05, help="With --find-knee: from stair to stair.")] = 1.5,
     resolution: Annotated[str, typer.Option(help="With --find-knee: bisect until this close.")] = "5%",
+    preset: Annotated[
+        str | None, typer.Option(help="Load in the shape of a known tool: fixed-rate, many-users, browser, ...")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="With --find-knee: print knee.json and nothing else.")] = False,
 ) -> None:
     """Run leadline-load alone; further options go to it as they are (docs/load.md)."""
     if schema:
@@ -39,14 +43,27 @@ def load(
         return
     if scenario is None or scenario.startswith("-"):
         raise UsageError("no scenario given: a built-in name or a YAML file, see docs/load.md")
+    options = list(context.args)
+    if preset is not None:
+        from leadline.cli.output import errors
+        from leadline.load.presets import find_preset, preset_options
+
+        errors.print(f"preset {preset}: {find_preset(preset).equivalence}", markup=False, highlight=False)
+
+        options = preset_options(preset, scenario, options, searching=find_knee)
+    if json and not find_knee:
+        raise UsageError(
+            "--json belongs to --find-knee; a run writes summary.json, and --progress json prints its seconds"
+        )
     if find_knee:
         if not first <= to:
             raise UsageError(f"--to {to:g} is below --from {first:g}")
-        whole = "closed" in (argument.removeprefix("--arrivals=") for argument in context.args)
+        whole = "closed" in (argument.removeprefix("--arrivals=") for argument in options)
         limits = (_milliseconds(limit_p99), _share("--limit-errors", limit_errors))
-        _search(scenario, context.args, limits, (first, to, step_factor, _share("--resolution", resolution)), whole)
+        loads = (first, to, step_factor, _share("--resolution", resolution))
+        _search(scenario, options, limits, loads, whole, json)
         return
-    code = run_scenario(scenario, context.args)
+    code = run_scenario(scenario, options)
     if code == 2:
         sys.exit(2)
     if code:
@@ -59,10 +76,12 @@ def _search(
     limits: tuple[float, float],
     loads: tuple[float, float, float, float],
     whole: bool,
+    as_json: bool,
 ) -> None:
-    from leadline.cli.output import console
+    from leadline.cli.output import console, print_json
+    from leadline.cli.output import errors as to_stderr
     from leadline.load.knee import Limits, Range, Step
-    from leadline.load.knee_run import find_knee
+    from leadline.load.knee_run import find_knee, knee_document
 
     unit = "users" if whole else "/s"
 
@@ -70,11 +89,11 @@ def _search(
         return "-" if value is None else format(value, form)
 
     def tell(step: Step) -> None:
-        verdict = "kept" if step.kept else "broken"
+        verdict = "confirmed" if step.kept and step.confirms else "kept" if step.kept else "broken"
         verdict += "" if step.sure else ", in doubt"
         verdict += ", the driver was the limit" if step.driver_limit else ""
         p99, rate, errors = step.p99_ms, step.throughput, step.errors
-        console.print(
+        (to_stderr if as_json else console).print(
             f"{step.load:10.1f} {unit}  ok {number(rate.value)}/s [{number(rate.low)}, {number(rate.high)}]  "
             f"p99 {number(p99.value, '.2f')} ms [{number(p99.low, '.2f')}, {number(p99.high, '.2f')}]  "
             f"errors {number(errors.value, '.2%')} [{number(errors.low, '.2%')}, {number(errors.high, '.2%')}]  "
@@ -86,14 +105,23 @@ def _search(
 
     first, to, factor, resolution = loads
     found = find_knee(scenario, options, Limits(*limits), Range(first, to, factor, resolution, whole), tell)
+    if as_json:
+        arrivals = "closed" if whole else _word("--arrivals", options) or "poisson"
+        print_json(knee_document(found, arrivals, Limits(*limits)))
+        return
     above = "" if found.lowest_failed is None else f", below {found.lowest_failed:.1f}"
-    highest = "none" if found.highest is None else f"{found.highest:.1f} {unit}{above}"
+    highest = "none" if found.highest is None else f"{found.highest:.1f} {unit}{above}, confirmed by a run of its own"
     conclusion = f"highest load that keeps the limits: {highest} (limit: {found.limited_by}; {found.reason})"
     console.print(conclusion, markup=False, highlight=False, soft_wrap=True)
     if found.knee.value is not None:
         console.print(
             f"knee: {found.knee.value:.1f} {unit} [{found.knee.low:.1f}, {found.knee.high:.1f}]", markup=False
         )
+
+
+def _word(option: str, options: list[str]) -> str | None:
+    words = " ".join(options).replace("=", " ").split()
+    return words[words.index(option) + 1] if option in words[:-1] else None
 
 
 def _milliseconds(text: str) -> float:

@@ -1,0 +1,100 @@
+"""The options of leadline-load that say when what arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from pathlib import Path
+
+from leadline.model.errors import UsageError
+from leadline.model.shapes import PRESETS, profile_points
+from leadline.model.study import Workload
+
+Key = tuple[str, ...]  # of the workload
+
+
+class WorkloadError(UsageError):
+    """``key``: the key of the workload that is to blame."""
+
+    def __init__(self, key: Key, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+def check_workload(load: Workload) -> None:
+    """What the keys say together. Raises WorkloadError."""
+    if load.generator is not None:
+        return
+    _check_preset(load)
+    model, closed = load.arrivals, load.arrivals == "closed"
+    if model == "replay":
+        if load.replay is None:
+            raise WorkloadError((), "replay arrivals need `replay`: a file of times")
+        _no_other(load, ("users", "rate", "profile", "bursts"), "replay arrivals have `replay`")
+        if not Path(load.replay).expanduser().is_file():
+            raise WorkloadError(("replay",), f"no file {load.replay}: one time in seconds a line")
+        return
+    if load.replay is not None:
+        raise WorkloadError(("replay",), f"a recording belongs to `arrivals: replay`, not {model}")
+    if load.speed != 1.0:
+        raise WorkloadError(("speed",), "speed belongs to `arrivals: replay`")
+    if closed:
+        _no_other(load, ("rate", "bursts"), "closed arrivals have `users` or `profile`")
+    else:
+        _no_other(load, ("users",), f"{model} arrivals have `rate` or `profile`")
+    name = "users" if closed else "rate"
+    if load.profile is not None and getattr(load, name) is not None:
+        raise WorkloadError(("profile",), f"a profile stands instead of `{name}`")
+    if load.profile is None and getattr(load, name) is None:
+        unit = "" if closed else " (sessions a second)"
+        raise WorkloadError((), f"{model} arrivals need `{name}`{unit} or `profile`")
+
+
+def _check_preset(load: Workload) -> None:
+    if load.preset is None:
+        for name in ("clients", "threads"):
+            if getattr(load, name) is not None:
+                raise WorkloadError((name,), f"{name} belongs to `preset: clients-threads`")
+        return
+    preset = PRESETS[load.preset]
+    for key, value in preset.sets.items():
+        if getattr(load, key) != value:
+            raise WorkloadError((key,), f"preset {load.preset} has {key} {value}, not {getattr(load, key)}")
+    for key in preset.needs:
+        if getattr(load, key) is None and not (load.profile is not None and key in ("users", "rate")):
+            raise WorkloadError(("preset",), f"preset {load.preset} needs `{key}`")
+    if load.clients is not None and load.threads is not None:
+        if load.preset != "clients-threads":
+            raise WorkloadError(("clients",), "clients and threads belong to `preset: clients-threads`")
+        if load.users != load.clients * load.threads:
+            raise WorkloadError(("users",), "preset clients-threads has clients x threads users")
+
+
+def _no_other(load: Workload, names: Sequence[str], instead: str) -> None:
+    for name in names:
+        if getattr(load, name) is not None:
+            raise WorkloadError((name,), f"{instead}, not `{name}`")
+
+
+def arrival_options(load: Workload) -> list[str]:
+    """Options and values. Raises WorkloadError."""
+    check_workload(load)
+    found = ["--arrivals", load.arrivals]
+    if load.arrivals == "replay":
+        found += ["--replay", str(Path(load.replay or "").expanduser().resolve())]
+        return found if load.speed == 1.0 else [*found, "--speed", repr(load.speed)]
+    if load.profile is not None:
+        found += ["--profile", load.profile]
+    elif load.arrivals == "closed":
+        found += ["--users", str(load.users)]
+    else:
+        found += ["--rate", repr(load.rate)]
+    return found if load.bursts is None else [*found, "--bursts", load.bursts]
+
+
+def most_sessions(load: Workload) -> int:
+    """The cap on sessions, never below the users there will be."""
+    users = load.users or 0
+    if load.arrivals == "closed" and load.profile is not None:
+        users = ceil(max(value for _, value in profile_points(load.profile)))
+    return max(load.max_sessions, users)

@@ -1,0 +1,117 @@
+"""Presets on the command line and on a scenario: what they set, and what the scenario must have for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from leadline.load.scenario import find_scenario
+from leadline.model.errors import UsageError, nearest
+from leadline.model.shapes import PRESETS, Preset
+
+
+def find_preset(name: str) -> Preset:
+    """Raises UsageError naming the nearest one."""
+    if name in PRESETS:
+        return PRESETS[name]
+    close = nearest(name, list(PRESETS))
+    hint = f"did you mean {close}?" if close else f"presets: {', '.join(PRESETS)}"
+    raise UsageError(f"no preset {name!r}; {hint}")
+
+
+def preset_variables(name: str, scenario: str, variables: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters of the scenario that the preset sets, unless ``variables`` has them. Raises UsageError for a scenario
+    that cannot take the preset's shape.
+    """
+    preset = find_preset(name)
+    path = find_scenario(scenario)
+    tree = _read(path)
+    if preset.embedded and not any("embedded" in request for request in _requests(tree)):
+        raise UsageError(
+            f"preset {name}: no request of {path.name} has `embedded: true`, so pages would come without what they "
+            "embed; add it to the requests that are pages"
+        )
+    if preset.think is None or "think" in variables:
+        return {}
+    pause = tree.get("pause")
+    if not isinstance(pause, Mapping) or pause.get("shape", "none") == "none":
+        return {}
+    if "${think}" not in str(pause.get("mean")):
+        raise UsageError(
+            f"preset {name} has no think time, and the pause of {path.name} is fixed: give the scenario a parameter "
+            '`think` and `pause: { mean: "${think}" }`, or `pause: { shape: none }`'
+        )
+    return {"think": preset.think}
+
+
+def preset_options(name: str, scenario: str, options: Sequence[str], searching: bool = False) -> list[str]:
+    """The command line's options with those of the preset. ``--clients`` and ``--threads`` are taken out. When
+    ``searching`` the load itself is left open. Raises UsageError.
+    """
+    preset = find_preset(name)
+    found, given = _split(options)
+    product = 1
+    for key in () if searching else preset.needs:
+        if key in ("clients", "threads"):
+            product *= _whole(f"--{key}", given.get(f"--{key}"), name)
+        elif f"--{key}" not in given and "--profile" not in given:
+            raise UsageError(f"--preset {name} needs --{key}")
+    for key, value in preset.sets.items():
+        if given.setdefault(f"--{key}", str(value)) != str(value):
+            raise UsageError(f"--preset {name} has --{key} {value}, not {given[f'--{key}']}")
+        if f"--{key}" not in found:
+            found += [f"--{key}", str(value)]
+    if "clients" in preset.needs and not searching:
+        if "--users" in given:
+            raise UsageError(f"--preset {name} has clients x threads users: leave --users out")
+        found += ["--users", str(product)]
+    taken = {word.partition("=")[0]: "" for flag, word in pairwise(found) if flag == "--var"}
+    for key, text in preset_variables(name, scenario, taken).items():
+        found += ["--var", f"{key}={text}"]
+    return found
+
+
+def _split(options: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The options as name, value, name, value, ... without those only presets have; and all by name."""
+    words: list[str] = []
+    given: dict[str, str] = {}
+    rest = iter(options)
+    for option in rest:
+        key, equals, value = option.partition("=")
+        value = value if equals else next(rest, "")
+        given[key] = value
+        if key not in ("--clients", "--threads"):
+            words += [key, value]
+    return words, given
+
+
+def _whole(option: str, text: str | None, preset: str) -> int:
+    if text is None:
+        raise UsageError(f"--preset {preset} needs {option}")
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"{option} {text}: not a whole number of at least 1")
+    return int(text)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        tree = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise UsageError(f"{path}: {str(error).splitlines()[0]}") from None
+    if not isinstance(tree, Mapping):
+        raise UsageError(f"{path}:1: a scenario is a mapping")
+    return tree
+
+
+def _requests(node: Any) -> Iterator[Mapping[str, Any]]:
+    """Every mapping of the transactions, loops and requests alike."""
+    items: Any = node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ()
+    for item in items:
+        if isinstance(item, Mapping):
+            yield item
+        yield from _requests(item)
