@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "down": ("stack", "Stop the stack that ``up`` started and put the host back."),
     "load": ("load", "Run leadline-load alone; further options go to it as they are (docs/load.md)."),
     "scenario": ("scenario", "Make a first scenario from a recording (HAR) or an interface description (OpenAPI)."),
-    "gc": ("gc", "Pauses, causes, shares of time and heap after collection of JVM collector logs."),
+    "gc": ("gc", "Pauses, shares of time, rates, heap after collection and leak test of JVM collector logs."),
 }
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from leadline.gcanalysis.events import GcLog
+from leadline.gcanalysis.rates import allocations
 from leadline.observe.base import ObserverContext
-from leadline.observe.gclog.events import GcLog
-from leadline.observe.gclog.parser import parse
-from leadline.observe.gclog.summary import allocations
+from leadline.observe.gclog.files import parse
 from leadline.observe.table import TallTable
 
 # What the JVM has to be started with; the rotation that is on by default would lose the log's beginning.

@@ -275,11 +275,11 @@ def test_lines_of_several_threads_out_of_order_are_one_jvm() -> None:
     assert len(read.pauses) == 1
 
 
-def test_files_that_are_no_unified_log(tmp_path: Path) -> None:
-    old = tmp_path / "jdk8.log"
-    old.write_text("2.5: [GC (Allocation Failure) 512K->400K(1984K), 0.0012 secs]\n")
-    with pytest.raises(UsageError, match=r"jdk8\.log is no unified JVM log"):
-        parse(old)
+def test_files_that_are_no_collector_log(tmp_path: Path) -> None:
+    other = tmp_path / "server.log"
+    other.write_text("12:00:01 INFO started\nin 3 ms\n")
+    with pytest.raises(UsageError, match=r"server\.log is no collector log"):
+        parse(other)
     empty = tmp_path / "empty.log"
     empty.write_text("")
     assert parse(empty).lines == 0

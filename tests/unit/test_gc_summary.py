@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from leadline.gcanalysis.summary import durations
 from leadline.model.errors import UsageError
 from leadline.observe.gclog import parse_lines, render, report, summary
-from leadline.observe.gclog.summary import durations
 
 MIB = 1 << 20
 
@@ -105,7 +105,9 @@ def test_the_report_is_json_with_the_promised_keys(tmp_path: Path) -> None:
     assert read["heap_after"]["last"] == 20 * MIB
     assert len(read["unknown"]) == 1
     assert "Pause Unheard Of" in read["unknown"][0]
-    both = report([path, path])
+    copy = tmp_path / "second.log"
+    copy.write_text(path.read_text())
+    both = report([path, copy, path])
     assert len(both["files"]) == 2
     assert "pauses" not in both
     with pytest.raises(UsageError, match=r"none\.log: No such file"):

@@ -11,20 +11,33 @@ ALLOWED = {
     "design": {"model"},
     "analysis": {"model", "design"},
     "figures": {"model", "design", "analysis"},
+    "gcanalysis": {"model"},
     "planning": {"model", "design", "analysis"},
     "host": {"model"},
     "stack": {"model", "host"},
     "load": {"model", "host"},
-    "observe": {"model", "host"},
+    "observe": {"model", "host", "gcanalysis"},
     "lab": {"model", "design", "analysis", "planning", "host", "stack", "load", "observe"},
-    "report": {"model", "design", "analysis", "figures", "load", "lab"},
+    "report": {"model", "design", "analysis", "figures", "gcanalysis", "load", "observe", "lab"},
     "simulate": {"model", "design", "analysis", "host", "lab"},
     "cli": {
-        *("model", "design", "analysis", "planning", "figures", "host", "stack", "load", "observe", "lab"),
+        *(
+            "model",
+            "design",
+            "analysis",
+            "planning",
+            "figures",
+            "gcanalysis",
+            "host",
+            "stack",
+            "load",
+            "observe",
+            "lab",
+        ),
         *("report", "simulate"),
     },
 }
-PURE = {"model", "design", "analysis", "planning", "figures"}
+PURE = {"model", "design", "analysis", "planning", "figures", "gcanalysis"}
 WORLD = {"subprocess", "socket", "os", "shutil", "tempfile", "threading", "sqlalchemy", "urllib", "signal", "time"}
 
 

@@ -8,10 +8,6 @@ from typing import Annotated
 import typer
 
 from leadline.cli.output import console, print_json
-from leadline.model.errors import UsageError
-from leadline.observe.gclog.parser import parse
-from leadline.observe.gclog.report import render, report
-from leadline.observe.gclog.summary import summary
 
 
 def register(app: typer.Typer) -> None:
@@ -20,18 +16,31 @@ def register(app: typer.Typer) -> None:
 
 
 def gc(
-    files: Annotated[list[Path], typer.Argument(help="Unified JVM logs (-Xlog:gc*,safepoint:file=gc.log).")],
+    files: Annotated[list[Path], typer.Argument(help="Collector logs of JVMs (-Xlog:gc*,safepoint:file=gc.log).")],
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output (docs/json.md).")] = False,
 ) -> None:
-    """Pauses, causes, shares of time and heap after collection of JVM collector logs."""
+    """Pauses, shares of time, rates, heap after collection and leak test of JVM collector logs."""
+    from leadline.observe.gclog.files import logs_of
+    from leadline.observe.gclog.report import figures_of, read, report, sizes
+    from leadline.observe.gclog.text import render, table
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
     if json:
         print_json(report(files))
         return
-    for file in files:
-        try:
-            text = render(summary(parse(file)))
-        except OSError as error:
-            raise UsageError(f"{file}: {error.strerror or error}") from error
-        if len(files) > 1:
-            console.print(f"{file}:", markup=False, highlight=False, soft_wrap=True)
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    logs = logs_of(files)
+    found = []
+    for log in logs:
+        whole, parts = figures_of(read(log))
+        found.append(whole)
+        if len(logs) > 1:
+            say(f"{log.name}:")
+        say(render(whole))
+        for number, part in enumerate(parts):
+            say(f"JVM {number + 1} of {len(parts)}:")
+            say(render(part))
+    if len(logs) > 1:
+        say("side by side:")
+        say(table([str(log.name) for log in logs], found, sizes(found)))

@@ -1,9 +1,10 @@
-"""Collector logs of HotSpot's unified logging (JDK 11 to 25): parse, summarise, report."""
+"""Collector logs into events: HotSpot's unified logging (JDK 9 to 25), JDK 8's and OpenJ9's older forms."""
 
-from leadline.observe.gclog.events import Cycle, GcCpu, GcLog, Heap, Pause, Safepoint, Stall, UnknownLine
-from leadline.observe.gclog.parser import parse, parse_lines
+from leadline.gcanalysis.events import Cycle, GcCpu, GcLog, Heap, Pause, Safepoint, Stall, UnknownLine
+from leadline.gcanalysis.summary import GcSummary, summary
+from leadline.observe.gclog.files import LogFiles, logs_of, parse, parse_files
+from leadline.observe.gclog.parser import parse_lines
 from leadline.observe.gclog.report import render, report
-from leadline.observe.gclog.summary import GcSummary, summary
 
 __all__ = [
     "Cycle",
@@ -11,11 +12,14 @@ __all__ = [
     "GcLog",
     "GcSummary",
     "Heap",
+    "LogFiles",
     "Pause",
     "Safepoint",
     "Stall",
     "UnknownLine",
+    "logs_of",
     "parse",
+    "parse_files",
     "parse_lines",
     "render",
     "report",

@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from leadline.observe.gclog.events import GcLog, Pause
+from leadline.gcanalysis.events import GcLog, Pause
+from leadline.gcanalysis.leak import Leak, leak
+from leadline.gcanalysis.live import WorkingSet, live_points, working_set
+from leadline.gcanalysis.rates import allocation, allocations, promotion
+from leadline.gcanalysis.sizes import overhead
+from leadline.gcanalysis.utilisation import Utilisation, utilisation
+
+__all__ = ["Durations", "GcSummary", "HeapAfter", "Intervals", "allocations", "durations", "summary"]
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
+_NOT_ONE_JVM = "the log is of several JVMs: see each of them"
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,17 @@ class Durations:
     max_ms: float
     mean_ms: float
     percentiles: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Seconds from the end of a pause to the beginning of the next one."""
+
+    count: int
+    mean_s: float
+    least_s: float
+    most_s: float
+    median_s: float
 
 
 @dataclass(frozen=True)
@@ -43,10 +62,10 @@ class GcSummary:
 
     The three shares of time in collection: ``share`` is the pauses' part of the whole window; ``share_cycle`` =
     pause / (interval + pause) and ``share_interval`` = pause / interval, with mean pause and mean interval.
-    ``allocation_rate`` (bytes/s) is heap growth between collections; None for collectors whose collections run
-    beside the application, as their logs do not tell growth from what is freed meanwhile.
+    ``allocation_rate`` and ``promotion_rate`` in bytes/s (leadline.gcanalysis.rates). ``heap_max`` in bytes.
     ``starved`` counts pauses of 20 ms or more whose CPU time is below their wall time: the collector's threads had to
     wait for a CPU (or for memory that was swapped out).
+    ``reasons`` says of each figure that is None why it is, by the figure's name.
     """
 
     collector: str
@@ -55,27 +74,36 @@ class GcSummary:
     pauses: Durations
     by_kind: Mapping[str, Durations]
     by_cause: Mapping[str, Durations]
+    intervals: Intervals | None
     interval_s: float | None
     share: float | None
     share_cycle: float | None
     share_interval: float | None
+    mmu: Sequence[Utilisation]
     full: int
     degenerated: int
     cycles: Mapping[str, int]
     stalls: Durations
     stalls_by_kind: Mapping[str, Durations]
     safepoints: Durations
+    heap_max: int | None
     heap_after: HeapAfter | None
+    working_set: WorkingSet | None
+    leak: Leak
     allocation_rate: float | None
+    promotion_rate: float | None
     cpu_s: float | None
     starved: int
     unknown: tuple[str, ...]
     truncated: bool
     jvms: int
     warnings: tuple[str, ...]
+    reasons: Mapping[str, str]
 
 
 class _Timed(Protocol):
+    @property
+    def jvm(self) -> int: ...
     @property
     def at(self) -> float: ...
     @property
@@ -91,11 +119,11 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
     inside = _filter(log, window, clock)
     pauses = [pause for pause in log.pauses if inside(pause)]
     stalls = [stall for stall in log.stalls if inside(stall)]
-    span = window[1] - window[0] if window else sum(jvm.last - jvm.first for jvm in log.jvms)
+    span = 0.0 if log.timeless else window[1] - window[0] if window else sum(jvm.last - jvm.first for jvm in log.jvms)
     total = _overlap(log.pauses, window, clock) if window else sum(pause.ms for pause in pauses) / 1e3
-    gaps = [max(0.0, now.begin - was.at) for was, now in pairwise(pauses) if was.jvm == now.jvm]
-    interval = sum(gaps) / len(gaps) if gaps else None
-    mean = total_of(pauses) / len(pauses) / 1e3 if pauses else 0.0
+    intervals = None if log.timeless else _intervals(pauses)
+    mean = math.fsum(pause.ms for pause in pauses) / len(pauses) / 1e3 if pauses else 0.0
+    shares = overhead(intervals.mean_s, mean) if intervals else None
     cpu = [one for one in log.cpu if inside(one)]
     collectors = dict.fromkeys(jvm.collector for jvm in log.jvms if jvm.collector)
     versions = dict.fromkeys(jvm.version for jvm in log.jvms if jvm.version)
@@ -103,6 +131,27 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
     for cycle in log.cycles:
         if inside(cycle):
             cycles[cycle.kind] += 1
+    heap_max = log.jvms[0].heap_max if len(log.jvms) == 1 else None
+    points, basis = live_points(log)
+    points = [point for point in points if inside(point)]
+    one = len(log.jvms) == 1
+    working = working_set(log, points, basis) if one else None
+    grown = leak(points, basis, heap_max) if one else Leak("undetermined", f"no leak test: {_NOT_ONE_JVM}", 0, basis)
+    allocated, promoted = allocation(log, inside), promotion(log, inside, span)
+    heap_after = _heap_after(log, inside)
+    reasons = {
+        "intervals": "" if intervals else "the lines have no time" if log.timeless else "fewer than two pauses",
+        "share": "" if span > 0 else "the lines have no time" if log.timeless else "the log has no length",
+        "mmu": "the lines have no time" if log.timeless else "",
+        "allocation_rate": allocated.reason,
+        "promotion_rate": promoted.reason,
+        "heap_max": "" if heap_max else "the log does not say" if one else _NOT_ONE_JVM,
+        "heap_after": "" if heap_after else "no collection tells of the heap",
+        "working_set": "" if working else "no collection tells of the heap" if one else _NOT_ONE_JVM,
+        "cpu_s": "" if cpu else "no line tells the CPU time of a pause (log gc*, not only gc)",
+    }
+    for name in ("interval_s", "share_cycle", "share_interval"):
+        reasons[name] = reasons["intervals"]
     return GcSummary(
         collector=", ".join(collectors),
         version=", ".join(versions),
@@ -110,24 +159,31 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         pauses=durations(pause.ms for pause in pauses),
         by_kind=_grouped((pause.kind, pause.ms) for pause in pauses),
         by_cause=_grouped((pause.cause, pause.ms) for pause in pauses if pause.cause),
-        interval_s=interval,
-        share=total / span if span > 0 else None,
-        share_cycle=mean / (interval + mean) if interval is not None and interval + mean > 0 else None,
-        share_interval=mean / interval if interval else None,
+        intervals=intervals,
+        interval_s=intervals.mean_s if intervals else None,
+        share=min(1.0, total / span) if span > 0 else None,
+        share_cycle=shares.of_cycle if shares else None,
+        share_interval=shares.of_interval if shares else None,
+        mmu=() if log.timeless else _utilisation(log, window, clock),
         full=sum(pause.name == "Full" for pause in pauses),
         degenerated=sum(pause.name == "Degenerated GC" for pause in pauses),
         cycles=dict(cycles),
         stalls=durations(stall.ms for stall in stalls),
         stalls_by_kind=_grouped((stall.kind, stall.ms) for stall in stalls),
         safepoints=durations(one.total_ms for one in log.safepoints if inside(one)),
-        heap_after=_heap_after(log, inside),
-        allocation_rate=_allocation_rate(pauses) if set(collectors) <= {"Serial", "Parallel", "G1"} else None,
+        heap_max=heap_max,
+        heap_after=heap_after,
+        working_set=working,
+        leak=grown,
+        allocation_rate=allocated.rate,
+        promotion_rate=promoted.rate,
         cpu_s=sum(one.user + one.system for one in cpu) if cpu else None,
         starved=sum(one.real >= 0.02 and one.user + one.system < one.real - 0.005 for one in cpu),
         unknown=tuple(f"{line.number}: {line.text}" for line in log.unknown),
         truncated=log.truncated,
         jvms=len(log.jvms),
         warnings=log.warnings,
+        reasons={name: why for name, why in reasons.items() if why},
     )
 
 
@@ -142,29 +198,34 @@ def durations(values: Iterable[float]) -> Durations:
     return Durations(count, total, ordered[-1], total / count, ranks)
 
 
-def total_of(pauses: Sequence[Pause]) -> float:
-    """Milliseconds."""
-    return math.fsum(pause.ms for pause in pauses)
+def _intervals(pauses: Sequence[Pause]) -> Intervals | None:
+    gaps: list[float] = []
+    for jvm in {pause.jvm for pause in pauses}:
+        of = [pause for pause in pauses if pause.jvm == jvm]
+        gaps += [max(0.0, now.begin - was.at) for was, now in pairwise(of)]
+    if not gaps:
+        return None
+    gaps.sort()
+    return Intervals(len(gaps), math.fsum(gaps) / len(gaps), gaps[0], gaps[-1], gaps[(len(gaps) - 1) // 2])
 
 
-def allocations(pauses: Sequence[Pause]) -> list[tuple[Pause, float, float]]:
-    """For each pause after the first one with heap figures: bytes the heap grew by since, and seconds.
-
-    A pause before which the heap shrank (G1 frees regions beside the application) is left out.
-    """
-    known = [(pause, pause.heap) for pause in pauses if pause.heap]
-    grown: list[tuple[Pause, float, float]] = []
-    for (was, was_heap), (now, now_heap) in pairwise(known):
-        seconds = now.begin - was.at
-        if was.jvm == now.jvm and seconds > 0 and now_heap.before >= was_heap.after:
-            grown.append((now, float(now_heap.before - was_heap.after), seconds))
-    return grown
-
-
-def _allocation_rate(pauses: Sequence[Pause]) -> float | None:
-    grown = allocations(pauses)
-    seconds = sum(item[2] for item in grown)
-    return sum(item[1] for item in grown) / seconds if seconds > 0 else None
+def _utilisation(log: GcLog, window: tuple[float, float] | None, clock: str) -> list[Utilisation]:
+    """Of several JVMs the worst of each window's size."""
+    unix = window is not None and clock == "unix"
+    found: list[list[Utilisation]] = []
+    for number, jvm in enumerate(log.jvms):
+        stops = []
+        for pause in log.pauses:
+            end = pause.unix if unix else pause.at
+            if pause.jvm == number and end is not None:
+                stops.append((end - pause.ms / 1e3, end))
+        begin, end = window or (jvm.first, jvm.last)
+        found.append(utilisation(stops, begin, end))
+    worst = []
+    for same in zip(*found, strict=True):
+        shares = [one.share for one in same if one.share is not None]
+        worst.append(Utilisation(same[0].window_ms, min(shares) if shares else None))
+    return worst
 
 
 def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, Durations]:

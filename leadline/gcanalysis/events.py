@@ -1,0 +1,220 @@
+"""What a collector log says, as values.
+
+``at`` is the JVM's uptime in seconds when the line was written (the end of what it tells of), ``unix`` the same in
+unix seconds where the log has wall-clock times, ``jvm`` counts the JVMs that wrote into one file. Both times have the
+log's own resolution, a millisecond by default; durations are exact to what the JVM printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Heap:
+    """Bytes in use before and after, and committed where the line tells."""
+
+    before: int
+    after: int
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """One stop of the application for the collector."""
+
+    at: float
+    unix: float | None
+    jvm: int
+    gc_id: int | None
+    kind: str  # "Pause Young (Normal) (G1 Evacuation Pause)", generation included: "Y: Pause Mark Start (Major)"
+    name: str  # "Young", "Full", "Mark Start", "Degenerated GC"
+    cause: str  # "G1 Evacuation Pause"; empty where the log gives none
+    ms: float
+    heap: Heap | None = None
+    promoted: int | None = None  # bytes by which the old generation grew; None where the log does not tell
+
+    @property
+    def begin(self) -> float:
+        return self.at - self.ms / 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A collection that runs beside the application: G1's marking, a collection of ZGC or Shenandoah."""
+
+    at: float
+    unix: float | None
+    jvm: int
+    gc_id: int
+    kind: str  # "Concurrent Mark Cycle", "Minor Collection", "Garbage Collection", "Shenandoah Cycle (Young)"
+    cause: str
+    ms: float | None  # None where the log has not its beginning
+    heap: Heap | None = None
+    live: int | None = None  # bytes found live by marking, where all of the heap was marked (ZGC)
+    reclaimed: int | None = None  # bytes (ZGC)
+    promoted: int | None = None  # bytes (generational ZGC)
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """Shenandoah gives regions back: after marking (``copied`` false), and after evacuation.
+
+    Before the second one the heap has grown by the collector's own copies as well as by the application.
+    """
+
+    at: float
+    unix: float | None
+    jvm: int
+    gc_id: int
+    heap: Heap
+    copied: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A thread that had to wait for the collector outside of a pause (ZGC)."""
+
+    at: float
+    unix: float | None
+    jvm: int
+    kind: str  # "Allocation Stall", "Relocation Stall"
+    thread: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Safepoint:
+    """One stop of all threads for any reason; ``total_ms`` includes reaching it."""
+
+    at: float
+    unix: float | None
+    jvm: int
+    operation: str
+    reaching_ms: float
+    total_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class GcCpu:
+    """CPU of a pause's threads beside its wall time, seconds in the log's hundredths."""
+
+    at: float
+    unix: float | None
+    jvm: int
+    gc_id: int | None
+    user: float
+    system: float
+    real: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownLine:
+    """A line about a pause that this parser does not know: every figure may be short of it."""
+
+    number: int  # from 1
+    text: str
+
+
+@dataclass(slots=True)
+class Jvm:
+    """One JVM in the log: what it said of itself, and its uptime at its first and last line."""
+
+    collector: str = ""  # "G1", "Serial", "Parallel", "Z", "Shenandoah", "CMS", a policy of OpenJ9
+    version: str = ""
+    first: float = 0.0
+    last: float = 0.0
+    first_unix: float | None = None
+    last_unix: float | None = None
+    heap_max: int | None = None  # bytes it may grow to
+    ids: set[int] = field(default_factory=set)  # collections seen in any line
+    begun: dict[int, int] = field(default_factory=dict)  # pauses that began and have not ended: id -> line
+
+
+@dataclass(slots=True)
+class GcLog:
+    """All events of one log in the order of its lines; a log may lie in several files (rotation)."""
+
+    pauses: list[Pause] = field(default_factory=list)
+    cycles: list[Cycle] = field(default_factory=list)
+    cleanups: list[Cleanup] = field(default_factory=list)
+    stalls: list[Stall] = field(default_factory=list)
+    safepoints: list[Safepoint] = field(default_factory=list)
+    cpu: list[GcCpu] = field(default_factory=list)
+    unknown: list[UnknownLine] = field(default_factory=list)
+    damaged: list[UnknownLine] = field(default_factory=list)
+    jvms: list[Jvm] = field(default_factory=list)
+    lines: int = 0
+    foreign: int = 0  # lines that are none of the log's: a program's own output
+    truncated: bool = False  # the last line is cut
+    timeless: bool = False  # lines have neither uptime nor wall clock
+    notes: list[str] = field(default_factory=list)  # what was read otherwise than asked: rotated files, mixed lines
+
+    def of(self, jvm: int) -> GcLog:
+        """The events of one JVM, which is number 0 in the result. What belongs to no JVM is left out."""
+        part = GcLog(jvms=[self.jvms[jvm]], timeless=self.timeless)
+        part.pauses = [replace(one, jvm=0) for one in self.pauses if one.jvm == jvm]
+        part.cycles = [replace(one, jvm=0) for one in self.cycles if one.jvm == jvm]
+        part.cleanups = [replace(one, jvm=0) for one in self.cleanups if one.jvm == jvm]
+        part.stalls = [replace(one, jvm=0) for one in self.stalls if one.jvm == jvm]
+        part.safepoints = [replace(one, jvm=0) for one in self.safepoints if one.jvm == jvm]
+        part.cpu = [replace(one, jvm=0) for one in self.cpu if one.jvm == jvm]
+        return part
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Everything that makes the figures less than those of the whole life of one JVM, in sentences."""
+        found = list(self.notes)
+        if self.unknown:
+            first, count = self.unknown[0], len(self.unknown)
+            found.append(
+                f"{count} lines about pauses are not known, so every figure may be short of them; the first is line "
+                f"{first.number}: {first.text}"
+            )
+        if self.damaged:
+            first, count = self.damaged[0], len(self.damaged)
+            lines = "1 line is damaged and was" if count == 1 else f"{count} lines are damaged and were"
+            found.append(f"{lines} left out; the first is line {first.number}: {first.text}")
+        if len(self.jvms) > 1:
+            found.append(f"{len(self.jvms)} JVMs wrote into this log; the first figures take them together")
+        for number, jvm in enumerate(self.jvms):
+            who = f"JVM {number + 1}: " if len(self.jvms) > 1 else ""
+            found += [f"{who}{text}" for text in _gaps(jvm)]
+        if self.timeless and (self.pauses or self.cycles):
+            found.append("the lines have no time: nothing that needs one is told")
+        if self.truncated:
+            found.append("the last line is cut")
+        return tuple(found)
+
+
+def _gaps(jvm: Jvm) -> list[str]:
+    """Collections that must have been and are not in the log: ids count up from 0 without a gap."""
+    found = []
+    if jvm.ids:
+        low, high = min(jvm.ids), max(jvm.ids)
+        if low:
+            found.append(f"the log begins with collection {low}: the first {low} are not in it")
+        missing = sorted(set(range(low, high)) - jvm.ids)
+        if missing:
+            found.append(f"{_plural(len(missing), 'collection')} missing in the middle: {_ranges(missing)}")
+        # The last collection of a JVM that was killed, or of a log still being written, is no gap.
+        lost = sorted(number for number in jvm.begun if number < high)
+        if lost:
+            found.append(f"{_plural(len(lost), 'pause')} began and did not end in the log: collections {_ranges(lost)}")
+    return found
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _ranges(numbers: list[int], most: int = 6) -> str:
+    """``3, 7-9``; cut after ``most`` of them."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    words = [f"{low}" if low == high else f"{low}-{high}" for low, high in runs[:most]]
+    return ", ".join(words) + (", ..." if len(runs) > most else "")

@@ -1,0 +1,96 @@
+"""Whether the live set grows without end: a trend with an interval on the heap after old collections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leadline.gcanalysis.live import LivePoint
+from leadline.gcanalysis.trend import thinned, trend
+
+WARM_UP = 0.25  # of the time from the first to the last point is not looked at
+FEWEST = 8  # points after the warm-up
+LEVEL = 0.99  # of the interval of the slope
+LATE_LEVEL = 0.80  # of the interval of the slope in the later half, two-sided
+SMALLEST = 0.01  # of the live set: a rise below it over the whole log is not called a leak
+
+_MIB = float(1 << 20)
+
+
+@dataclass(frozen=True)
+class Leak:
+    """``verdict``: "leak", "levels off", "none", or "undetermined" with the reason in ``sentence``.
+
+    ``slope``, ``low``, ``high``: bytes/s of the live set; ``p_value`` of no trend, two-sided. ``full_in_s``: seconds
+    until the heap is full at this slope, from the log's end.
+    """
+
+    verdict: str
+    sentence: str
+    points: int
+    basis: str
+    slope: float | None = None
+    low: float | None = None
+    high: float | None = None
+    level: float = LEVEL
+    p_value: float | None = None
+    full_in_s: float | None = None
+
+
+def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -> Leak:
+    """Of the points of one JVM. The trend has to show over all of the log but its warm-up, and still in its last part.
+
+    A live set that rises and then stays (a cache that fills, classes that are loaded) "levels off".
+    """
+    if not points or points[-1].at <= points[0].at:
+        return _undetermined(len(points), basis, "no two collections at different times show what is live")
+    times = np.array([point.at for point in points])
+    sizes = np.array([float(point.size) for point in points])
+    keep = times >= times[0] + WARM_UP * (times[-1] - times[0])
+    fresh = np.concatenate(([True], np.diff(times) > 0))  # the log's resolution may give two the same time
+    times, sizes = times[keep & fresh], sizes[keep & fresh]
+    count = len(times)
+    if count < FEWEST:
+        told = f"of the heap {basis} the log has {count} figures behind the warm-up"
+        return _undetermined(count, basis, f"{told}, {FEWEST} are needed")
+    times, sizes = thinned(times, sizes)
+    whole = trend(times, sizes, LEVEL)
+    half = len(times) // 2
+    late = trend(times[half:], sizes[half:], LATE_LEVEL)
+    span, live = float(times[-1] - times[0]), float(np.median(sizes))
+    if whole.low is None or whole.high is None:
+        return _undetermined(count, basis, f"{count} points do not bound the trend")
+    verdict, full = "none", None
+    if whole.low * span > SMALLEST * live:
+        verdict = "leak" if late.low is not None and late.low > 0 else "levels off"
+    if verdict == "leak" and heap_max and whole.slope > 0:
+        full = max(0.0, (heap_max - float(sizes[-1])) / whole.slope)
+    interval = f"{_rate(whole.low)} to {_rate(whole.high)} MiB/h ({100 * LEVEL:g} %)"
+    if verdict == "leak":
+        sentence = f"the live set grows by {_rate(whole.slope)} MiB/h, {interval}, to the end of the log"
+        if full is not None:
+            sentence += f"; the heap is full in {_duration(full)} at this rate"
+    elif verdict == "levels off":
+        sentence = f"the live set grew by {_rate(whole.slope)} MiB/h, {interval}, but not in the last part of the log"
+    elif whole.low > 0:
+        sentence = f"the live set rises by less than {100 * SMALLEST:g} % over the log: {interval}"
+    else:
+        sentence = f"no growth of the live set is shown: {interval}"
+    return Leak(verdict, sentence, count, basis, whole.slope, whole.low, whole.high, LEVEL, whole.p_value, full)
+
+
+def _undetermined(points: int, basis: str, why: str) -> Leak:
+    return Leak("undetermined", f"no leak test: {why}", points, basis)
+
+
+def _rate(slope: float) -> str:
+    return f"{slope * 3600 / _MIB:.3g}"
+
+
+def _duration(seconds: float) -> str:
+    for size, word in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {word}"
+    return f"{seconds:.3g} s"

@@ -1,0 +1,100 @@
+"""Bytes a second: allocated by the application, promoted to the old generation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from leadline.gcanalysis.events import Cleanup, Cycle, GcLog, Pause
+
+Inside = Callable[[Pause | Cycle | Cleanup], bool]
+
+
+@dataclass(frozen=True)
+class Rate:
+    """``rate`` in bytes/s of ``size`` bytes, or None with the ``reason``."""
+
+    rate: float | None
+    reason: str = ""
+    size: float = 0.0
+
+
+def allocations(pauses: Sequence[Pause]) -> list[tuple[Pause, float, float]]:
+    """For each pause after the first one with heap figures: bytes the heap grew by since, and seconds.
+
+    A pause before which the heap shrank (G1 frees regions beside the application) is left out.
+    """
+    known = [(pause, pause.heap) for pause in pauses if pause.heap]
+    grown: list[tuple[Pause, float, float]] = []
+    for (was, was_heap), (now, now_heap) in pairwise(known):
+        seconds = now.begin - was.at
+        if was.jvm == now.jvm and seconds > 0 and now_heap.before >= was_heap.after:
+            grown.append((now, float(now_heap.before - was_heap.after), seconds))
+    return grown
+
+
+def allocation(log: GcLog, inside: Inside) -> Rate:
+    """Growth of the heap while only the application adds to it, over that time; of ZGC with what it freed meanwhile.
+
+    All JVMs of the log together.
+    """
+    grown = seconds = 0.0
+    for number, jvm in enumerate(log.jvms):
+        pauses = [one for one in log.pauses if one.jvm == number and inside(one)]
+        if jvm.collector == "Z":
+            more, time = _by_reclaimed([one for one in log.cycles if one.jvm == number and inside(one)])
+        elif jvm.collector == "Shenandoah":
+            more, time = _by_cleanups(pauses, [one for one in log.cleanups if one.jvm == number and inside(one)])
+        else:
+            found = allocations(pauses)
+            more, time = sum(item[1] for item in found), sum(item[2] for item in found)
+        grown, seconds = grown + more, seconds + time
+    if log.timeless:
+        return Rate(None, "the lines have no time")
+    if seconds <= 0:
+        return Rate(None, "fewer than two collections tell how full the heap was")
+    return Rate(grown / seconds, size=grown)
+
+
+def _by_reclaimed(cycles: Sequence[Cycle]) -> tuple[float, float]:
+    """ZGC collects beside the application: allocated = growth of the heap + all that was given back meanwhile."""
+    known = sorted(
+        (one.at - (one.ms or 0.0) / 1e3, one.heap.before, one.reclaimed)
+        for one in cycles
+        if one.heap and one.reclaimed is not None
+    )
+    if len(known) < 2 or known[-1][0] <= known[0][0]:
+        return 0.0, 0.0
+    freed = sum(one[2] for one in known[:-1])
+    return float(max(0, known[-1][1] - known[0][1] + freed)), known[-1][0] - known[0][0]
+
+
+def _by_cleanups(pauses: Sequence[Pause], cleanups: Sequence[Cleanup]) -> tuple[float, float]:
+    """Shenandoah: from the end of one collection to the end of the next one's marking, before it makes copies."""
+    events = [(one.at, one.at, one.heap, one.copied, one.gc_id) for one in cleanups]
+    events += [(one.at, one.begin, one.heap, False, one.gc_id or 0) for one in pauses if one.heap]
+    events.sort(key=lambda event: event[0])
+    grown = seconds = 0.0
+    for was, now in pairwise(events):
+        # A degenerated collection goes on with the copies of the one that it takes over from.
+        if not now[3] and (was[4] != now[4]) and now[1] > was[0] and now[2].before >= was[2].after:
+            grown += now[2].before - was[2].after
+            seconds += now[1] - was[0]
+    return grown, seconds
+
+
+def promotion(log: GcLog, inside: Inside, seconds: float) -> Rate:
+    """Growth of the old generation in young collections over ``seconds`` of log; mixed collections are left out."""
+    if log.timeless or seconds <= 0:
+        return Rate(None, "the lines have no time" if log.timeless else "the log has no length")
+    by_pause = [one.promoted for one in log.pauses if one.promoted is not None and inside(one)]
+    by_cycle = [one.promoted for one in log.cycles if one.promoted is not None and inside(one)]
+    if by_pause or by_cycle:
+        size = float(sum(by_pause) + sum(by_cycle))
+        return Rate(size / seconds, size=size)
+    if any(jvm.collector == "Shenandoah" for jvm in log.jvms):
+        return Rate(None, "Shenandoah's log does not tell what was promoted")
+    if any(jvm.collector == "Z" for jvm in log.jvms) and not any("Minor" in one.kind for one in log.cycles):
+        return Rate(None, "ZGC in one generation promotes nothing")
+    return Rate(None, "no young collection tells of the old generation (log gc*, not only gc)")

@@ -1,0 +1,182 @@
+"""Collector logs of JDK 8 (``-XX:+PrintGCDetails``, with ``PrintGCDateStamps`` or ``PrintGCTimeStamps``) into events.
+
+Unlike today's logs, a record carries the time at which it began, and other threads write into the middle of it. Names
+are those of the unified log, so that figures of both can be laid side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from leadline.gcanalysis.events import GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, UnknownLine
+from leadline.observe.gclog.decorators import wall_clock
+from leadline.observe.gclog.patterns import UNITS, decimal
+
+_STAMP = r"(?:(?P<wall>\d{4}-\d\d-\d\dT[\d:.,]+[+-]\d{4}): )?(?:(?P<up>\d+[.,]\d+): )?"
+_RECORD = re.compile(
+    _STAMP + r"(?:#\d+: )?\[(?P<what>Full GC|GC pause|GC remark|GC cleanup|GC--|GC)(?![\w-])(?P<rest>.*)"
+)
+_ANY = re.compile(_STAMP + r"(?P<rest>.*)")
+_BEGINS = re.compile(_STAMP + r"(?:#\d+: )?\[(?:Full )?GC\b")
+_HEADER = re.compile(r".* Server VM \((?P<vm>[^)]+)\) for .* JRE \((?P<version>[^)]+)\)")
+_SECONDS = re.compile(r"(\d+[.,]\d+) secs\s*\]?$")
+_HEAP = re.compile(r"(\d+)([BKMG])->(\d+)([BKMG])\((\d+)([BKMG])\)")
+_G1_HEAP = re.compile(r"Heap: ([\d.,]+)([BKMG])\([\d.,]+[BKMG]\)->([\d.,]+)([BKMG])\(([\d.,]+)([BKMG])\)")
+_YOUNG = re.compile(r"\[(?:PSYoungGen|DefNew|ParNew)[^\[\]]*?: (\d+)K->(\d+)K\(")
+_TIMES = re.compile(r"\[Times: user=([\d.,]+) sys=([\d.,]+), real=([\d.,]+) secs\]")
+_STOPPED = re.compile(
+    r"Total time for which application threads were stopped: ([\d.,]+) seconds"
+    r"(?:, Stopping threads took: ([\d.,]+) seconds)?"
+)
+_INNER = re.compile(r"\[[^\[\]]*\]")
+_GROUP = re.compile(r"\(((?:[^()]|\([^()]*\))*)\)")
+_G1_KINDS = {"young": "Normal", "mixed": "Mixed", "initial-mark": "Concurrent Start"}
+_USES = (("PSYoungGen", "Parallel"), ("ParNew", "CMS"), ("CMS", "CMS"), ("DefNew", "Serial"), ("GC pause", "G1"))
+_LONGEST = 200  # lines that one record may go over
+
+
+def recognises(lines: Sequence[str]) -> bool:
+    """Whether these first lines of a log are in this format."""
+    return any(_BEGINS.match(text) or _HEADER.match(text) for text in lines)
+
+
+def parse_lines(lines: Iterable[str]) -> GcLog:
+    """Events of a log's lines."""
+    reader = _Reader()
+    text = ""
+    for text in lines:
+        reader.log.lines += 1
+        reader.read(text)
+    reader.end()
+    reader.log.truncated = bool(text) and not text.endswith("\n")
+    log = reader.log
+    if log.truncated and log.unknown and log.unknown[-1].number >= log.lines - _LONGEST:
+        log.unknown.pop()
+    log.timeless = bool(log.jvms) and all(jvm.last == 0.0 for jvm in log.jvms)
+    return log
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.log = GcLog()
+        self._open = ""  # a record that is not complete yet
+        self._line = 0
+
+    def read(self, text: str) -> None:
+        header = _HEADER.match(text)
+        if header:
+            self.end()
+            self.log.jvms.append(Jvm(version=header["version"]))
+            return
+        if self._open:
+            if _BEGINS.match(text) or self.log.lines - self._line > _LONGEST:
+                self.end()
+            else:
+                self._open += text
+                self._complete()
+                return
+        if _BEGINS.match(text):
+            self._open, self._line = text, self.log.lines
+            self._complete()
+            return
+        self._detail(text)
+
+    def end(self) -> None:
+        """What is open can no longer become complete."""
+        if self._open and _RECORD.match(self._open):
+            self.log.unknown.append(UnknownLine(self._line, self._open.split("\n")[0].strip()[:160]))
+        self._open = ""
+
+    def _complete(self) -> None:
+        """A record ends where its brackets are closed."""
+        depth = 0
+        for place, mark in enumerate(self._open):
+            depth += (mark == "[") - (mark == "]")
+            if depth == 0 and mark == "]":
+                record, rest = self._open[: place + 1], self._open[place + 1 :]
+                self._open = ""
+                match = _RECORD.match(record.replace("\n", " "))
+                if match and not match["rest"].startswith(" concurrent"):
+                    self._pause(match, record.replace("\n", " "))
+                self._detail(rest)
+                return
+
+    def _jvm(self, at: float, unix: float | None) -> int:
+        jvms = self.log.jvms
+        if not jvms or at < jvms[-1].last - 1.0:
+            jvms.append(Jvm())
+        jvm = jvms[-1]
+        if not jvm.last:  # its first record: uptime, or nothing but the wall clock
+            jvm.first, jvm.first_unix = at, unix
+        if at >= jvm.last:
+            jvm.last, jvm.last_unix = at, unix
+        return len(jvms) - 1
+
+    def _pause(self, match: re.Match[str], record: str) -> None:
+        flat = match["rest"].rstrip().removesuffix("]")
+        while _INNER.search(flat):
+            flat = _INNER.sub("", flat)
+        seconds = _SECONDS.search(flat)
+        if seconds is None:
+            self.log.unknown.append(UnknownLine(self._line, record.strip()[:160]))
+            return
+        ms = decimal(seconds[1]) * 1e3
+        unix = wall_clock(match["wall"]) if match["wall"] else None
+        begin = decimal(match["up"]) if match["up"] else unix
+        at = begin + ms / 1e3 if begin is not None else 0.0
+        ended = unix + ms / 1e3 if unix is not None else None
+        jvm = self._jvm(at, ended)
+        name, kind, cause = _named(match["what"], [group[1] for group in _GROUP.finditer(flat)])
+        heaps = _HEAP.findall(flat)
+        heap = None
+        if heaps:
+            before, before_unit, after, after_unit, total, unit = heaps[-1]
+            heap = Heap(int(before) * UNITS[before_unit], int(after) * UNITS[after_unit], int(total) * UNITS[unit])
+        young = _YOUNG.search(record)
+        promoted = None
+        if heap and young and name == "Young":
+            promoted = max(0, (heap.after - int(young[2]) * 1024) - (heap.before - int(young[1]) * 1024))
+        if not self.log.jvms[jvm].collector:
+            self.log.jvms[jvm].collector = next((who for mark, who in _USES if mark in record), "")
+        self.log.pauses.append(Pause(at, ended, jvm, None, kind, name, cause, ms, heap, promoted))
+
+    def _detail(self, text: str) -> None:
+        """What follows a record: G1's heap, CPU times, safepoints."""
+        if "Heap: " in text and self.log.pauses and self.log.pauses[-1].heap is None:
+            found = _G1_HEAP.search(text)
+            if found:
+                before, after, total = (round(decimal(found[n]) * UNITS[found[n + 1]]) for n in (1, 3, 5))
+                self.log.pauses[-1] = replace(self.log.pauses[-1], heap=Heap(before, after, total))
+        if "[Times: " in text and self.log.pauses:
+            found, last = _TIMES.search(text), self.log.pauses[-1]
+            if found:
+                user, system, real = (decimal(found[n]) for n in (1, 2, 3))
+                self.log.cpu.append(GcCpu(last.at, last.unix, last.jvm, None, user, system, real))
+        if "Total time for which" in text:
+            found, stamp = _STOPPED.search(text), _ANY.match(text)
+            if found and stamp:
+                unix = wall_clock(stamp["wall"]) if stamp["wall"] else None
+                at = decimal(stamp["up"]) if stamp["up"] else unix
+                if at is not None:
+                    reaching = decimal(found[2]) * 1e3 if found[2] else 0.0
+                    jvm = self._jvm(at, unix)
+                    self.log.safepoints.append(Safepoint(at, unix, jvm, "", reaching, decimal(found[1]) * 1e3))
+
+
+def _named(what: str, groups: Sequence[str]) -> tuple[str, str, str]:
+    """Name, kind and cause in the words of the unified log."""
+    cause = groups[0] if groups else ""
+    if what == "GC remark" or cause == "CMS Final Remark":
+        return "Remark", "Pause Remark", ""
+    if what == "GC cleanup":
+        return "Cleanup", "Pause Cleanup", ""
+    if cause == "CMS Initial Mark":
+        return "Initial Mark", "Pause Initial Mark", ""
+    if what == "Full GC":
+        return "Full", f"Pause Full ({cause})" if cause else "Pause Full", cause
+    types = [_G1_KINDS[group] for group in groups if group in _G1_KINDS]
+    causes = [group for group in groups if group not in _G1_KINDS]
+    shown = [*(types[-1:] if types != ["Normal", "Concurrent Start"] else types[1:]), *causes]
+    return "Young", " ".join(["Pause Young", *(f"({word})" for word in shown)]), causes[0] if causes else ""

@@ -1,0 +1,132 @@
+"""The figures of collector logs as plain text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leadline.gcanalysis.sizes import HeapLine
+from leadline.gcanalysis.summary import Durations, GcSummary
+
+MIB = 1 << 20
+
+
+def render(figures: GcSummary) -> str:
+    """A page of plain text, one figure a line, the breakdowns as tables."""
+    who = f"{figures.collector or 'unknown collector'}, JVM {figures.version or '?'}"
+    lines = [f"{who}, {figures.span_s:.1f} s of log"]
+    lines += [f"warning: {text}" for text in figures.warnings]
+    lines += ["", *_pauses(figures), *_heap(figures), *_rest(figures)]
+    for title, table in (("by kind", figures.by_kind), ("by cause", figures.by_cause)):
+        if table:
+            lines += ["", f"{'count':>7} {'sum ms':>10} {'p50':>8} {'p99':>8} {'max':>8}  {title}"]
+            lines += [_row(name, values) for name, values in table.items()]
+    if figures.unknown:
+        lines += ["", "not understood:", *figures.unknown]
+    return "\n".join(lines) + "\n"
+
+
+def _pauses(figures: GcSummary) -> list[str]:
+    pauses = figures.pauses
+    lines = [f"pauses        {pauses.count}, {pauses.sum_ms:.1f} ms in all, longest {pauses.max_ms:.2f} ms"]
+    if pauses.count:
+        lines.append(
+            "percentiles   " + "  ".join(f"{name} {ms:.2f}" for name, ms in pauses.percentiles.items()) + " ms"
+        )
+    if figures.share is not None:
+        lines.append(f"time paused   {100 * figures.share:.2f} % of the log")
+    if figures.intervals is not None:
+        between = figures.intervals
+        lines.append(
+            f"interval      {between.mean_s:.3f} s from a pause's end to the next one's beginning "
+            f"(median {between.median_s:.3f}, {between.least_s:.3f} to {between.most_s:.3f})"
+        )
+    if figures.share_cycle is not None:
+        both = f"{100 * figures.share_cycle:.2f} % = pause / (interval + pause)"
+        if figures.share_interval is not None:
+            both += f", {100 * figures.share_interval:.2f} % = pause / interval"
+        lines.append(f"collecting    {both}")
+    known = [f"{_window(one.window_ms)} {100 * one.share:.1f} %" for one in figures.mmu if one.share is not None]
+    if known:
+        lines.append(f"least left    {', '.join(known)} (minimum mutator utilisation)")
+    if figures.full or figures.degenerated:
+        lines.append(f"full          {figures.full} full, {figures.degenerated} degenerated collections")
+    if figures.stalls.count:
+        stalls = figures.stalls
+        lines.append(f"stalls        {stalls.count}, {stalls.sum_ms:.1f} thread-ms, longest {stalls.max_ms:.2f} ms")
+    if figures.cycles:
+        lines.append("cycles        " + ", ".join(f"{count} {kind}" for kind, count in figures.cycles.items()))
+    return lines
+
+
+def _heap(figures: GcSummary) -> list[str]:
+    lines = []
+    if figures.heap_after:
+        heap = figures.heap_after
+        most = f" of {figures.heap_max / MIB:.0f}" if figures.heap_max else ""
+        lines.append(
+            f"heap after    last {heap.last / MIB:.0f} MiB{most}, least {heap.least / MIB:.0f}, "
+            f"most {heap.most / MIB:.0f}, mean {heap.mean / MIB:.0f}"
+        )
+    if figures.working_set:
+        working = figures.working_set
+        bound = "at most " if working.at_most else ""
+        lines.append(f"working set   {bound}{working.size / MIB:.0f} MiB, {working.basis}")
+    if figures.jvms == 1:
+        lines.append(f"leak test     {figures.leak.verdict}: {figures.leak.sentence}")
+    for name, rate in (("allocation", figures.allocation_rate), ("promotion", figures.promotion_rate)):
+        if rate is not None:
+            lines.append(f"{name:<13} {rate / MIB:.1f} MiB/s")
+        else:
+            lines.append(f"{name:<13} not known: {figures.reasons[f'{name}_rate']}")
+    return lines
+
+
+def _rest(figures: GcSummary) -> list[str]:
+    lines = []
+    if figures.cpu_s is not None:
+        starved = f", {figures.starved} pauses waited for a CPU" if figures.starved else ""
+        lines.append(f"collector CPU {figures.cpu_s:.2f} s in pauses{starved}")
+    if figures.safepoints.count:
+        points = figures.safepoints
+        lines.append(f"safepoints    {points.count}, {points.sum_ms:.1f} ms in all, longest {points.max_ms:.2f} ms")
+    return lines
+
+
+def _window(ms: float) -> str:
+    return f"{ms:g} ms" if ms < 1000 else f"{ms / 1e3:g} s"
+
+
+def _row(name: str, values: Durations) -> str:
+    p50, p99 = values.percentiles["p50"], values.percentiles["p99"]
+    return f"{values.count:>7} {values.sum_ms:>10.2f} {p50:>8.2f} {p99:>8.2f} {values.max_ms:>8.2f}  {name}"
+
+
+def table(names: Sequence[str], figures: Sequence[GcSummary], line: HeapLine | None) -> str:
+    """Several logs side by side, smallest heap first where all say their heap."""
+    rows = list(zip(names, figures, strict=True))
+    if all(one.heap_max for one in figures):
+        rows.sort(key=lambda row: row[1].heap_max or 0)
+    head = ("heap MiB", "interval s", "pause ms", "longest", "p/(i+p) %", "p/i %", "paused %", "alloc MiB/s")
+    lines = ["  ".join(f"{word:>11}" for word in head) + "  log"]
+    for name, one in rows:
+        cells = (
+            _cell(one.heap_max, 1 / MIB, 0),
+            _cell(one.interval_s, 1, 3),
+            _cell(one.pauses.mean_ms if one.pauses.count else None, 1, 2),
+            _cell(one.pauses.max_ms if one.pauses.count else None, 1, 2),
+            _cell(one.share_cycle, 100, 2),
+            _cell(one.share_interval, 100, 2),
+            _cell(one.share, 100, 2),
+            _cell(one.allocation_rate, 1 / MIB, 1),
+        )
+        lines.append("  ".join(f"{cell:>11}" for cell in cells) + f"  {name}")
+    if line:
+        lines.append(
+            f"heap = {line.live / MIB:.1f} MiB + {line.allocation / MIB:.1f} MiB/s x interval "
+            f"(r2 {line.r_squared:.5f}): live set and allocation rate by the sizes"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: float | None, scale: float, decimals: int) -> str:
+    return "-" if value is None else f"{value * scale:.{decimals}f}"
