@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pandas
 import pytest
 import statsmodels.formula.api as smf
+from nist_anova import SETS, anova, digits, reference
 from numpy.typing import NDArray
 from scipy import stats
 
 from leadline.analysis import analyse, gain_of_luck
-from leadline.analysis.linear import fit
 from leadline.analysis.maxt import max_t
 from leadline.analysis.power import detectable
 from leadline.design import make_plan
@@ -33,14 +34,6 @@ DUNNETT = [
     (60, 3, 2.41),
     (60, 5, 2.58),
     (60, 9, 2.77),
-]
-# NIST Statistical Reference Datasets, SiRstv (resistivity by instrument)
-SIRSTV = [
-    [196.3052, 196.1240, 196.1890, 196.2569, 196.3403],
-    [196.3042, 196.3825, 196.1669, 196.3257, 196.0422],
-    [196.1303, 196.2005, 196.2889, 196.0343, 196.1811],
-    [196.2795, 196.1748, 196.1494, 196.1485, 195.9885],
-    [196.2119, 196.1051, 196.1850, 196.0052, 196.2090],
 ]
 # Dunnett (1955): blood counts of animals under no drug, drug A and drug B
 BLOOD = {
@@ -93,33 +86,13 @@ def test_the_best_of_33_by_luck() -> None:
     assert gain_of_luck(33, 4.32, 3)[1] == pytest.approx(exact, rel=0.005)
 
 
-def anova(groups: list[list[float]]) -> tuple[float, float, float]:
-    """Between and within sums of squares and the residual standard deviation by the product's least squares."""
-    values = np.concatenate([np.array(group) for group in groups])
-    member = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    whole = fit(np.ones((len(values), 1)), values)
-    cells = fit(np.asarray(member[:, None] == np.arange(len(groups)), dtype=np.float64), values)
-    within = cells.sigma**2 * cells.df
-    return whole.sigma**2 * whole.df - within, within, cells.sigma
-
-
-def test_nist_sirstv() -> None:
-    between, within, deviation = anova(SIRSTV)
-    assert between == pytest.approx(5.11462616e-02, rel=1e-8)
-    assert within == pytest.approx(2.16636560e-01, rel=1e-8)
-    assert deviation == pytest.approx(1.04076068334656e-01, rel=1e-8)
-
-
-@pytest.mark.parametrize(("offset", "digits"), [(1.0, 1e-10), (1e6, 1e-7)])
-def test_nist_smls(offset: float, digits: float) -> None:
-    """SmLs01 and SmLs04: nine groups of 21 that are hard only for their constant leading digits."""
-    centres = [offset + tenths / 10 for tenths in (4, 3, 5, 3, 5, 3, 5, 3, 5)]
-    groups = [[centre, *[centre - 0.1, centre + 0.1] * 10] for centre in centres]
-    between, within, deviation = anova(groups)
-    assert between == pytest.approx(1.68, rel=digits)
-    assert within == pytest.approx(1.80, rel=digits)
-    assert deviation == pytest.approx(0.1, rel=digits)
-    assert (between / 8) / (within / 180) == pytest.approx(21.0, rel=digits)
+@pytest.mark.parametrize("name", SETS)
+def test_nist_certified_values_of_anova(name: str) -> None:
+    """Right digits: nearly all; where leading digits are constant, as many less, and at least two of thirteen."""
+    known = reference(name)
+    found, certified = asdict(anova(known.groups, known.values)), asdict(known.certified)
+    least = {1: 12.0, 3: 12.0, 7: 9.0, 13: 2.0}[SETS[name]]
+    assert {key for key in certified if digits(found[key], certified[key]) < least} == set()
 
 
 def test_blood_counts_agree_with_scipy_and_the_published_conclusion() -> None:
