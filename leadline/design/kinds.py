@@ -12,6 +12,7 @@ from leadline.design import (
     full_factorial,
     one_at_a_time,
     plackett_burman,
+    racing,
 )
 from leadline.design.errors import DesignError
 from leadline.model.plan import Factor, Treatment
@@ -74,6 +75,13 @@ KINDS: Mapping[str, DesignKind] = {
             definitive_screening.treatments,
             definitive_screening.count,
             definitive_screening.notes,
+        ),
+        DesignKind(
+            "racing",
+            racing.treatments,
+            lambda factors, _: one_at_a_time.count(factors),
+            racing.notes,
+            cells=True,
         ),
         DesignKind(
             "d-optimal", d_optimal.treatments, d_optimal.count, d_optimal.notes, options=frozenset({"runs", "model"})

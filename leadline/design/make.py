@@ -27,6 +27,9 @@ def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
     kind = _kind(design.kind)
     _check_factors(factors)
     check_options(kind, design)
+    asked = design
+    if kind.name == "racing":  # every block holds the baseline
+        design = design.model_copy(update={"sentinels": None})
     if design.replicates == 1 and design.sentinels is None:
         raise DesignError(
             "design: one replicate without sentinels cannot tell a drift of the machine from an effect; "
@@ -60,7 +63,7 @@ def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
         ),
         blocks=design.blocks,
     )
-    notes = [*kind.notes(factors, design), *arranged.notes, *_notes(kind, plan, design, runs)]
+    notes = [*kind.notes(factors, asked), *arranged.notes, *_notes(kind, plan, design, runs)]
     return Plan(plan.kind, plan.seed, plan.factors, plan.trials, tuple(notes), plan.blocks)
 
 

@@ -106,7 +106,7 @@ def describe_design(plan: Plan) -> DesignProperties:
         full, terms = model_matrix(factors, indices, crossed), model_terms(factors, crossed)
     inside = _inside_blocks(full, blocks)
     cells = KINDS[plan.kind].cells if plan.kind in KINDS else False
-    regular = _regular(plan, indices[design]) if plan.kind != "one-at-a-time" else None
+    regular = _regular(plan, indices[design]) if not cells else None
     mains = [term for term in terms if len(term.factors) == 1]
     pairs = [term for term in terms if len(term.factors) == 2]
     alias = _alias_matrix(full[design], mains_width) if crossed and not cells else None

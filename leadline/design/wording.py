@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from leadline.design.kinds import KINDS
 from leadline.design.properties import DesignProperties, EffectProperties, Mixed
 
 CHAINS = 40  # lines of aliases that are printed
@@ -65,7 +66,7 @@ def aliases_text(properties: DesignProperties) -> list[str]:
     chains = _chains(p.interactions)
     lines += [*mains[:CHAINS], *([_more(len(mains)).strip()] if len(mains) > CHAINS else [])]
     lines += [*chains[:CHAINS], *([_more(len(chains)).strip()] if len(chains) > CHAINS else [])]
-    if p.interactions and p.kind != "one-at-a-time":
+    if p.interactions and not (p.kind in KINDS and KINDS[p.kind].cells):
         clear = sum(effect.clear for effect in p.mains)
         estimable = sum(effect.estimable for effect in p.interactions)
         lines.append(

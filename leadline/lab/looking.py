@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from leadline.analysis.equivalence import MARGIN
 from leadline.analysis.table import Describe, StudyTable
@@ -29,14 +30,35 @@ def is_left(trial: TrialRecord) -> bool:
 
 def check_looks(file: StudyFile, plan: Plan) -> None:
     """Raises UsageError with file and line where the plan has no room for the looks that are asked for."""
+    if plan.kind == "racing":  # its rounds are its own
+        return
     try:
         schedule(plan, file.study.design.looks)
     except UsageError as error:
         raise UsageError(f"{file.where(('design', 'looks'))}: {error}") from None
 
 
+class Gate(Protocol):
+    """Asked before every trial that is still to run whether the study goes on. ``skipped``: positions that need not
+    run; ``replanned``: the call just made gave the trials left other treatments.
+    """
+
+    skipped: set[int]
+    replanned: bool
+
+    def before(self, trial: TrialRecord) -> str:
+        """Why the study ends here, empty to go on. Raises UsageError where the plan has no room for the looks."""
+
+
+def skip(store: Store, record: StudyRecord, which: Callable[[TrialRecord], bool], why: str) -> set[int]:
+    """Marks trials left to run as not needed; returns their positions."""
+    gone = [trial for trial in record.trials if is_left(trial) and which(trial)]
+    store.skip([trial.id for trial in gone], why)
+    return {trial.planned.position for trial in gone}
+
+
 @dataclass
-class Looking:
+class Looking(Gate):
     """Asks after complete blocks whether a study goes on. Deciding again after an interruption gives the same answer,
     since a look depends on the stored observations of its blocks alone.
     """
@@ -47,14 +69,12 @@ class Looking:
     looks: int
     response: str
     message: Callable[[str], None]
-    skipped: set[int] = field(default_factory=set)  # positions
+    margin: float = MARGIN
+    skipped: set[int] = field(default_factory=set)
+    replanned: bool = False
     _done: int = 0
 
     def before(self, trial: TrialRecord) -> str:
-        """To be called before a trial that is still to run. Returns why the study ends here, empty to go on; what need
-        not run is marked in the store, and its positions are in ``skipped``. Raises UsageError for looks that the plan
-        has no room for.
-        """
         blocks = schedule(self.plan, self.looks)
         number = due(self.plan, [trial.planned.block], blocks)
         if self.looks == 1 or number <= self._done or number == len(blocks):
@@ -64,25 +84,21 @@ class Looking:
         done = [
             each for each in finished(record) if each.block < blocks[number - 1]
         ]  # a later block can hold a trial of an attempt before an interruption
-        found = look(self.plan, done, self.response, blocks, number, margin=MARGIN)
+        found = look(self.plan, done, self.response, blocks, number, margin=self.margin)
         if found.stop:
-            self._skip([each for each in record.trials if is_left(each)], found.reason)
+            self.skipped |= skip(self.store, record, lambda _: True, found.reason)
             return found.reason
         self.message(found.reason)
         for treatment, why in found.drop.items():
-            self._skip(
-                [
-                    each
-                    for each in record.trials
-                    if is_left(each) and each.planned.treatment == treatment and each.planned.role is Role.TREATMENT
-                ],
+            self.skipped |= skip(
+                self.store,
+                record,
+                lambda each, gone=treatment: (  # type: ignore[misc]
+                    each.planned.treatment == gone and each.planned.role is Role.TREATMENT
+                ),
                 why,
             )
         return ""
-
-    def _skip(self, trials: list[TrialRecord], why: str) -> None:
-        self.store.skip([trial.id for trial in trials], why)
-        self.skipped |= {trial.planned.position for trial in trials}
 
 
 def finished(record: StudyRecord) -> list[Observation]:
@@ -98,7 +114,7 @@ def plan_that_ran(record: StudyRecord) -> Plan:
 
 def with_looks(record: StudyRecord, analysis: StudyAnalysis, describe: Describe) -> StudyAnalysis:
     """The analysis of a study that is looked at more than once: repeated intervals, and notes on what the looks did."""
-    if record.study.design.looks < 2:
+    if record.study.design.looks < 2 or record.plan.kind == "racing":
         return analysis
     plan = plan_that_ran(record)
     observations = finished(record)

@@ -11,14 +11,15 @@ import leadline
 from leadline.host.base import Host
 from leadline.lab.interruption import Interruption
 from leadline.lab.lifecycle import TrialRunner
-from leadline.lab.looking import SKIPPED, Looking, check_looks, is_left
+from leadline.lab.looking import SKIPPED, Gate, Looking, check_looks, is_left
 from leadline.lab.planning import OVERHEAD, Planned, load_seconds
 from leadline.lab.progress import Watcher, treatment_label
+from leadline.lab.racing import Racing
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.system import System
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.model.plan import Role
+from leadline.model.plan import Plan, Role
 from leadline.model.record import StudyRecord, TrialRecord
 
 ATTEMPTS = 3  # of a trial that fails as infrastructure
@@ -110,7 +111,7 @@ class StudyRun:
             for trial in self.store.close_orphans(existing):
                 self.watcher.message(f"trial {trial} was cut off by the end of an earlier leadline; it will run again")
             record = self.store.load(existing)
-            if record.plan != self.planned.plan:
+            if not same_beginning(record.plan, self.planned.plan):
                 self.watcher.message("the plan made today differs from the stored one (other factors can be set now)")
             else:
                 return existing
@@ -130,18 +131,19 @@ class StudyRun:
         clock = _Clock(load_seconds(self.file.study) + OVERHEAD, self.file.study.budget, self.elapsed)
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
         streak: list[FailureClass] = []
-        design = self.file.study.design
-        looking = Looking(
-            self.store, study_id, record.plan, design.looks, self.file.study.responses[0], self.watcher.message
-        )
-        for trial in record.trials:
-            if not is_left(trial) or trial.planned.position in looking.skipped:
+        looking = self._gate(study_id, record.plan)
+        for position in range(len(record.trials)):
+            trial = record.trials[position]
+            if not is_left(trial) or position in looking.skipped:
                 continue
             ended = looking.before(trial)
             if ended:
                 return ended
-            if trial.planned.position in looking.skipped:
+            if position in looking.skipped:
                 continue
+            if looking.replanned:
+                record = self.store.load(study_id)
+                trial = record.trials[position]
             left = sum(
                 other.planned.position >= trial.planned.position and other.planned.position not in looking.skipped
                 for other in record.trials
@@ -161,6 +163,20 @@ class StudyRun:
             if len(streak) >= GIVE_UP and len(set(streak[-GIVE_UP:])) == 1:
                 return f"{GIVE_UP} trials in a row failed as {streak[-1].value}: {failure.message if failure else ''}"
         return ""
+
+    def _gate(self, study_id: int, plan: Plan) -> Gate:
+        study = self.file.study
+        if plan.kind == "racing":
+            return Racing(self.store, study_id, self.watcher.message)
+        return Looking(
+            self.store,
+            study_id,
+            plan,
+            study.design.looks,
+            study.responses[0],
+            self.watcher.message,
+            margin=100 * study.equivalence,
+        )
 
     def _with_retries(
         self, runner: TrialRunner, trial: TrialRecord, record: StudyRecord, seconds_left: float
@@ -199,6 +215,14 @@ class _Clock:
         if self._budget is None or not self._trials:
             return False
         return self._elapsed() - self._begun + self.per_trial() > self._budget
+
+
+def same_beginning(stored: Plan, planned: Plan) -> bool:
+    """Whether a stored plan is the one that was made; a race changes the trials after its first block on the way."""
+    if stored.kind != "racing" or planned.kind != "racing" or len(stored.trials) != len(planned.trials):
+        return stored == planned
+    first = sum(trial.block == 0 for trial in planned.trials)
+    return stored.trials[:first] == planned.trials[:first] and stored.factors == planned.factors
 
 
 def study_failed(record: StudyRecord) -> bool:

@@ -110,6 +110,19 @@ class Store:
             )
         return study_id
 
+    def replan(self, study_id: int, plan: Plan) -> None:
+        """Another plan of as many trials, equal in those that have begun. Raises ValueError for any other."""
+        with self._begin() as connection:
+            stored = connection.execute(select(t.studies.c.plan).where(t.studies.c.id == study_id)).scalar_one()
+            rows = connection.execute(
+                select(t.trials.c.position, t.trials.c.state).where(t.trials.c.study_id == study_id)
+            ).all()
+            before = plan_from_json(stored)
+            begun = [row.position for row in rows if row.state not in ("planned", "skipped")]
+            if len(plan.trials) != len(rows) or any(plan.trials[at] != before.trials[at] for at in begun):
+                raise ValueError("a new plan must keep the trials that have begun, and their number")
+            connection.execute(update(t.studies).where(t.studies.c.id == study_id).values(plan=plan_to_json(plan)))
+
     def unfinished(self, study: Study) -> int | None:
         """The newest study with the same key that has trials left to run, interrupted ones included."""
         with self._begin() as connection:

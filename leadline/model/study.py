@@ -108,6 +108,7 @@ class Design(_Strict):
         "plackett-burman",
         "definitive-screening",
         "d-optimal",
+        "racing",
     ] = "one-at-a-time"
     replicates: int = Field(default=3, ge=1)
     blocks: Literal["by-replicate", "incomplete", "latin", "williams", "abba"] = "by-replicate"
@@ -119,7 +120,11 @@ class Design(_Strict):
         default="main-effects", description="what a D-optimal design must be able to estimate"
     )
     switchback: Switchback | None = None
-    looks: int = Field(default=1, ge=1, description="times the study is looked at; more than one may end it early")
+    looks: int = Field(
+        default=1,
+        ge=1,
+        description="times the study is looked at; more than one may end it early; of a race its rounds",
+    )
     sentinels: int | None = Field(
         default=6,
         ge=1,

@@ -34,11 +34,16 @@ def adjusted(
     number: int,
     answer: Answer,
     level: float = 0.95,
+    fractions: Sequence[float] | None = None,
 ) -> StudyAnalysis:
-    """The analysis as it stands after look ``number`` (from 1) of ``blocks``; ``answer`` words its conclusion."""
+    """The analysis as it stands after look ``number`` (from 1) of ``blocks``; ``answer`` words its conclusion.
+
+    ``fractions``: share of the whole study at each look, if it is not that of the blocks.
+    """
     if len(blocks) < 2 or not analysis.responses:
         return analysis
-    responses = tuple(_response(one, plan, observations, blocks, number, level) for one in analysis.responses)
+    clock = [each / blocks[-1] for each in blocks] if fractions is None else list(fractions)
+    responses = tuple(_response(one, plan, observations, blocks, number, level, clock) for one in analysis.responses)
     return replace(analysis, responses=responses, answer=answer(responses))
 
 
@@ -49,6 +54,7 @@ def _response(
     blocks: Sequence[int],
     number: int,
     level: float,
+    clock: Sequence[float],
 ) -> ResponseAnalysis:
     readings = readings_of(plan, observations, one.response)
     ends = [*blocks[: number - 1], max(blocks[number - 1], 1 + max(readings.blocks, default=0))]
@@ -62,7 +68,7 @@ def _response(
     solution = paths.solutions[number - 1]
     if solution.df <= 0 or not solution.known[:count].any():
         return one
-    fractions = [each / blocks[-1] for each in blocks[:number]]
+    fractions = clock[:number]
     bound = paths.bounds(fractions, 1 - level)[-1]
     single = max_t(solution.scatter(count)).quantile(level, solution.df)
     return replace(

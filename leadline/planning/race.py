@@ -8,8 +8,9 @@ elimination itself: Even-Dar, Mannor and Mansour, J. Machine Learning Research 7
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,26 +73,40 @@ def race(
     """
     if len(treatments) < 2 or len(set(treatments)) != len(treatments):
         raise ValueError("a race needs two or more different treatments")
-    kind = response_kind(response)
-    trials = [each for each in usable(observations, response) if each.treatment in set(treatments)]
-    figures = np.array([each.responses[response] for each in trials], dtype=np.float64)
-    scale = Scale(kind.unit != "share" and bool(np.all(figures > 0)), float(figures.mean()) if len(figures) else 0.0)
-    values = scale.into(figures) * (1.0 if kind.higher_is_better else -1.0)
     done = min(rounds, (1 + max((each.block for each in observations), default=-1)) // blocks)
+    ends = tuple(blocks * number for number in range(1, rounds + 1))
+    fractions = tuple(number / rounds for number in range(1, rounds + 1))
+    field = Field.of(treatments, observations, response, ends, fractions, level, spending)
     left: dict[Treatment, tuple[int, str]] = {}
-    field = _Field(tuple(treatments), trials, values, scale, kind.higher_is_better, blocks, rounds, level, spending)
     table: list[Standing] = [Standing(each, 0, None, None, None) for each in treatments]
     over = False
     for number in range(1, done + 1):
         table, out = field.judge(number, left)
         left.update({each: (number, why) for each, why in out.items()})
-        running = [each for each in treatments if each not in left]
-        close = margin > 0 and all(
-            each.at_most is not None and each.at_most <= margin for each in table if each.treatment in running
-        )
-        if len(running) == 1 or close:
-            over, done = True, number
+        over = decided(table, left, margin)
+        if over:
+            done = number
             break
+    return standing(treatments, table, left, done, rounds, over, margin)
+
+
+def decided(table: Sequence[Standing], left: Mapping[Treatment, object], margin: float) -> bool:
+    """Whether one treatment is left, or all that are left are within ``margin`` percent of the best."""
+    running = [each for each in table if each.treatment not in left]
+    close = margin > 0 and all(each.at_most is not None and each.at_most <= margin for each in running)
+    return len(running) == 1 or close
+
+
+def standing(
+    treatments: Sequence[Treatment],
+    table: Sequence[Standing],
+    left: Mapping[Treatment, tuple[int, str]],
+    done: int,
+    rounds: int,
+    over: bool,
+    margin: float,
+) -> Race:
+    """The state of a race as values; ``left``: the round after which a treatment left, and why."""
     standings = tuple(
         Standing(each.treatment, each.trials, each.behind, each.at_most, *left.get(each.treatment, (None, "")))
         for each in table
@@ -112,36 +127,77 @@ def _reason(running: int, over: bool, done: int, rounds: int, margin: float) -> 
 
 
 @dataclass(frozen=True)
-class _Field:
+class Field:
+    """Trials of a race on the scale on which it is judged, more being better. ``ends``: blocks after which the rounds
+    end, as far as they are known; ``fractions``: the share of the error rate's clock at each of them.
+    """
+
     treatments: tuple[Treatment, ...]
     trials: Sequence[Observation]
     values: Floats
     scale: Scale
     higher_is_better: bool
-    blocks: int
+    ends: tuple[int, ...]
+    fractions: tuple[float, ...]
     rounds: int
     level: float
     spending: Spending
 
-    def judge(self, number: int, left: dict[Treatment, tuple[int, str]]) -> tuple[list[Standing], dict[Treatment, str]]:
+    @classmethod
+    def of(
+        cls,
+        treatments: Sequence[Treatment],
+        observations: Sequence[Observation],
+        response: str,
+        ends: Sequence[int],
+        fractions: Sequence[float],
+        level: float = 0.95,
+        spending: Spending = pocock_spending,
+        rounds: int | None = None,
+    ) -> Field:
+        """From observations; those of other treatments, failed ones and those without a figure are left out."""
+        kind = response_kind(response)
+        trials = [each for each in usable(observations, response) if each.treatment in set(treatments)]
+        figures = np.array([each.responses[response] for each in trials], dtype=np.float64)
+        scale = Scale(
+            kind.unit != "share" and bool(np.all(figures > 0)), float(figures.mean()) if len(figures) else 0.0
+        )
+        values = scale.into(figures) * (1.0 if kind.higher_is_better else -1.0)
+        return cls(
+            tuple(treatments),
+            trials,
+            values,
+            scale,
+            kind.higher_is_better,
+            tuple(ends),
+            tuple(fractions),
+            rounds or len(ends),
+            level,
+            spending,
+        )
+
+    def judge(
+        self, number: int, left: Mapping[Treatment, tuple[int, str]]
+    ) -> tuple[list[Standing], dict[Treatment, str]]:
         """Standings after a round, best first, and who is left out by it, with the reason."""
-        running = [each for each in self.treatments if each not in left]
-        reference = running[0]
-        others = [each for each in self.treatments if each != reference]
-        parts = [self._part(reference, others, low) for low in range(number)]
-        informations = [part.information for part in parts]
-        solution = solve(informations)
         counts = {
             each: sum(one.treatment == each and self._round(one) < number for one in self.trials)
             for each in self.treatments
         }
+        # Who has no figure at all has left already; nothing can be said of the others beside it.
+        known = [each for each in self.treatments if counts[each] or each not in left]
+        running = [each for each in known if each not in left]
+        reference = running[0]
+        others = [each for each in known if each != reference]
+        parts = [self._part(reference, others, low) for low in range(number)]
+        informations = [part.information for part in parts]
+        solution = solve(informations)
         blank = [Standing(each, counts[each], None, None, None) for each in self.treatments]
-        if solution.df <= 0 or not solution.known.all():
+        if not others or solution.df <= 0 or not solution.known.all():
             return blank, {}
         nothing = Information(np.zeros((0, len(others))), 0)
         paths = simulate([*informations, *[nothing] * (self.rounds - number)], len(others), two_sided=False)
-        fractions = [each / self.rounds for each in range(1, number + 1)]
-        bound = paths.bounds(fractions, 1 - self.level, self.spending)[-1]
+        bound = paths.bounds(self.fractions[:number], 1 - self.level, self.spending)[-1]
         weighted = sum((p.information.root.T @ p.scores for p in parts), np.zeros(len(others)))
         estimates = solution.inverse @ weighted
         squares = sum(p.rss + float(p.scores @ p.scores) for p in parts) - float(estimates @ weighted)
@@ -160,7 +216,7 @@ class _Field:
 
         leader = max(running, key=lambda each: means[each])
         table, out = [], {}
-        for each in self.treatments:
+        for each in known:
             gap = means[each] - means[leader]
             behind = self._percent(gap)
             reach = max(
@@ -172,7 +228,7 @@ class _Field:
             if each in running and each != leader and -gap > bound * error(leader, each):
                 out[each] = self._why(number, behind)
         table.sort(key=lambda each: -means[each.treatment])
-        return table, out
+        return [*table, *(each for each in blank if each.treatment not in known)], out
 
     def _why(self, number: int, behind: float | None) -> str:
         size = "" if behind is None else f" ({behind:+.2g} % against the leader)"
@@ -182,7 +238,7 @@ class _Field:
         return self.scale.percent(gap if self.higher_is_better else -gap)
 
     def _round(self, trial: Observation) -> int:
-        return trial.block // self.blocks
+        return bisect.bisect_right(self.ends, trial.block)
 
     def _part(self, reference: Treatment, others: Sequence[Treatment], index: int) -> Evidence:
         chosen = [k for k, trial in enumerate(self.trials) if self._round(trial) == index]

@@ -36,7 +36,9 @@ class StudyTable:
         yield Text(f"Study {record.study.study}: {_line(record.study.question)}", style="bold")
         done = sum(trial.state == "done" for trial in record.trials)
         failed = ", ".join(f"{count} failed ({name})" for name, count in analysis.failures.items() if count)
-        yield Text(f"{done} of {len(record.plan.trials)} trials done" + (f", {failed}" if failed else ""))
+        skipped = sum(trial.state == "skipped" for trial in record.trials)
+        spared = f", {skipped} not needed" if skipped else ""
+        yield Text(f"{done} of {len(record.plan.trials)} trials done{spared}" + (f", {failed}" if failed else ""))
         for one in analysis.responses:
             yield Text("")
             yield from self._response(one, 10_000 if options.no_wrap else options.max_width)

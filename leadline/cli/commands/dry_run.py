@@ -6,13 +6,16 @@ from pathlib import Path
 
 from leadline.cli.commands.plan_power import document
 from leadline.cli.output import console, print_json
+from leadline.design.racing import rounds_of
 from leadline.lab.looking import check_looks
 from leadline.lab.pilot import noise_for, overhead_for
 from leadline.lab.planning import Planned, cost
 from leadline.lab.progress import treatment_label
 from leadline.lab.studyfile import StudyFile
 from leadline.model.plan import Plan, PlannedTrial
+from leadline.model.study import Design
 from leadline.model.units import format_duration
+from leadline.planning.course import course
 from leadline.planning.forecast import forecast, setup_of
 from leadline.planning.looks import schedule
 from leadline.planning.wording import forecast_lines, noise_lines
@@ -36,7 +39,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
                 "skipped": list(planned.skipped),
                 "notes": list(plan.notes),
                 "seconds": seconds,
-                "looks": list(schedule(plan, study.design.looks)),
+                "looks": list(_ends(plan, study.design)),
                 "forecast": document(noise, found, setup),
             }
         )
@@ -46,11 +49,20 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     for note in (*planned.skipped, *plan.notes):
         _line(note)
     _line(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, about {format_duration(seconds)}")
-    if study.design.looks > 1:
+    if plan.kind == "racing":
+        _line(f"it may end early: a race of {rounds_of(study.design)} rounds, over when one level is left")
+    elif study.design.looks > 1:
         ends = ", ".join(str(block) for block in schedule(plan, study.design.looks)[:-1])
         _line(f"it may end early: {study.design.looks} looks, after block {ends} and at the end")
     for text in (*noise_lines(noise), *forecast_lines(found)):
         _line(text)
+
+
+def _ends(plan: Plan, design: Design) -> tuple[int, ...]:
+    """Blocks after which the study is looked at; of a race if nothing leaves."""
+    if plan.kind == "racing":
+        return course(plan, [], "throughput", rounds_of(design)).ends
+    return schedule(plan, design.looks)
 
 
 def _line(text: str) -> None:

@@ -12,6 +12,7 @@ from leadline.analysis import analyse
 from leadline.cli.options import JsonOption, LabOption, StudyArgument
 from leadline.cli.output import console, print_json
 from leadline.lab.looking import plan_that_ran, with_looks
+from leadline.lab.racing import with_race
 from leadline.lab.store import Store
 from leadline.lab.washout import settled_wash_out
 from leadline.model.knob import Level
@@ -48,7 +49,7 @@ def analysis_of(record: StudyRecord) -> StudyAnalysis:
     settled = settled_wash_out(record)
     if settled is not None:
         found = replace(found, warnings=(*found.warnings, settled.sentence))
-    return with_looks(record, found, describe)
+    return with_race(record, with_looks(record, found, describe), describe)
 
 
 def _open(study: str, lab: Path) -> tuple[StudyRecord, StudyAnalysis]:
