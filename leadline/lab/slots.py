@@ -129,7 +129,9 @@ class SlotChanges:
             return
         wrong = self._differences(expected)
         if wrong:
-            self.fail(self.begun[-1], TrialFailure(FailureClass.CONFIGURATION, f"at its end {wrong}"))
+            # It was in force when the slot began: the level is not to blame.
+            text = f"at its end {wrong}: something else on this host set it"
+            self.fail(self.begun[-1], TrialFailure(FailureClass.INFRASTRUCTURE, text))
 
     def _differences(self, wanted: Mapping[str, Level]) -> str:
         return "; ".join(

@@ -6,6 +6,8 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis
 from leadline.report import words
 
+CHANCE = 0.5  # from this adjusted p on a level's failures get no sentence of their own
+
 
 def noise(one: ResponseAnalysis) -> list[str]:
     """Which model was used and where the noise comes from; nothing for plain least squares."""
@@ -36,16 +38,21 @@ def _interval(effect: Effect) -> str:
 
 
 def failing(record: StudyRecord, analysis: StudyAnalysis) -> list[str]:
-    """A sentence for each level that failed by its own making."""
-    found = []
+    """A sentence for each level that failed by its own making; one for all those that chance explains."""
+    found, by_chance = [], []
     for rate in analysis.failing:
+        setting = words.setting(record.study, rate.factor, rate.level)
+        if rate.p_adjusted is not None and rate.p_adjusted >= CHANCE:
+            by_chance.append(f"{setting} ({rate.failed} of {rate.trials})")
+            continue
         low, high = words.share(rate.interval.low), words.share(rate.interval.high)
         text = (
-            f"{words.setting(record.study, rate.factor, rate.level)} fails in {words.share(rate.share)} of its trials "
-            f"[{low}, {high}]: {rate.failed} of {rate.trials}, its baseline level {rate.baseline_failed} of "
-            f"{rate.baseline_trials}"
+            f"{setting} fails in {words.share(rate.share)} of its trials [{low}, {high}]: "
+            f"{rate.failed} of {rate.trials}, its baseline level {rate.baseline_failed} of {rate.baseline_trials}"
         )
         tested = "" if rate.p_adjusted is None else f" (p = {words.probability(rate.p_adjusted)}, adjusted)"
         verdict = ": it fails more often" if rate.worse else ""
         found.append(f"{text}{tested}{verdict}.")
+    if by_chance:
+        found.append(f"Failures that chance explains (adjusted p of {CHANCE:g} or more): {', '.join(by_chance)}.")
     return found

@@ -237,6 +237,7 @@ def test_a_level_that_somebody_else_changes_fails_the_slot_under_way(tmp_path: P
     trial = trials(tmp_path, system)[0]
     assert [slot.index for slot in trial.slots if slot.failure] == [4]
     assert trial.slots[4].failure_message.startswith("at its end vm.fake_live is 55, not ")
+    assert trial.slots[4].failure is FailureClass.INFRASTRUCTURE
     assert trial.slots[5].matches
 
 

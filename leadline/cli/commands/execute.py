@@ -60,7 +60,7 @@ def _run_document(result: RunResult, page: Path) -> dict[str, Any]:
 def _print_end(record: StudyRecord, analysis: StudyAnalysis, result: RunResult, page: Path) -> None:
     console.print(table(record, analysis), soft_wrap=not console.is_terminal)
     for line in result.restored:
-        console.print(f"put back: {line}", markup=False, highlight=False)
+        console.print(f"put back: {line}", markup=False, highlight=False, soft_wrap=True)
     if result.stopped:
-        console.print(f"stopped: {result.stopped}", markup=False, highlight=False)
+        console.print(f"stopped: {result.stopped}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
