@@ -73,15 +73,12 @@ def estimate(slots: Sequence[SlotSeries], interval: float = 1.0) -> WashOut:
     if p_value >= ALPHA:
         text = f"No carry-over can be seen within slots (p = {p_value:.2g}): nothing has to be left out."
         return WashOut(0.0, False, p_value, None, float(share[0]), text)
-    constant, first = _exponential(share, interval, length, half)
-    seconds = max(interval, constant * math.log(max(first / LEFT, 1.0)))
-    seconds = min(math.ceil(seconds / interval - 1e-9) * interval, length * interval)
+    constant, first = exponential(share, interval, length, half)
+    seconds = min(seconds_until_left(constant, first, interval), length * interval)
     text = (
         f"After a change {100 * min(max(float(share[0]), 0.0), 1.0):.0f} % of it is left in the first "
-        f"{interval:g} s (p = {p_value:.2g}), with a time constant of {constant:.2g} s: {seconds:g} s are left out."
+        f"{interval:g} s (p = {p_value:.2g}), with a time constant of {constant:.2g} s."
     )
-    if seconds > half * interval:
-        text += " Slots are too short for it: at least twice as long ones would do."
     return WashOut(seconds, True, p_value, constant, float(share[0]), text)
 
 
@@ -112,7 +109,12 @@ def _signs(gaps: Floats, steps: Floats) -> float:
     return float((1 + np.sum(flips @ products >= products.sum() * (1 - 1e-12))) / (_FLIPS + 1))
 
 
-def _exponential(share: Floats, interval: float, length: int, half: int) -> tuple[float, float]:
+def seconds_until_left(constant: float, first: float, interval: float) -> float:
+    """Seconds, in whole samples, until less than a tenth of a change is left of the share ``first`` at its start."""
+    return math.ceil(max(interval, constant * math.log(max(first / LEFT, 1.0))) / interval - 1e-9) * interval
+
+
+def exponential(share: Floats, interval: float, length: int, half: int) -> tuple[float, float]:
     """Time constant, and the share left at the very start, of the curve that the shares follow.
 
     The reference is the slot's own second half, of which the same exponential is a part: it is taken off the model.

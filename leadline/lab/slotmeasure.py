@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from leadline.analysis import steady_state
+from leadline.analysis import steady_state, steady_verdict
 from leadline.design.switchback import assumed_wash_out
 from leadline.lab.measure import worst
 from leadline.lab.slotrows import SlotMeasured
@@ -167,17 +167,24 @@ def _verdict(series: SecondSeries, begun: Sequence[BegunSlot]) -> SteadyState:
     inside = (begins >= begin - 0.001) & (begins + 1 <= end + 0.001)
     slots = np.minimum(((begins - begin + 0.001) // begun[0].slot.seconds).astype(int), len(begun) - 1)
     keys = np.array([one.slot.treatment.key for one in begun])
-    verdicts = []
-    for name, higher in (("throughput", True), ("mean", False)):
-        values = np.asarray(series.values[name], dtype=np.float64)[inside]
-        of = keys[slots[inside]] if inside.any() else keys[:0]
-        whole = _median(values)
-        for key in np.unique(of):
-            own = _median(values[of == key])
-            if own > 0 and whole > 0:
-                values[of == key] *= whole / own
-        verdicts.append(steady_state([float(value) for value in values], higher_is_better=higher))
-    return worst(*verdicts)
+    levelled = {
+        name: _levelled(series.values[name], inside, keys[slots[inside]]) for name in ("throughput", "mean", "p99")
+    }
+    return worst(
+        steady_verdict(levelled["throughput"], levelled["p99"]),
+        steady_state(levelled["mean"], higher_is_better=False),
+    )
+
+
+def _levelled(every: Sequence[float], inside: np.ndarray, keys: np.ndarray) -> list[float]:
+    """The seconds inside the slots with each treatment's median (``keys``, one a second) moved to that of all."""
+    values = np.asarray(every, dtype=np.float64)[inside]
+    whole = _median(values)
+    for key in np.unique(keys):
+        own = _median(values[keys == key])
+        if own > 0 and whole > 0:
+            values[keys == key] *= whole / own
+    return [float(value) for value in values]
 
 
 def _median(values: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""The wash-out of a finished switchback study: estimated from its slots' seconds where the study does not give one."""
+"""The wash-out of a finished switchback study: estimated from its slots' seconds, and held against what it gives."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from leadline.analysis.washout import ALPHA, SlotSeries, WashOut, estimate
+from leadline.analysis.washout_levels import LevelledSlot, LevelWashOut, by_level
 from leadline.design.switchback import assumed_wash_out
 from leadline.lab.slotmeasure import SlotSeries as SlotSeconds
 from leadline.lab.slotmeasure import remeasure, slot_series
 from leadline.lab.store import Store
 from leadline.lab.system import System
-from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.record import SlotRecord, StudyRecord, TrialRecord
 from leadline.model.units import format_duration
 
 RESPONSES = ("throughput", "mean", "p99")
+_TESTS = 2 * len(RESPONSES)  # of all slots together and by level
 
 
 @dataclass(frozen=True)
@@ -29,35 +31,85 @@ class SettledWashOut:
     sentence: str
 
 
-def settled_wash_out(record: StudyRecord) -> SettledWashOut | None:
-    """What a study leaves out at the start of its slots; None for one that has no slots or says it itself.
+@dataclass(frozen=True)
+class _Needed:
+    """The longest wash-out that is seen, in whole seconds, and what shows it."""
 
-    The longest estimate over throughput, mean and 99th percentile counts, with Bonferroni's correction for the three.
-    Never less than is assumed without an estimate: that no carry-over is seen does not show that there is none. Never
-    so much that no whole second of a slot is left.
+    seconds: float
+    sentence: str
+
+
+def settled_wash_out(record: StudyRecord) -> SettledWashOut | None:
+    """What a study leaves out at the start of its slots.
+
+    The longest estimate counts: over throughput, mean and 99th percentile, over all slots together and by factor level,
+    with Bonferroni's correction. Never less than is assumed without an estimate: that no carry-over is seen does not
+    show that there is none. Never so much that no whole second of a slot is left. Where the study says what is left
+    out, that stays, and the sentence tells that it is too short; None when it is not, and for a study without slots.
     """
     switchback = record.study.design.switchback
-    if switchback is None or switchback.wash_out is not None:
+    if switchback is None:
         return None
+    found, levels = _estimates(record)
+    needed = _longest(found, levels)
+    if switchback.wash_out is not None:
+        given = switchback.wash_out
+        if needed is None or needed.seconds <= math.ceil(given):
+            return None
+        text = f"The wash-out of {format_duration(given)} is too short: {_would_do(needed, switchback.slot)}"
+        return SettledWashOut(given, given, f"{text} {needed.sentence}")
     assumed = assumed_wash_out(switchback)
-    trials = [(trial, slot_series(trial)) for trial in record.trials if trial.state == "done"]
-    found: dict[str, WashOut] = {}
-    for name in RESPONSES:
-        rows = [row for trial, series in trials for row in _series(trial, {s.slot: s for s in series}, name)]
-        found[name] = estimate(rows)
-    seen = {name: one for name, one in found.items() if _detected(one)}
-    if not seen:
+    if needed is None:
         unknown = all(one.seconds is None for one in found.values())
         text = found["throughput"].sentence if unknown else "No carry-over can be seen within slots."
         return SettledWashOut(
             assumed, assumed, f"{text} The first {format_duration(assumed)} of every slot are left out."
         )
-    name, longest = max(seen.items(), key=lambda item: item[1].seconds or 0.0)
-    seconds = min(max(assumed, longest.seconds or 0.0), switchback.slot - 1)
-    text = f"Wash-out, by the {name}: {longest.sentence}"
-    if seconds != longest.seconds:
-        text += f" The first {format_duration(seconds)} of every slot are left out."
+    seconds = min(max(assumed, needed.seconds), switchback.slot - 1)
+    text = f"{needed.sentence} The first {format_duration(seconds)} of every slot are left out."
+    if needed.seconds > switchback.slot / 2:
+        text += f" Slots are too short for it: {_would_do(needed, switchback.slot)}"
     return SettledWashOut(seconds, assumed, text)
+
+
+def _would_do(needed: _Needed, slot: float) -> str:
+    """A wash-out that would do; in longer slots where it would leave less than half of one to measure."""
+    least = "at least " if needed.seconds >= slot else ""  # what takes longer than a slot cannot be measured in it
+    slots = f" in slots of {format_duration(2 * needed.seconds)}" if needed.seconds > slot / 2 else ""
+    return f"{least}{format_duration(needed.seconds)}{slots} would do."
+
+
+def _estimates(record: StudyRecord) -> tuple[dict[str, WashOut], dict[str, tuple[LevelWashOut, ...]]]:
+    """By response: of all slots together, and by the level that was changed to."""
+    trials = [(trial, slot_series(trial)) for trial in record.trials if trial.state == "done"]
+    found, levels = {}, {}
+    for name in RESPONSES:
+        rows = [row for trial, series in trials for row in _series(trial, {s.slot: s for s in series}, name)]
+        found[name] = estimate([SlotSeries(one.values, _key(one.before), _key(one.after) or "") for one in rows])
+        levels[name] = by_level(rows, ALPHA / _TESTS)
+    return found, levels
+
+
+def _key(levels: Mapping[str, str] | None) -> str | None:
+    return None if levels is None else repr(sorted(levels.items()))
+
+
+def _longest(found: Mapping[str, WashOut], levels: Mapping[str, tuple[LevelWashOut, ...]]) -> _Needed | None:
+    seen = [
+        _Needed(one.seconds, f"Wash-out, by the {name}: {one.sentence}")
+        for name, one in found.items()
+        if one.detected and one.seconds is not None and (one.p_value or 0.0) * _TESTS < ALPHA
+    ]
+    seen += [_Needed(one.seconds, _of_level(name, one)) for name, many in levels.items() for one in many]
+    return max(seen, key=lambda one: one.seconds, default=None)
+
+
+def _of_level(name: str, one: LevelWashOut) -> str:
+    return (
+        f"Wash-out, by the {name} after {one.factor} was set to {one.level}: "
+        f"{100 * min(max(one.share, 0.0), 1.0):.0f} % of the change is left in the first second "
+        f"(adjusted p = {one.p_value:.2g}), with a time constant of {one.time_constant:.2g} s."
+    )
 
 
 def settle(store: Store, study_id: int, system: System) -> str:
@@ -72,11 +124,7 @@ def settle(store: Store, study_id: int, system: System) -> str:
     return settled.sentence
 
 
-def _detected(one: WashOut) -> bool:
-    return one.detected and one.seconds is not None and (one.p_value or 0.0) * len(RESPONSES) < ALPHA
-
-
-def _series(trial: TrialRecord, seconds: Mapping[int, SlotSeconds], name: str) -> list[SlotSeries]:
+def _series(trial: TrialRecord, seconds: Mapping[int, SlotSeconds], name: str) -> list[LevelledSlot]:
     """Slots second by second from their planned start, in shares of the trial's median. NaN where a second is missing;
     a slot after one that failed does not know what came before.
     """
@@ -97,5 +145,9 @@ def _series(trial: TrialRecord, seconds: Mapping[int, SlotSeconds], name: str) -
                 values[place] = value / middle
         before = trial.slots[slot.index - 1] if slot.index else None
         known = before is not None and before.failure is None
-        rows.append(SlotSeries(tuple(values), before.treatment.key if before and known else None, slot.treatment.key))
+        rows.append(LevelledSlot(tuple(values), _levels(before) if before and known else None, _levels(slot)))
     return rows
+
+
+def _levels(slot: SlotRecord) -> dict[str, str]:
+    return {factor: str(level) for factor, level in slot.treatment.levels}

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from leadline.analysis import steady_state
+from leadline.analysis import steady_state, steady_verdict
 from leadline.lab.measure import worst
 from leadline.lab.system import (
     SLOT_LEAD,
@@ -37,6 +37,7 @@ from leadline.simulate.trial import Life, failure_of, plot_key, startup_of, tria
 from leadline.simulate.truth import Failure, Truth
 
 _AUDIT = "simulated-ledger"
+_ROWS = {"throughput": 0, "mean": 1, "p50": 2, "p99": 5}  # of a series' logs
 
 
 class SimulatedSystem:
@@ -173,11 +174,9 @@ class SimulatedSystem:
         series, started_ns = read_load(directory)
         started = started_ns / 1e9
         begin, end = series.steady
-        values = np.exp(series.logs[:2, int(np.ceil(begin - 1e-6)) : int(np.floor(end + 1e-6))])
-        verdict: SteadyState = worst(
-            steady_state([float(value) for value in values[0]]),
-            steady_state([float(value) for value in values[1]], higher_is_better=False),
-        )
+        values = np.exp(series.logs[:, int(np.ceil(begin - 1e-6)) : int(np.floor(end + 1e-6))])
+        rate, mean, tail = ([float(value) for value in values[_ROWS[name]]] for name in ("throughput", "mean", "p99"))
+        verdict: SteadyState = worst(steady_verdict(rate, tail), steady_state(mean, higher_is_better=False))
         cut = verdict.cut or 0.0
         if end - (begin + cut) < 1.0:
             cut = 0.0
@@ -206,9 +205,8 @@ class SimulatedSystem:
     def seconds(self, directory: Path) -> SecondSeries:
         series, started_ns = read_load(directory)
         values = np.exp(series.logs)
-        rows = {"throughput": 0, "mean": 1, "p50": 2, "p99": 5}
         begins = [started_ns / 1e9 + second for second in range(values.shape[1])]
-        return SecondSeries(begins, {name: [float(v) for v in values[row]] for name, row in rows.items()})
+        return SecondSeries(begins, {name: [float(v) for v in values[row]] for name, row in _ROWS.items()})
 
     def _in_force(self, name: str, wanted: Level) -> Level:
         if name not in self._truth.silent:

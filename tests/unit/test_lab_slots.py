@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 from collections import Counter
 from contextlib import nullcontext
@@ -144,24 +145,33 @@ def test_slots_are_measured_again_with_another_wash_out(tmp_path: Path) -> None:
     assert all(one.seconds == pytest.approx(2, abs=1e-3) for one in after.observations())
 
 
+class FakeCarryingSystem(FakeSystem):
+    """Planted: each slot goes from the level before to its own, exponentially with ``constant`` seconds."""
+
+    constant = 0.0
+
+    def seconds(self, directory: Path) -> SecondSeries:
+        begins, throughput = [], []
+        noise = np.random.default_rng(5).normal(0, 0.3, 1000)
+        for index, (slot, value) in enumerate(zip(self.slots, self.held, strict=True)):
+            before = self.held[index - 1] if index else value
+            for second in range(int(slot.seconds)):
+                left = math.exp(-(second + 0.5) / self.constant) if self.constant else 0.0
+                begins.append(FakeClock.START / 1e9 + slot.begin + second)
+                throughput.append(value + (before - value) * left + noise[len(begins)])
+        latency = [1000 / value for value in throughput]
+        return SecondSeries(begins, {"throughput": throughput, "mean": latency, "p50": latency, "p99": latency})
+
+
+def carrying(constant: float) -> FakeCarryingSystem:
+    system = FakeCarryingSystem(FakeHost(), effect=live_level)
+    system.constant = constant
+    return system
+
+
 @pytest.mark.parametrize(("constant", "expected"), [(0.0, 5 / 3), (1.4, 3.0)])
 def test_the_wash_out_is_estimated_at_the_end_of_a_run(tmp_path: Path, constant: float, expected: float) -> None:
-    """Planted: each slot goes from the level before to its own, exponentially with the time constant given."""
-
-    class FakeCarryingSystem(FakeSystem):
-        def seconds(self, directory: Path) -> SecondSeries:
-            begins, throughput = [], []
-            noise = np.random.default_rng(5).normal(0, 0.3, 1000)
-            for index, (slot, value) in enumerate(zip(self.slots, self.held, strict=True)):
-                before = self.held[index - 1] if index else value
-                for second in range(int(slot.seconds)):
-                    left = math.exp(-(second + 0.5) / constant) if constant else 0.0
-                    begins.append(FakeClock.START / 1e9 + slot.begin + second)
-                    throughput.append(value + (before - value) * left + noise[len(begins)])
-            latency = [1000 / value for value in throughput]
-            return SecondSeries(begins, {"throughput": throughput, "mean": latency, "p50": latency, "p99": latency})
-
-    result, store = run(tmp_path, FakeCarryingSystem(FakeHost(), effect=live_level), STUDY.replace("65s", "3m"))
+    result, store = run(tmp_path, carrying(constant), STUDY.replace("65s", "3m"))
     record = store.load(result.study_id)
     settled = settled_wash_out(record)
     assert settled is not None
@@ -179,6 +189,21 @@ def test_a_given_wash_out_is_not_estimated(tmp_path: Path) -> None:
     result, store = run(tmp_path, FakeSystem(FakeHost(), effect=live_level), text)
     record = store.load(result.study_id)
     assert settled_wash_out(record) is None
+    assert all(one.seconds == pytest.approx(4, abs=1e-3) for one in record.observations())
+
+
+def test_a_given_wash_out_that_is_too_short_is_told_with_what_would_do(tmp_path: Path) -> None:
+    text = STUDY.replace("65s", "3m").replace("slot: 5s", "slot: 5s, wash_out: 1s")
+    result, store = run(tmp_path, carrying(1.4), text)
+    record = store.load(result.study_id)
+    settled = settled_wash_out(record)
+    assert settled is not None
+    assert settled.seconds == 1.0
+    found = re.match(r"The wash-out of 1s is too short: (\d)s in slots of (\d+)s would do\.", settled.sentence)
+    assert found, settled.sentence
+    assert int(found[1]) in (3, 4)
+    assert int(found[2]) == 2 * int(found[1])
+    assert "with a time constant of" in settled.sentence
     assert all(one.seconds == pytest.approx(4, abs=1e-3) for one in record.observations())
 
 
