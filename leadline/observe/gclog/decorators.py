@@ -15,7 +15,6 @@ _LEVELS = frozenset(("trace", "debug", "info", "warning", "error"))
 _SCALE = {"s": 1.0, "ms": 1e-3, "ns": 1e-9}
 _EPOCH = 1e8  # s; an uptime of three years is not believed, a wall clock of 1973 neither
 _NO_TAGS: frozenset[str] = frozenset()
-_KEPT = 4096  # decorators' texts remembered: one line follows another within a millisecond
 
 
 class Line(NamedTuple):
@@ -28,32 +27,75 @@ class Line(NamedTuple):
 
 
 class Splitter:
-    """Lines into decorators and message. A log's lines share most of their fields, so these are remembered."""
+    """Lines into decorators and message. All lines of a log have the same kinds of fields, so these are remembered."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[float | None, float | None, str]] = {}
         self._tags: dict[str, frozenset[str]] = {"": _NO_TAGS}
+        self._places: tuple[int, int, int, int] | None = None  # number of fields; uptime, wall clock (or -1), tags
+        self._stamp = ""
+        self._unix = 0.0
 
     def split(self, text: str) -> Line | None:
         """None for a line that is none of the log's. A log without decorators has only those known by their words."""
         end = text.find("] ") + 1
-        if not end or text[0] != "[" or "[" in text[end : end + 1]:
+        if not end or text[0] != "[":
             match = _FIELDS.match(text)
             if match is None:
                 return self._elsewhere(text)
             end = match.end()
-        # Time fields differ from line to line, the level and the tags after them do not.
-        head = text[:end]
-        found = self._known.get(head)
-        if found is None:
-            if len(self._known) > _KEPT:
-                self._known.clear()
-            found = self._known[head] = _fields(head)
-        uptime, unix, tags = found
-        known = self._tags.get(tags)
+        fields = text[1 : end - 1].split("][")
+        known = self._quick(fields)
         if known is None:
-            known = self._tags[tags] = frozenset(tags.split(","))
-        return Line(uptime, unix, known, text[end:].strip())
+            uptime, unix, tags = self._slow(fields)
+        else:
+            uptime, unix, tags = known
+        found = self._tags.get(tags)
+        if found is None:
+            stripped = tags.strip()
+            found = self._tags[tags] = frozenset(stripped.split(",")) if _TAGS.fullmatch(stripped) else _NO_TAGS
+        return Line(uptime, unix, found, text[end:].strip())
+
+    def _quick(self, fields: list[str]) -> tuple[float, float | None, str] | None:
+        """By the places of the lines before; None where this line does not fit them."""
+        places = self._places
+        if places is None or places[0] != len(fields):
+            return None
+        _, up, wall, tags = places
+        try:
+            if fields[up][-1] != "s":
+                return None
+            uptime = float(fields[up][:-1])
+            if wall < 0:
+                return uptime, None, fields[tags]
+            if fields[wall] != self._stamp:
+                self._unix = datetime.fromisoformat(fields[wall]).timestamp()
+                self._stamp = fields[wall]
+        except ValueError:
+            return None
+        return uptime, self._unix, fields[tags]
+
+    def _slow(self, fields: list[str]) -> tuple[float | None, float | None, str]:
+        """By the form of each field; learns the places of the usual decorators."""
+        uptime: float | None = None
+        unix: float | None = None
+        up = wall = place = -1
+        for index, raw in enumerate(fields):
+            field = raw.strip()
+            number = _NUMBER.fullmatch(field)
+            if number:
+                seconds = float(number[1].replace(",", ".")) * _SCALE[number[2]]
+                # Two clocks of one kind may be asked for (uptime and uptimenanos): the first printed is kept.
+                if seconds >= _EPOCH:
+                    unix = seconds if unix is None else unix
+                elif uptime is None:
+                    uptime, up = seconds, index if number[2] == "s" else -1
+            elif "T" in field and unix is None and field[:1].isdigit():
+                unix, wall = wall_clock(field), index
+            elif field not in _LEVELS and _TAGS.fullmatch(field):
+                place = index  # the last such field: a host's name comes before
+        usual = up >= 0 and place == len(fields) - 1 and (unix is None) == (wall < 0)
+        self._places = (len(fields), up, wall, place) if usual else None
+        return uptime, unix, fields[place] if place >= 0 else ""
 
     def _elsewhere(self, text: str) -> Line | None:
         behind = _BEHIND.match(text)
@@ -67,27 +109,6 @@ class Splitter:
 def _known_field(head: str) -> bool:
     """Whether one of the fields is a level or a time: brackets occur in any text."""
     return any(raw.strip() in _LEVELS or _NUMBER.fullmatch(raw.strip()) for raw in head[1:-1].split("]["))
-
-
-def _fields(head: str) -> tuple[float | None, float | None, str]:
-    uptime: float | None = None
-    unix: float | None = None
-    tags = ""
-    for raw in head[1:-1].split("]["):
-        field = raw.strip()
-        number = _NUMBER.fullmatch(field)
-        if number:
-            seconds = float(number[1].replace(",", ".")) * _SCALE[number[2]]
-            # Two clocks of one kind may be asked for (uptime and uptimenanos): the first printed is kept.
-            if seconds < _EPOCH:
-                uptime = seconds if uptime is None else uptime
-            else:
-                unix = seconds if unix is None else unix
-        elif "T" in field and unix is None and field[:1].isdigit():
-            unix = wall_clock(field)
-        elif field not in _LEVELS and _TAGS.fullmatch(field):
-            tags = field  # the last such field: a host's name comes before
-    return uptime, unix, tags
 
 
 def wall_clock(field: str) -> float | None:

@@ -7,7 +7,8 @@ collection. Whatever looks like a pause and is not understood is kept in ``GcLog
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
 
 from leadline.gcanalysis.events import Cleanup, Cycle, GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, Stall, UnknownLine
 from leadline.observe.gclog import patterns as known
@@ -226,38 +227,68 @@ class Reader:
             self._state.causes[gc_id] = cause
 
     def _other(self, message: str) -> None:
-        log, unix, jvm, state = self.log, self._line.unix, self._current, self._state
-        if match := known.CPU.fullmatch(message):
-            user, system, real = (decimal(match[name]) for name in ("user", "sys", "real"))
-            log.cpu.append(GcCpu(self._at, unix, jvm, optional(match["id"]), user, system, real))
-        elif match := known.OLD.match(message):
-            state.old[int(match["id"])] = (int(match["after"]) - int(match["before"])) << 10
-        elif match := known.OLD_REGIONS.match(message):
-            if state.region:
-                state.old[int(match["id"])] = (int(match["after"]) - int(match["before"])) * state.region
-        elif match := known.COLLECTION.fullmatch(message):
-            self._collection(match)
-        elif match := known.MARK_CYCLE.fullmatch(message):
-            if match["ms"] and match["id"]:
-                log.cycles.append(Cycle(self._at, unix, jvm, int(match["id"]), match["name"], "", decimal(match["ms"])))
-        elif match := known.STALL.fullmatch(message):
-            log.stalls.append(Stall(self._at, unix, jvm, match["kind"], match["thread"], decimal(match["ms"])))
+        body = message
+        if message.startswith("GC("):
+            body = message[message.find(" ") + 1 :]
+        first = body.partition(" ")[0]
+        if first.startswith("User="):
+            if match := known.CPU.fullmatch(message):
+                user, system, real = (decimal(match[name]) for name in ("user", "sys", "real"))
+                unix = self._line.unix
+                self.log.cpu.append(GcCpu(self._at, unix, self._current, optional(match["id"]), user, system, real))
+        elif (handle := self._HANDLERS.get(first)) is not None:
+            handle(self, message)
         elif match := known.Z_ROW.fullmatch(message):
             self._row(match)
         elif match := known.CAPACITY.fullmatch(message):
-            state.capacity = to_bytes(match["total"], match["total_unit"])
-        elif match := known.CANCELLED.fullmatch(message):
-            state.cancelled = match["cause"]
-        elif match := known.USING.fullmatch(message):
-            log.jvms[jvm].collector = match["name"].replace("Concurrent Mark Sweep", "CMS")
-        elif match := known.VERSION.fullmatch(message):
-            log.jvms[jvm].version = match["version"]
-        elif match := known.REGION_SIZE.fullmatch(message):
-            state.region = to_bytes(match["size"], match["unit"])
+            self._state.capacity = to_bytes(match["total"], match["total_unit"])
         elif match := known.MAXIMUM.fullmatch(message):
-            log.jvms[jvm].heap_max = to_bytes(match["total"], match["total_unit"])
-        elif log.jvms[jvm].collector in ("Shenandoah", "") and (match := known.SHENANDOAH.fullmatch(message)):
+            self.log.jvms[self._current].heap_max = to_bytes(match["total"], match["total_unit"])
+
+    def _old(self, message: str) -> None:
+        state = self._state
+        if match := known.OLD.match(message):
+            state.old[int(match["id"])] = (int(match["after"]) - int(match["before"])) << 10
+        elif state.region and (match := known.OLD_REGIONS.match(message)):
+            state.old[int(match["id"])] = (int(match["after"]) - int(match["before"])) * state.region
+
+    def _beside(self, message: str) -> None:
+        log = self.log
+        if match := known.COLLECTION.fullmatch(message):
+            self._collection(match)
+        elif match := known.MARK_CYCLE.fullmatch(message):
+            if match["ms"] and match["id"]:
+                number, ms = int(match["id"]), decimal(match["ms"])
+                log.cycles.append(Cycle(self._at, self._line.unix, self._current, number, match["name"], "", ms))
+        elif log.jvms[self._current].collector in ("Shenandoah", "") and (match := known.SHENANDOAH.fullmatch(message)):
             self._shenandoah_phase(match)
+
+    def _stall(self, message: str) -> None:
+        if match := known.STALL.fullmatch(message):
+            unix, ms = self._line.unix, decimal(match["ms"])
+            self.log.stalls.append(Stall(self._at, unix, self._current, match["kind"], match["thread"], ms))
+
+    def _said(self, message: str) -> None:
+        """What the JVM says of itself."""
+        jvm = self.log.jvms[self._current]
+        if match := known.USING.fullmatch(message):
+            jvm.collector = match["name"].replace("Concurrent Mark Sweep", "CMS")
+        elif match := known.VERSION.fullmatch(message):
+            jvm.version = match["version"]
+        elif match := known.REGION_SIZE.fullmatch(message):
+            self._state.region = to_bytes(match["size"], match["unit"])
+        elif match := known.MAXIMUM.fullmatch(message):
+            jvm.heap_max = to_bytes(match["total"], match["total_unit"])
+        elif match := known.CANCELLED.fullmatch(message):
+            self._state.cancelled = match["cause"]
+
+    # By the first word behind the collection's number.
+    _HANDLERS: ClassVar[Mapping[str, Callable[[Reader, str], None]]] = {
+        **dict.fromkeys(("Old", "Tenured:", "ParOldGen:", "PSOldGen:", "CMS:"), _old),
+        **dict.fromkeys(("Garbage", "Minor", "Major", "Concurrent"), _beside),
+        **dict.fromkeys(("Allocation", "Relocation", "Page"), _stall),
+        **dict.fromkeys(("Using", "Version:", "Heap", "Max", "Cancelling"), _said),
+    }
 
     def _row(self, match: re.Match[str]) -> None:
         """Live bytes stand under the end of marking, the others under the end of the collection."""

@@ -83,7 +83,7 @@ def matters(text: str) -> bool:
         or "Live: " in text
         or "Promoted: " in text
         or "Cancelling GC" in text
-        or "Using " in text
+        or ("Using " in text and ") Using " not in text)
         or "egion " in text
         or "Version: " in text
         or "Total time for which" in text
