@@ -14,6 +14,7 @@ WARM_UP = 0.25  # of the time from the first to the last point is not looked at
 FEWEST = 8  # points after the warm-up
 LEVEL = 0.99  # of the interval of the slope
 LATE_LEVEL = 0.80  # of the interval of the slope in the later half, two-sided
+STEADY = 0.6  # of the slope of the whole: what the later half has to keep for a leak
 SMALLEST = 0.01  # of the live set: a rise below it over the whole log is not called a leak
 
 _MIB = float(1 << 20)
@@ -21,7 +22,7 @@ _MIB = float(1 << 20)
 
 @dataclass(frozen=True)
 class Leak:
-    """``verdict``: "leak", "levels off", "none", or "undetermined" with the reason in ``sentence``.
+    """``verdict``: "leak", "growing", "levels off", "none", or "undetermined" with the reason in ``sentence``.
 
     ``slope``, ``low``, ``high``: bytes/s of the live set; ``p_value`` of no trend, two-sided. ``full_in_s``: seconds
     until the heap is full at this slope, from the log's end.
@@ -40,9 +41,10 @@ class Leak:
 
 
 def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -> Leak:
-    """Of the points of one JVM. The trend has to show over all of the log but its warm-up, and still in its last part.
+    """Of the points of one JVM. The trend has to show over all of the log but its warm-up, and go on in its later half.
 
-    A live set that rises and then stays (a cache that fills, classes that are loaded) "levels off".
+    A live set that rises and then stays (a cache that fills, classes that are loaded) "levels off"; where the later
+    half is too short to tell one from the other it is "growing".
     """
     if not points or points[-1].at <= points[0].at:
         return _undetermined(len(points), basis, "no two collections at different times show what is live")
@@ -64,7 +66,10 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
         return _undetermined(count, basis, f"{count} points do not bound the trend")
     verdict, full = "none", None
     if whole.low * span > SMALLEST * live:
-        verdict = "leak" if late.low is not None and late.low > 0 else "levels off"
+        if late.slope >= STEADY * whole.slope and late.low is not None and late.low > 0:
+            verdict = "leak"
+        else:
+            verdict = "levels off" if late.high is not None and late.high < STEADY * whole.slope else "growing"
     if verdict == "leak" and heap_max and whole.slope > 0:
         full = max(0.0, (heap_max - float(sizes[-1])) / whole.slope)
     interval = f"{_rate(whole.low)} to {_rate(whole.high)} MiB/h ({100 * LEVEL:g} %)"
@@ -73,7 +78,11 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
         if full is not None:
             sentence += f"; the heap is full in {_duration(full)} at this rate"
     elif verdict == "levels off":
-        sentence = f"the live set grew by {_rate(whole.slope)} MiB/h, {interval}, but not in the last part of the log"
+        sentence = f"the live set grew by {_rate(whole.slope)} MiB/h, {interval}, but its later half has levelled off"
+    elif verdict == "growing":
+        sentence = (
+            f"the live set grows by {_rate(whole.slope)} MiB/h, {interval}; a longer log has to tell whether it ends"
+        )
     elif whole.low > 0:
         sentence = f"the live set rises by less than {100 * SMALLEST:g} % over the log: {interval}"
     else:

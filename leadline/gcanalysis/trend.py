@@ -33,8 +33,8 @@ def trend(times: NDArray[Any], values: NDArray[Any], level: float = 0.99) -> Tre
     """Median of the slopes between all pairs of points (Theil 1950, Sen 1968) and Kendall's test of them.
 
     The variance of Kendall's statistic is corrected for ties, and for autocorrelation by the ranks of what is left
-    without the trend (Hamed and Rao 1998, J. Hydrology 204); a correction that would make the interval narrower is
-    not used. Raises ValueError for fewer than 4 points or times that do not grow.
+    without the trend (Hamed and Rao 1998, J. Hydrology 204; Yue and Wang 2004, Water Resources Management 18).
+    Raises ValueError for fewer than 4 points or times that do not grow.
     """
     times, values = np.asarray(times, float), np.asarray(values, float)
     count = len(times)
@@ -47,7 +47,7 @@ def trend(times: NDArray[Any], values: NDArray[Any], level: float = 0.99) -> Tre
     kendall = float(np.sign(rises).sum())
     ties = np.unique(values, return_counts=True)[1]
     variance = (count * (count - 1) * (2 * count + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
-    inflation = _inflation(values - slope * times)
+    inflation = _inflation(values - values[0] - slope * (times - times[0]), float(np.abs(values).max()))
     spread = float(np.sqrt(max(variance, 0.0) * inflation))
     if spread == 0:
         return Trend(slope, slope, slope, level, 1.0, count, inflation)
@@ -65,21 +65,30 @@ def trend(times: NDArray[Any], values: NDArray[Any], level: float = 0.99) -> Tre
     )
 
 
-def _inflation(residuals: NDArray[Any]) -> float:
-    """Of the variance of Kendall's statistic; lags whose autocorrelation may be chance do not count."""
+def _inflation(residuals: NDArray[Any], size: float) -> float:
+    """Of the variance of Kendall's statistic: the larger of two estimates, never below 1.
+
+    One takes every lag whose autocorrelation is more than chance; the other the first one alone, as of an
+    autoregressive process, freed of the bias that the removed line gives it (short series show too little).
+    """
     count = len(residuals)
-    ranks = stats.rankdata(residuals)
+    ranks = stats.rankdata(np.round(residuals / (size or 1.0), 9))  # no ranks of rounding errors
     ranks = ranks - ranks.mean()
     total = float((ranks**2).sum())
     if total == 0:
         return 1.0
+    lags = np.arange(1, max(2, count // 4))
+    shares = np.array([float((ranks[:-lag] * ranks[lag:]).sum()) / total for lag in lags])
     bound = float(stats.norm.ppf((1 + _LEVEL_OF_LAGS) / 2)) / np.sqrt(count)
-    added = 0.0
-    for lag in range(1, max(2, count // 4)):
-        share = float((ranks[:-lag] * ranks[lag:]).sum()) / total
-        if abs(share) > bound:
-            added += (count - lag) * (count - lag - 1) * (count - lag - 2) * share
-    return max(1.0, 1 + 2 * added / (count * (count - 1) * (count - 2)))
+    sure = np.where(np.abs(shares) > bound, shares, 0.0)
+    every = np.arange(1, count - 2)
+    first = min(0.95, max(0.0, (count * shares[0] + 2) / max(1, count - 4)))
+    return max(1.0, _widened(count, lags, sure), _widened(count, every, first**every))
+
+
+def _widened(count: int, lags: NDArray[Any], shares: NDArray[Any]) -> float:
+    weights = (count - lags) * (count - lags - 1) * (count - lags - 2)
+    return 1 + 2 * float((weights * shares).sum()) / (count * (count - 1) * (count - 2))
 
 
 def thinned(times: NDArray[Any], values: NDArray[Any], most: int = MOST) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -31,7 +31,7 @@ _STOPPED = re.compile(
     r"(?:, Stopping threads took: ([\d.,]+) seconds)?"
 )
 _INNER = re.compile(r"\[[^\[\]]*\]")
-_GROUP = re.compile(r"\(((?:[^()]|\([^()]*\))*)\)")
+_GROUP = re.compile(r"\s*\(((?:[^()]|\([^()]*\))*)\)")
 _G1_KINDS = {"young": "Normal", "mixed": "Mixed", "initial-mark": "Concurrent Start"}
 _USES = (("PSYoungGen", "Parallel"), ("ParNew", "CMS"), ("CMS", "CMS"), ("DefNew", "Serial"), ("GC pause", "G1"))
 _LONGEST = 200  # lines that one record may go over
@@ -128,7 +128,7 @@ class _Reader:
         at = begin + ms / 1e3 if begin is not None else 0.0
         ended = unix + ms / 1e3 if unix is not None else None
         jvm = self._jvm(at, ended)
-        name, kind, cause = _named(match["what"], [group[1] for group in _GROUP.finditer(flat)])
+        name, kind, cause = _named(match["what"], _leading_groups(flat))
         heaps = _HEAP.findall(flat)
         heap = None
         if heaps:
@@ -165,6 +165,15 @@ class _Reader:
                     self.log.safepoints.append(Safepoint(at, unix, jvm, "", reaching, decimal(found[1]) * 1e3))
 
 
+def _leading_groups(text: str) -> list[str]:
+    """Of ``(a) (b) 1K->2K(3K)`` the first two."""
+    found, place = [], 0
+    while group := _GROUP.match(text, place):
+        found.append(group[1])
+        place = group.end()
+    return found
+
+
 def _named(what: str, groups: Sequence[str]) -> tuple[str, str, str]:
     """Name, kind and cause in the words of the unified log."""
     cause = groups[0] if groups else ""
@@ -178,5 +187,5 @@ def _named(what: str, groups: Sequence[str]) -> tuple[str, str, str]:
         return "Full", f"Pause Full ({cause})" if cause else "Pause Full", cause
     types = [_G1_KINDS[group] for group in groups if group in _G1_KINDS]
     causes = [group for group in groups if group not in _G1_KINDS]
-    shown = [*(types[-1:] if types != ["Normal", "Concurrent Start"] else types[1:]), *causes]
+    shown = [*types[-1:], *causes]
     return "Young", " ".join(["Pause Young", *(f"({word})" for word in shown)]), causes[0] if causes else ""

@@ -1,0 +1,175 @@
+"""Collector logs of JDK 8 and of OpenJ9, written for the test after the forms that these JVMs print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leadline.observe.gclog import parse, summary
+
+KIB = 1024
+JDK8 = """\
+OpenJDK 64-Bit Server VM (25.392-b08) for linux-amd64 JRE (1.8.0_392-b08), built on Oct 2023 by "builder" with gcc
+Memory: 4k page, physical 16384000k(8192000k free), swap 0k(0k free)
+CommandLine flags: -XX:+PrintGCDetails -XX:+PrintGCDateStamps
+2026-01-02T03:04:05.000+0000: 1.000: [GC (Allocation Failure) [PSYoungGen: 1000K->200K(2000K)] 1500K->900K(9000K), \
+0.0100000 secs] [Times: user=0.02 sys=0.01, real=0.01 secs]
+2026-01-02T03:04:07.000+0000: 3.000: [Full GC (Ergonomics) [PSYoungGen: 200K->0K(2000K)] [ParOldGen: 700K->600K(7000K)]\
+ 900K->600K(9000K), [Metaspace: 20K->20K(1067K)], 0.0500000 secs] [Times: user=0.05 sys=0.00, real=0.05 secs]
+2026-01-02T03:04:08.000+0000: 4.000: Total time for which application threads were stopped: 0.0510000 seconds, \
+Stopping threads took: 0.0001000 seconds
+"""
+SERIAL = (
+    "1.500: [GC (Allocation Failure) 1.500: [DefNew: 1000K->100K(1100K), 0.0020000 secs] 1000K->300K(3000K), "
+    "0.0025000 secs] [Times: user=0.01 sys=0.00, real=0.00 secs]\n"
+)
+G1 = """\
+1.000: [GC pause (G1 Evacuation Pause) (young), 0.0200000 secs]
+   [Parallel Time: 19.0 ms, GC Workers: 2]
+      [GC Worker Start (ms): Min: 1000.0, Avg: 1000.1, Max: 1000.2, Diff: 0.2]
+   [Eden: 24.0M(24.0M)->0.0B(13.0M) Survivors: 0.0B->3072.0K Heap: 24.0M(256.0M)->5.5M(256.0M)]
+ [Times: user=0.03 sys=0.00, real=0.02 secs]
+2.000: [GC pause (Metadata GC Threshold) (young) (initial-mark), 0.0100000 secs]
+   [Eden: 8.0M(13.0M)->0.0B(13.0M) Survivors: 3072.0K->3072.0K Heap: 13.5M(256.0M)->6.0M(256.0M)]
+2.100: [GC concurrent-root-region-scan-start]
+2.101: [GC concurrent-root-region-scan-end, 0.0010000 secs]
+2.200: [GC remark 2.200: [Finalize Marking, 0.0001000 secs] 2.201: [GC ref-proc, 0.0001000 secs], 0.0030000 secs]
+ [Times: user=0.00 sys=0.00, real=0.00 secs]
+2.300: [GC cleanup 6144K->6144K(256M), 0.0005000 secs]
+3.000: [GC pause (G1 Evacuation Pause) (mixed) (to-space exhausted), 0.0400000 secs]
+4.000: [Full GC (System.gc())  20M->4096K(256M), 0.1000000 secs]
+   [Eden: 8.0M(13.0M)->0.0B(13.0M) Survivors: 0.0B->0.0B Heap: 20.0M(256.0M)->4096.0K(256.0M)]
+"""
+CMS = """\
+1.000: [GC (Allocation Failure) 1.000: [ParNew
+Desired survivor size 557056 bytes, new threshold 15 (max 15)
+- age   1:     400000 bytes,     400000 total
+: 1000K->100K(1100K), 0.0020000 secs] 1000K->300K(3000K), 0.0100000 secs] [Times: user=0.01 sys=0.0, real=0.01 secs]
+2.000: [GC (CMS Initial Mark) [1 CMS-initial-mark: 500K(2000K)] 700K(3000K), 0.0020000 secs]
+2.100: [CMS-concurrent-mark-start]
+3.000: [GC (CMS Final Remark) [YG occupancy: 50 K (1100 K)]3.000: [Rescan (parallel) , 0.0010000 secs]3.001: \
+[weak refs processing, 0.0000100 secs][1 CMS-remark: 500K(2000K)] 550K(3000K), 0.0030000 secs]
+"""
+
+
+def read(text: str, folder: Path) -> list[tuple[str, float, tuple[int, int] | None]]:
+    path = folder / "gc.log"
+    path.write_text(text)
+    log = parse(path)
+    assert not log.unknown
+    return [
+        (one.kind, one.ms, (one.heap.before // KIB, one.heap.after // KIB) if one.heap else None) for one in log.pauses
+    ]
+
+
+def test_parallel_of_jdk_8(tmp_path: Path) -> None:
+    assert read(JDK8, tmp_path) == [
+        ("Pause Young (Allocation Failure)", pytest.approx(10), (1500, 900)),
+        ("Pause Full (Ergonomics)", pytest.approx(50), (900, 600)),
+    ]
+    log = parse(tmp_path / "gc.log")
+    assert log.jvms[0].collector == "Parallel"
+    assert log.jvms[0].version == "1.8.0_392-b08"
+    young = log.pauses[0]
+    assert young.at == pytest.approx(1.01)  # the log has the beginning
+    assert young.begin == pytest.approx(1.0)
+    assert young.promoted == 200 * KIB  # 500 before, 700 after
+    assert log.safepoints[0].total_ms == pytest.approx(51)
+    figures = summary(log)
+    assert figures.interval_s == pytest.approx(1.99)
+    assert figures.cpu_s == pytest.approx(0.08)
+    assert figures.full == 1
+
+
+def test_serial_of_jdk_8_without_dates(tmp_path: Path) -> None:
+    assert read(SERIAL, tmp_path) == [("Pause Young (Allocation Failure)", pytest.approx(2.5), (1000, 300))]
+
+
+def test_g1_of_jdk_8(tmp_path: Path) -> None:
+    assert read(G1, tmp_path) == [
+        ("Pause Young (Normal) (G1 Evacuation Pause)", pytest.approx(20), (24 * KIB, 5632)),
+        ("Pause Young (Concurrent Start) (Metadata GC Threshold)", pytest.approx(10), (13824, 6 * KIB)),
+        ("Pause Remark", pytest.approx(3), None),
+        ("Pause Cleanup", pytest.approx(0.5), (6144, 6144)),
+        ("Pause Young (Mixed) (G1 Evacuation Pause) (to-space exhausted)", pytest.approx(40), None),
+        ("Pause Full (System.gc())", pytest.approx(100), (20 * KIB, 4096)),
+    ]
+
+
+def test_cms_of_jdk_8_over_several_lines(tmp_path: Path) -> None:
+    assert read(CMS, tmp_path) == [
+        ("Pause Young (Allocation Failure)", pytest.approx(10), (1000, 300)),
+        ("Pause Initial Mark", pytest.approx(2), None),
+        ("Pause Remark", pytest.approx(3), None),
+    ]
+
+
+def test_a_record_of_jdk_8_that_never_ends_is_loud(tmp_path: Path) -> None:
+    path = tmp_path / "gc.log"
+    path.write_text("1.000: [GC (Allocation Failure) 1.000: [ParNew\n" + SERIAL)
+    log = parse(path)
+    assert len(log.pauses) == 1
+    assert len(log.unknown) == 1
+    assert log.unknown[0].number == 1
+    path.write_text(SERIAL + SERIAL.replace("1.500", "2.500")[:60])
+    cut = parse(path)
+    assert cut.truncated
+    assert not cut.unknown
+    assert len(cut.pauses) == 1
+
+
+OPENJ9 = """\
+<?xml version="1.0" ?>
+<verbosegc xmlns="http://www.ibm.com/j9/verbosegc" version="abc123">
+<initialized id="1" timestamp="2026-01-02T03:04:05.000">
+  <attribute name="gcPolicy" value="-Xgcpolicy:gencon" />
+  <attribute name="maxHeapSize" value="0x10000000" />
+</initialized>
+<exclusive-start id="2" timestamp="2026-01-02T03:04:06.000" intervalms="1000.0">
+  <response-info timems="0.02" idlems="0.02" threads="0" lastid="0000" lastname="main" />
+</exclusive-start>
+<af-start id="3" threadId="0000" totalBytesRequested="24" timestamp="2026-01-02T03:04:06.000" type="nursery" />
+<gc-start id="5" type="scavenge" contextid="4" timestamp="2026-01-02T03:04:06.001">
+  <mem-info id="6" free="1048576" total="5242880" percent="20">
+    <mem type="nursery" free="0" total="1048576" percent="0" />
+  </mem-info>
+</gc-start>
+<gc-end id="8" type="scavenge" contextid="4" durationms="4.0" usertimems="6.0" systemtimems="1.0" \
+timestamp="2026-01-02T03:04:06.005" activeThreads="2">
+  <mem-info id="9" free="3145728" total="5242880" percent="60">
+  </mem-info>
+</gc-end>
+<exclusive-end id="11" timestamp="2026-01-02T03:04:06.005" durationms="5.5" />
+<exclusive-start id="12" timestamp="2026-01-02T03:04:08.000" intervalms="2000.0">
+</exclusive-start>
+<sys-start reason="explicit" id="13" timestamp="2026-01-02T03:04:08.000" intervalms="3000.0" />
+<gc-start id="15" type="global" contextid="14" timestamp="2026-01-02T03:04:08.000">
+  <mem-info id="16" free="1048576" total="5242880" percent="20"></mem-info>
+</gc-start>
+<gc-end id="18" type="global" contextid="14" durationms="19.0" timestamp="2026-01-02T03:04:08.020">
+  <mem-info id="19" free="4194304" total="5242880" percent="80"></mem-info>
+</gc-end>
+<exclusive-end id="20" timestamp="2026-01-02T03:04:08.020" durationms="20.0" />
+"""
+
+
+def test_openj9(tmp_path: Path) -> None:
+    assert read(OPENJ9, tmp_path) == [
+        ("Pause Young (Allocation Failure)", 5.5, (4096, 2048)),
+        ("Pause Full (System.gc())", 20.0, (4096, 1024)),
+    ]
+    figures = summary(parse(tmp_path / "gc.log"))
+    assert figures.collector == "gencon"
+    assert figures.heap_max == 256 << 20
+    assert figures.cpu_s == pytest.approx(0.007)
+    assert figures.interval_s == pytest.approx(1.995)
+    assert figures.allocation_rate == pytest.approx((4096 - 2048) * KIB / 1.995)
+
+
+def test_openj9_that_is_still_being_written(tmp_path: Path) -> None:
+    for part in range(0, len(OPENJ9), 50):
+        path = tmp_path / "gc.log"
+        path.write_text(OPENJ9[:part])
+        if "<initialized" in OPENJ9[:part]:
+            assert [one.ms for one in parse(path).pauses] == [5.5, 20.0][: len(parse(path).pauses)]
