@@ -21,6 +21,7 @@ class ProcessSpec:
     cwd: Path | None = None
     cpus: str | None = None  # "0,2-3"
     memory: int | None = None  # bytes, by a control group
+    input: bool = False  # standard input is a pipe: `write`, `close_input`
     unprivileged: bool = False  # refuses to run as root: another user is mapped or set
 
 
@@ -35,6 +36,12 @@ class Process(Protocol):
     def exit_code(self) -> int | None: ...
     def signal(self, number: int) -> None:
         """Signal the leader only."""
+
+    def write(self, data: bytes) -> None:
+        """To its standard input, where the spec asks for one; nothing happens when it has ended."""
+
+    def close_input(self) -> None:
+        """End its standard input."""
 
     def stop(self, grace: float = 10.0) -> bool:
         """SIGTERM to the group, SIGKILL after ``grace`` seconds. True if it ended without SIGKILL."""

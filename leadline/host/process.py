@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -120,6 +121,17 @@ class LocalProcess:
             if self.alive():
                 os.kill(self.pid, number)
 
+    def write(self, data: bytes) -> None:
+        """To the leader's standard input, where the spec asks for one; nothing happens when it has ended."""
+        if self._popen.stdin is not None and not self._popen.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                self._popen.stdin.write(data)
+
+    def close_input(self) -> None:
+        """End the leader's standard input."""
+        if self._popen.stdin is not None:
+            self._popen.stdin.close()
+
     def oom_kills(self) -> int:
         """Processes ended by the kernel at the memory limit; 0 without a limit."""
         return self._cgroup.oom_kills() if self._cgroup else 0
@@ -199,6 +211,7 @@ class LocalProcess:
             self._reap()
             self.killed = not gentle
             self._finished = True
+            self.close_input()
             if self._cgroup is not None:
                 self._cgroup.remove()
             self._journal.done(self._entry)
@@ -250,7 +263,8 @@ def _launch(spec: ProcessSpec, argv: Sequence[str], env: dict[str, str]) -> subp
     with Path(spec.output).open("ab") as output:
         return subprocess.Popen(
             argv,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if spec.input else subprocess.DEVNULL,
+            bufsize=0,
             stdout=output,
             stderr=subprocess.STDOUT,
             env=env,

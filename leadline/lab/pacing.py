@@ -59,6 +59,10 @@ class Pacer:
             self._on_slot(self._next - 1, due_ns, self._clock)
         return at_most
 
+    def begin_at(self, unix_ns: int) -> None:
+        """The load begins at that moment, as several drivers agreed."""
+        self._started_ns = unix_ns
+
     def check_complete(self) -> None:
         """Raises TrialFailure(infrastructure) unless every slot was begun."""
         if self._next < len(self._slots):

@@ -22,6 +22,7 @@ from leadline.lab.system import (
     Window,
     WindowMeasured,
 )
+from leadline.lab.together import check_drivers, load_together
 from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
@@ -47,11 +48,13 @@ class RealSystem:
     def __init__(self, study: Study, host: LocalHost, lab: Path) -> None:
         self._study = study
         self._host = host
+        self._lab = lab
         options = StackOptions(
             load_units=study.workload.load_units,
             placement=study.placement,
             observe=study.observe,
             ready_timeout=study.ready_timeout,
+            http_address="0.0.0.0" if any(driver.server for driver in study.drivers) else "127.0.0.1",
         )
         self._stack = Stack(study.stack, host, lab / "services" / study.study, options)
         self._observers = ObserverSet([])
@@ -61,6 +64,8 @@ class RealSystem:
         return self._stack.versions()
 
     def prepare(self, message: Callable[[str], None]) -> None:
+        if self._study.drivers:
+            check_drivers(self._study.drivers, self._lab / "services" / "drivers", self._host.start, message)
         self._stack.provision(message)
         self._stack.prepare_data(message)
 
@@ -118,6 +123,11 @@ class RealSystem:
             variables={"units": units, **workload.variables},
             cpus=self._study.placement.driver_cpus,
         )
+        if self._study.drivers:
+            look, start = self._stack.check_alive, self._host.start
+            logs = directory / "logs"
+            load_together(self._study.drivers, run, logs, start, on_load, look, pacer, _POLL, _OVERTIME)
+            return _outcome(read_summary(out))
         self._driver = self._host.start(run.spec(directory / "logs" / "driver.log"))
         try:
             self._follow(self._driver, directory / "logs" / "driver.log", run.seconds, on_load, pacer)

@@ -76,26 +76,23 @@ class DriverRun:
 
     def argv(self) -> list[str]:
         """The command line. Raises UsageError for keys that do not fit together, LeadlineError without a binary."""
+        first = [str(find_binary()), "run", str(find_scenario(self.workload.scenario))]
+        where = ["--url", self.url, "--out", str(self.out)]
+        options = [word for option in self.options() for word in option]
+        return [*first, *where, *options, "--progress", "json"]
+
+    def options(self) -> list[tuple[str, str]]:
+        """Names and values of the options that tell of the load. Raises UsageError for keys that do not fit."""
         load = self.workload
-        found = [
-            str(find_binary()),
-            "run",
-            str(find_scenario(load.scenario)),
-            "--url",
-            self.url,
-            "--out",
-            str(self.out),
-        ]
-        found += arrival_options(load)
+        words = arrival_options(load)
+        found = list(zip(words[::2], words[1::2], strict=True))
         for option in ("ramp_up", "steady", "ramp_down", "timeout"):
-            found += [f"--{option.replace('_', '-')}", f"{round(getattr(load, option) * 1e6)}us"]
-        found += ["--seed", str(self.seed), "--max-sessions", str(most_sessions(load))]
+            found.append((f"--{option.replace('_', '-')}", f"{round(getattr(load, option) * 1e6)}us"))
+        found += [("--seed", str(self.seed)), ("--max-sessions", str(most_sessions(load)))]
         variables = dict(self.variables)
         if load.preset is not None:
             variables |= preset_variables(load.preset, load.scenario, variables)
-        for name, value in variables.items():
-            found += ["--var", f"{name}={value}"]
-        return [*found, "--progress", "json"]
+        return [*found, *(("--var", f"{name}={value}") for name, value in variables.items())]
 
     def spec(self, output: Path) -> ProcessSpec:
         """The process for a host to start; its progress lines (JSON, one a second) go to ``output``."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from leadline.model.drivers import Drivers
 from leadline.model.knob import ApplyCost
 from leadline.model.shapes import PresetName, check_bursts, check_profile, expand
 from leadline.model.units import parse_duration, parse_share, parse_size
@@ -183,6 +184,9 @@ class Study(_Strict):
     design: Design = Design()
     reset: Reset = Reset()
     placement: Placement = Placement()
+    drivers: Drivers = Field(
+        default_factory=list, description="hosts that bear the load together, in step; this one alone if absent"
+    )
     responses: list[str] = ["throughput", "p50", "p90", "p99", "cpu_per_transaction"]
     limits: Limits = Limits()
     equivalence: Share = Field(

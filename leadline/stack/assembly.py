@@ -41,6 +41,7 @@ class StackOptions:
     observe: bool = True
     ready_timeout: float = 120.0
     http_port: int = 0
+    http_address: str = _LOOPBACK  # 0.0.0.0 for load from other hosts
     database_port: int = 0
 
 
@@ -252,6 +253,7 @@ class Stack:
             placement=self.options.placement,
             java_home=Path(self.choice.java) if self.choice.java else None,
             http_port=http_port,
+            http_address=self.options.http_address,
             database=database,
             archive=archive,
             context_root=context_root,

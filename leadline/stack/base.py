@@ -44,6 +44,7 @@ class ServiceContext:
     placement: Placement = field(default_factory=Placement)
     java_home: Path | None = None
     http_port: int = 0
+    http_address: str = "127.0.0.1"  # of this host, where the server listens
     database: Endpoint | None = None
     archive: Path | None = None  # the application's WAR
     context_root: str = "/brokerage"

@@ -23,6 +23,13 @@ def load(
     context: typer.Context,
     scenario: Annotated[str | None, typer.Argument(help="A built-in scenario or a scenario file.")] = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of a scenario file.")] = False,
+    drivers: Annotated[
+        str | None,
+        typer.Option(help="Several drivers in step: a YAML file, or as in `local,ssh user@host` (docs/load.md)."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="With --drivers: only look whether every host can be used.")
+    ] = False,
     find_knee: Annotated[
         bool, typer.Option("--find-knee", help="Search for the highest load that keeps the limits.")
     ] = False,
@@ -41,6 +48,11 @@ def load(
     if schema:
         typer.echo(scenario_schema(), nl=False)
         return
+    if check:
+        if drivers is None:
+            raise UsageError("--check looks at the hosts of --drivers: give that too")
+        _check(drivers)
+        return
     if scenario is None or scenario.startswith("-"):
         raise UsageError("no scenario given: a built-in name or a YAML file, see docs/load.md")
     options = list(context.args)
@@ -55,6 +67,11 @@ def load(
         raise UsageError(
             "--json belongs to --find-knee; a run writes summary.json, and --progress json prints its seconds"
         )
+    if drivers is not None:
+        if find_knee:
+            raise UsageError("--find-knee has one driver: it cannot stand beside --drivers")
+        _together(scenario, drivers, options)
+        return
     if find_knee:
         if not first <= to:
             raise UsageError(f"--to {to:g} is below --from {first:g}")
@@ -68,6 +85,22 @@ def load(
         sys.exit(2)
     if code:
         raise LeadlineError(f"leadline-load ended with code {code}")
+
+
+def _check(drivers: str) -> None:
+    from leadline.load.cluster.command import check
+    from leadline.load.cluster.spec import read_drivers
+
+    for line in check(read_drivers(drivers)):
+        typer.echo(line)
+
+
+def _together(scenario: str, drivers: str, options: list[str]) -> None:
+    from leadline.load.cluster.command import run
+    from leadline.load.cluster.spec import read_drivers
+
+    if not run(scenario, options, read_drivers(drivers), typer.echo):
+        raise LeadlineError("the drivers were ended before their plan was")
 
 
 def _search(

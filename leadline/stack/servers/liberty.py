@@ -72,6 +72,7 @@ class Liberty(JavaServer):
     def _variables(self, context: ServiceContext, settings: Settings) -> dict[str, str]:
         assert context.database is not None
         values = {
+            "leadline.http.address": context.http_address,
             "leadline.http.port": str(context.http_port),
             "leadline.archive": str(context.archive),
             "leadline.context.root": context.context_root,

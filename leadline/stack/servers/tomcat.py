@@ -92,6 +92,7 @@ class Tomcat(JavaServer):
     def _properties(self, context: ServiceContext, settings: Settings) -> dict[str, str]:
         assert context.database is not None
         values = {
+            "leadline.http.address": context.http_address,
             "leadline.http.port": str(context.http_port),
             "leadline.archive": str(context.archive),
             # The driver's own statement cache would hide the pool's, which is the factor.

@@ -1,0 +1,1 @@
+"""Several drivers in step on several hosts, as one."""

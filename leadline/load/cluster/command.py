@@ -1,0 +1,116 @@
+"""``leadline load --drivers``: several drivers without a lab."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from leadline.host import process
+from leadline.host.journal import UndoJournal
+from leadline.host.paths import state_dir
+from leadline.host.watchdog import start_watchdog
+from leadline.load.cluster.hosts import Starter
+from leadline.load.cluster.run import Cluster, Job, told
+from leadline.load.result import read_summary
+from leadline.load.scenario import find_scenario
+from leadline.model.drivers import DriverHost
+from leadline.model.errors import UsageError
+
+_OURS = ("--share", "--start-at", "--leash")
+_DEAD_MAN = 5.0  # seconds
+_POLL = 0.1
+
+
+def check(drivers: Sequence[DriverHost]) -> list[str]:
+    """A sentence about every host. Raises TrialFailure(infrastructure) for the first that cannot be used."""
+    place = Path(tempfile.mkdtemp(prefix="leadline-check-"))
+    try:
+        with _starter() as start, Cluster(drivers, place, place, start) as cluster:
+            return list(told(cluster.open()))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def run(scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], say: Callable[[str], None]) -> bool:
+    """Runs the drivers with the options of leadline-load; False when the user ended them before their plan.
+
+    Results as of one driver go to ``--out`` (``leadline-load.out``), ``--progress`` as leadline-load has it. Raises
+    UsageError, TrialFailure(infrastructure) when a host is lost.
+    """
+    given = _pairs(options)
+    last = dict(given)
+    for option in _OURS:
+        if option in last:
+            raise UsageError(f"{option} cannot stand beside --drivers, which sets it for each")
+    out = Path(last.get("--out", "leadline-load.out"))
+    progress = last.get("--progress", "text" if sys.stdout.isatty() else "none")
+    if progress not in ("json", "text", "none"):
+        raise UsageError(f"--progress {progress}: not one of json, text, none")
+    urls = [value for name, value in given if name == "--url"]
+    rest = [(name, value) for name, value in given if name not in ("--out", "--progress", "--url")]
+    job = Job(find_scenario(scenario), urls, rest)
+    with _starter() as start, Cluster(drivers, out, out / "logs", start) as cluster:
+        for line in told(cluster.open()):
+            if progress == "text":
+                say(line)
+        cluster.begin(job)
+        stopped = _follow(cluster, progress, say)
+        cluster.collect()
+    if progress == "text":
+        for line in read_summary(out).driver.evidence:
+            say(line)
+    return not stopped
+
+
+def _follow(cluster: Cluster, progress: str, say: Callable[[str], None]) -> bool:
+    stopped = False
+    while True:
+        try:
+            running = cluster.running()
+            for second in cluster.poll():
+                if progress != "none":
+                    say(second.as_json() if progress == "json" else second.as_text())
+            if not running:
+                return stopped
+            time.sleep(_POLL)
+        except KeyboardInterrupt:
+            stopped = True
+            cluster.stop()
+
+
+@contextmanager
+def _starter() -> Iterator[Starter]:
+    """Starts processes that a watchdog ends when this one is gone."""
+    journal = UndoJournal(state_dir() / "undo" / f"load-{os.getpid()}.jsonl")
+    watchdog = start_watchdog(journal.path, _DEAD_MAN)
+    try:
+        yield partial(process.start, journal=journal)
+    finally:
+        if journal.open_entries():
+            journal.restore()
+        journal.compact()
+        watchdog.finish()
+
+
+def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
+    """Options and values, ``--name value`` or ``--name=value``."""
+    found = []
+    rest = iter(options)
+    for option in rest:
+        name, equals, value = option.partition("=")
+        if not name.startswith("--"):
+            raise UsageError(f"unexpected word {option!r}: options are written --name value")
+        if not equals:
+            following = next(rest, None)
+            if following is None:
+                raise UsageError(f"{name} needs a value")
+            value = following
+        found.append((name, value))
+    return found

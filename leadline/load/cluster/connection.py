@@ -1,0 +1,67 @@
+"""Commands on another host: by ssh, or by any prefix that runs a command there."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+
+from leadline.model.drivers import DriverHost
+from leadline.model.errors import FailureClass, TrialFailure
+
+_PATIENCE = 30.0  # seconds a command of leadline's own may take there
+_SSH = (
+    *("-o", "BatchMode=yes"),  # never asks for a password
+    *("-o", "ConnectTimeout=10"),
+    *("-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=4"),
+)
+
+
+class Connection:
+    """One driver's host. ``sockets``: a directory for the connections that ssh shares."""
+
+    def __init__(self, driver: DriverHost, sockets: Path) -> None:
+        self.driver = driver
+        words = shlex.split(driver.via)
+        self.local = words == ["local"]
+        self._ssh = PurePath(words[0]).name == "ssh"
+        self._words = [] if self.local else words
+        self._socket = sockets / "%C"
+
+    @property
+    def title(self) -> str:
+        name, via = self.driver.name, self.driver.via
+        return f"driver {name}" if name == via else f"driver {name} ({via})"
+
+    def argv(self, script: str, keeps: bool = False) -> list[str]:
+        """The command line that runs a shell script there, with its input and output. One that ``keeps`` carries the
+        sessions after it.
+        """
+        if not self._ssh:
+            return [*self._words, "sh", "-c", script]
+        shared = ["-o", f"ControlMaster={'yes' if keeps else 'no'}", "-o", f"ControlPath={self._socket}"]
+        return [self._words[0], *_SSH, *shared, *self._words[1:], f"exec sh -c {shlex.quote(script)}"]
+
+    def run(self, script: str, data: bytes = b"", codes: Sequence[int] = (0,)) -> subprocess.CompletedProcess[bytes]:
+        """Its output. Raises TrialFailure(infrastructure) for any other exit code."""
+        try:
+            done = subprocess.run(self.argv(script), input=data, capture_output=True, timeout=_PATIENCE, check=False)
+        except subprocess.TimeoutExpired:
+            raise self.failure(f"no answer within {_PATIENCE:.0f} s") from None
+        except OSError as error:
+            raise self.failure(f"{error.filename}: {error.strerror}") from None
+        if done.returncode not in codes:
+            raise self.unusable(done.returncode, done.stderr.decode(errors="replace"))
+        return done
+
+    def unusable(self, code: int | None, said: str) -> TrialFailure:
+        """What a command that failed there means."""
+        lines = [line for line in said.strip().splitlines() if line.strip()]
+        last = lines[-1].strip() if lines else f"exit code {code}"
+        if self._ssh and code == 255:
+            return self.failure(f"cannot be reached: {last}", said)
+        return self.failure(last, said)
+
+    def failure(self, why: str, evidence: str = "") -> TrialFailure:
+        return TrialFailure(FailureClass.INFRASTRUCTURE, f"{self.title}: {why}", evidence.strip())

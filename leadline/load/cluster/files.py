@@ -1,0 +1,34 @@
+"""What a driver on another host needs besides its options: the scenario and the files it names."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from leadline.model.errors import UsageError
+
+
+def scenario_files(scenario: Path) -> dict[str, Path]:
+    """Name there -> file here, the scenario first. Raises UsageError for a feed that cannot be sent along."""
+    found = {scenario.name: scenario}
+    try:
+        tree = YAML(typ="safe").load(scenario.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, YAMLError):
+        return found  # the driver says what is wrong with it
+    feeds = tree.get("feeds") if isinstance(tree, dict) else None
+    for name, feed in (feeds if isinstance(feeds, dict) else {}).items():
+        csv = feed.get("csv") if isinstance(feed, dict) else None
+        if csv is None:
+            continue
+        place = PurePosixPath(str(csv))
+        if "${" in str(csv) or place.is_absolute() or ".." in place.parts:
+            raise UsageError(
+                f"{scenario}: feed {name}: {csv} cannot be sent to other hosts: "
+                "name a file beside or below the scenario, without parameters"
+            )
+        path = scenario.parent / place
+        if path.is_file():
+            found[str(place)] = path
+    return found

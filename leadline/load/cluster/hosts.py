@@ -1,0 +1,213 @@
+"""A driver's host for the length of a run: a directory there, the driver's binary, its clock; nothing is left behind
+but the binary, which is kept by its hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shlex
+import subprocess
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from leadline.host.base import Process, ProcessSpec
+from leadline.load.cluster.clock import LabClock, Offset, offset
+from leadline.load.cluster.connection import Connection
+from leadline.load.driver import find_binary
+
+Starter = Callable[[ProcessSpec], Process]
+
+_SAMPLES = 25
+_OPENING = 30.0  # seconds until a host must have answered
+_MARK = "leadline-directory "
+# The directory lives as long as this script, which ends with its input: also when leadline was killed.
+_KEEPER = (
+    'd=$(mktemp -d "${TMPDIR:-/tmp}/leadline-XXXXXXXX") || exit 1; trap "" HUP INT TERM PIPE; '
+    f'echo "{_MARK}$d"; cat > /dev/null; rm -rf "$d" || {{ sleep 1; rm -rf "$d"; }}'
+)
+
+
+@dataclass(frozen=True)
+class HostReport:
+    """What a host says of itself, and its clock."""
+
+    version: str
+    cpus: int
+    open_files: int
+    name: str
+    clock: Offset
+
+
+@cache
+def _hash(binary: Path, size: int, changed: int) -> str:  # noqa: ARG001 - a new file is read again
+    return hashlib.sha256(binary.read_bytes()).hexdigest()[:32]
+
+
+class RemoteHost:
+    """Beyond a connection. Every method raises TrialFailure(infrastructure) that names the host."""
+
+    def __init__(self, connection: Connection, log: Path, start: Starter) -> None:
+        self.connection = connection
+        self._log = log
+        self._start = start
+        self._keeper: Process | None = None
+        self.directory = ""
+        self.binary = ""
+
+    def open(self) -> None:
+        """A directory of its own there, and the driver's binary."""
+        self._log.unlink(missing_ok=True)
+        spec = ProcessSpec(
+            f"keeper-{self.connection.driver.name}", self.connection.argv(_KEEPER, keeps=True), self._log, input=True
+        )
+        try:
+            self._keeper = self._start(spec)
+        except OSError as error:
+            raise self.connection.failure(f"{error.filename}: {error.strerror}") from None
+        self.directory = self._wait_for_directory(self._keeper)
+        self.binary = self._place_binary()
+
+    def _wait_for_directory(self, keeper: Process) -> str:
+        deadline = time.monotonic() + _OPENING
+        while True:
+            over = not keeper.alive()
+            said = self._log.read_text(encoding="utf-8", errors="replace")
+            for line in said.splitlines():
+                if line.startswith(_MARK) and said.endswith("\n"):
+                    return line.removeprefix(_MARK)
+            if over:
+                raise self.connection.unusable(keeper.exit_code(), said)
+            if time.monotonic() > deadline:
+                raise self.connection.failure(f"no answer within {_OPENING:.0f} s", said)
+            time.sleep(0.02)
+
+    def _place_binary(self) -> str:
+        own = find_binary()
+        stat = own.stat()
+        digest = _hash(own, stat.st_size, stat.st_mtime_ns)
+        folder = f'"${{XDG_CACHE_HOME:-$HOME/.cache}}/leadline/drivers/{digest}"'
+        look = f'cd {folder} 2> /dev/null && [ -x leadline-load ] && echo "$PWD/leadline-load" || exit 9'
+        found = self.connection.run(look, codes=(0, 9))
+        if found.returncode == 9:
+            put = (
+                f"mkdir -p {folder} && cd {folder} && cat > part.$$ && chmod 755 part.$$ && mv -f part.$$ leadline-load"
+                ' && echo "$PWD/leadline-load"'
+            )
+            found = self.connection.run(put, own.read_bytes())
+        return found.stdout.decode().strip().splitlines()[-1]
+
+    def send(self, files: Mapping[str, Path]) -> None:
+        """Files into ``in`` of its directory, by their names there."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            for name, path in files.items():
+                archive.add(path, arcname=name)
+        place = shlex.quote(f"{self.directory}/in")
+        self.connection.run(f"mkdir -p {place} && tar -x -f - -C {place}", packed.getvalue())
+
+    def input(self, name: str) -> str:
+        """Where a sent file is."""
+        return f"{self.directory}/in/{name}"
+
+    def out(self) -> str:
+        return f"{self.directory}/out"
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """The command line here that runs a command there."""
+        pin = ["taskset", "-c", self.connection.driver.cpus] if self.connection.driver.cpus else []
+        return self.connection.argv(f"exec {shlex.join([*pin, *command])}")
+
+    def fetch(self, into: Path) -> None:
+        """What the driver wrote."""
+        packed = self.connection.run(f"tar -c -f - -C {shlex.quote(self.directory)} out").stdout
+        into.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            for member in archive.getmembers():
+                member.name = member.name.removeprefix("out").lstrip("/")
+                if member.name and member.isfile():
+                    archive.extract(member, into, filter="data")
+
+    def close(self) -> None:
+        """Its directory is removed; whatever this connection carries ends."""
+        if self._keeper is not None:
+            self._keeper.close_input()
+            deadline = time.monotonic() + 5
+            while self._keeper.alive() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            self._keeper.stop(grace=1.0)
+            self._keeper = None
+
+
+class LocalHost:
+    """This host, by the same words."""
+
+    def __init__(self, connection: Connection, out: Path) -> None:
+        self.connection = connection
+        self._out = out
+        self._files: Mapping[str, Path] = {}
+        self.binary = ""
+
+    def open(self) -> None:
+        self.binary = str(find_binary())
+
+    def send(self, files: Mapping[str, Path]) -> None:
+        self._files = files
+
+    def input(self, name: str) -> str:
+        return str(self._files[name])
+
+    def out(self) -> str:
+        return str(self._out)
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        pin = ["taskset", "-c", self.connection.driver.cpus] if self.connection.driver.cpus else []
+        return [*pin, *command]
+
+    def fetch(self, into: Path) -> None:
+        """It wrote there itself."""
+
+    def close(self) -> None:
+        """Nothing was made."""
+
+
+DriverPlace = RemoteHost | LocalHost
+
+
+def look(host: DriverPlace, clock: LabClock) -> HostReport:
+    """Ask an open host about itself and its clock. Raises TrialFailure(infrastructure)."""
+    connection = host.connection
+    argv = host.argv([host.binary, "host"])
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asked:
+        timer = threading.Timer(_OPENING, asked.kill)
+        timer.start()
+        assert asked.stdin is not None
+        assert asked.stdout is not None
+        assert asked.stderr is not None
+        try:
+            told = json.loads(asked.stdout.readline())
+            samples = []
+            for _ in range(_SAMPLES):
+                before = clock.now_ns()
+                asked.stdin.write(b"\n")
+                asked.stdin.flush()
+                answer = int(asked.stdout.readline())
+                samples.append((before, answer, clock.now_ns()))
+            asked.stdin.close()
+            found = offset(samples)
+            report = HostReport(told["version"], told["cpus"], told["open_files"], told["name"], found or Offset(0, 0))
+        except (ValueError, KeyError, OSError):
+            asked.kill()
+            said = asked.stderr.read().decode(errors="replace")
+            raise connection.unusable(asked.wait(), said) from None
+        finally:
+            timer.cancel()
+    if found is None:
+        raise connection.failure("its clock was set while it was read")
+    return report

@@ -1,0 +1,282 @@
+"""One run of several drivers in step: all ready, one start, all followed, results merged, nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import urlsplit, urlunsplit
+
+from leadline.host.base import Process, ProcessSpec
+from leadline.load.cluster.clock import LabClock
+from leadline.load.cluster.connection import Connection
+from leadline.load.cluster.files import scenario_files
+from leadline.load.cluster.hosts import DriverPlace, HostReport, LocalHost, RemoteHost, Starter, look
+from leadline.load.cluster.merge import Part, merge
+from leadline.load.cluster.progress import ProgressLog, Second, together
+from leadline.model.drivers import DriverHost, shares
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
+
+_LEASH = 20  # seconds without a sign of life after which a driver ends itself
+_BEAT = 2.0
+_READY = 60.0  # seconds until every driver must be ready
+_LEAD = 0.3  # seconds between the agreement and the start, besides the slowest answer
+_SILENCE = 20.0  # seconds without a line of progress after which a host counts as lost
+_CLOCK = 50e6  # nanoseconds that a clock may move against this one during a run: what a driver's start may be late
+_FILES = ("--replay", "--ca")  # options that name a file
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all drivers do together. ``options``: of leadline-load, as name and value, with totals such as users or
+    rate; ``urls``: the values of ``--url``.
+    """
+
+    scenario: Path
+    urls: Sequence[str]
+    options: Sequence[tuple[str, str]]
+
+
+@dataclass
+class _Member:
+    driver: DriverHost
+    share: str
+    host: DriverPlace
+    log: Path
+    progress: ProgressLog
+    process: Process | None = None
+    report: HostReport | None = None
+    heard: float = field(default_factory=time.monotonic)
+
+    @property
+    def connection(self) -> Connection:
+        return self.host.connection
+
+
+class Cluster:
+    """Use as a context: whatever was started is ended. Results of each driver go to ``out``/drivers/NAME, the merged
+    ones to ``out``; logs to ``logs``. Every failure of a host is a TrialFailure(infrastructure) that names it.
+    """
+
+    def __init__(self, drivers: Sequence[DriverHost], out: Path, logs: Path, start: Starter) -> None:
+        self._out = out
+        self._start = start
+        self._clock = LabClock()
+        self._sockets = Path(tempfile.mkdtemp(prefix="leadline-"))
+        self._told = 0
+        self._stop_beating = threading.Event()
+        self._beats: threading.Thread | None = None
+        self._stopped = False
+        self.started_unix_ns: int | None = None
+        self._members = []
+        for driver, share in zip(drivers, shares(drivers), strict=True):
+            connection = Connection(driver, self._sockets)
+            host: DriverPlace
+            if connection.local:
+                host = LocalHost(connection, out / "drivers" / driver.name)
+            else:
+                host = RemoteHost(connection, logs / f"keeper-{driver.name}.log", start)
+            log = logs / f"driver-{driver.name}.log"
+            self._members.append(_Member(driver, share, host, log, ProgressLog(log)))
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open(self) -> Mapping[str, HostReport]:
+        """Reach every host, measure its clock; by name. All hosts at once."""
+        self._everywhere(self._open)
+        found = {member.driver.name: member.report for member in self._members if member.report is not None}
+        versions = {report.version for report in found.values()}
+        if len(versions) > 1:
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the drivers differ: {', '.join(sorted(versions))}")
+        return found
+
+    def _open(self, member: _Member) -> None:
+        member.host.open()
+        member.report = look(member.host, self._clock)
+
+    def _everywhere(self, work: Callable[[_Member], None]) -> None:
+        """The first failure in the order of the drivers is raised once all have ended."""
+        with ThreadPoolExecutor(len(self._members)) as pool:
+            futures = [pool.submit(work, member) for member in self._members]
+        for future in futures:
+            future.result()
+
+    def begin(self, job: Job) -> int:
+        """Start all drivers, agree on a start and tell it; its unix nanoseconds by this host's clock.
+
+        Raises UsageError for what leadline-load finds wrong with scenario or options.
+        """
+        self._everywhere(lambda member: self._launch(member, job))
+        self._beats = threading.Thread(target=self._beat, name="drivers-heartbeat", daemon=True)
+        self._beats.start()
+        deadline = time.monotonic() + _READY
+        while not all(self._ready(member) for member in self._members):
+            if time.monotonic() > deadline:
+                late = next(member for member in self._members if not member.progress.ready)
+                raise late.connection.failure(f"not ready within {_READY:.0f} s", late.progress.last_words())
+            time.sleep(0.02)
+        reports = [member.report for member in self._members if member.report is not None]
+        slowest = max(report.clock.uncertainty_ns for report in reports)
+        start = round(self._clock.now_ns() + _LEAD * 1e9 + 4 * slowest)
+        for member, report in zip(self._members, reports, strict=True):
+            self._tell(member, f"start {round(start + report.clock.ns)}\n")
+            member.heard = time.monotonic()
+        self.started_unix_ns = start
+        return start
+
+    def _ready(self, member: _Member) -> bool:
+        member.progress.read()
+        if not member.progress.ready:
+            self._check(member)
+        return member.progress.ready
+
+    def _launch(self, member: _Member, job: Job) -> None:
+        host = member.host
+        sent, options, extra = scenario_files(job.scenario), [], {}
+        for at, (name, value) in enumerate(job.options):
+            if name in _FILES:
+                extra[f"option-{at}-{Path(value).name}"] = Path(value)
+                if not Path(value).is_file():
+                    raise UsageError(f"{name} {value}: no such file")
+                options += [name, f"option-{at}-{Path(value).name}"]
+            else:
+                options += [name, value]
+        host.send({**sent, **extra})
+        options = [host.input(word) if word in extra else word for word in options]
+        argv = [host.binary, "run", host.input(job.scenario.name)]
+        for url in job.urls:
+            argv += ["--url", _seen_from(url, member.driver)]
+        argv += [*options, "--out", host.out(), "--share", member.share]
+        argv += ["--start-at", "stdin", "--leash", f"{_LEASH}s", "--progress", "json"]
+        member.log.unlink(missing_ok=True)
+        try:
+            spec = ProcessSpec(f"driver-{member.driver.name}", host.argv(argv), member.log, input=True)
+            member.process = self._start(spec)
+        except OSError as error:
+            raise member.connection.failure(f"{error.filename}: {error.strerror}") from None
+
+    def _tell(self, member: _Member, line: str) -> None:
+        if member.process is not None:
+            member.process.write(line.encode())
+
+    def _beat(self) -> None:
+        while not self._stop_beating.wait(_BEAT):
+            for member in self._members:
+                with contextlib.suppress(OSError, ValueError):  # ended meanwhile
+                    self._tell(member, "\n")
+
+    def poll(self) -> list[Second]:
+        """What all drivers together have done since the last call. Raises TrialFailure(infrastructure) as soon as one
+        of them is lost.
+        """
+        now = time.monotonic()
+        for member in self._members:
+            alive = member.process is not None and member.process.alive()
+            if member.progress.read():
+                member.heard = now
+            if not alive:
+                self._check(member)
+            elif now - member.heard > _SILENCE:
+                words = member.progress.last_words()
+                raise member.connection.failure(f"lost: not a word for {_SILENCE:.0f} s", words)
+        found = together([member.progress for member in self._members], self._told)
+        self._told += len(found)
+        return found
+
+    def _check(self, member: _Member) -> None:
+        """Raises unless the driver runs or ended as it should."""
+        code = member.process.exit_code() if member.process else None
+        if code is None or code == 0 or (code == 130 and self._stopped):
+            return
+        member.progress.read()
+        words = member.progress.last_words()
+        if code == 2:
+            raise UsageError("\n".join(line.removeprefix("leadline-load: ") for line in words.splitlines()))
+        if code == 1 and words:
+            raise member.connection.failure(f"lost: {words.splitlines()[-1].removeprefix('leadline-load: ')}", words)
+        how = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        if code > 128:
+            how = f"ended by signal {code - 128}"
+        if code == 255:
+            how = "the connection was lost"
+        raise member.connection.failure(f"lost: {how}", words)
+
+    def running(self) -> bool:
+        """Whether any driver works still."""
+        return any(member.process is not None and member.process.alive() for member in self._members)
+
+    def stop(self) -> None:
+        """End all drivers early but in order: what was measured is written."""
+        self._stopped = True
+        for member in self._members:
+            self._tell(member, "stop\n")
+
+    def collect(self) -> None:
+        """Once none runs: fetch the results, look at the clocks again, merge."""
+        assert self.started_unix_ns is not None
+        parts: dict[str, Part] = {}
+        self._everywhere(lambda member: parts.__setitem__(member.driver.name, self._fetch(member)))
+        merge([parts[member.driver.name] for member in self._members], self._out, self.started_unix_ns)
+
+    def _fetch(self, member: _Member) -> Part:
+        directory = self._out / "drivers" / member.driver.name
+        member.host.fetch(directory)
+        assert member.report is not None
+        before, after = member.report.clock, look(member.host, self._clock).clock
+        moved = after.ns - before.ns
+        if abs(moved) > before.uncertainty_ns + after.uncertainty_ns + _CLOCK:
+            raise member.connection.failure(f"its clock was set by {moved / 1e6:+.1f} ms during the run")
+        return Part(member.driver, directory, member.share, member.report.cpus, before, moved)
+
+    def close(self) -> None:
+        """End what runs, on every host; remove what was made there."""
+        self._stop_beating.set()
+        if self._beats is not None:
+            self._beats.join()
+        self._everywhere(self._end)
+        shutil.rmtree(self._sockets, ignore_errors=True)
+
+    @staticmethod
+    def _end(member: _Member) -> None:
+        if member.process is not None:
+            if member.process.alive():
+                member.process.close_input()  # the end of its leash, wherever it runs
+                deadline = time.monotonic() + 3
+                while member.process.alive() and time.monotonic() < deadline:
+                    time.sleep(0.02)
+            member.process.stop(grace=1.0)
+            member.process = None
+        member.host.close()
+
+
+def _seen_from(url: str, driver: DriverHost) -> str:
+    """The URL as the driver reaches it."""
+    if driver.server is None:
+        return url
+    parts = urlsplit(url)
+    address = f"[{driver.server}]" if ":" in driver.server and not driver.server.startswith("[") else driver.server
+    port = f":{parts.port}" if parts.port else ""
+    return urlunsplit(parts._replace(netloc=f"{address}{port}"))
+
+
+def told(reports: Mapping[str, HostReport]) -> Iterator[str]:
+    """A sentence for each host."""
+    for name, report in reports.items():
+        clock = report.clock
+        yield (
+            f"driver {name}: host {report.name}, {report.cpus} CPUs, up to {report.open_files} open files, clock "
+            f"{clock.ns / 1e6:+.3f} ms from this one's (at most {clock.uncertainty_ns / 1e6:.3f} ms off)"
+        )

@@ -1,0 +1,65 @@
+"""``--drivers``: the hosts of a run as a file or a word on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from leadline.model.drivers import DriverHost, Drivers
+from leadline.model.errors import UsageError, nearest
+
+
+def read_drivers(text: str) -> list[DriverHost]:
+    """A YAML file with a list (or with the key ``drivers``, such as a study file), or commands separated by commas.
+
+    Raises UsageError with file and line.
+    """
+    path = Path(text)
+    if path.is_file():
+        return _from_file(path)
+    if path.suffix in (".yaml", ".yml"):
+        raise UsageError(f"--drivers {text}: no such file")
+    words = [word.strip() for word in text.split(",")]
+    return _checked(words, "--drivers")
+
+
+def _from_file(path: Path) -> list[DriverHost]:
+    try:
+        tree = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise UsageError(f"{path}:{mark.line + 1 if mark else 1}: {error.problem or error.context}") from error
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise UsageError(f"--drivers {path}: {error}") from error
+    found = tree.get("drivers") if isinstance(tree, dict) else tree
+    if not isinstance(found, CommentedSeq) or not found:
+        raise UsageError(f"{path}:1: write a list of drivers, or the key drivers with one")
+
+    def place(index: int) -> str:
+        return f"{path}:{found.lc.item(index)[0] + 1}"
+
+    return _checked(found, str(path), place)
+
+
+def _checked(found: list[Any], source: str, place: Any = None) -> list[DriverHost]:
+    adapter: TypeAdapter[list[DriverHost]] = TypeAdapter(Drivers)
+    try:
+        return adapter.validate_python(found)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = problem["loc"]
+        here = place(where[0]) if place and where and isinstance(where[0], int) else source
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            key = str(where[-1])
+            keys = list(DriverHost.model_fields)
+            near = nearest(key, keys)
+            hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
+            raise UsageError(f"{here}: unknown key {key!r}; {hint}") from error
+        name = f"{where[-1]}: " if len(where) > 1 else ""
+        raise UsageError(f"{here}: {name}{message[0].lower()}{message[1:]} (found {problem['input']!r})") from error

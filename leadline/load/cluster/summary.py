@@ -1,0 +1,145 @@
+"""summary.json of several drivers as one: counts added, latencies from the added histograms, any limit is a limit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leadline.load.cluster.histograms import Counts, empty, latency, total
+from leadline.load.result import FORMAT
+from leadline.model.errors import LeadlineError
+
+Document = dict[str, Any]
+_SCHEDULING = ("normal", "raised", "realtime")  # the least of all counts
+_SAMPLES = 3
+
+
+def read_document(directory: Path) -> Document:
+    """One driver's summary. Raises LeadlineError."""
+    path = directory / "summary.json"
+    try:
+        found: Document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LeadlineError(f"{path} is missing: the driver did not end in order") from None
+    except ValueError as error:
+        raise LeadlineError(f"{path} is not JSON: {error}") from None
+    if found.get("format") != FORMAT:
+        raise LeadlineError(f"{path} has format {found.get('format')!r}, expected {FORMAT!r}")
+    return found
+
+
+def write_document(directory: Path, document: Document) -> None:
+    """A reader sees the whole summary or none. Raises ValueError for a figure that is not finite."""
+    part = directory / "summary.json.part"
+    part.write_text(json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+    part.replace(directory / "summary.json")
+
+
+def merged_summary(names: Sequence[str], documents: Sequence[Document], steady: Mapping[str, Counts]) -> Document:
+    """``steady``: the added histograms of the steady phase by tag (``response/NAME``, ``service/NAME``, ``blocked``,
+    ``lag``). Raises LeadlineError when the drivers did not run the same version and scenario.
+    """
+    first = documents[0]
+    for name, document in zip(names, documents, strict=True):
+        for what in ("version", "scenario", "arrivals", "seed"):
+            if document[what] != first[what]:
+                raise LeadlineError(f"driver {name} had another {what} than driver {names[0]}")
+    found: Document = {key: value for key, value in first.items() if all(d.get(key) == value for d in documents)}
+    found.pop("share", None)
+    found |= {
+        "completed": all(document["completed"] for document in documents),
+        "url": first["url"],
+        "phases": {**first["phases"], "drained": max(document["phases"]["drained"] for document in documents)},
+        "steady": _steady([document["steady"] for document in documents], steady),
+        "total": _sums([document["total"] for document in documents]),
+        "requests": _sums([document["requests"] for document in documents]),
+        "errors": _sums([document["errors"] for document in documents]),
+        "error_samples": _samples(documents),
+        "blocked_ms": latency(steady.get("blocked", empty())),
+        "driver": _driver(names, [document["driver"] for document in documents], steady),
+        "littles_law": _littles_law([document["littles_law"] for document in documents]),
+    }
+    for key in ("arrivals_planned", "arrivals_actual", "dropped"):
+        found[key] = sum(document[key] for document in documents)
+    if "limits" in first:
+        found["limits"] = [_limit(limit, found["steady"]["transactions"], steady) for limit in first["limits"]]
+    return found
+
+
+def _sums(parts: Sequence[Mapping[str, Any]]) -> Document:
+    """Counts added, key by key, at any depth."""
+    found: Document = {}
+    for key in dict.fromkeys(key for part in parts for key in part):
+        values = [part[key] for part in parts if key in part]
+        found[key] = _sums(values) if isinstance(values[0], Mapping) else sum(values)
+    return found
+
+
+def _steady(parts: Sequence[Document], steady: Mapping[str, Counts]) -> Document:
+    seconds = max(part["duration_s"] for part in parts)
+
+    def transaction(found: Sequence[Document], histogram: Callable[[str], Counts]) -> Document:
+        counts = {key: sum(one[key] for one in found) for key in ("ok", "failed", "skipped")}
+        figures = {
+            key: latency(histogram(key.removesuffix("_ms")))
+            for key in found[0]
+            if key.endswith("_ms") and isinstance(found[0][key], Mapping)
+        }
+        return {**counts, "per_second": counts["ok"] / seconds if seconds > 0 else 0.0, **figures}
+
+    names = list(parts[0]["transactions"])
+    transactions = {
+        name: transaction(
+            [part["transactions"][name] for part in parts],
+            lambda what, name=name: steady.get(f"{what}/{name}", empty()),  # type: ignore[misc]
+        )
+        for name in names
+    }
+    whole = transaction(
+        [part["all"] for part in parts],
+        lambda what: total(histogram for tag, histogram in steady.items() if tag.startswith(f"{what}/")),
+    )
+    return {"duration_s": seconds, "transactions": transactions, "all": whole}
+
+
+def _driver(names: Sequence[str], parts: Sequence[Document], steady: Mapping[str, Counts]) -> Document:
+    found: Document = {key: value for key, value in parts[0].items() if all(d.get(key) == value for d in parts)}
+    return found | {
+        "cpu_user_s": sum(part["cpu_user_s"] for part in parts),
+        "cpu_system_s": sum(part["cpu_system_s"] for part in parts),
+        "cpu_share": max(part["cpu_share"] for part in parts),
+        "scheduling": min((part["scheduling"] for part in parts), key=_SCHEDULING.index),
+        "lag_ms": latency(steady.get("lag", empty())),
+        "limit": any(part["limit"] for part in parts),
+        "evidence": [
+            f"{name}: {sentence}" for name, part in zip(names, parts, strict=True) for sentence in part["evidence"]
+        ],
+    }
+
+
+def _littles_law(parts: Sequence[Document]) -> Document:
+    observed = sum(part["concurrency_observed"] or 0.0 for part in parts)
+    expected = sum(part["concurrency_expected"] or 0.0 for part in parts)
+    error = (expected - observed) / observed if observed > 0 else None
+    return {"concurrency_observed": observed, "concurrency_expected": expected, "relative_error": error}
+
+
+def _samples(documents: Sequence[Document]) -> Document:
+    found: dict[str, list[str]] = {}
+    for document in documents:
+        for kind, texts in document["error_samples"].items():
+            found.setdefault(kind, []).extend(texts)
+    return {kind: texts[:_SAMPLES] for kind, texts in found.items()}
+
+
+def _limit(limit: Document, transactions: Mapping[str, Document], steady: Mapping[str, Counts]) -> Document:
+    name, measure = limit["transaction"], limit["measure"]
+    if measure == "errors":
+        part = transactions[name]
+        counted = part["ok"] + part["failed"]
+        value = part["failed"] / counted if counted else None
+    else:
+        value = latency(steady.get(f"response/{name}", empty()))[measure]
+    return {**limit, "value": value, "kept": None if value is None else value <= limit["bound"]}

@@ -1,0 +1,69 @@
+"""The hosts that bear a load together."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+
+class DriverHost(BaseModel):
+    """One driver and how it is reached. A plain word or command in a list is short for ``via``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$", description="for messages and files; made from `via`")
+    via: str = Field(
+        default="local",
+        min_length=1,
+        description="`local`, an ssh command such as `ssh user@host`, or any command that runs another one there",
+    )
+    weight: int = Field(default=1, ge=1, le=1000, description="its part of the load, beside the weights of the others")
+    cpus: str | None = Field(default=None, pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$", description="as in 0,2-3")
+    server: str | None = Field(
+        default=None, min_length=1, description="address of the server as seen from there; that of the URL if absent"
+    )
+
+
+def _short(value: Any) -> Any:
+    return {"via": value} if isinstance(value, str) else value
+
+
+def _named(drivers: list[DriverHost]) -> list[DriverHost]:
+    """Every driver with a name of its own. Raises ValueError for a name given twice or a command that is none."""
+    given = [driver.name for driver in drivers if driver.name]
+    if twice := {name for name in given if given.count(name) > 1}:
+        raise ValueError(f"two drivers are named {min(twice)}")
+    taken, found = set(given), []
+    for driver in drivers:
+        try:
+            words = shlex.split(driver.via)
+        except ValueError as error:
+            raise ValueError(f"via {driver.via!r} is no command: {error}") from None
+        if not words:
+            raise ValueError("via is empty: local, or a command such as `ssh user@host`")
+        name = driver.name
+        if not name:
+            stem = re.sub(r"[^A-Za-z0-9._-]", "-", words[-1].rpartition("@")[2]).strip("-.") or "driver"
+            name = next(word for word in (stem, *(f"{stem}-{n}" for n in range(2, 2000))) if word not in taken)
+            taken.add(name)
+        found.append(driver.model_copy(update={"name": name}))
+    return found
+
+
+Driver = Annotated[DriverHost, BeforeValidator(_short)]
+
+
+Drivers = Annotated[list[Driver], AfterValidator(_named)]
+
+
+def shares(drivers: Sequence[DriverHost]) -> list[str]:
+    """The ``--share`` of each driver by weight: of every sum of all weights (in lowest terms) so many numbers."""
+    divisor = math.gcd(*(driver.weight for driver in drivers))
+    weights = [driver.weight // divisor for driver in drivers]
+    ends = [sum(weights[: at + 1]) for at in range(len(weights))]
+    return [f"{end - weight}-{end}/{ends[-1]}" for end, weight in zip(ends, weights, strict=True)]
