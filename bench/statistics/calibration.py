@@ -7,11 +7,13 @@ With ``strata`` only the designs with several sources of noise: split plots, slo
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "statistics")]
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np  # noqa: E402
 from scipy import stats  # noqa: E402

@@ -10,6 +10,7 @@ study).
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # these matrices are small: threads would only wait for each other
 
 from leadline.design import KINDS, make_plan  # noqa: E402
 from leadline.design.switchback import switchback_plan  # noqa: E402

@@ -29,7 +29,7 @@ def carry_over(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> 
     """First-order carry-over: a column for each level of the slot before (Jones and Kenward, Design and Analysis of
     Cross-Over Trials, 2014, chapter 5), for factors that change between slots.
     """
-    changing = _changing(table, sample)
+    changing = changing_factors(table, sample)
     mains = tuple(main for main in table.comparisons() if main[0] in changing)
     nothing = CarryOver(mains, None, None, False, "Carry-over between slots cannot be tested: there are too few slots.")
     if not mains:
@@ -56,7 +56,7 @@ def carry_over(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> 
     return CarryOver(mains, p_value, largest, p_value < ALPHA, text)
 
 
-def _changing(table: StudyTable, sample: Sample) -> set[int]:
+def changing_factors(table: StudyTable, sample: Sample) -> set[int]:
     after = sample.previous >= 0
     codes = np.array(table.cells)
     changed = codes[sample.cells[after]] != codes[sample.previous[after]]

@@ -25,6 +25,14 @@ LOST = "its trials cannot be compared with the baseline: no block holds both"
 TOO_NOISY = "the noise is too large for an interval in percent"
 
 
+KNOWN = 1e9  # degrees of freedom of a noise that is as good as known
+
+
+def _common(degrees: Floats) -> float:
+    """The degrees of freedom that all comparisons have, else those of a known noise."""
+    return float(degrees[0]) if np.ptp(degrees) <= 1e-6 * degrees[0] else KNOWN
+
+
 @dataclass(frozen=True)
 class Family:
     """Comparisons judged together. Arrays hold the estimable ones only; ``place[i]`` is the i-th contrast's index
@@ -58,10 +66,10 @@ class Family:
         degrees = fit.degrees(chosen) if judged else np.full(len(chosen), float(fit.df))
         critical = np.zeros(len(chosen))
         if law is not None:
-            most = float(degrees.max())
-            largest = law.quantile(level, most)
-            same = degrees >= most * (1 - 1e-9)
-            critical = np.where(same, largest, stats.t.isf(stats.t.sf(largest, most), degrees))
+            common = _common(degrees)
+            critical = np.full(len(chosen), law.quantile(level, common))
+            if common == KNOWN:
+                critical = np.asarray(stats.t.isf(stats.norm.sf(critical), degrees), dtype=np.float64)
         return cls(place, fit.estimates(chosen), fit.errors(chosen), scatter, degrees, law, critical)
 
     def plain(self, place: int) -> float:
@@ -81,16 +89,16 @@ class Family:
     def adjusted(self, place: int) -> float:
         """P value among all comparisons.
 
-        Where comparisons have different degrees of freedom, each statistic is taken to the one that has the same
-        plain p value at the most degrees of freedom: the common denominators that are ignored so would only make the
-        largest statistic smaller.
+        Where comparisons have different degrees of freedom, their denominators are taken to have nothing in common:
+        each statistic is taken to the normal one of the same plain p value. What they do have in common would only
+        make the largest smaller.
         """
         if self.law is None:
             return 1.0
-        ratio, most = self.ratio(place), self.df
-        if self.degrees[place] < most * (1 - 1e-9):
-            ratio = float(stats.t.isf(stats.t.sf(ratio, self.degrees[place]), most))
-        return self.law.sf(ratio, most)
+        ratio, common = self.ratio(place), _common(self.degrees)
+        if common == KNOWN:
+            ratio = float(stats.norm.isf(stats.t.sf(ratio, self.degrees[place])))
+        return self.law.sf(ratio, common)
 
     def ratio(self, place: int) -> float:
         return abs(float(self.estimates[place])) / float(self.errors[place])

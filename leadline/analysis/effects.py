@@ -15,6 +15,7 @@ from leadline.analysis.drift import drift, no_drift
 from leadline.analysis.groups import LARGEST, ordered_groups
 from leadline.analysis.lenth import LenthFit, lenth_fit
 from leadline.analysis.linear import Fit
+from leadline.analysis.lives import Lives, between_lives
 from leadline.analysis.luck import luck
 from leadline.analysis.mixed import MixedFit
 from leadline.analysis.power import detectable
@@ -23,7 +24,7 @@ from leadline.analysis.scale import Scale, baseline_mean, response_kind, scale_o
 from leadline.analysis.selection import with_selection
 from leadline.analysis.strata import Strata
 from leadline.analysis.table import Sample, StudyTable, sample_of
-from leadline.model.result import Luck, ResponseAnalysis, ResponseKind, Verdict
+from leadline.model.result import Component, Luck, ResponseAnalysis, ResponseKind, Verdict
 
 SAME = "every trial gave the same figure, so there is nothing to compare"
 LENTH = (
@@ -50,6 +51,7 @@ class _Fitted:
     fit: Fit
     strata: Strata
     carried: CarryOver | None
+    lives: Lives | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ def analyse_response(
         warnings.append(f"{response}: {over_time.sentence} In the effects {remedy}.")
     if chosen.carried is not None and chosen.carried.detected:
         warnings.append(f"{response}: {chosen.carried.sentence} In the effects it was taken out.")
+    if chosen.lives is not None and chosen.lives.detected:
+        warnings.append(f"{response}: {chosen.lives.sentence}")
     family = Family.of(fit, [model.effect(main) for main in model.mains], level)
     lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.kind in SCREENING else LOST)
     effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
@@ -106,7 +110,7 @@ def analyse_response(
         detectable=noise.detectable,
         reason=NO_NOISE if fit.df <= 0 else EXACT if fit.sigma == 0 else "",
         model=model_sentence(model, sample, fit, chosen.strata),
-        components=components_of(scale, sample, fit, chosen.strata, level) if isinstance(fit, MixedFit) else (),
+        components=_components(scale, sample, chosen, level),
         correlation=fit.correlation if isinstance(fit, MixedFit) else None,
         notes=tuple(_notes(table, sample, chosen)),
         margin=margin,
@@ -125,7 +129,8 @@ def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fi
         guessed = lenth_fit(saturated, np.array(rows))
         if isinstance(guessed, LenthFit):
             model, fit = widest, guessed
-    return _Fitted(model, fit, strata, carried)
+    lives = between_lives(model, sample, scale, fit, strata) if sample.slotted else None
+    return _Fitted(model, lives.fit if lives else fit, strata, carried, lives)
 
 
 def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
@@ -137,7 +142,17 @@ def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
         notes.append(ONE_LIFE)
     if chosen.carried is not None:
         notes.append(chosen.carried.sentence)
+    if chosen.lives is not None and chosen.lives.sentence:
+        notes.append(chosen.lives.sentence)
     return notes
+
+
+def _components(scale: Scale, sample: Sample, chosen: _Fitted, level: float) -> tuple[Component, ...]:
+    if not isinstance(chosen.fit, MixedFit):
+        return ()
+    found = components_of(scale, sample, chosen.fit, chosen.strata, level)
+    differing = chosen.lives.component if chosen.lives is not None else None
+    return found if differing is None else (*found, differing)
 
 
 def _hopeless(table: StudyTable, sample: Sample, response: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from scipy import optimize, special
@@ -87,6 +88,13 @@ def max_t(scatter: Floats, two_sided: bool = True, standard: bool = True) -> Max
     return result
 
 
+@lru_cache(maxsize=8)
+def _directions(rank: int, power: int) -> Floats:
+    """2 ** ``power`` unit vectors (n, rank)."""
+    points = special.ndtri(qmc.Sobol(rank, scramble=True, rng=SEED).random_base2(power))
+    return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True), dtype=np.float64)
+
+
 def _integrate(units: Floats, two_sided: bool) -> MaxT:
     left, singular, _ = np.linalg.svd(units, full_matrices=False)
     rank = max(1, int(np.sum(singular > 1e-9 * singular[0])))
@@ -95,8 +103,7 @@ def _integrate(units: Floats, two_sided: bool) -> MaxT:
         ends = np.array([np.max(factor), np.max(-factor)])
         return MaxT(np.abs(ends) if two_sided else ends, 1, two_sided)
     power = int(np.clip(math.floor(math.log2(_WORK / factor.size)), 11, min(16, 11 + rank)))
-    points = special.ndtri(qmc.Sobol(rank, scramble=True, rng=SEED).random_base2(power))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    points = _directions(rank, power)
     reach = np.empty(len(points))
     step = max(1, int(4e6 // len(factor)))
     for start in range(0, len(points), step):

@@ -1,18 +1,19 @@
-"""Mixed-effects models by restricted maximum likelihood (REML), with Satterthwaite degrees of freedom.
+"""Mixed-effects models by restricted maximum likelihood (REML), with the variances' uncertainty integrated out.
 
 REML: Patterson and Thompson (1971). Variance components may be negative as long as the covariance is one: so balanced
-split plots give exactly the analysis of variance, with its error rates (Stroup and Littell 2002). Degrees of freedom:
-Satterthwaite (1941) in the general form of Fai and Cornelius (1996): 2 / var(log variance of the contrast), from the
-curvature of the restricted likelihood.
+split plots give exactly the analysis of variance, with its error rates (Stroup and Littell 2002). Standard errors and
+degrees of freedom: ``integrated``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import linalg, optimize
 
+from leadline.analysis.integrated import Mixture, mixture
 from leadline.analysis.linear import Fit, fit
 from leadline.analysis.strata import Strata, centred
 from leadline.analysis.table import Floats
@@ -21,19 +22,20 @@ from leadline.analysis.whitening import whiten
 _STEP = 2e-3
 _BOUND = 9.0  # of log ratios of variances
 _BOUND_TIME = 2.3  # of atanh of the correlation, 0.98
+_BOUND_WIDE = 16.0  # of log ratios of variances, when they are integrated out
+
+
+Solution = Callable[[Floats], tuple[float, Floats, Floats, float] | None]
 
 
 @dataclass(frozen=True)
 class Curvature:
     """At the REML solution: ``inverse`` (d, d) is the covariance of the parameters; ``rss`` (d) the derivatives of the
-    log residual sum of squares; ``ends`` the generalised inverses (as ``half``) of X'V^-1X a step below and above in
-    each parameter, ``moves`` (d, p) how the coefficients change with it.
+    log residual sum of squares, from differences of ``step``.
     """
 
     inverse: Floats
     rss: Floats
-    ends: tuple[tuple[Floats, Floats], ...]
-    moves: Floats
     step: float
 
 
@@ -48,33 +50,40 @@ class MixedFit(Fit):
     ratios: tuple[float, ...] = ()
     correlation: float | None = None
     curvature: Curvature | None = None
+    mixture: Mixture | None = None
     deviance: float = 0.0
+    solution: Solution | None = field(default=None, compare=False, repr=False)
 
     def errors(self, contrasts: Floats) -> Floats:
-        """Standard errors (k), with an allowance for the variances' being estimated.
-
-        Twice the variance that the estimates have through the parameters is added: once for itself (Kackar and
-        Harville 1984), once because the plain formula is too small by about as much (Kenward and Roger 1997). In
-        balanced designs it is nothing.
-        """
-        plain = super().errors(contrasts)
-        if self.curvature is None:
-            return plain
-        moved = contrasts @ self.curvature.moves.T
-        extra = np.einsum("ki,ij,kj->k", moved, self.curvature.inverse, moved)
-        return np.asarray(np.sqrt(plain**2 + 2 * np.maximum(extra, 0.0)), dtype=np.float64)
+        """Standard errors (k) that go with :meth:`degrees`: those of the integrated law of each contrast."""
+        if self.mixture is None or not len(contrasts):
+            return super().errors(contrasts)
+        return self.mixture.fitted_t(contrasts)[0]
 
     def degrees(self, contrasts: Floats) -> Floats:
-        """Satterthwaite degrees of freedom (k), between 1 and the residual's."""
-        curvature = self.curvature
-        if curvature is None or not len(contrasts):
+        """Degrees of freedom (k) of the integrated laws, between 1 and the residual's."""
+        if self.mixture is None or not len(contrasts):
             return super().degrees(contrasts)
-        gradient = np.empty((len(contrasts), len(curvature.rss)))
-        for index, (low, high) in enumerate(curvature.ends):
-            below, above = (np.sum((contrasts @ half) ** 2, axis=1) for half in (low, high))
-            gradient[:, index] = (np.log(above) - np.log(below)) / (2 * curvature.step) + curvature.rss[index]
-        spread = 2 / self.df + np.einsum("ki,ij,kj->k", gradient, curvature.inverse, gradient)
-        return np.asarray(np.clip(2 / spread, 1.0, float(self.df)), dtype=np.float64)
+        return self.mixture.fitted_t(contrasts)[1]
+
+    def plug_in(self, contrasts: Floats) -> tuple[Floats, Floats]:
+        """Standard errors (k) at the REML variances and Satterthwaite's degrees of freedom (k), in the general form of
+        Fai and Cornelius (1996): what other programs print. Nothing is judged by them.
+        """
+        errors = super().errors(contrasts)
+        if self.mixture is None or self.curvature is None or self.solution is None:
+            return errors, super().degrees(contrasts)
+        asked = contrasts @ self.mixture.basis
+        gradient = np.empty((len(asked), len(self.parameters)))
+        for index, row in enumerate(np.eye(len(self.parameters)) * self.curvature.step):
+            ends = []
+            for sign in (-1, 1):
+                found = self.solution(self.parameters + sign * row)
+                assert found is not None
+                ends.append(2 * np.log(found[3] * np.linalg.norm(asked @ found[2].T, axis=1)))
+            gradient[:, index] = (ends[1] - ends[0]) / (2 * self.curvature.step)
+        spread = 2 / self.df + np.einsum("ki,ij,kj->k", gradient, self.curvature.inverse, gradient)
+        return errors, np.asarray(np.clip(2 / spread, 1.0, float(self.df)), dtype=np.float64)
 
 
 class _Problem:
@@ -83,13 +92,41 @@ class _Problem:
     def __init__(self, design: Floats, values: Floats, strata: Strata, df: int) -> None:
         if strata.swept is not None:
             design, values = centred(design, strata.swept.starts), centred(values[:, None], strata.swept.starts)[:, 0]
-        left, singular, _ = np.linalg.svd(design, full_matrices=False)
-        basis = left[:, singular > 1e-9 * max(1.0, float(singular.max(initial=0.0)))]
+        left, singular, right = np.linalg.svd(design, full_matrices=False)
+        used = singular > 1e-9 * max(1.0, float(singular.max(initial=0.0)))
+        basis = left[:, used]
+        self.basis = right[used].T / singular[used]
         rest = values - basis @ (basis.T @ values)
         self.scale = float(np.linalg.norm(rest)) or 1.0
         self.columns = np.column_stack([basis, rest / self.scale])
         self.strata, self.df = strata, df
         self.count = len(strata.random) + (strata.lags is not None)
+
+    def solution(self, parameters: Floats) -> tuple[float, Floats, Floats, float] | None:
+        """Deviance less twice the log prior, coefficients (r) in the basis less those of least squares, the inverse of
+        the information's Cholesky factor (r, r), and sigma; None where the parameters give no covariance.
+        """
+        white = whiten(self.strata, self.columns, parameters)
+        gram = white.columns.T @ white.columns
+        try:
+            factor = linalg.cholesky(gram[:-1, :-1], lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            return None
+        root = linalg.solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
+        cross = root @ gram[:-1, -1]
+        rss = max(float(gram[-1, -1] - cross @ cross), 1e-300)
+        deviance = white.logdet + 2 * float(np.sum(np.log(np.diag(factor)))) + self.df * float(np.log(rss))
+        deviance -= 2 * white.log_prior
+        if not np.isfinite(deviance):
+            return None
+        return deviance, self.scale * (root.T @ cross), root, self.scale * float(np.sqrt(rss / self.df))
+
+    def mixture(self, best: Floats, inverse: Floats) -> Mixture:
+        """The fits around the REML solution."""
+        wide = np.full(self.count, _BOUND_WIDE)
+        if self.strata.lags is not None:
+            wide[-1] = max(_BOUND_TIME, abs(float(best[-1])))
+        return mixture(self.solution, best, inverse, (-wide, wide), self.basis, self.df, self.columns.size)
 
     def evaluate(self, parameters: Floats) -> tuple[float, float]:
         """Deviance (-2 log restricted likelihood, up to a constant) and log residual sum of squares."""
@@ -176,6 +213,7 @@ def mixed_fit(design: Floats, values: Floats, strata: Strata) -> Fit:
     solved = fit(white.columns[:, :-1], white.columns[:, -1], lost, size)
     if solved.sigma == 0:
         return flat
+    curvature = _curvature(problem, best)
     return MixedFit(
         solved.beta,
         solved.half,
@@ -185,23 +223,19 @@ def mixed_fit(design: Floats, values: Floats, strata: Strata) -> Fit:
         parameters=best,
         ratios=white.ratios,
         correlation=float(np.tanh(best[-1])) if strata.lags is not None else None,
-        curvature=_curvature(problem, best, np.column_stack([design, values]), lost),
+        curvature=curvature,
+        mixture=problem.mixture(best, curvature.inverse),
         deviance=problem.deviance(best),
+        solution=problem.solution,
     )
 
 
-def _curvature(problem: _Problem, best: Floats, columns: Floats, lost: int) -> Curvature:
+def _curvature(problem: _Problem, best: Floats) -> Curvature:
     _, bend = problem.slopes(best)
     values, vectors = np.linalg.eigh(bend)
     inverse = (vectors / np.maximum(values, 0.05)) @ vectors.T  # flat or downward only at a bound: little is known
     rss = np.empty(problem.count)
-    ends = []
-    moves = []
     for index, row in enumerate(np.eye(problem.count) * _STEP):
         low, high = (problem.evaluate(best + sign * row)[1] for sign in (-1, 1))
         rss[index] = (high - low) / (2 * _STEP)
-        white = [whiten(problem.strata, columns, best + sign * row).columns for sign in (-1, 1)]
-        below, above = (fit(rows[:, :-1], rows[:, -1], lost) for rows in white)
-        ends.append((below.half, above.half))
-        moves.append((above.beta - below.beta) / (2 * _STEP))
-    return Curvature(inverse, rss, tuple(ends), np.array(moves), _STEP)
+    return Curvature(inverse, rss, _STEP)

@@ -20,11 +20,15 @@ from leadline.analysis.table import Floats
 class White:
     """Whitened columns, the log determinant of the covariance (in units of the innermost variance), and for each
     random stratum the ratio of its variance component to the innermost variance.
+
+    ``log_prior`` is the log density, in these parameters, of a prior that is flat in the log of each stratum's error
+    variance for a group of the harmonic mean of all weights: 0 where groups have equal weight.
     """
 
     columns: Floats
     logdet: float
     ratios: tuple[float, ...]
+    log_prior: float = 0.0
 
 
 def whiten(strata: Strata, columns: Floats, parameters: Floats) -> White:
@@ -38,7 +42,7 @@ def whiten(strata: Strata, columns: Floats, parameters: Floats) -> White:
     logdet = 0.0
     if strata.lags is not None:
         rows, logdet = _in_time(rows, strata, math.tanh(float(parameters[-1])))
-    ratios = []
+    ratios, log_prior = [], 0.0
     for stratum, parameter in zip(strata.random, parameters, strict=False):
         ones = rows[:, -1]
         weight = np.add.reduceat(ones * ones, stratum.starts)
@@ -49,6 +53,8 @@ def whiten(strata: Strata, columns: Floats, parameters: Floats) -> White:
         rows = rows - ones[:, None] * np.repeat(sums, sizes, axis=0)
         logdet += float(np.sum(np.log1p(theta * weight)))
         ratios.append(theta)
+        largest, usual = float(weight.max()), len(weight) / float(np.sum(1 / weight))
+        log_prior += math.log(usual / (1 + theta * usual)) - math.log(largest / (1 + theta * largest))
     if strata.swept is not None:
         starts, ones = strata.swept.starts, rows[:, -1]
         weight = np.add.reduceat(ones * ones, starts)
@@ -56,7 +62,7 @@ def whiten(strata: Strata, columns: Floats, parameters: Floats) -> White:
         sums = np.add.reduceat(ones[:, None] * rows, starts, axis=0) / weight[:, None]
         rows = rows - ones[:, None] * np.repeat(sums, sizes, axis=0)
         logdet += float(np.sum(np.log(weight)))  # of the swept columns' information, as REML counts it
-    return White(np.asarray(rows[:, :-1], dtype=np.float64), logdet, tuple(ratios))
+    return White(np.asarray(rows[:, :-1], dtype=np.float64), logdet, tuple(ratios), log_prior)
 
 
 def _in_time(rows: Floats, strata: Strata, correlation: float) -> tuple[Floats, float]:

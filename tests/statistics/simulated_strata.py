@@ -17,7 +17,9 @@ from leadline.model.result import Observation
 class SimulatedStrata:
     """Truth of a system whose noise has several sources, all lognormal and as shares: ``block_cv``, ``plot_cv``,
     ``trial_cv`` (a server's life), ``slot_cv`` with ``correlation`` of neighbouring slots. ``effects`` maps
-    (factor, level) to a ratio; ``carried`` is the part of a slot's effect that the next slot still has.
+    (factor, level) to a ratio; ``carried`` is the part of a slot's effect that the next slot still has. ``life_cv`` is
+    the spread of each treatment's level between lives (beside that of the life), ``places`` the logs of ratios that
+    the first, second, ... trial of a block has, whatever its treatment.
     """
 
     baseline: float = 500.0
@@ -28,6 +30,8 @@ class SimulatedStrata:
     slot_cv: float = 0.02
     correlation: float = 0.4
     carried: float = 0.0
+    life_cv: float = 0.0
+    places: tuple[float, ...] = ()
 
     def run(self, plan: Plan, seed: int, response: str = "throughput") -> list[Observation]:
         """Every trial, or every slot of every trial, once."""
@@ -38,10 +42,16 @@ class SimulatedStrata:
         for trial in plan.trials:
             level = math.log(self.baseline) + float(blocks[trial.block]) + float(rng.normal(0, self.trial_cv))
             level += 0.0 if trial.plot is None else float(plots[trial.plot])
+            if self.places and trial.role is not Role.SENTINEL:
+                first = min(t.position for t in plan.trials if t.block == trial.block and t.role is not Role.SENTINEL)
+                level += self.places[(trial.position - first) % len(self.places)]
             noise, before = float(rng.normal()), None
+            own: dict[Treatment, float] = {}
             for slot in trial.slots or (None,):
                 treatment = slot.treatment if slot else trial.treatment
                 here = self.effect(treatment)
+                if self.life_cv:
+                    here += own.setdefault(treatment, float(rng.normal(0, self.life_cv)))
                 value = level + here
                 if slot:
                     value += self.slot_cv * noise + (self.carried * (before - here) if before is not None else 0.0)

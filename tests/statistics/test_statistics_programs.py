@@ -86,8 +86,8 @@ def test_machines_agree_with_nlme() -> None:
     assert deviations(fit) == pytest.approx([3.729532, 4.78105, 0.9615771], rel=2e-5)
     half = (12.81726 - 3.116071) / 2 / 2.2281389  # nlme's interval has t with 10 degrees of freedom
     assert plain_errors(fit, unit[1:]) == pytest.approx([half, half], rel=1e-5)
-    assert fit.errors(unit[1:]) == pytest.approx([half, half], rel=1e-5)
-    assert fit.degrees(unit[1:]) == pytest.approx([10, 10], rel=1e-3)
+    assert fit.plug_in(unit[1:])[0] == pytest.approx([half, half], rel=1e-5)
+    assert fit.plug_in(unit[1:])[1] == pytest.approx([10, 10], rel=1e-3)
 
 
 def test_machines_of_which_some_scores_are_lost_agree_with_statsmodels() -> None:
@@ -123,8 +123,8 @@ def test_the_corrosion_split_plot_agrees_with_the_book_lme4_and_pbkrtest() -> No
 
     contrasts = np.array([cell(360, 0), cell(370, 0) - cell(360, 0), cell(360, 1) - cell(360, 0)])
     assert fit.estimates(contrasts) == pytest.approx([50.0, 52.5, -9.5], abs=1e-6)
-    assert fit.errors(contrasts) == pytest.approx([25.463, 36.010, 11.160], abs=6e-4)
-    assert fit.degrees(contrasts) == pytest.approx([3.48, 3.48, 9], abs=0.006)
+    assert fit.plug_in(contrasts)[0] == pytest.approx([25.463, 36.010, 11.160], abs=6e-4)
+    assert fit.plug_in(contrasts)[1] == pytest.approx([3.48, 3.48, 9], abs=0.006)
     coatings = np.array([sum(cell(heat, k) - cell(heat, 0) for heat in (360, 370, 380)) for k in (1, 2, 3)])
     estimates, scatter = fit.estimates(coatings), fit.scatter(coatings)
     statistic = estimates @ np.linalg.solve(within * scatter @ scatter.T, estimates) / 3
@@ -148,8 +148,8 @@ def test_satterthwaite_degrees_of_a_plant_trial_are_those_of_lmertest() -> None:
     assert fit.ratios[0] * fit.sigma**2 == pytest.approx(0.2437, rel=1e-4)
     unit = np.eye(12)
     contrasts = np.array([unit[0], unit[6] - unit[0], unit[1] - unit[0]])
-    assert fit.errors(contrasts) == pytest.approx([0.9548, 1.3503, 1.2568], abs=1e-4)
-    assert fit.degrees(contrasts) == pytest.approx([11.0163, 11.0163, 10.0], rel=2e-3)
+    assert fit.plug_in(contrasts)[0] == pytest.approx([0.9548, 1.3503, 1.2568], abs=1e-4)
+    assert fit.plug_in(contrasts)[1] == pytest.approx([11.0163, 11.0163, 10.0], rel=2e-3)
 
 
 def their_data(name: str) -> pandas.DataFrame:
@@ -167,7 +167,7 @@ def test_pigs_agree_with_lme4() -> None:
     unit = np.eye(2)
     assert fit.estimates(unit) == pytest.approx([15.723523, 6.942505], rel=1e-6)
     assert plain_errors(fit, unit) == pytest.approx([0.78805374, 0.03338727], rel=1e-5)
-    assert fit.errors(unit) == pytest.approx([0.78805374, 0.03338727], rel=1e-3)
+    assert fit.plug_in(unit)[0] == pytest.approx([0.78805374, 0.03338727], rel=1e-3)
     assert fit.sigma**2 == pytest.approx(11.36692, rel=1e-5)
     assert fit.ratios[0] * fit.sigma**2 == pytest.approx(40.39395, rel=1e-5)
 
@@ -177,5 +177,5 @@ def test_pastes_agree_with_lme4() -> None:
     frame = their_data("pastes.csv")
     fit = solved(np.ones((len(frame), 1)), frame.strength.to_numpy(), list(frame["sample"]), list(frame.batch))
     assert fit.estimates(np.eye(1)) == pytest.approx([60.0533], abs=6e-5)
-    assert fit.errors(np.eye(1)) == pytest.approx([0.6769], abs=6e-5)
+    assert fit.plug_in(np.eye(1))[0] == pytest.approx([0.6769], abs=6e-5)
     assert [fit.ratios[1] * fit.sigma**2, fit.sigma**2] == pytest.approx([1.657, 0.678], abs=6e-4)

@@ -1,0 +1,138 @@
+"""Does a live factor's effect differ between lives of the server (trials)?
+
+With slots a treatment is compared inside every life. An F test of treatment x life in the mixed model, whose other
+noise is that of the slots, asks whether these comparisons agree. Where they do not, the effect is one of lives: the
+error of a new life's effect is that of treatment x life, as in the analysis of variance with random trials (Scheffe,
+The Analysis of Variance, 1959, chapter 8), and its degrees of freedom are the test's numerator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from leadline.analysis.carry import changing_factors
+from leadline.analysis.columns import Model
+from leadline.analysis.linear import Fit, fit
+from leadline.analysis.mixed import MixedFit, mixed_fit
+from leadline.analysis.scale import Scale
+from leadline.analysis.strata import Strata
+from leadline.analysis.table import Floats, Sample
+from leadline.analysis.whitening import whiten
+from leadline.model.result import Component
+
+ALPHA = 0.05
+LARGEST = 400  # columns of treatment x life
+UNTESTED = "Whether effects differ between lives of the server cannot be tested: "
+
+
+@dataclass(frozen=True)
+class LivesFit(MixedFit):
+    """A fit whose contrasts of live columns are those of a new life: errors from treatment x life.
+
+    ``live`` (p) tells the columns; ``within`` is the fit with treatment x life taken out of the noise; ``inflation`` is
+    the root of the F ratio and ``between`` its numerator's degrees of freedom.
+    """
+
+    live: tuple[bool, ...] = ()
+    within: Fit | None = None
+    inflation: float = 1.0
+    between: float = 1.0
+
+    def errors(self, contrasts: Floats) -> Floats:
+        assert self.within is not None
+        new_life = self.inflation * self.within.errors(contrasts)
+        return np.where(
+            self._asked(contrasts), np.maximum(new_life, super().errors(contrasts)), super().errors(contrasts)
+        )
+
+    def degrees(self, contrasts: Floats) -> Floats:
+        plain = super().degrees(contrasts)
+        return np.where(self._asked(contrasts), np.minimum(self.between, plain), plain)
+
+    def _asked(self, contrasts: Floats) -> Floats:
+        return np.asarray(np.any(np.abs(contrasts[:, np.array(self.live)]) > 1e-12, axis=1))
+
+
+@dataclass(frozen=True)
+class Lives:
+    """The test's outcome. ``fit`` is the one to judge effects by; ``component`` the spread of an effect between lives,
+    None where it was not found.
+    """
+
+    fit: Fit
+    p_value: float | None
+    detected: bool
+    sentence: str
+    component: Component | None = None
+
+
+def between_lives(model: Model, sample: Sample, scale: Scale, fitted: Fit, strata: Strata) -> Lives:
+    """F test of live levels x lives beside ``fitted``; where it finds a difference at 5 %, the fit for a new life."""
+    lives = len(np.unique(sample.trials))
+    changing = changing_factors(model.table, sample)
+    live = _live_columns(model, changing)
+    if lives < 2 or not live.any():
+        return Lives(fitted, None, False, "")
+    if not isinstance(fitted, MixedFit):
+        return Lives(fitted, None, False, UNTESTED + "there are too few slots.")
+    design, values = model.rows(sample), scale.into(sample.values)
+    extra = _crossed(design[:, live], sample)
+    if extra.shape[1] > LARGEST:
+        return Lives(fitted, None, False, "")
+    wide = mixed_fit(np.column_stack([design, extra]), values, strata)
+    if wide.df < 4 or wide.sigma == 0 or not isinstance(wide, MixedFit):
+        return Lives(fitted, None, False, UNTESTED + "too few slots of each level are in a life.")
+    lost = strata.swept.groups if strata.swept else 0
+    rows = whiten(strata, np.column_stack([design, values])[strata.order], wide.parameters).columns
+    within = fit(rows[:, :-1], rows[:, -1], lost)
+    between = within.df - wide.df
+    if between < 1:
+        return Lives(fitted, None, False, UNTESTED + "no level is in more than one life.")
+    ratio = (within.sigma**2 * within.df - wide.sigma**2 * wide.df) / between / wide.sigma**2
+    p_value = float(stats.f.sf(ratio, between, wide.df))
+    if p_value >= ALPHA:
+        return Lives(
+            fitted,
+            p_value,
+            False,
+            f"Effects do not differ visibly between the {lives} lives of the server (p = {p_value:.2g}).",
+        )
+    exact = replace(within, sigma=wide.sigma)
+    chosen = LivesFit(
+        **{name: getattr(fitted, name) for name in fitted.__dataclass_fields__},
+        live=tuple(bool(one) for one in live),
+        within=exact,
+        inflation=float(np.sqrt(ratio)),
+        between=float(between),
+    )
+    units = np.eye(model.width)[live]
+    known = [row for row, good in zip(units, fitted.estimable(units), strict=True) if good]
+    inside = float(np.median(exact.errors(np.array(known))))
+    variance = (ratio - 1) * inside**2 * lives
+    percent = scale.percent(float(np.sqrt(variance)))
+    size = "" if percent is None else f", with a standard deviation of {percent:.2g} %"
+    text = (
+        f"Effects differ between the {lives} lives of the server{size} (p = {p_value:.2g}): intervals are for a new "
+        f"life and rest on {between} degrees of freedom; more trials, rather than more slots, would narrow them."
+    )
+    return Lives(chosen, p_value, True, text, Component("lives in a level's effect", variance, percent, float(between)))
+
+
+def _live_columns(model: Model, changing: set[int]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    live = np.zeros(model.width, dtype=bool)
+    for number, (factor, _) in enumerate(model.mains):
+        live[model.leading + number] = factor in changing
+    for number, pair in enumerate(model.pairs):
+        live[model.leading + len(model.mains) + number] = any(factor in changing for factor, _ in pair)
+    return live
+
+
+def _crossed(columns: Floats, sample: Sample) -> Floats:
+    """Products (n, lives * m) of the columns (n, m) with the indicators of lives, without those that are nothing."""
+    trials = np.unique(sample.trials)
+    products = [columns * (sample.trials == trial)[:, None] for trial in trials]
+    found = np.column_stack(products)
+    return np.asarray(found[:, np.any(found != 0, axis=0)], dtype=np.float64)
