@@ -64,15 +64,18 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
     span, live = float(times[-1] - times[0]), float(np.median(sizes))
     if whole.low is None or whole.high is None:
         return _undetermined(count, basis, f"{count} points do not bound the trend")
+    # Both ends of the line are known to half a unit of the log, mostly a MiB.
+    unit = _MIB if not np.any(sizes % _MIB) else 1024.0 if not np.any(sizes % 1024) else 1.0
+    low, high = min(whole.low, whole.slope - unit / span), max(whole.high, whole.slope + unit / span)
     verdict, full = "none", None
-    if whole.low * span > SMALLEST * live:
+    if low * span > SMALLEST * live:
         if late.slope >= STEADY * whole.slope and late.low is not None and late.low > 0:
             verdict = "leak"
         else:
             verdict = "levels off" if late.high is not None and late.high < STEADY * whole.slope else "growing"
     if verdict == "leak" and heap_max and whole.slope > 0:
         full = max(0.0, (heap_max - float(sizes[-1])) / whole.slope)
-    interval = f"{_rate(whole.low)} to {_rate(whole.high)} MiB/h ({100 * LEVEL:g} %)"
+    interval = f"{_rate(low)} to {_rate(high)} MiB/h ({100 * LEVEL:g} %)"
     if verdict == "leak":
         sentence = f"the live set grows by {_rate(whole.slope)} MiB/h, {interval}, to the end of the log"
         if full is not None:
@@ -83,11 +86,11 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
         sentence = (
             f"the live set grows by {_rate(whole.slope)} MiB/h, {interval}; a longer log has to tell whether it ends"
         )
-    elif whole.low > 0:
+    elif low > 0:
         sentence = f"the live set rises by less than {100 * SMALLEST:g} % over the log: {interval}"
     else:
         sentence = f"no growth of the live set is shown: {interval}"
-    return Leak(verdict, sentence, count, basis, whole.slope, whole.low, whole.high, LEVEL, whole.p_value, full)
+    return Leak(verdict, sentence, count, basis, whole.slope, low, high, LEVEL, whole.p_value, full)
 
 
 def _undetermined(points: int, basis: str, why: str) -> Leak:

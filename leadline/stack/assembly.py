@@ -33,7 +33,10 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class StackOptions:
-    """How a stack is placed and watched, and how much data it holds. ``http_port`` 0: a free one at every start."""
+    """How a stack is placed and watched, and how much data it holds. ``http_port`` 0: a free one at every start.
+
+    ``properties`` are system properties of the server's JVM beside the mode: switches of the application.
+    """
 
     load_units: int = 1
     data_seed: int = 1
@@ -43,6 +46,7 @@ class StackOptions:
     http_port: int = 0
     http_address: str = _LOOPBACK  # 0.0.0.0 for load from other hosts
     database_port: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 class Stack:
@@ -163,7 +167,7 @@ class Stack:
             database=self.endpoint(),
             archive=archive,
             context_root=f"/{self.application.name}",
-            properties={f"{self.application.name}.mode": self.choice.mode},
+            properties={**self.options.properties, f"{self.application.name}.mode": self.choice.mode},
         )
         self.server.configure(context, _own(self.server, settings))
         self._processes["server"] = self.server.start()

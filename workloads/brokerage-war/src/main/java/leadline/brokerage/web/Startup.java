@@ -1,10 +1,12 @@
 package leadline.brokerage.web;
 
+import jakarta.servlet.DispatcherType;
 import jakarta.servlet.ServletContext;
 import jakarta.servlet.ServletContextEvent;
 import jakarta.servlet.ServletContextListener;
 import java.io.IOException;
 import java.io.InputStream;
+import java.util.EnumSet;
 import java.util.jar.Attributes;
 import java.util.jar.Manifest;
 import java.util.logging.Level;
@@ -28,6 +30,14 @@ public final class Startup implements ServletContextListener {
         Application application =
                 new Application(Mode.configured(), version(context), SummaryCache.configuredSeconds());
         application.publish(context);
+        int leak = Retention.configuredBytes();
+        if (leak > 0) {
+            context.addFilter("retention", new Retention(leak))
+                    .addMappingForUrlPatterns(EnumSet.of(DispatcherType.REQUEST), false, "/*");
+            LOG.log(Level.WARNING, "brokerage leaks {0} bytes a request, as {1} asks", new Object[] {
+                leak, Retention.PROPERTY
+            });
+        }
         LOG.log(Level.INFO, "brokerage {0}, mode {1}", new Object[] {
             application.version(), application.mode().word()
         });

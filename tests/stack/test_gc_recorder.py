@@ -7,12 +7,13 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from leadline.gcanalysis.rates import allocation
 from leadline.host.jvm import find_java_home
 from leadline.observe.gc import OPTION
 from leadline.observe.gclog import parse, summary
@@ -50,6 +51,9 @@ public final class Churn {
 SETTINGS = """<?xml version="1.0" encoding="UTF-8"?>
 <configuration version="2.0">
   <event name="jdk.GCPhasePause">
+    <setting name="enabled">true</setting><setting name="threshold">0 ms</setting>
+  </event>
+  <event name="jdk.GarbageCollection">
     <setting name="enabled">true</setting><setting name="threshold">0 ms</setting>
   </event>
 </configuration>
@@ -125,17 +129,35 @@ def run(jdk: Jdk, options: Sequence[str], churn: Path, directory: Path) -> str:
     pytest.fail(said)
 
 
-def recorded(jdk: Jdk, file: Path) -> Mapping[int, list[float]]:
-    """Collection id to its pauses in ms, as the flight recorder has them."""
-    argv = [jdk.tool("jfr"), "print", "--json", "--events", "jdk.GCPhasePause", str(file)]
+@dataclass(frozen=True)
+class Recorded:
+    """Of one collection, ms."""
+
+    pauses: list[float] = field(default_factory=list)
+    sums: list[float] = field(default_factory=list)  # sumOfPauses of the collection's own event
+    longest: list[float] = field(default_factory=list)
+
+
+def recorded(jdk: Jdk, file: Path) -> Mapping[int, Recorded]:
+    """By collection id, as the flight recorder has it."""
+    argv = [jdk.tool("jfr"), "print", "--json", "--events", "jdk.GCPhasePause,jdk.GarbageCollection", str(file)]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
-    pauses: defaultdict[int, list[float]] = defaultdict(list)
+    found: defaultdict[int, Recorded] = defaultdict(Recorded)
     for event in json.loads(done.stdout)["recording"]["events"]:
         values = event["values"]
-        match = re.fullmatch(r"PT([\d.]+(?:E-?\d+)?)S", values["duration"])
-        assert match, values["duration"]
-        pauses[values["gcId"]].append(float(match[1]) * 1e3)
-    return pauses
+        one = found[values["gcId"]]
+        if event["type"] == "jdk.GCPhasePause":
+            one.pauses.append(milliseconds(values["duration"]))
+        else:
+            one.sums.append(milliseconds(values["sumOfPauses"]))
+            one.longest.append(milliseconds(values["longestPause"]))
+    return found
+
+
+def milliseconds(text: str) -> float:
+    match = re.fullmatch(r"PT(?:(\d+)M)?(?:([\d.]+(?:E-?\d+)?)S)?", text)
+    assert match, text
+    return (float(match[1] or 0) * 60 + float(match[2] or 0)) * 1e3
 
 
 def scanned(text: str) -> list[float]:
@@ -170,30 +192,49 @@ def test_every_collection_has_the_pauses_the_flight_recorder_has(
     for pause in log.pauses:
         assert pause.gc_id is not None
         logged[pause.gc_id].append(pause.ms)
-        names[pause.gc_id].add(pause.name)
+        names[pause.gc_id].add(pause.name if "(Old)" not in pause.kind else f"{pause.name} (Old)")
     jfr = recorded(jdk, tmp_path / "gc.jfr")
     assert len(jfr) >= 3
     first, last = min(jfr), max(jfr)
     for number in sorted(jfr.keys() | logged.keys()):
-        if len(jfr[number]) == len(logged[number]):
+        if len(jfr[number].pauses) == len(logged[number]):
             continue
         # The recorder begins after the JVM and ends with it; an attempt at a young collection of Serial that
         # turns into a full one (the next id) is a pause in the log and no event.
         at_an_end = number <= first or number >= last
-        turned_full = collector == "serial" and not jfr[number] and names[number + 1] == {"Full"}
+        turned_full = collector == "serial" and not jfr[number].pauses and names[number + 1] == {"Full"}
         # The events of a cycle beside the application come when it ends; one that the exit broke off has none.
         ends = r"(Concurrent cleanup|Pause (Degenerated|Full|Final Update Refs)|Concurrent Mark Cycle [\d.]+ms)"
         beside = collector.startswith("shenandoah") or names[number] <= {"Remark", "Cleanup"}
-        broken_off = beside and not jfr[number] and not re.search(rf"GC\({number}\) {ends}", text)
+        broken_off = beside and not jfr[number].pauses and not re.search(rf"GC\({number}\) {ends}", text)
         assert at_an_end or turned_full or broken_off, (
-            f"GC({number}): {logged[number]} in the log, {jfr[number]} recorded, {first} to {last}"
+            f"GC({number}): {logged[number]} in the log, {jfr[number].pauses} recorded, {first} to {last}"
         )
-    both = [number for number in jfr if len(jfr[number]) == len(logged[number])]
-    in_log, in_jfr = (sum(sum(one[number]) for number in both) for one in (logged, jfr))
+    both = [number for number in jfr if jfr[number].pauses and len(jfr[number].pauses) == len(logged[number])]
+    in_log, in_jfr = sum(sum(logged[n]) for n in both), sum(sum(jfr[n].pauses) for n in both)
     # Two clocks around the same work; a thread may lose its CPU between the two on a busy host.
     assert in_log == pytest.approx(in_jfr, rel=0.2, abs=20)
+    near = 0
+    for number in both:
+        if len(jfr[number].sums) == 1 and not any("(Old)" in name for name in names[number]):
+            assert jfr[number].sums[0] == pytest.approx(sum(jfr[number].pauses), abs=0.01)
+            near += abs(jfr[number].sums[0] - sum(logged[number])) <= 0.5 + 0.05 * sum(logged[number])
+            near += abs(jfr[number].longest[0] - max(logged[number])) <= 0.5 + 0.05 * max(logged[number])
+    assert near >= 0.8 * 2 * len(both) - 6
     print(f"{release} {collector}: {len(scan)} pauses, {in_log:.3f} ms logged, {in_jfr:.3f} ms recorded")
 
+    # 200,000 blocks of 5,648 bytes on average and 10 of 3 MiB; the JVM's own start adds some.
+    size = allocation(log, lambda _one: True).size
+    if not collector.startswith("shenandoah"):  # of which only part of the time is told
+        assert size == pytest.approx(1.16e9, rel=0.25)
+    if collector == "z" and release >= 21:
+        assert figures.promotion_rate is not None
+    if collector in ("serial", "parallel", "g1"):
+        assert figures.promotion_rate is not None
+        assert figures.promotion_rate > 0
+    assert figures.heap_max == 256 << 20
+    assert figures.working_set is not None
+    assert not figures.warnings
     if collector in ("serial", "parallel", "g1"):
         assert figures.allocation_rate is not None
         assert figures.allocation_rate > 0
