@@ -70,6 +70,7 @@ def matters(text: str) -> bool:
     return (
         "Pause" in text
         or "Concurrent " in text
+        or "Coalescing" in text
         or "Safepoint " in text
         or "User=" in text
         or "Collection" in text
