@@ -2,6 +2,9 @@
 
 python bench/statistics/power.py [--studies N] [--only PART ...]
 
+The parts can be run beside each other: ``--only blocks "every run" looks race``, ``--only one-at-a-time in``, ``--only
+"D-optimal in"``.
+
 Question: 33 settings (11 factors, three levels beside the default), one of which has a true effect of 2, 5 or 10 % on
 throughput; how long must the machine run until that setting is called so in four of five studies, when in at most one
 of twenty studies without effects anything is called?
@@ -16,8 +19,11 @@ share, so three are computed. ``days``: besides, each 24 h have an effect of the
 
 Leadline's plans: half-widths of simultaneous intervals and errors of estimates come from the lab's own analysis of
 simulated pilot studies; both shrink with the root of the plan's size, which gives the size for 80 % power; a second
-simulation at that size checks the power. Live factors change in slots of 30 s of which 10 s are left out; a trial of
-slots has the published ramps (660 s) and a steady state of about two hours.
+simulation at that size checks the power, of as many studies as --studies says, fewer where one takes long; where two
+would take more than a minute the row says so instead. Plans with looks have a tenth more replicates than the published
+protocol, races as many as RACES says; of both, the hours are what the simulated studies took on average. Live factors
+change in slots of 30 s of which 10 s are left out; a trial of slots has the published ramps (660 s) and a steady state
+of about two hours.
 """
 
 from __future__ import annotations
@@ -40,9 +46,11 @@ from leadline.analysis import analyse, is_interaction  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
 from leadline.design.switchback import switchback_plan  # noqa: E402
 from leadline.model.knob import ApplyCost  # noqa: E402
-from leadline.model.plan import Factor, Plan  # noqa: E402
+from leadline.model.plan import Factor, Plan, Role, Treatment  # noqa: E402
 from leadline.model.result import Observation, Verdict  # noqa: E402
 from leadline.model.study import Design, Switchback, Workload  # noqa: E402
+from leadline.planning.course import course  # noqa: E402
+from leadline.planning.looks import State, look, schedule  # noqa: E402
 from leadline.simulate import Model, Truth, simulate_observations  # noqa: E402
 
 CV = 0.043
@@ -52,6 +60,10 @@ RUNS = 48  # treatments of the D-optimal designs; 34 is the least for 33 effects
 CORRELATION = 0.5  # of neighbouring seconds
 DAY, DAY_CV = 86400.0, 0.02
 EFFECTS = (0.02, 0.05, 0.10)
+LOOKS = 5
+RACES = {0.02: 104, 0.05: 17, 0.10: 6}  # replicates of a race of all 33 settings
+PER_SLOT = 0.0045  # seconds of CPU to analyse a slot; a trial takes about as much
+PATIENCE = 60.0  # seconds of CPU for the check of one row
 FACTORS = [Factor(f"vm.k{number:02d}", (0, 1, 2, 3), 0, apply_cost=ApplyCost.LIVE) for number in range(1, 12)]
 PLANTED = {(factor.name, 1) for factor in FACTORS}  # in the check of power: one level of every factor
 Z = 0.8416  # of 80 %
@@ -115,11 +127,11 @@ PUBLISHED = Workload(users=30, ramp_up=480, steady=STEADY, ramp_down=180)
 
 def ways() -> list[Way]:
     return [
-        Way("one-at-a-time, blocks", 4, 20, lambda size: make_plan(FACTORS, Design(replicates=size)), PUBLISHED),
+        Way("one-at-a-time, blocks", 4, 12, lambda size: make_plan(FACTORS, Design(replicates=size)), PUBLISHED),
         Way(
             "D-optimal, every run varies all factors",
             2,
-            20,
+            12,
             lambda size: make_plan(FACTORS, Design(kind="d-optimal", runs=RUNS, replicates=size)),
             PUBLISHED,
         ),
@@ -204,6 +216,99 @@ def _with_days(observations: list[Observation], seed: int) -> list[Observation]:
     ]
 
 
+def looked(replicates: int, scenario: Scenario, effect: float, studies: int, seed: int) -> tuple[Judged, float]:
+    """The one-at-a-time plan with looks, played as the lab does it; and the hours it took on average."""
+    plan, truth = make_plan(FACTORS, Design(replicates=replicates)), scenario.truth(effect)
+    model, blocks = Model(truth, PUBLISHED), schedule(plan, LOOKS)
+    found, wrong, trials = 0, 0, 0
+    for number in range(studies):
+        every = simulate_observations(plan, truth, PUBLISHED, seed + number, model=model)
+        every = _with_days(every, seed + number) if scenario.days else every
+        ran: list[Observation] = []
+        gone: set[Treatment] = set()
+        for look_number, (low, high) in enumerate(zip((0, *blocks), blocks, strict=False), 1):
+            ran += [
+                one
+                for one in every
+                if low <= one.block < high and not (one.role is Role.TREATMENT and one.treatment in gone)
+            ]
+            state = look(plan, ran, "throughput", blocks, look_number)
+            if state.stop:
+                break
+            gone = set(state.drop)
+        called = {(one.comparison.factor, one.comparison.level): one.state for one in state.settlings}
+        planted = PLANTED if effect else set()
+        found += sum(called[each] is State.BETTER for each in planted)
+        wrong += any(called[each] in (State.BETTER, State.WORSE) for each in called if each not in planted)
+        trials += len(ran)
+    return Judged(0.0, 0.0, found / studies / len(PLANTED), wrong / studies), trials / studies * RUN / 3600
+
+
+def raced(replicates: int, effect: float, studies: int, seed: int) -> tuple[Judged, float]:
+    """A race of all settings, one of which is better by ``effect``: found when it is left alone, without the
+    baseline; wrong when another one is. Runs differ by CV; what a block shares cancels.
+    """
+    best = (FACTORS[0].name, 1)
+    plan = make_plan(FACTORS, Design(kind="racing", replicates=replicates))
+    found, wrong, trials = 0, 0, 0
+    for number in range(studies):
+        noise = np.random.default_rng([seed, number]).normal(0.0, CV, len(plan.trials))
+        ran: list[Observation] = []
+        state = course(plan, ran, "throughput", LOOKS)
+        while not state.over and len(ran) < len(plan.trials):
+            for trial in state.plan.trials[len(ran) : state.next_position or len(plan.trials)]:
+                gain = math.log1p(effect) if trial.treatment[best[0]] == best[1] else 0.0
+                value = {"throughput": math.exp(gain + noise[trial.position])}
+                place = trial.position
+                ran.append(
+                    Observation(
+                        place + 1, place, trial.block, trial.replicate, trial.role, trial.treatment, place * RUN, value
+                    )
+                )
+            state = course(state.plan, ran, "throughput", LOOKS)
+        alone = state.race.running[0] if len(state.race.running) == 1 else plan.baseline
+        right = alone[best[0]] == best[1]
+        found += right
+        wrong += alone != plan.baseline and not (right and effect > 0)
+        trials += len(ran)
+    return Judged(0.0, 0.0, found / studies, wrong / studies), trials / studies * RUN / 3600
+
+
+def adaptive(options: argparse.Namespace) -> None:
+    """The rows of plans that end when they know enough, and what they call without effects."""
+    scenario = Scenario(0.25, False)
+    checks = max(4, options.studies)
+    for effect in (*EFFECTS, 0.0):
+        if not options.only or any(word in "looks" for word in options.only):
+            repeats = math.ceil(1.1 * (published_runs(scenario, effect or 0.05) or (600, 0.0))[0])
+            own = 2 if effect == 0.02 else checks if effect else 4 * checks
+            _row(
+                f"one-at-a-time, blocks, {LOOKS} looks",
+                scenario,
+                effect,
+                *looked(repeats, scenario, effect, own, 1),
+                own,
+            )
+        if not options.only or any(word in "racing" for word in options.only):
+            own = 5 if effect == 0.02 else 2 * checks if effect else 4 * checks
+            _row("racing", scenario, effect, *raced(RACES[effect or 0.05], effect, own, 1), own)
+
+
+def _row(name: str, scenario: Scenario, effect: float, check: Judged, hours: float, studies: int) -> None:
+    before = published_hours(scenario.days, effect) if effect else None
+    cells = [
+        name,
+        scenario.name,
+        f"{effect:.0%}",
+        f"{before:.0f}" if before else "",
+        f"{hours:.3g}",
+        f"{before / hours:.1f}" if before else "",
+        f"{check.found:.2f} of {studies}" if effect else "",
+        f"{check.wrong:.2f}" + ("" if effect else f" of {studies}"),
+    ]
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
 def published_runs(scenario: Scenario, effect: float, most: int = 600) -> tuple[int, float] | None:
     """Least number of adjacent repeats for 80 % power, and that power; None beyond ``most``."""
     low, high = 1, 2
@@ -249,12 +354,13 @@ def published_hours(days: bool, effect: float) -> float | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--studies", type=int, default=20, help="that check the power of a plan")
+    parser.add_argument("--studies", type=int, default=6, help="that check the power of a plan")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names of ways or scenarios")
     options = parser.parse_args()
     scenarios = [Scenario(0.25, False), Scenario(0.05, False), Scenario(1.0, False), Scenario(0.25, True)]
     print("| plan | noise | effect | published h | leadline h | times less | power, checked | wrong elsewhere |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    adaptive(options)
     for way in ways():
         for scenario in scenarios:
             if options.only and not any(word in f"{way.name} {scenario.name}" for word in options.only):
@@ -262,13 +368,14 @@ def main() -> None:
             if way.plan(1).trials[0].slots == () and scenario.within != 0.25:
                 continue  # whole runs do not see where their noise comes from
             begun = time.process_time()
+            per_unit = sum(max(1, len(trial.slots)) for trial in way.plan(1).trials)
             pilot = judged(way, way.pilot, scenario, 0.0, way.studies, 1)
             for effect in EFFECTS:
                 needed_units = way.pilot * ((pilot.half + Z * pilot.error) / math.log1p(effect)) ** 2
                 size = max(1, math.ceil(needed_units))
-                checks = options.studies
-                affordable = not way.plan(1).trials[0].slots or size <= 2.5 * way.pilot
-                check = judged(way, size, scenario, effect, checks, 10_001) if affordable else None
+                per_study = PER_SLOT * size * per_unit
+                checks = min(options.studies, int(PATIENCE / per_study))
+                check = judged(way, size, scenario, effect, checks, 10_001) if checks >= 2 else None
                 hours = way.hours(size)
                 before = published_hours(scenario.days, effect)
                 cells = [
@@ -278,7 +385,7 @@ def main() -> None:
                     f"{before:.0f}" if before else "> 7,600",
                     f"{hours:.3g}",
                     f"{'' if before else '> '}{(before or 7600.0) / hours:.1f}",
-                    f"{check.found:.2f} of {checks}" if check else "not checked",
+                    f"{check.found:.2f} of {checks}" if check else f"not checked: {per_study:.0f} s of CPU a study",
                     f"{check.wrong:.2f}" if check else "",
                 ]
                 print("| " + " | ".join(cells) + " |", flush=True)

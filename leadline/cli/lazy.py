@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan", "Print a study's plan, what it can tell and what it mixes up; save it; check a saved one."),
     "power": ("plan_power", "What a study will find at the noise of earlier trials, and what an effect needs."),
     "simulate": ("simulated", "How often a study would be right: many simulated studies against a known truth."),
+    "confirm": ("confirm", "Confirm the best setting of a finished study by fresh trials against the baseline."),
     "show": ("results", "Print what a study found."),
     "report": ("results", "Write a study's report: one HTML file that needs no network."),
     "export": ("results", "Write a study's trials and effects as CSV and its figures as PNG or SVG."),

@@ -18,7 +18,7 @@ from leadline.model.errors import UsageError
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 
 BLOCKS = ("by-replicate", "incomplete", "latin", "williams", "abba")
-REBUILT = ("one-at-a-time", "full-factorial")  # kinds whose runs follow from the factors alone
+REBUILT = ("one-at-a-time", "full-factorial", "confirmation")  # kinds whose runs follow from the factors alone
 
 
 def check_plan(plan: Plan) -> None:

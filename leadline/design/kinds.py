@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.design import (
+    confirmation,
     d_optimal,
     definitive_screening,
     fractional_factorial,
@@ -76,6 +77,7 @@ KINDS: Mapping[str, DesignKind] = {
             definitive_screening.count,
             definitive_screening.notes,
         ),
+        DesignKind("confirmation", confirmation.treatments, lambda _factors, _: 2, confirmation.notes, cells=True),
         DesignKind(
             "racing",
             racing.treatments,

@@ -140,7 +140,7 @@ def _treatment_problems(live: Sequence[Factor], plan: Plan) -> Iterator[str]:
     if baseline_of(live) not in first:
         yield "no slot holds the baseline of the live factors"
     model = model_matrix(live, level_indices(live, sorted(first, key=lambda one: one.key)), interactions=False)
-    if np.linalg.matrix_rank(model) < model.shape[1]:
+    if plan.kind != "confirmation" and np.linalg.matrix_rank(model) < model.shape[1]:
         yield "some main effects of the live factors cannot be told apart"
 
 

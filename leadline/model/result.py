@@ -176,6 +176,10 @@ class Confirmation:
     trials: int
     baseline_trials: int
     sentence: str
+    setting: str = ""
+    first: float | None = None  # percent when it was chosen, luck included
+    first_interval: Interval | None = None
+    first_shrunken: float | None = None
 
 
 @dataclass(frozen=True)
@@ -246,4 +250,5 @@ class StudyAnalysis:
     failures: Mapping[str, int]  # failure class -> trials
     answer: str
     warnings: tuple[str, ...] = ()
+    confirmations: tuple[Confirmation, ...] = ()  # of a study that confirms another
     failing: tuple[FailureRate, ...] = ()  # levels with failures of their own making, the most frequent first

@@ -110,6 +110,7 @@ class Design(_Strict):
         "definitive-screening",
         "d-optimal",
         "racing",
+        "confirmation",
     ] = "one-at-a-time"
     replicates: int = Field(default=3, ge=1)
     blocks: Literal["by-replicate", "incomplete", "latin", "williams", "abba"] = "by-replicate"
@@ -160,6 +161,24 @@ class Limits(_Strict):
     p99: Seconds | None = None
 
 
+class FirstEstimate(_Strict):
+    """A setting as the study on which it was chosen had it: percent, the luck of the choice in it."""
+
+    levels: dict[str, RawLevel] = Field(min_length=1)
+    percent: float
+    low: float | None = None
+    high: float | None = None
+    shrunken: float | None = Field(default=None, description="percent, drawn towards none as far as luck goes")
+
+
+class Confirms(_Strict):
+    """What a confirmation study is to confirm; written by ``leadline confirm``."""
+
+    run: str
+    response: str
+    settings: list[FirstEstimate] = Field(min_length=1)
+
+
 class Study(_Strict):
     """A question in a file."""
 
@@ -195,6 +214,7 @@ class Study(_Strict):
         lt=1,
         description="a change that makes no difference: effects shown to be smaller are equivalent",
     )
+    confirms: Confirms | None = Field(default=None, description="what a confirmation study is to confirm")
     budget: Seconds | None = None
     dead_man: Seconds = 30.0
     ready_timeout: Seconds = 120.0

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from leadline.analysis.composite import as_one_factor
 from leadline.design import KINDS, make_plan
 from leadline.design.switchback import assumed_wash_out, switchback_plan
 from leadline.model.errors import UsageError
@@ -99,6 +100,7 @@ def forecast(
     """What ``plan`` will find. ``effect`` in percent: also what it needs, in this design and, where ``design`` is
     given, in others that answer the same question.
     """
+    plan, _ = as_one_factor(plan)
     rows = planned_rows(plan)
     slots = sum(len(trial.slots) for trial in plan.trials)
     seconds = setup.seconds(plan)

@@ -46,9 +46,9 @@ def power(
     json: JsonOption = False,
 ) -> None:
     """What a study will find at the noise of earlier trials, and what an effect needs."""
-    wanted = _share("--effect", effect, 0.0, 1000.0) if effect is not None else None
-    noise_cv = _share("--cv", cv, 0.0, 200.0) if cv is not None else None
-    likely = _share("--power", chance, 50.0, 99.9) / 100
+    wanted = share("--effect", effect, 0.0, 1000.0) if effect is not None else None
+    noise_cv = share("--cv", cv, 0.0, 200.0) if cv is not None else None
+    likely = share("--power", chance, 50.0, 99.9) / 100
     file = find_study(study, set_ or [], factor or [])
     stack = file.study.stack
     planned = plan_study(file, LocalHost(), service_catalogue(stack.server, stack.database))
@@ -71,7 +71,7 @@ def power(
     _print(planned, noise, found, setup, likely)
 
 
-def _share(option: str, text: str, low: float, high: float) -> float:
+def share(option: str, text: str, low: float, high: float) -> float:
     """Percent from ``5%`` or ``5``."""
     try:
         value = float(text.strip().removesuffix("%"))

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from leadline.analysis import analyse
+from leadline.analysis.composite import as_one_factor
 from leadline.cli.options import JsonOption, LabOption, StudyArgument
 from leadline.cli.output import console, print_json
+from leadline.lab.confirming import concluded
 from leadline.lab.looking import plan_that_ran, with_looks
 from leadline.lab.racing import with_race
 from leadline.lab.store import Store
@@ -39,9 +41,10 @@ def analysis_of(record: StudyRecord) -> StudyAnalysis:
         return level_text(record.study, factor, level)
 
     study = record.study
+    plan, observations = as_one_factor(plan_that_ran(record), record.observations(), describe)
     found = analyse(
-        plan_that_ran(record),
-        record.observations(),
+        plan,
+        observations,
         study.responses,
         describe=describe,
         equivalence_margin=100 * study.equivalence,
@@ -49,7 +52,7 @@ def analysis_of(record: StudyRecord) -> StudyAnalysis:
     settled = settled_wash_out(record)
     if settled is not None:
         found = replace(found, warnings=(*found.warnings, settled.sentence))
-    return with_race(record, with_looks(record, found, describe), describe)
+    return concluded(record, with_race(record, with_looks(record, found, describe), describe))
 
 
 def _open(study: str, lab: Path) -> tuple[StudyRecord, StudyAnalysis]:

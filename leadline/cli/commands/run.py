@@ -54,15 +54,16 @@ def run(
 
         run_simulated(file, simulate, lab, dry_run=dry_run, new=new, disposable=disposable, json=json)
         return
-    _run(file, lab, dry_run=dry_run, new=new, disposable=disposable, json=json)
+    run_file(file, lab, dry_run=dry_run, new=new, disposable=disposable, json=json)
 
 
 def quickstart(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """Run the built-in study ``quickstart``: about ten minutes on two cores."""
-    _run(find_study("quickstart"), lab, dry_run=False, new=False, disposable=False, json=json)
+    run_file(find_study("quickstart"), lab, dry_run=False, new=False, disposable=False, json=json)
 
 
-def _run(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable: bool, json: bool) -> None:
+def run_file(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable: bool, json: bool) -> None:
+    """Run or print a study on this host."""
     host = LocalHost(disposable=disposable, directories={"cache": cache_dir(), "lab": _existing(lab)})
     planned = _planned(file, host, disposable)
     if dry_run:

@@ -43,7 +43,7 @@ def simulate(
     if response not in RESPONSES:
         raise UsageError(f"unknown response {response!r}; responses: {', '.join(RESPONSES)}")
     file = find_study(study, set_ or [], factor or [])
-    planned, host_knobs, service_knobs = _planned(file, disposable=True)
+    planned, host_knobs, service_knobs = planned_on_simulated(file, disposable=True)
     knobs = {knob.name: knob for knob in (*host_knobs, *service_knobs)}
     held = bound(read_truth(truth), planned.plan.factors, knobs, str(truth))
     found = rates(planned.plan, held, file.study.workload, studies, response=response, seed=seed)
@@ -95,7 +95,7 @@ def run_simulated(
     file: StudyFile, truth: Path, lab: Path, *, dry_run: bool, new: bool, disposable: bool, json: bool
 ) -> None:
     """Run a study on a simulated host; the result is kept in the folder ``simulated`` of the lab."""
-    planned, host_knobs, service_knobs = _planned(file, disposable)
+    planned, host_knobs, service_knobs = planned_on_simulated(file, disposable)
     if dry_run:
         print_plan(file, planned, json, lab / FOLDER)
         return
@@ -123,7 +123,8 @@ def run_simulated(
     present(run.store, run.result, json=json)
 
 
-def _planned(file: StudyFile, disposable: bool) -> tuple[Planned, list[Knob], list[Knob]]:
+def planned_on_simulated(file: StudyFile, disposable: bool) -> tuple[Planned, list[Knob], list[Knob]]:
+    """The plan on a host where every knob can be set, with the knobs of host and services."""
     from leadline.simulate.study import plan_simulated
 
     stack = file.study.stack

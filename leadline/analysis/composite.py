@@ -1,0 +1,50 @@
+"""Factors that only ever change together, as one factor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from leadline.analysis.table import Describe, plain_level
+from leadline.model.knob import ApplyCost
+from leadline.model.plan import Factor, Plan, Treatment
+from leadline.model.result import Observation
+
+SETTING = "setting"  # name of the factor that stands for all
+_DEAREST = (ApplyCost.KERNEL, ApplyCost.REBOOT, ApplyCost.REMOUNT, ApplyCost.RESTART, ApplyCost.LIVE)
+
+
+def setting_name(plan: Plan, treatment: Treatment, describe: Describe = plain_level) -> str:
+    """``baseline``, or the levels that differ from it."""
+    baseline = plan.baseline.as_dict()
+    changed = [f"{name}={describe(name, level)}" for name, level in treatment.levels if baseline[name] != level]
+    return ", ".join(changed) or "baseline"
+
+
+def as_one_factor(
+    plan: Plan, observations: Sequence[Observation] = (), describe: Describe = plain_level
+) -> tuple[Plan, list[Observation]]:
+    """A confirmation's plan and observations with one factor in place of several; any other plan as it is."""
+    if plan.kind != "confirmation" or len(plan.factors) < 2:
+        return plan, list(observations)
+    used = [slot.treatment for trial in plan.trials for slot in trial.slots]
+    used += [trial.treatment for trial in plan.trials]
+    names = {each: setting_name(plan, each, describe) for each in dict.fromkeys([plan.baseline, *used])}
+
+    def one(treatment: Treatment) -> Treatment:
+        return Treatment.of({SETTING: names.get(treatment, "unknown")})
+
+    cost = next(cost for cost in _DEAREST if any(factor.apply_cost is cost for factor in plan.factors))
+    levels = tuple(dict.fromkeys(names.values()))
+    factor = Factor(SETTING, levels, names[plan.baseline], all(each.pseudo for each in plan.factors), cost)
+    trials = tuple(
+        replace(
+            trial,
+            treatment=one(trial.treatment),
+            slots=tuple(replace(slot, treatment=one(slot.treatment)) for slot in trial.slots),
+        )
+        for trial in plan.trials
+    )
+    return replace(plan, factors=(factor,), trials=trials), [
+        replace(each, treatment=one(each.treatment)) for each in observations
+    ]

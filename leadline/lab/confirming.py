@@ -1,0 +1,288 @@
+"""From a finished study to the one that confirms its best setting, and what that one says in the end."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from leadline.analysis.comparisons import is_interaction
+from leadline.analysis.scale import response_kind
+from leadline.analysis.table import Describe, plain_level
+from leadline.design import KINDS
+from leadline.design.seeds import derived
+from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.model.errors import UsageError, nearest
+from leadline.model.knob import ApplyCost, Level
+from leadline.model.plan import Factor
+from leadline.model.record import StudyRecord
+from leadline.model.result import Confirmation, Effect, Interval, StudyAnalysis, Verdict
+from leadline.model.study import FirstEstimate, RawLevel, Study
+
+Levels = dict[str, Level]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A setting worth confirming: its levels, and what the first study says of it in percent (None: nothing)."""
+
+    levels: Levels
+    percent: float | None
+    interval: Interval | None
+    shrunken: float | None
+
+
+def best_settings(record: StudyRecord, analysis: StudyAnalysis, response: str, count: int = 1) -> list[Choice]:
+    """The ``count`` best settings of a study, by shrunken gain.
+
+    A study that changes one factor at a time: its best levels. One that varies several at once: the level of each
+    factor that is better than its baseline level, all together; where none is, the best single one. Raises UsageError
+    where nothing has a figure.
+    """
+    effects = _gains(analysis, response)
+    if not effects:
+        raise UsageError(f"{_name(record)} has no estimate for {response}, so there is nothing to confirm")
+    better = [each for each in effects if each.verdict is Verdict.BETTER]
+    if KINDS[record.plan.kind].cells or count > 1 or len(better) < 2:
+        return [_single(each) for each in effects[:count]]
+    chosen: dict[str, Effect] = {}
+    for each in better:
+        chosen.setdefault(each.factor, each)
+    return [_together(list(chosen.values()))]
+
+
+def _gains(analysis: StudyAnalysis, response: str) -> list[Effect]:
+    one = next((each for each in analysis.responses if each.response == response), None)
+    mains = [each for each in one.effects if not is_interaction(each) and each.percent is not None] if one else []
+    sign = 1.0 if response_kind(response).higher_is_better else -1.0
+    return sorted(mains, key=lambda each: (-sign * (each.shrunken or 0.0), -sign * (each.percent or 0.0)))
+
+
+def _single(effect: Effect) -> Choice:
+    return Choice({effect.factor: effect.level}, effect.percent, effect.interval, _without_luck(effect))
+
+
+def _without_luck(effect: Effect) -> float | None:
+    """The shrunken estimate, never beyond the estimate itself (a baseline that was lucky may push it there)."""
+    if effect.shrunken is None or effect.percent is None:
+        return None
+    return min(effect.shrunken, effect.percent, key=abs)
+
+
+def _together(effects: Sequence[Effect]) -> Choice:
+    levels = {each.factor: each.level for each in effects}
+    return Choice(
+        levels, _product([each.percent for each in effects]), None, _product([_without_luck(each) for each in effects])
+    )
+
+
+def _product(percents: Sequence[float | None]) -> float | None:
+    """Effects taken together as if each worked alone."""
+    if any(each is None for each in percents):
+        return None
+    return 100.0 * (math.prod(1 + (each or 0.0) / 100 for each in percents) - 1)
+
+
+def named_setting(
+    record: StudyRecord, analysis: StudyAnalysis, response: str, text: str, describe: Describe = plain_level
+) -> Choice:
+    """The setting ``factor=level[,factor=level]``. Raises UsageError with the nearest valid choice."""
+    levels: Levels = {}
+    for part in text.split(","):
+        name, _, word = (piece.strip() for piece in part.partition("="))
+        factor = next((each for each in record.plan.factors if each.name == name), None)
+        if factor is None:
+            near = nearest(name, [each.name for each in record.plan.factors])
+            hint = f"; did you mean {near}?" if near else ""
+            raise UsageError(f"--setting {text}: {_name(record)} has no factor {name!r}{hint}")
+        found = [each for each in factor.levels if word in (describe(name, each), str(each))]
+        others = [describe(name, each) for each in factor.levels if each != factor.baseline]
+        if not found or found[0] == factor.baseline:
+            raise UsageError(f"--setting {text}: the levels of {name} to confirm are {', '.join(others)}")
+        levels[name] = found[0]
+    effects = [each for each in _gains(analysis, response) if levels.get(each.factor) == each.level]
+    if len(effects) < len(levels):
+        return Choice(levels, None, None, None)
+    return _single(effects[0]) if len(levels) == 1 else _together(effects)
+
+
+def effect_to_find(choices: Sequence[Choice], response: str) -> float:
+    """Percent, the smallest shrunken gain. Raises UsageError where luck explains a whole gain."""
+    sign = 1.0 if response_kind(response).higher_is_better else -1.0
+    gains = [(sign * (each.shrunken or 0.0), each) for each in choices]
+    least, worst = min(gains, key=lambda pair: pair[0])
+    if least < 0.05:
+        without = f"{worst.shrunken or 0.0:+.2g} % without luck"
+        seen = "no figure" if worst.percent is None else f"{worst.percent:+.2g} %, {without}"
+        raise UsageError(
+            f"nothing to confirm: luck explains what {_said(worst.levels)} gained in {response} ({seen}); to run it "
+            "all the same, name an effect worth finding, such as --effect 3%"
+        )
+    return sign * least
+
+
+def confirmation_study(
+    record: StudyRecord, choices: Sequence[Choice], response: str, replicates: int, budget: str | None = None
+) -> StudyFile:
+    """The study that compares the choices with the baseline in fresh trials. Raises UsageError for several settings
+    of which one changes more than one factor.
+    """
+    if len(choices) > 1 and any(len(each.levels) > 1 for each in choices):
+        raise UsageError(
+            "several settings are confirmed together only if each changes one factor; confirm one at a time"
+        )
+    study = record.study
+    factors = {each.name: each for each in record.plan.factors}
+    chosen: dict[str, list[Level]] = {}
+    for choice in choices:
+        for name, level in choice.levels.items():
+            chosen.setdefault(name, []).append(level)
+    raws = {
+        name: [_raw(study, factors[name], level) for level in (factors[name].baseline, *levels)]
+        for name, levels in chosen.items()
+    }
+    left = {name: _raw(study, factor, factor.baseline) for name, factor in factors.items() if name not in chosen}
+    design: dict[str, Any] = {
+        "kind": "confirmation" if len(choices) == 1 else "one-at-a-time",
+        "replicates": replicates,
+        "sentinels": None,
+        "seed": fresh_seed(record),
+    }
+    if study.design.switchback is not None and all(_live(factors[name]) for name in chosen):
+        design["switchback"] = study.design.switchback.model_dump(mode="json", exclude_unset=True)
+    document: dict[str, Any] = {
+        "study": f"{study.study}-confirm",
+        "question": f"Does {' or '.join(_said(each.levels) for each in choices)} change {response} in fresh trials?",
+        **_kept(study),
+        "factors": {name: raw for name, raw in raws.items() if not factors[name].pseudo},
+        "pseudo_factors": {name: raw for name, raw in raws.items() if factors[name].pseudo},
+        "settings": {
+            **study.settings,
+            **{name: raw for name, raw in left.items() if not factors[name].pseudo},
+        },
+        "design": design,
+        "responses": [response, *(each for each in study.responses if each != response)],
+        "confirms": {
+            "run": _name(record),
+            "response": response,
+            "settings": [_first(each, study, factors) for each in choices],
+        },
+    }
+    if budget is not None:
+        document["budget"] = budget
+    text = io.StringIO()
+    yaml = YAML()
+    yaml.width = 4096
+    yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
+    return parse_study(text.getvalue(), f"{document['study']}.yaml")
+
+
+def fresh_seed(record: StudyRecord) -> int:
+    """Another seed than that of the study on which the choice was made: other data, other requests, another order."""
+    return int.from_bytes(derived(record.plan.seed, "confirmation", record.id)[:4])
+
+
+def _kept(study: Study) -> dict[str, Any]:
+    """What both studies have in common."""
+    keys = ("stack", "workload", "reset", "placement", "limits", "equivalence", "dead_man", "ready_timeout", "observe")
+    dumped = study.model_dump(mode="json", exclude_unset=True)
+    return {key: dumped[key] for key in keys if key in dumped}
+
+
+def _first(choice: Choice, study: Study, factors: Mapping[str, Factor]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "levels": {name: _raw(study, factors[name], level) for name, level in choice.levels.items()},
+        "percent": round(choice.percent or 0.0, 3),
+    }
+    if choice.interval is not None:
+        found |= {"low": round(choice.interval.low, 3), "high": round(choice.interval.high, 3)}
+    return found | ({} if choice.shrunken is None else {"shrunken": round(choice.shrunken, 3)})
+
+
+def _raw(study: Study, factor: Factor, level: Level) -> RawLevel:
+    """The level as the study file wrote it."""
+    written: Sequence[RawLevel] = study.pseudo_factors.get(factor.name, study.factors.get(factor.name, []))
+    return written[factor.levels.index(level)]
+
+
+def _live(factor: Factor) -> bool:
+    return factor.pseudo or factor.apply_cost is ApplyCost.LIVE
+
+
+def _said(levels: Mapping[str, object]) -> str:
+    return " with ".join(f"{name}={level}" for name, level in levels.items())
+
+
+def _name(record: StudyRecord) -> str:
+    return f"{record.study.study}@{record.id}"
+
+
+_WORDS = {
+    Verdict.BETTER: "Confirmed",
+    Verdict.WORSE: "Refuted",
+    Verdict.EQUIVALENT: "Refuted: it makes no difference that matters",
+    Verdict.FAILED: "Not confirmed: every trial failed",
+    Verdict.UNDETERMINED: "Not confirmed",
+}
+
+
+def concluded(record: StudyRecord, analysis: StudyAnalysis) -> StudyAnalysis:
+    """The analysis of a confirmation study with its conclusion: the fresh figures beside those of the choice."""
+    asked = record.study.confirms
+    if asked is None:
+        return analysis
+    one = next((each for each in analysis.responses if each.response == asked.response), None)
+    mains = [each for each in one.effects if not is_interaction(each)] if one else []
+    found = []
+    for first in asked.settings:
+        effect = mains[0] if len(asked.settings) == 1 and len(mains) == 1 else _of(first, mains, record)
+        if effect is not None:
+            found.append(_confirmation(effect, first, asked.run, one.baseline_trials if one else 0))
+    if not found:
+        return analysis
+    return replace(analysis, confirmations=tuple(found), answer=" ".join(each.sentence for each in found))
+
+
+def _of(first: FirstEstimate, effects: Sequence[Effect], record: StudyRecord) -> Effect | None:
+    factors = {each.name: each for each in record.plan.factors}
+    for each in effects:
+        raw = first.levels.get(each.factor)
+        if raw is not None and _raw(record.study, factors[each.factor], each.level) == raw:
+            return each
+    return None
+
+
+def _confirmation(effect: Effect, first: FirstEstimate, run: str, baseline_trials: int) -> Confirmation:
+    interval = None
+    if first.low is not None and first.high is not None:
+        interval = Interval(first.low, first.high)
+    fresh = effect.simultaneous
+    said = "no figure" if effect.percent is None else f"{effect.percent:+.2g} %"
+    if fresh is not None:
+        said += f" [{fresh.low:+.2g}, {fresh.high:+.2g}]"
+    before = f"{first.percent:+.2g} %" + (f" [{interval.low:+.2g}, {interval.high:+.2g}]" if interval else "")
+    without = "" if first.shrunken is None else f", {first.shrunken:+.2g} % without its luck"
+    sentence = (
+        f"{_WORDS[effect.verdict]}: {_said(first.levels)} changes {effect.response} by {said} in {effect.trials} fresh "
+        f"trials against {baseline_trials} of the baseline; {run}, on which it was chosen, had {before}{without}."
+    )
+    if effect.reason and effect.verdict is not Verdict.EQUIVALENT:
+        sentence += f" {effect.reason[0].upper()}{effect.reason[1:]}."
+    return Confirmation(
+        effect.response,
+        effect.verdict,
+        effect.percent,
+        fresh,
+        effect.p_adjusted,
+        effect.trials,
+        baseline_trials,
+        sentence,
+        _said(first.levels),
+        first.percent,
+        interval,
+        first.shrunken,
+    )
