@@ -6,11 +6,12 @@ use crate::leash::StartAt;
 use crate::measure::writer::Progress;
 use crate::nearest::hint;
 use crate::share::Share;
+use crate::transport::TransportOptions;
 use crate::units::parse_duration;
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
-leadline-load: sessions over HTTP/1.1, measured from the moment each request was due
+leadline-load: sessions over HTTP, measured from the moment each request was due
 
   leadline-load run SCENARIO.yaml --url URL --out DIR [options]
   leadline-load check SCENARIO.yaml [--var KEY=VALUE ...]
@@ -19,7 +20,8 @@ leadline-load: sessions over HTTP/1.1, measured from the moment each request was
   leadline-load --version
 
 options of run:
-  --url URL            server and context root, e.g. http://127.0.0.1:9080/brokerage
+  --url URL[=WEIGHT]   server and context root, e.g. http://127.0.0.1:9080/brokerage, https://... or
+                       unix:/path/of/socket:/root; repeated: each session keeps to one of them, chosen by weight
   --out DIR            where summary.json, seconds.csv, response.hlog and service.hlog go
   --arrivals MODEL     closed (default), constant, poisson or replay
   --users N            closed: virtual users (default 1)
@@ -35,6 +37,12 @@ options of run:
   --seed N             same seed, same plan of every session (default 1)
   --max-sessions N     hard cap on sessions; open arrivals above it are dropped and counted (default 1000)
   --timeout TIME       of each request (default 10s)
+  --http WORD          auto (default: HTTP/1.1, over TLS what the server prefers), 1.1 or 2
+  --ca FILE            https: trust the authorities in this PEM file instead of the system's
+  --insecure           https: trust every certificate
+  --source-address A   addresses to connect from, A,B or FIRST-LAST; sessions take turns
+  --requests-per-connection N
+                       close a connection after N requests; 1 is a connection for each (default: keep)
   --var KEY=VALUE      a parameter of the scenario; may be repeated
   --tick TIME          wake only at multiples of this: cheaper, less exact (default 0us: exact)
   --priority WORD      auto (default: the loop runs ahead of other processes where permitted) or normal
@@ -50,8 +58,16 @@ example:
 exit codes: 0 done, 1 could not run, 2 bad command line or scenario, 130 interrupted (results are written)
 ";
 
-const OPTIONS: [&str; 22] = [
+/// Options without a value.
+const FLAGS: [&str; 1] = ["--insecure"];
+
+const OPTIONS: [&str; 27] = [
     "--url",
+    "--http",
+    "--ca",
+    "--insecure",
+    "--source-address",
+    "--requests-per-connection",
     "--out",
     "--arrivals",
     "--users",
@@ -88,7 +104,7 @@ pub enum Command {
 #[derive(Debug, PartialEq)]
 pub struct RunOptions {
     pub scenario: PathBuf,
-    pub url: String,
+    pub transport: TransportOptions,
     pub out: PathBuf,
     pub model: Model,
     pub users: Option<u64>,
@@ -149,7 +165,7 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
     let (scenario, options) = split(arguments)?;
     let mut run = RunOptions {
         scenario,
-        url: String::new(),
+        transport: TransportOptions::default(),
         out: PathBuf::new(),
         model: Model::Closed,
         users: None,
@@ -175,7 +191,7 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
     for (name, value) in options {
         let time = || parse_duration(&value).map_err(|e| format!("{name}: {e}"));
         match name {
-            "--url" => run.url = value,
+            name if run.transport.take(name, &value)? => {}
             "--out" => run.out = PathBuf::from(value),
             "--arrivals" => run.model = word(name, &value, &Model::WORDS)?,
             "--users" => run.users = Some(count(name, &value)?),
@@ -218,7 +234,7 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
 
 fn complete(mut run: RunOptions) -> Result<Command, String> {
     const LONGEST: u64 = 366 * 24 * 3600 * 1_000_000_000;
-    if run.url.is_empty() {
+    if run.transport.urls.is_empty() {
         return Err("--url is missing: the server's address, e.g. --url http://127.0.0.1:9080/brokerage".into());
     }
     if run.out.as_os_str().is_empty() {
@@ -308,7 +324,9 @@ fn split(arguments: &[String]) -> Result<(PathBuf, Options<'_>), String> {
             return Err(format!("unknown option `{name}`{}", hint(name, &OPTIONS)));
         }
         let value = match value {
+            Some(_) if FLAGS.contains(&name) => return Err(format!("{name} takes no value")),
             Some(value) => value,
+            None if FLAGS.contains(&name) => String::new(),
             None => rest.next().cloned().ok_or_else(|| format!("{name} needs a value"))?,
         };
         options.push((name, value));

@@ -3,12 +3,13 @@
 mod connection;
 mod embedded;
 mod pace;
+mod streams;
 
 use crate::arrivals::profile::Profile;
 use crate::arrivals::{Bursts, Model, Phases, Schedule};
 use crate::feeds::Feeds;
+use crate::http::h2;
 use crate::http::request::Sent;
-use crate::http::target::Target;
 use crate::measure::slice::record;
 use crate::measure::summary::LoopResult;
 use crate::measure::writer::Outlet;
@@ -18,19 +19,22 @@ use crate::session::{Running, Session, Verdict};
 use crate::share::Share;
 use crate::sys::poller::Poller;
 use crate::sys::process::{stop_requested, Cpu};
+use crate::sys::tls::User;
 use crate::template::RenderError;
 use crate::timer::{Deadlines, Timers};
+use crate::transport::{Http, Transport};
 use connection::Connection;
 use embedded::Lane;
 use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
 /// How the scenario is driven. Times in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub target: Target,
+    pub transport: Transport,
     pub model: Model,
     pub users: u64,
     /// Open: arrivals a second. Closed: users at each moment, where they do not simply start over the ramp.
@@ -59,6 +63,10 @@ const SECOND: u64 = 1_000_000_000;
 
 struct Slot {
     session: Session,
+    /// Which target the session talks to, from which address, and what it remembers of TLS.
+    target: usize,
+    source: Option<IpAddr>,
+    tls: Option<User>,
     connection: Connection,
     /// Further connections, for what pages embed.
     lanes: Vec<u32>,
@@ -104,6 +112,11 @@ pub struct Engine<'a> {
     outlet: Outlet,
     broken: bool,
     requests_made: u64,
+    /// Some connections may have several requests under way.
+    may_share: bool,
+    /// Connections that were not read to their end.
+    unread: Vec<(u64, bool)>,
+    events: Vec<h2::Event>,
     read_buffer: Vec<u8>,
     scratch: Vec<u8>,
     result: LoopResult,
@@ -144,6 +157,13 @@ impl<'a> Engine<'a> {
             outlet,
             broken: false,
             requests_made: 0,
+            may_share: match settings.transport.http {
+                Http::Auto => settings.transport.tls.is_some(),
+                Http::One => false,
+                Http::Two => true,
+            },
+            unread: Vec::new(),
+            events: Vec::new(),
             read_buffer: vec![0; 64 << 10],
             scratch: Vec::new(),
             result: LoopResult::default(),
@@ -176,11 +196,15 @@ impl<'a> Engine<'a> {
             if self.finished(now) {
                 break;
             }
-            let timeout = self.next_wake().saturating_sub(self.now());
+            let unread = !self.unread.is_empty();
+            let timeout = if unread { 0 } else { self.next_wake().saturating_sub(self.now()) };
             let found = self.poller.wait(timeout)?;
             for at in 0..found {
                 let event = self.poller.event(at);
                 self.on_event(event);
+            }
+            if unread {
+                self.read_on();
             }
         }
         self.abandon();
@@ -320,11 +344,13 @@ impl<'a> Engine<'a> {
 
     /// Renders and sends the current request of the running transaction.
     fn begin_request(&mut self, slot: u32, now: u64) {
-        let Slot { session, connection, .. } = &mut self.slots[slot as usize];
+        let settings = self.settings;
+        let Slot { session, connection, target, .. } = &mut self.slots[slot as usize];
         let Some(running) = &session.running else { return };
         let request = &self.scenario.transactions[running.transaction].requests[running.step];
-        let rendered =
-            session.request(self.scenario, &self.settings.target, request, &mut connection.out, &mut self.scratch);
+        let target = &settings.transport.targets[*target];
+        let closes = connection.closes_with_next(settings.transport.requests_per_connection);
+        let rendered = session.request(self.scenario, target, request, closes, &mut connection.out, &mut self.scratch);
         match rendered {
             Ok(sent) => {
                 connection.keep_body = request.needs_body();
@@ -345,12 +371,14 @@ impl<'a> Engine<'a> {
 
     /// A complete answer is in the connection's parser.
     fn answered(&mut self, slot: u32, now: u64) {
-        let Slot { session, connection, .. } = &mut self.slots[slot as usize];
+        let settings = self.settings;
+        let Slot { session, connection, target, .. } = &mut self.slots[slot as usize];
         if let Err(error) = connection.parser.decode(&mut self.scratch) {
             self.end(slot, Outcome::Failed(ErrorKind::Protocol), &error.to_string(), now);
             return;
         }
-        match session.judge(self.scenario, &self.settings.target, &connection.parser) {
+        let target = &settings.transport.targets[*target];
+        match session.judge(self.scenario, target, &connection.parser) {
             Verdict::Done => {
                 let request =
                     session.running.as_ref().map(|r| &self.scenario.transactions[r.transaction].requests[r.step]);
@@ -366,15 +394,18 @@ impl<'a> Engine<'a> {
             Verdict::Redirect(path) => {
                 let Some(running) = &mut session.running else { return };
                 running.redirects += 1;
-                let method = if running.sent.method == crate::scenario::Method::Head {
-                    running.sent.method
-                } else {
-                    crate::scenario::Method::Get
-                };
+                let method = running.sent.method.redirected(connection.parser.head.status);
+                let same = method == running.sent.method;
                 running.sent = Sent { method, path };
                 let sent = running.sent.clone();
-                let target = &self.settings.target;
-                let written = session.redirect(self.scenario, target, &sent, &mut connection.out, &mut self.scratch);
+                let closes = connection.closes_with_next(settings.transport.requests_per_connection);
+                let out = &mut connection.out;
+                let written = if same && !method.retried() {
+                    session.redirect_whole(target, &sent, closes, out);
+                    Ok(())
+                } else {
+                    session.redirect(self.scenario, target, &sent, closes, out, &mut self.scratch)
+                };
                 match written {
                     Ok(()) => self.send(slot, method, now),
                     Err(error) => self.end(slot, Outcome::Failed(ErrorKind::Template), &error.to_string(), now),
@@ -428,7 +459,8 @@ impl<'a> Engine<'a> {
             let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
             let Some((line, _)) = self.deadlines.pop_expired(now, live) else { return };
             let owner = self.owner(line);
-            self.line(line).close();
+            let host = if self.line(owner).h2.is_some() { owner } else { line };
+            self.line(host).close();
             self.end(owner, Outcome::Failed(ErrorKind::Timeout), "no complete answer in time", now);
         }
     }

@@ -1,4 +1,4 @@
-//! The load driver of leadline: sessions over HTTP/1.1 from one epoll thread, measured from the
+//! The load driver of leadline: sessions over HTTP from one epoll thread, measured from the
 //! moment each request was due.
 
 pub mod arrivals;
@@ -19,6 +19,7 @@ pub mod share;
 pub mod sys;
 pub mod template;
 pub mod timer;
+pub mod transport;
 pub mod units;
 
 /// What a crash-free caller needs to know about a failed run.

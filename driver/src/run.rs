@@ -4,13 +4,13 @@ use crate::arrivals::profile::Profile;
 use crate::arrivals::{replay, Model, Phases};
 use crate::cli::RunOptions;
 use crate::engine::{Engine, Settings};
-use crate::http::target::Target;
 use crate::leash;
 use crate::measure::summary::{summary, Inputs};
 use crate::measure::whole;
 use crate::measure::writer::{self, Files, Outlet};
 use crate::scenario::{read, Scenario};
 use crate::sys::process::{catch_signals, raise_file_limit, raise_priority_of_thread, Cpu, Scheduling};
+use crate::transport::Transport;
 use crate::Failure;
 use std::io::Write;
 use std::sync::mpsc;
@@ -58,7 +58,7 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
     let given = options.profile.as_ref().map(|(profile, _)| profile.clone());
     let own = options.users.map_or(0, |users| options.share.count(users));
     Ok(Settings {
-        target: Target::parse(&options.url)?,
+        transport: Transport::new(&options.transport)?,
         model: options.model,
         users: options.users.unwrap_or(0),
         profile: match (options.rate, given) {
@@ -107,7 +107,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
     let result = result.map_err(|e| Failure::Run(format!("the loop failed: {e}")))?;
     let inputs = Inputs {
         scenario,
-        url: &options.url,
+        url: &options.transport.url(),
         seed: options.seed,
         share: options.share,
         model: options.model,

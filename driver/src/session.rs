@@ -8,7 +8,7 @@ use crate::http::target::Target;
 use crate::measure::{ErrorKind, Outcome};
 use crate::plan::Plan;
 use crate::random::{Random, Stream};
-use crate::scenario::{Answer, Checks, Method, Request, Scenario, WhenMissing, MOST_TIMES};
+use crate::scenario::{Answer, Checks, Request, Scenario, WhenMissing, MOST_TIMES};
 use crate::template::{RenderError, Template, Values};
 use memchr::memmem;
 use serde_json::Value;
@@ -190,18 +190,19 @@ impl Session {
         (values, &self.jar)
     }
 
-    /// Writes the current request of the running transaction to `out`.
+    /// Writes the current request of the running transaction to `out`; `closes`: it is its connection's last one.
     pub fn request(
         &mut self,
         scenario: &Scenario,
         target: &Target,
         request: &Request,
+        closes: bool,
         out: &mut Vec<u8>,
         scratch: &mut Vec<u8>,
     ) -> Result<Sent, RenderError> {
         let page = self.running.as_mut().map(|running| std::mem::take(&mut running.sent.path)).unwrap_or_default();
         let (mut values, jar) = self.values();
-        let place = Place { target, jar, page: &page };
+        let place = Place { target, jar, page: &page, closes };
         request::write(out, scratch, &place, scenario, request, &mut values)
     }
 
@@ -211,11 +212,18 @@ impl Session {
         scenario: &Scenario,
         target: &Target,
         sent: &Sent,
+        closes: bool,
         out: &mut Vec<u8>,
         scratch: &mut Vec<u8>,
     ) -> Result<(), RenderError> {
         let (mut values, jar) = self.values();
-        request::write_redirect(out, scratch, target, scenario, sent, jar, &mut values)
+        let place = Place { target, jar, page: b"", closes };
+        request::write_redirect(out, scratch, &place, scenario, sent, &mut values)
+    }
+
+    /// Turns the request in `out` into the same one for another path, body and all.
+    pub fn redirect_whole(&self, target: &Target, sent: &Sent, closes: bool, out: &mut Vec<u8>) {
+        request::rewrite(out, &Place { target, jar: &self.jar, page: b"", closes }, sent);
     }
 
     /// Takes in a complete answer to the current request.
@@ -229,7 +237,7 @@ impl Session {
         let status = parser.head.status;
         let wanted = &request.checks.status;
         if !wanted.contains(&status) {
-            if let Some(location) = followed(&parser.head, running.sent.method) {
+            if let Some(location) = followed(&parser.head) {
                 let most = request.follow.unwrap_or(scenario.follow);
                 if running.redirects < most {
                     return match target.follow(location, &running.sent.path) {
@@ -334,14 +342,9 @@ fn fail(kind: ErrorKind, message: &str) -> Verdict {
     Verdict::End(Outcome::Failed(kind), message.to_string())
 }
 
-/// The Location to follow with a GET, if the answer is such a redirect (RFC 9110, 15.4).
-fn followed(head: &Head, method: Method) -> Option<&[u8]> {
-    let location = head.location.as_deref()?;
-    match head.status {
-        301..=303 => Some(location),
-        307 | 308 if method.retried() => Some(location),
-        _ => None,
-    }
+/// The Location to follow, if the answer is such a redirect (RFC 9110, 15.4).
+fn followed(head: &Head) -> Option<&[u8]> {
+    head.location.as_deref().filter(|_| matches!(head.status, 301..=303 | 307 | 308))
 }
 
 /// Which account the `logins`-th login of closed user `user` (of `users`, both from 0) uses: users own disjoint

@@ -208,8 +208,10 @@ fn bad_input_is_a_usage_error() {
     let bad = run("http://127.0.0.1:1", "scenario: x\nmx: {}\n", "");
     assert_eq!(bad.code, 2);
     assert!(bad.errors.contains(":2:1: unknown key `mx`"), "{}", bad.errors);
-    let bad = run("https://127.0.0.1:1", GET, "");
-    assert!(bad.code == 2 && bad.errors.contains("only http"), "{}", bad.errors);
+    let bad = run("ftp://127.0.0.1:1", GET, "");
+    assert!(bad.code == 2 && bad.errors.contains("`ftp` is not supported"), "{}", bad.errors);
+    let bad = run("https://127.0.0.1:1", GET, "--ca /nowhere.pem");
+    assert!(bad.code == 2 && bad.errors.contains("--ca /nowhere.pem"), "{}", bad.errors);
     let bad = run("http://127.0.0.1:1", GET, "--var unknown=1");
     assert!(bad.code == 2 && bad.errors.contains("no such parameter"), "{}", bad.errors);
 }

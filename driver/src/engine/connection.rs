@@ -2,24 +2,42 @@
 
 use super::embedded::Resource;
 use super::{Engine, LANE};
+use crate::http::h2::Client;
 use crate::http::response::{Limits, Parser};
 use crate::measure::{ErrorKind, Outcome};
 use crate::scenario::Method;
 use crate::sys::poller::Event;
-use crate::sys::socket::Socket;
+use crate::sys::stream::Stream;
+use crate::sys::tls::Records;
+use crate::transport::Http;
+use std::collections::VecDeque;
 use std::io::ErrorKind as Io;
+
+/// Reads of one connection before the others have their turn.
+const READS: usize = 16;
 
 /// A session's connection; at most one, kept between requests.
 #[derive(Debug, Default)]
 pub struct Connection {
-    socket: Option<Socket>,
+    pub(super) socket: Option<Stream>,
     connecting: bool,
+    /// The socket is connected, TLS is not.
+    handshaking: bool,
+    /// Over HTTP/2: the streams of this connection, and the lines whose requests wait for one.
+    pub(super) h2: Option<Box<Client>>,
+    pub(super) queue: VecDeque<u32>,
+    /// The server spoke HTTP/2 before.
+    pub(super) spoke_h2: bool,
+    /// Over HTTP/2: the stream of the current request.
+    pub(super) stream: u32,
+    /// Requests sent over this socket.
+    served: u32,
     /// Whether an answer came over this socket before.
-    reused: bool,
+    pub(super) reused: bool,
     /// Whether the session had a connection before this one.
     had_one: bool,
     /// Distinguishes the sockets that used one slot.
-    generation: u32,
+    pub(super) generation: u32,
     /// The request being written, and how much of it was.
     pub out: Vec<u8>,
     written: usize,
@@ -28,10 +46,10 @@ pub struct Connection {
     /// The number of the request whose answer is awaited.
     pub awaited: Option<u64>,
     /// Since when the current request waits for this connection.
-    wanted: u64,
+    pub(super) wanted: u64,
     /// The current request may be sent again, and was.
-    retried: bool,
-    repeated: bool,
+    pub(super) retried: bool,
+    pub(super) repeated: bool,
     /// What the current request fetches for a page; None when it is the transaction's own.
     pub resource: Option<Resource>,
 }
@@ -49,12 +67,26 @@ impl Connection {
     pub fn close(&mut self) {
         self.socket = None;
         self.connecting = false;
+        self.handshaking = false;
         self.reused = false;
+        self.h2 = None;
+        self.served = 0;
+    }
+
+    /// Bytes of HTTP may be sent.
+    pub(super) fn is_ready(&self) -> bool {
+        self.socket.is_some() && !self.connecting && !self.handshaking
+    }
+
+    /// Whether the next request is the last one of its connection, when `most` are allowed (0: any number).
+    pub fn closes_with_next(&self, most: u32) -> bool {
+        most > 0 && self.h2.is_none() && self.served + 1 >= most
     }
 
     /// Closes it if an answer is still awaited.
     pub fn stop(&mut self) {
         self.resource = None;
+        self.queue.clear();
         if self.awaited.take().is_some() {
             self.close();
         }
@@ -63,6 +95,8 @@ impl Connection {
     /// Forgets that there was a connection: the slot serves another session.
     pub fn forget(&mut self) {
         self.close();
+        self.queue.clear();
+        self.spoke_h2 = false;
         self.had_one = false;
     }
 }
@@ -100,19 +134,37 @@ impl Engine<'_> {
         let open = connection.socket.is_some();
         self.result.requests += 1;
         self.deadlines.set(now.saturating_add(self.settings.timeout), line, request);
-        if open {
+        if self.may_share && self.shares(line) {
+            self.enqueue(line, now);
+        } else if open {
+            self.line(line).served += 1;
             self.flush(line, now);
         } else {
             self.connect(line, now);
         }
     }
 
-    fn connect(&mut self, line: u32, now: u64) {
-        let address = self.settings.target.address;
+    pub(super) fn connect(&mut self, line: u32, now: u64) {
+        let settings = self.settings;
+        let owner = self.owner(line);
+        let slot = &mut self.slots[owner as usize];
+        let target = &settings.transport.targets[slot.target];
+        let source = slot.source;
+        let tls = match (&target.name, &settings.transport.tls) {
+            (Some(name), Some(tls)) => {
+                let user = slot.tls.get_or_insert_with(|| tls.user());
+                // Further connections of a user whose first one speaks HTTP/1.1 do so too.
+                Records::new(user, name, line & LANE != 0).map(Some)
+            }
+            _ => Ok(None),
+        };
         let connection = self.line(line);
         connection.generation = connection.generation.wrapping_add(1);
+        connection.served = 1;
         let token = u64::from(connection.generation) << 32 | u64::from(line);
-        let made = Socket::connect(&address).and_then(|socket| self.poller.add(socket.fd(), token).map(|()| socket));
+        let made = tls
+            .and_then(|tls| Stream::connect(&target.peer, source, tls))
+            .and_then(|socket| self.poller.add(socket.fd(), token).map(|()| socket));
         match made {
             Ok(socket) => {
                 let connection = self.line(line);
@@ -128,7 +180,7 @@ impl Engine<'_> {
     }
 
     /// Ends the transaction that uses `line`, whose connection is gone or useless.
-    fn fail(&mut self, line: u32, kind: ErrorKind, message: &str, now: u64) {
+    pub(super) fn fail(&mut self, line: u32, kind: ErrorKind, message: &str, now: u64) {
         let connection = self.line(line);
         connection.close();
         let message = match &connection.resource {
@@ -163,12 +215,18 @@ impl Engine<'_> {
             }
             let connection = self.line(line);
             connection.connecting = false;
-            let waited = now.saturating_sub(connection.wanted);
-            let owner = self.owner(line);
-            if let Some(running) = &mut self.slots[owner as usize].session.running {
-                running.blocked += waited;
+            connection.handshaking = connection.socket.as_ref().is_some_and(|socket| socket.tls().is_some());
+            if connection.handshaking {
+                self.shake_hands(line, now);
+            } else {
+                self.connected(line, now);
             }
-            self.flush(line, now);
+        } else if connection.handshaking {
+            let now = self.now();
+            self.shake_hands(line, now);
+        } else if event.writable() && (connection.h2.is_some() || socket.tls().is_some()) {
+            let now = self.now();
+            self.write_on(line, now);
         } else if event.writable() && connection.written < connection.out.len() && connection.awaited.is_some() {
             let now = self.now();
             self.flush(line, now);
@@ -178,9 +236,72 @@ impl Engine<'_> {
         }
     }
 
+    /// The socket takes bytes again, of TLS or of streams.
+    fn write_on(&mut self, line: u32, now: u64) {
+        let connection = self.line(line);
+        if let Some(Err(_)) = connection.socket.as_mut().map(Stream::flush) {
+            return; // reading tells what happened
+        }
+        if connection.h2.is_some() {
+            self.write_streams(line);
+        } else if connection.written < connection.out.len() && connection.awaited.is_some() {
+            self.flush(line, now);
+        }
+    }
+
+    fn shake_hands(&mut self, line: u32, now: u64) {
+        let connection = self.line(line);
+        let Some(socket) = &mut connection.socket else { return };
+        match socket.handshake() {
+            Ok(false) => {}
+            Ok(true) => {
+                connection.handshaking = false;
+                let (resumed, two) = socket.tls().map_or((false, false), |tls| (tls.resumed(), tls.is_h2()));
+                self.result.tls_handshakes += 1;
+                self.result.tls_resumed += u64::from(resumed);
+                if self.settings.transport.http == Http::Two && !two {
+                    self.fail(line, ErrorKind::Connect, "the server does not offer HTTP/2 (ALPN)", now);
+                    return;
+                }
+                self.line(line).spoke_h2 = two;
+                let generation = self.line(line).generation;
+                self.connected(line, now);
+                if self.line(line).generation == generation {
+                    self.receive(line, false); // what came along with the handshake
+                }
+            }
+            Err(error) => {
+                let text = format!("TLS handshake: {error}");
+                self.fail(line, ErrorKind::Connect, text.trim_start_matches("TLS handshake: TLS: "), now);
+            }
+        }
+    }
+
+    /// Bytes of HTTP may be sent from now on.
+    fn connected(&mut self, line: u32, now: u64) {
+        let known = self.settings.transport.http == Http::Two;
+        let connection = self.line(line);
+        let plain = connection.socket.as_ref().is_some_and(|socket| socket.tls().is_none());
+        if if plain { known } else { connection.spoke_h2 } {
+            self.begin_streams(line, now);
+            return;
+        }
+        for other in std::mem::take(&mut connection.queue) {
+            if other != line {
+                self.connect(other, now);
+            }
+        }
+        let waited = now.saturating_sub(self.line(line).wanted);
+        let owner = self.owner(line);
+        if let Some(running) = &mut self.slots[owner as usize].session.running {
+            running.blocked += waited;
+        }
+        self.flush(line, now);
+    }
+
     fn flush(&mut self, line: u32, now: u64) {
         let owner = self.owner(line);
-        if self.line(line).connecting {
+        if !self.line(line).is_ready() {
             return;
         }
         if let Some(running) = &mut self.slots[owner as usize].session.running {
@@ -188,7 +309,7 @@ impl Engine<'_> {
         }
         let mut sent = 0;
         let connection = self.line(line);
-        let Some(socket) = &connection.socket else { return };
+        let Some(socket) = &mut connection.socket else { return };
         let mut lost = false;
         while connection.written < connection.out.len() {
             match socket.write(&connection.out[connection.written..]) {
@@ -211,15 +332,19 @@ impl Engine<'_> {
         }
     }
 
-    fn receive(&mut self, line: u32, closing: bool) {
-        loop {
+    pub(super) fn receive(&mut self, line: u32, closing: bool) {
+        let most = self.settings.transport.requests_per_connection;
+        for _ in 0..READS {
             let lane = line & LANE != 0;
             let connection = if lane {
                 &mut self.lanes[(line & !LANE) as usize].connection
             } else {
                 &mut self.slots[line as usize].connection
             };
-            let Some(socket) = &connection.socket else { return };
+            if !connection.is_ready() {
+                return;
+            }
+            let Some(socket) = &mut connection.socket else { return };
             let result = socket.read(&mut self.read_buffer);
             let now = self.start.elapsed().as_nanos() as u64;
             let count = match result {
@@ -230,12 +355,26 @@ impl Engine<'_> {
                 Ok(count) => count,
                 Err(error) if error.kind() == Io::WouldBlock => return,
                 Err(error) if error.kind() == Io::Interrupted => continue,
+                Err(error) if error.kind() == Io::InvalidData => {
+                    self.fail(line, ErrorKind::Protocol, &error.to_string(), now);
+                    return;
+                }
                 Err(_) => {
                     self.lost(line, ErrorKind::Reset, now);
                     return;
                 }
             };
             self.result.bytes_in += count as u64;
+            let all = count < self.read_buffer.len() && !closing && socket.tls().is_none();
+            if connection.h2.is_some() {
+                let generation = connection.generation;
+                self.feed_streams(line, count, now);
+                let connection = self.line(line);
+                if all || connection.h2.is_none() || connection.generation != generation {
+                    return;
+                }
+                continue;
+            }
             if connection.awaited.is_none() {
                 connection.close(); // bytes nobody asked for
                 return;
@@ -248,13 +387,13 @@ impl Engine<'_> {
                     }
                     connection.reused = true;
                     connection.awaited = None;
-                    if closing || !connection.parser.head.keep_alive {
+                    if closing || !connection.parser.head.keep_alive || most > 0 && connection.served >= most {
                         connection.close();
                     }
                     self.complete(line, now);
                     return;
                 }
-                Ok(None) if count < self.read_buffer.len() && !closing => return,
+                Ok(None) if all => return,
                 Ok(None) => {}
                 Err(error) => {
                     self.fail(line, ErrorKind::Protocol, &error.to_string(), now);
@@ -262,10 +401,22 @@ impl Engine<'_> {
                 }
             }
         }
+        let generation = self.line(line).generation;
+        self.unread.push((u64::from(generation) << 32 | u64::from(line), closing));
+    }
+
+    /// Goes on reading where a connection had more to say than its turn allowed.
+    pub(super) fn read_on(&mut self) {
+        for (token, closing) in std::mem::take(&mut self.unread) {
+            let line = token as u32;
+            if self.line(line).generation == (token >> 32) as u32 {
+                self.receive(line, closing);
+            }
+        }
     }
 
     /// A complete answer is in the parser of `line`.
-    fn complete(&mut self, line: u32, now: u64) {
+    pub(super) fn complete(&mut self, line: u32, now: u64) {
         if self.line(line).resource.is_some() {
             self.fetched(line, now);
         } else {
@@ -276,7 +427,9 @@ impl Engine<'_> {
     /// The server closed the connection in good order.
     fn at_end(&mut self, line: u32, now: u64) {
         let connection = self.line(line);
-        if connection.awaited.is_none() {
+        if connection.h2.is_some() {
+            self.lost_streams(line, ErrorKind::Closed, now);
+        } else if connection.awaited.is_none() {
             connection.close();
         } else if !connection.parser.started() {
             self.lost(line, ErrorKind::Closed, now);
@@ -293,6 +446,10 @@ impl Engine<'_> {
     /// request is sent again, once, over a new one.
     fn lost(&mut self, line: u32, kind: ErrorKind, now: u64) {
         let connection = self.line(line);
+        if connection.h2.is_some() {
+            self.lost_streams(line, kind, now);
+            return;
+        }
         let reused = connection.reused;
         connection.close();
         if connection.awaited.is_none() {

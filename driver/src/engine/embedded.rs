@@ -1,7 +1,7 @@
 //! Pages as a browser loads them: what a page embeds is fetched over a few connections at once.
 
 use super::connection::Connection;
-use super::{Engine, LANE};
+use super::{Engine, Slot, LANE};
 use crate::http::request::Sent;
 use crate::measure::{ErrorKind, Outcome};
 use crate::scenario::Method;
@@ -23,11 +23,13 @@ pub(super) struct Lane {
 impl Engine<'_> {
     /// Begins to fetch what the page just answered embeds, over at most `connections`; false when there is nothing.
     pub(super) fn fetch_embedded(&mut self, slot: u32, connections: u32, now: u64) -> bool {
+        let connections = self.parallel(slot, connections);
         let at = &mut self.slots[slot as usize];
+        let target = &self.settings.transport.targets[at.target];
         let Some(running) = &mut at.session.running else { return false };
         let mut queue: Vec<Vec<u8>> = Vec::new();
         for link in resources(&at.connection.parser.body) {
-            let path = self.settings.target.follow(&link, &running.sent.path);
+            let path = target.follow(&link, &running.sent.path);
             queue.extend(path.filter(|path| !queue.contains(path)));
         }
         if queue.is_empty() {
@@ -79,8 +81,11 @@ impl Engine<'_> {
         let owner = self.owner(line);
         let sent = Sent { method: Method::Get, path: resource.path.clone() };
         let mut out = std::mem::take(&mut self.line(line).out);
-        let session = &mut self.slots[owner as usize].session;
-        let written = session.redirect(self.scenario, &self.settings.target, &sent, &mut out, &mut self.scratch);
+        let settings = self.settings;
+        let closes = self.line(line).closes_with_next(settings.transport.requests_per_connection);
+        let Slot { session, target, .. } = &mut self.slots[owner as usize];
+        let target = &settings.transport.targets[*target];
+        let written = session.redirect(self.scenario, target, &sent, closes, &mut out, &mut self.scratch);
         let connection = self.line(line);
         connection.out = out;
         connection.keep_body = false;
@@ -99,6 +104,7 @@ impl Engine<'_> {
         let head = &self.line(line).parser.head;
         let (status, location) = (head.status, head.location.clone());
         let cookies = std::mem::take(&mut self.line(line).parser.head.cookies);
+        let target = self.slots[owner as usize].target;
         let session = &mut self.slots[owner as usize].session;
         for cookie in &cookies {
             session.jar.store(cookie, &resource.path);
@@ -107,7 +113,7 @@ impl Engine<'_> {
         match (status, location) {
             (200..=299 | 304, _) => {}
             (301..=303 | 307 | 308, Some(location)) => {
-                match self.settings.target.follow(&location, &resource.path) {
+                match self.settings.transport.targets[target].follow(&location, &resource.path) {
                     // One that leads elsewhere belongs to a server that is not under test.
                     None => {}
                     Some(_) if resource.redirects >= self.scenario.follow => failure = Some(ErrorKind::Redirect),
@@ -139,6 +145,10 @@ impl Engine<'_> {
 
     /// Closes what is still on its way for the session in `slot`.
     pub(super) fn stop_fetching(&mut self, slot: u32) {
+        if self.slots[slot as usize].connection.h2.is_some() {
+            self.stop_streams(slot);
+            return;
+        }
         let at = &mut self.slots[slot as usize];
         at.connection.stop();
         for lane in &at.lanes {

@@ -107,14 +107,20 @@ impl Engine<'_> {
         let number = self.settings.share.nth(self.sessions_made) + 1;
         self.sessions_made += 1;
         let session = Session::new(self.scenario, &self.feeds, self.settings.seed, number);
+        let transport = &self.settings.transport;
+        let (target, source) = (transport.choose(self.sessions_made), transport.source(self.sessions_made));
         if let Some(slot) = self.dead.pop() {
             let at = &mut self.slots[slot as usize];
             at.session = session;
+            (at.target, at.source, at.tls) = (target, source, None);
             (at.leaving, at.live, at.waiting_due, at.owns_identity) = (false, true, None, false);
             return Some(slot);
         }
         self.slots.push(Slot {
             session,
+            target,
+            source,
+            tls: None,
             connection: Connection::new(self.scenario.max_body),
             lanes: Vec::new(),
             start_at: 0,

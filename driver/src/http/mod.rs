@@ -1,7 +1,8 @@
-//! HTTP/1.1 as a client sees it: target, requests, responses, cookies.
+//! HTTP as a client sees it: target, requests, responses, cookies; HTTP/1.1 and HTTP/2.
 
 pub mod cookies;
 pub mod encoding;
+pub mod h2;
 pub mod request;
 pub mod response;
 pub mod target;

@@ -19,6 +19,8 @@ pub struct Place<'a> {
     pub jar: &'a Jar,
     /// The path of the page before; empty at the beginning.
     pub page: &'a [u8],
+    /// The connection is closed after the answer.
+    pub closes: bool,
 }
 
 /// Renders `request` to `out`; `scratch` is reused between calls. A path that begins with an expression is a link on
@@ -46,7 +48,7 @@ pub fn write(
         path.extend_from_slice(target.root.as_bytes());
         push_path(&mut path, scratch);
     }
-    begin(out, target, scenario, request.method, &path, place.jar);
+    begin(out, place, scenario, request.method, &path);
     for (name, value) in scenario.headers.iter().chain(&request.headers) {
         header(out, scratch, name, value, values)?;
     }
@@ -95,14 +97,13 @@ pub fn write(
 pub fn write_redirect(
     out: &mut Vec<u8>,
     scratch: &mut Vec<u8>,
-    target: &Target,
+    place: &Place<'_>,
     scenario: &Scenario,
     sent: &Sent,
-    jar: &Jar,
     values: &mut Values<'_>,
 ) -> Result<(), RenderError> {
     out.clear();
-    begin(out, target, scenario, sent.method, &sent.path, jar);
+    begin(out, place, scenario, sent.method, &sent.path);
     for (name, value) in &scenario.headers {
         header(out, scratch, name, value, values)?;
     }
@@ -110,17 +111,39 @@ pub fn write_redirect(
     Ok(())
 }
 
-fn begin(out: &mut Vec<u8>, target: &Target, scenario: &Scenario, method: Method, path: &[u8], jar: &Jar) {
+/// Turns the request in `out` into the same one for the path of `sent`, with the cookies as they are now.
+pub fn rewrite(out: &mut Vec<u8>, place: &Place<'_>, sent: &Sent) {
+    let old = std::mem::take(out);
+    request_line(out, place, sent.method, &sent.path);
+    place.jar.write(&sent.path, out);
+    let end = memchr::memmem::find(&old, b"\r\n\r\n").map_or(old.len(), |at| at + 2);
+    for line in old[..end].split_inclusive(|b| *b == b'\n').skip(1) {
+        let own = |name: &[u8]| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name);
+        if ![&b"host:"[..], b"cookie:", b"connection:"].into_iter().any(own) {
+            out.extend_from_slice(line);
+        }
+    }
+    out.extend_from_slice(&old[end..]);
+}
+
+fn request_line(out: &mut Vec<u8>, place: &Place<'_>, method: Method, path: &[u8]) {
     out.extend_from_slice(method.as_str().as_bytes());
     out.push(b' ');
     out.extend_from_slice(path);
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-    out.extend_from_slice(target.authority.as_bytes());
+    out.extend_from_slice(place.target.authority.as_bytes());
     out.extend_from_slice(b"\r\n");
+    if place.closes {
+        out.extend_from_slice(b"Connection: close\r\n");
+    }
+}
+
+fn begin(out: &mut Vec<u8>, place: &Place<'_>, scenario: &Scenario, method: Method, path: &[u8]) {
+    request_line(out, place, method, path);
     if scenario.compression {
         out.extend_from_slice(b"Accept-Encoding: gzip, deflate\r\n");
     }
-    jar.write(path, out);
+    place.jar.write(path, out);
 }
 
 fn header(

@@ -19,6 +19,8 @@ impl Default for Limits {
 }
 
 const MOST_HEADERS: usize = 256;
+/// Interim answers (1xx) before the real one.
+pub(super) const MOST_INTERIM: u32 = 16;
 const LONGEST_CHUNK_LINE: usize = 4096;
 
 /// Why bytes are no response.
@@ -51,7 +53,7 @@ impl std::fmt::Display for ParseError {
 }
 
 #[derive(Debug, PartialEq, Clone, Copy)]
-enum State {
+pub(super) enum State {
     Head,
     Length(u64),
     UntilClose,
@@ -76,14 +78,17 @@ pub struct Head {
 
 #[derive(Debug)]
 pub struct Parser {
-    limits: Limits,
-    state: State,
+    pub(super) limits: Limits,
+    pub(super) state: State,
     /// Head (or chunk line, or trailers) seen so far, when it came in pieces.
     partial: Vec<u8>,
-    head_request: bool,
+    pub(super) head_request: bool,
     keep_body: bool,
-    received: u64,
-    started: bool,
+    pub(super) received: u64,
+    /// What an answer over HTTP/2 said it would be.
+    pub(super) announced: Option<u64>,
+    pub(super) interim: u32,
+    pub(super) started: bool,
     trailer_bytes: usize,
     /// Keep the headers of the next answer too.
     pub keep_headers: bool,
@@ -106,6 +111,8 @@ impl Parser {
             head_request: false,
             keep_body: false,
             received: 0,
+            announced: None,
+            interim: 0,
             started: false,
             trailer_bytes: 0,
             keep_headers: false,
@@ -121,17 +128,28 @@ impl Parser {
         self.head_request = head_request;
         self.keep_body = keep_body;
         self.received = 0;
+        self.announced = None;
+        self.interim = 0;
         self.started = false;
         self.trailer_bytes = 0;
+        self.forget_head();
+        self.body.clear();
+        if self.body.capacity() > 256 << 10 {
+            self.body.shrink_to(256 << 10);
+        }
+    }
+
+    /// Gets ready for another answer to the same request.
+    pub fn begin_again(&mut self) {
+        self.begin(self.head_request, self.keep_body);
+    }
+
+    pub(super) fn forget_head(&mut self) {
         self.head.status = 0;
         self.head.location = None;
         self.head.encoding = Encoding::Identity;
         self.head.cookies.clear();
         self.head.fields.clear();
-        self.body.clear();
-        if self.body.capacity() > 256 << 10 {
-            self.body.shrink_to(256 << 10);
-        }
     }
 
     /// True once any byte of the awaited response came.
@@ -202,7 +220,7 @@ impl Parser {
         Ok(())
     }
 
-    fn take_body(&mut self, bytes: &[u8]) -> Result<(), ParseError> {
+    pub(super) fn take_body(&mut self, bytes: &[u8]) -> Result<(), ParseError> {
         self.received += bytes.len() as u64;
         if self.received > self.limits.body {
             return Err(ParseError::BodyTooLong);
@@ -294,6 +312,11 @@ impl Parser {
             }
         }
         if (100..200).contains(&status) && status != 101 {
+            self.interim += 1;
+            if self.interim > MOST_INTERIM {
+                return Err(ParseError::BadHead);
+            }
+            self.forget_head();
             return Ok(()); // interim: the real answer follows
         }
         if status < 200 {
@@ -394,7 +417,7 @@ fn head_end(data: &[u8], from: usize) -> Option<usize> {
 }
 
 /// A Content-Length; a list of equal numbers is one number (RFC 9112, 6.3).
-fn parse_length(value: &[u8]) -> Option<u64> {
+pub(super) fn parse_length(value: &[u8]) -> Option<u64> {
     let mut found = None;
     for item in value.split(|b| *b == b',') {
         let item = item.trim_ascii();

@@ -1,37 +1,64 @@
 //! Where the requests go.
 
+use crate::sys::socket::Peer;
 use crate::template::push_percent;
-use std::net::{SocketAddr, ToSocketAddrs};
+use rustls::pki_types::ServerName;
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
 
 /// A server and the path all paths of a scenario stand below.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    pub address: SocketAddr,
+    pub peer: Peer,
+    /// For TLS: the name the server's certificate must bear.
+    pub name: Option<ServerName<'static>>,
     /// `host:port` as in the address given, for the Host header and for redirects.
     pub authority: String,
     /// Context root without a trailing slash: `/brokerage` or empty.
     pub root: String,
 }
 
+const FORMS: &str = "write http://host:port/root, https://host:port/root or unix:/path/of/socket:/root";
+
 impl Target {
-    /// Reads `http://host[:port][/root]` and resolves the name once.
+    /// Reads `http[s]://host[:port][/root]` and resolves the name once, or `unix:/path/of/socket[:/root]`.
     pub fn parse(url: &str) -> Result<Self, String> {
-        let (authority, path) = split(url)?;
-        let with_port = if has_port(authority) { authority.to_string() } else { format!("{authority}:80") };
+        if let Some(rest) = url.strip_prefix("unix:") {
+            let (path, root) = rest.split_once(":/").map_or((rest, ""), |(path, _)| (path, &rest[path.len() + 1..]));
+            check_path(url, root)?;
+            if !path.starts_with('/') || path.len() > 107 {
+                return Err(format!("--url {url}: {FORMS}; a socket's path is absolute and has at most 107 bytes"));
+            }
+            let peer = Peer::Unix(PathBuf::from(path));
+            return Ok(Target { peer, name: None, authority: "localhost".into(), root: root_of(root) });
+        }
+        let (secure, authority, path) = split(url)?;
+        let port = if secure { 443 } else { 80 };
+        let with_port = if has_port(authority) { authority.to_string() } else { format!("{authority}:{port}") };
         let address = with_port
             .to_socket_addrs()
             .map_err(|e| format!("--url {url}: cannot resolve `{with_port}`: {e}"))?
             .next()
             .ok_or_else(|| format!("--url {url}: `{with_port}` has no address"))?;
-        let path = path.split(['?', '#']).next().unwrap_or("");
-        Ok(Target { address, authority: authority.to_string(), root: path.trim_end_matches('/').to_string() })
+        let host = with_port.rsplit_once(':').map_or(authority, |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_string();
+        let name = match secure {
+            true => Some(ServerName::try_from(host).map_err(|_| format!("--url {url}: no name that TLS can check"))?),
+            false => None,
+        };
+        Ok(Target { peer: Peer::Tcp(address), name, authority: authority.to_string(), root: root_of(path) })
+    }
+
+    pub fn secure(&self) -> bool {
+        self.name.is_some()
     }
 
     /// The path (with query) a `Location` names, or None when it leads to another server.
     pub fn follow(&self, location: &[u8], from: &[u8]) -> Option<Vec<u8>> {
         let location = location.split(|b| *b == b'#').next().unwrap_or(location);
         let path = if let Some(scheme) = location.windows(3).position(|w| w == b"://") {
-            if !location[..scheme].eq_ignore_ascii_case(b"http") {
+            let own: &[u8] = if self.secure() { b"https" } else { b"http" };
+            if !location[..scheme].eq_ignore_ascii_case(own) {
                 return None;
             }
             self.strip_authority(&location[scheme + 3..])?
@@ -59,7 +86,8 @@ impl Target {
         let end = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
         let same = |text: &[u8]| text.eq_ignore_ascii_case(self.authority.as_bytes());
         let host = &rest[..end];
-        if !same(host) && !same(host.strip_suffix(b":80").unwrap_or(host)) {
+        let port: &[u8] = if self.secure() { b":443" } else { b":80" };
+        if !same(host) && !same(host.strip_suffix(port).unwrap_or(host)) {
             return None;
         }
         let mut path = rest[end..].to_vec();
@@ -70,22 +98,33 @@ impl Target {
     }
 }
 
-fn split(url: &str) -> Result<(&str, &str), String> {
+/// Whether it is TLS, the authority and the rest of a URL.
+fn split(url: &str) -> Result<(bool, &str, &str), String> {
     let Some((scheme, rest)) = url.split_once("://") else {
-        return Err(format!("--url {url}: write http://host:port/root"));
+        return Err(format!("--url {url}: {FORMS}"));
     };
-    if !scheme.eq_ignore_ascii_case("http") {
-        return Err(format!("--url {url}: `{scheme}` is not supported, only http"));
+    let secure = scheme.eq_ignore_ascii_case("https");
+    if !secure && !scheme.eq_ignore_ascii_case("http") {
+        return Err(format!("--url {url}: `{scheme}` is not supported; {FORMS}"));
     }
     let at = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(at);
     if authority.is_empty() || authority.contains('@') || authority.bytes().any(|b| b <= b' ') {
-        return Err(format!("--url {url}: write http://host:port/root"));
+        return Err(format!("--url {url}: {FORMS}"));
     }
+    check_path(url, path)?;
+    Ok((secure, authority, path))
+}
+
+fn check_path(url: &str, path: &str) -> Result<(), String> {
     if path.bytes().any(|b| b <= b' ' || b >= 0x7f) {
         return Err(format!("--url {url}: its path holds a character that must be percent-encoded"));
     }
-    Ok((authority, path))
+    Ok(())
+}
+
+fn root_of(path: &str) -> String {
+    path.split(['?', '#']).next().unwrap_or("").trim_end_matches('/').to_string()
 }
 
 fn has_port(authority: &str) -> bool {
@@ -147,9 +186,23 @@ mod tests {
     fn reads_addresses() {
         let target = Target::parse("http://127.0.0.1:9080/brokerage/").unwrap();
         assert_eq!((target.authority.as_str(), target.root.as_str()), ("127.0.0.1:9080", "/brokerage"));
-        assert_eq!(Target::parse("http://127.0.0.1").unwrap().address.port(), 80);
-        assert_eq!(Target::parse("http://[::1]:81/x").unwrap().address.port(), 81);
-        for url in ["127.0.0.1:80", "https://127.0.0.1", "http://", "http://a b/", "http://127.0.0.1/a b"] {
+        for (url, port, secure) in [
+            ("http://127.0.0.1", 80, false),
+            ("http://[::1]:81/x", 81, false),
+            ("https://127.0.0.1/x", 443, true),
+            ("HTTPS://[::1]:8443", 8443, true),
+        ] {
+            let target = Target::parse(url).unwrap();
+            assert!(matches!(&target.peer, Peer::Tcp(address) if address.port() == port), "{url}: {target:?}");
+            assert_eq!(target.secure(), secure);
+        }
+        let unix = Target::parse("unix:/run/app.sock:/shop/").unwrap();
+        assert_eq!((unix.peer, unix.root.as_str()), (Peer::Unix("/run/app.sock".into()), "/shop"));
+        assert_eq!(Target::parse("unix:/run/app.sock").unwrap().root, "");
+        let long = format!("unix:/{}", "x".repeat(107));
+        let wrong =
+            ["127.0.0.1:80", "ftp://127.0.0.1", "http://", "http://a b/", "http://127.0.0.1/a b", "unix:x", &long];
+        for url in wrong {
             assert!(Target::parse(url).is_err(), "{url}");
         }
     }
@@ -169,6 +222,9 @@ mod tests {
         assert_eq!(follow("//127.0.0.1:9080/c").as_deref(), Some("/c"));
         assert_eq!(follow("http://elsewhere/"), None);
         assert_eq!(follow("https://127.0.0.1:9080/"), None);
+        let secure = Target::parse("https://127.0.0.1").unwrap();
+        assert_eq!(secure.follow(b"https://127.0.0.1:443/b", b"/"), Some(b"/b".to_vec()));
+        assert_eq!(secure.follow(b"http://127.0.0.1/b", b"/"), None);
         assert_eq!(follow("/../../x").as_deref(), Some("/x"));
         assert_eq!(follow("/a b\r\nHost: x").as_deref(), Some("/a%20b%0D%0AHost:%20x"));
     }

@@ -194,6 +194,14 @@ impl Method {
     pub fn retried(self) -> bool {
         matches!(self, Method::Get | Method::Head)
     }
+
+    /// What a redirect of this status asks for (RFC 9110, 15.4).
+    pub fn redirected(self, status: u16) -> Self {
+        match (self, status) {
+            (Method::Head, _) | (_, 307 | 308) => self,
+            _ => Method::Get,
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -1,6 +1,8 @@
-//! What the kernel offers: readiness, sockets, signals, CPU time.
+//! What the kernel offers: readiness, sockets, signals, CPU time; and TLS on its sockets.
 
 pub mod host;
 pub mod poller;
 pub mod process;
 pub mod socket;
+pub mod stream;
+pub mod tls;

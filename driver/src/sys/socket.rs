@@ -1,59 +1,72 @@
-//! Non-blocking TCP sockets.
+//! Non-blocking stream sockets: TCP and Unix.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Peer {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
 
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
 impl Socket {
-    /// Begins to connect. The poller says when that is done; ask [`Socket::error`] then.
-    pub fn connect(address: &SocketAddr) -> io::Result<Self> {
-        let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    /// Begins to connect, from `source` where one is given (TCP only). The poller says when that is done; ask
+    /// [`Socket::error`] then.
+    pub fn connect(peer: &Peer, source: Option<IpAddr>) -> io::Result<Self> {
+        match peer {
+            Peer::Tcp(address) => {
+                let socket = Socket::new(if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 })?;
+                socket.set(libc::IPPROTO_TCP, libc::TCP_NODELAY);
+                if let Some(source) = source {
+                    // The port is chosen when connecting: one port then serves many servers and addresses.
+                    socket.set(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
+                    let raw = Raw::of(&SocketAddr::new(source, 0));
+                    // SAFETY: `raw` lives through the call and its size is given.
+                    check(unsafe { libc::bind(socket.fd(), raw.pointer(), raw.size()) } as isize)?;
+                }
+                let raw = Raw::of(address);
+                // SAFETY: `raw` lives through the call and its size is given.
+                let result = unsafe { libc::connect(socket.fd(), raw.pointer(), raw.size()) };
+                socket.begun(result)
+            }
+            Peer::Unix(path) => {
+                let socket = Socket::new(libc::AF_UNIX)?;
+                let raw = unix(path)?;
+                // SAFETY: `raw` lives through the call and its size is given.
+                let result = unsafe {
+                    libc::connect(socket.fd(), (&raw const raw).cast(), size_of_val(&raw) as libc::socklen_t)
+                };
+                socket.begun(result)
+            }
+        }
+    }
+
+    fn new(family: libc::c_int) -> io::Result<Self> {
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: plain system call.
         let descriptor = check(unsafe { libc::socket(family, kind, 0) } as isize)?;
         // SAFETY: the descriptor was just made and is owned by nobody else.
-        let socket = Socket(unsafe { OwnedFd::from_raw_fd(descriptor as i32) });
-        let on: libc::c_int = 1;
-        // SAFETY: `on` lives through the call and its size is given.
-        unsafe {
-            libc::setsockopt(
-                socket.fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_NODELAY,
-                (&raw const on).cast(),
-                size_of::<libc::c_int>() as u32,
-            )
-        };
-        let result = match address {
-            SocketAddr::V4(v4) => {
-                let raw = libc::sockaddr_in {
-                    sin_family: libc::AF_INET as libc::sa_family_t,
-                    sin_port: v4.port().to_be(),
-                    sin_addr: libc::in_addr { s_addr: u32::from(*v4.ip()).to_be() },
-                    sin_zero: [0; 8],
-                };
-                // SAFETY: `raw` lives through the call and its size is given.
-                unsafe { libc::connect(socket.fd(), (&raw const raw).cast(), size_of_val(&raw) as u32) }
-            }
-            SocketAddr::V6(v6) => {
-                let raw = libc::sockaddr_in6 {
-                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                    sin6_port: v6.port().to_be(),
-                    sin6_flowinfo: v6.flowinfo(),
-                    sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
-                    sin6_scope_id: v6.scope_id(),
-                };
-                // SAFETY: `raw` lives through the call and its size is given.
-                unsafe { libc::connect(socket.fd(), (&raw const raw).cast(), size_of_val(&raw) as u32) }
-            }
-        };
+        Ok(Socket(unsafe { OwnedFd::from_raw_fd(descriptor as i32) }))
+    }
+
+    fn begun(self, result: libc::c_int) -> io::Result<Self> {
         match check(result as isize) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-            _ => Ok(socket),
+            _ => Ok(self),
         }
+    }
+
+    fn set(&self, level: libc::c_int, option: libc::c_int) {
+        let on: libc::c_int = 1;
+        // SAFETY: `on` lives through the call and its size is given.
+        unsafe { libc::setsockopt(self.fd(), level, option, (&raw const on).cast(), size_of::<libc::c_int>() as u32) };
     }
 
     pub fn fd(&self) -> i32 {
@@ -84,6 +97,58 @@ impl Socket {
         check(unsafe { libc::send(self.fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) })
             .map(|n| n as usize)
     }
+}
+
+enum Raw {
+    V4(libc::sockaddr_in),
+    V6(libc::sockaddr_in6),
+}
+
+impl Raw {
+    fn of(address: &SocketAddr) -> Self {
+        match address {
+            SocketAddr::V4(v4) => Raw::V4(libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from(*v4.ip()).to_be() },
+                sin_zero: [0; 8],
+            }),
+            SocketAddr::V6(v6) => Raw::V6(libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            }),
+        }
+    }
+
+    fn pointer(&self) -> *const libc::sockaddr {
+        match self {
+            Raw::V4(raw) => (&raw const *raw).cast(),
+            Raw::V6(raw) => (&raw const *raw).cast(),
+        }
+    }
+
+    fn size(&self) -> libc::socklen_t {
+        let size = match self {
+            Raw::V4(raw) => size_of_val(raw),
+            Raw::V6(raw) => size_of_val(raw),
+        };
+        size as libc::socklen_t
+    }
+}
+
+fn unix(path: &Path) -> io::Result<libc::sockaddr_un> {
+    let bytes = path.as_os_str().as_bytes();
+    let mut raw = libc::sockaddr_un { sun_family: libc::AF_UNIX as libc::sa_family_t, sun_path: [0; 108] };
+    if bytes.len() >= raw.sun_path.len() || bytes.contains(&0) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a socket's path has at most 107 bytes"));
+    }
+    for (to, from) in raw.sun_path.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    Ok(raw)
 }
 
 fn check(result: isize) -> io::Result<isize> {

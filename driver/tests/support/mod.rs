@@ -1,6 +1,9 @@
 //! Servers that do as a test says, and runs of the real binary against them.
 #![allow(dead_code)] // each test binary uses a part of it
 
+pub mod h2;
+pub mod tls;
+
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -36,7 +39,7 @@ impl Request {
     }
 }
 
-pub fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
+pub fn read_request<R: Read>(reader: &mut BufReader<R>) -> Option<Request> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();

@@ -1,0 +1,238 @@
+//! TLS for clients: what is trusted and offered, and the records of one connection.
+
+use super::socket::Socket;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, ClientConnection, Resumption};
+use rustls::crypto::{ring, verify_tls12_signature, verify_tls13_signature, CryptoProvider};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Servers whose sessions one user remembers; each with its tickets.
+const REMEMBERED: usize = 8;
+pub const H2: &[u8] = b"h2";
+pub const H1: &[u8] = b"http/1.1";
+
+/// Whose certificates are accepted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Trust {
+    /// The authorities of the system.
+    #[default]
+    System,
+    /// The authorities in a PEM file, and no others.
+    Authorities(std::path::PathBuf),
+    /// Anyone: encryption without authentication.
+    Anyone,
+}
+
+/// What all connections share. A user (a session) takes a [`User`] of it.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    config: Arc<ClientConfig>,
+}
+
+/// One user's TLS: remembers the sessions of its own earlier connections, as a browser does, and nobody else's.
+#[derive(Clone, Debug)]
+pub struct User {
+    all: Arc<ClientConfig>,
+    /// The same for connections that must speak HTTP/1.1.
+    plain: Arc<ClientConfig>,
+}
+
+impl Tls {
+    /// `alpn`: the protocols offered, the preferred one first.
+    pub fn new(trust: &Trust, alpn: &[&[u8]]) -> Result<Self, String> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|e| format!("TLS: {e}"))?;
+        let mut config = match trust {
+            Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
+            Trust::System => builder.with_root_certificates(system()?),
+            Trust::Authorities(path) => builder.with_root_certificates(authorities(path)?),
+        }
+        .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        Ok(Tls { config: Arc::new(config) })
+    }
+
+    pub fn user(&self) -> User {
+        let mut all = ClientConfig::clone(&self.config);
+        all.resumption = Resumption::in_memory_sessions(REMEMBERED);
+        let mut plain = all.clone();
+        plain.alpn_protocols = vec![H1.to_vec()];
+        User { all: Arc::new(all), plain: Arc::new(plain) }
+    }
+}
+
+fn system() -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if store.is_empty() {
+        return Err("https: this system has no certificate authorities; give --ca FILE or --insecure".into());
+    }
+    Ok(store)
+}
+
+fn authorities(path: &Path) -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    let found = CertificateDer::pem_file_iter(path).map_err(|e| format!("--ca {}: {e}", path.display()))?;
+    for certificate in found {
+        let certificate = certificate.map_err(|e| format!("--ca {}: {e}", path.display()))?;
+        store.add(certificate).map_err(|e| format!("--ca {}: {e}", path.display()))?;
+    }
+    if store.is_empty() {
+        return Err(format!("--ca {}: no certificate in it (PEM is expected)", path.display()));
+    }
+    Ok(store)
+}
+
+/// Accepts every certificate; signatures are still checked, so that the handshake costs the same.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// The TLS side of one connection.
+#[derive(Debug)]
+pub struct Records(ClientConnection);
+
+impl Records {
+    /// A new one for `name`; `h1_only` leaves HTTP/2 out of what is offered.
+    pub fn new(user: &User, name: &ServerName<'static>, h1_only: bool) -> io::Result<Self> {
+        let config = Arc::clone(if h1_only { &user.plain } else { &user.all });
+        ClientConnection::new(config, name.clone()).map(Records).map_err(invalid)
+    }
+
+    /// Goes on with the handshake as far as the socket lets it; true when it is done.
+    pub fn handshake(&mut self, socket: &Socket) -> io::Result<bool> {
+        loop {
+            self.flush(socket)?;
+            if !self.0.is_handshaking() {
+                return Ok(true);
+            }
+            match self.take_in(socket) {
+                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed inside the TLS handshake")),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => {
+                    let _ = self.flush(socket); // the alert that says why
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// The session was taken up where an earlier connection left it.
+    pub fn resumed(&self) -> bool {
+        self.0.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    pub fn is_h2(&self) -> bool {
+        self.0.alpn_protocol() == Some(H2)
+    }
+
+    fn take_in(&mut self, socket: &Socket) -> io::Result<usize> {
+        let count = self.0.read_tls(&mut Bytes(socket))?;
+        self.0.process_new_packets().map_err(invalid)?;
+        Ok(count)
+    }
+
+    /// Like reading from the socket: 0 at the end, announced by the peer or not.
+    pub fn read(&mut self, socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.reader().read(buffer) {
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+            let taken = self.take_in(socket);
+            if self.0.wants_write() {
+                self.flush(socket)?;
+            }
+            taken?;
+        }
+    }
+
+    /// Encrypts and sends what it can of `bytes`; what was taken but not yet sent goes with [`Records::flush`].
+    pub fn write(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+        self.flush(socket)?;
+        if self.0.wants_write() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let count = self.0.writer().write(bytes)?;
+        self.flush(socket)?;
+        Ok(count)
+    }
+
+    /// Sends what is encrypted, as far as the socket takes it.
+    pub fn flush(&mut self, socket: &Socket) -> io::Result<()> {
+        while self.0.wants_write() {
+            match self.0.write_tls(&mut Bytes(socket)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn invalid(error: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {error}"))
+}
+
+struct Bytes<'a>(&'a Socket);
+
+impl Read for Bytes<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Write for Bytes<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

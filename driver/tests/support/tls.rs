@@ -1,0 +1,55 @@
+//! Servers behind TLS, with a certificate of their own for `localhost` and `127.0.0.1`.
+
+use super::server;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+pub type TlsStream = StreamOwned<ServerConnection, TcpStream>;
+
+struct Identity {
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+    file: PathBuf,
+}
+
+fn identity() -> &'static Identity {
+    static IDENTITY: OnceLock<Identity> = OnceLock::new();
+    IDENTITY.get_or_init(|| {
+        let names = ["localhost".to_string(), "127.0.0.1".to_string()];
+        let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+        let file = std::env::temp_dir().join(format!("leadline-load-test-{}-ca.pem", std::process::id()));
+        std::fs::write(&file, made.cert.pem()).expect("a file for the certificate");
+        let key = PrivateKeyDer::try_from(made.key_pair.serialize_der()).expect("a key");
+        Identity { certificate: made.cert.der().clone(), key, file }
+    })
+}
+
+/// The option that makes the driver trust these servers.
+pub fn trusted() -> String {
+    format!("--ca {}", identity().file.display())
+}
+
+pub fn config(alpn: &[&str]) -> Arc<ServerConfig> {
+    let identity = identity();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("protocol versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![identity.certificate.clone()], identity.key.clone_key())
+        .expect("a usable certificate");
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Arc::new(config)
+}
+
+/// Serves each connection on a thread of its own after the handshake; its address, by IP.
+pub fn tls_server(handle: impl Fn(TlsStream) + Send + Sync + 'static) -> String {
+    let config = config(&["http/1.1"]);
+    server(move |stream| {
+        let connection = ServerConnection::new(Arc::clone(&config)).expect("a connection");
+        handle(StreamOwned::new(connection, stream));
+    })
+    .replace("http://", "https://")
+}
