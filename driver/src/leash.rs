@@ -5,7 +5,7 @@
 
 use crate::sys::process::request_stop;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::time::{Duration, Instant, SystemTime};
@@ -48,7 +48,8 @@ pub fn listen(leash: Option<Duration>) -> Receiver<u64> {
             Ended::Closed => "the end of its input",
         };
         if leash.is_some() {
-            eprintln!("leadline-load: {why} from whoever started it: ended");
+            // Not eprintln, which panics where nobody is left to read it.
+            let _ = writeln!(std::io::stderr(), "leadline-load: {why} from whoever started it: ended");
             std::process::exit(1);
         }
     });
@@ -157,7 +158,6 @@ pub fn wait(at: StartAt, moments: Option<&Receiver<u64>>) -> Result<Option<(Syst
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
 

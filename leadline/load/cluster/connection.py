@@ -25,7 +25,7 @@ class Connection:
         self.driver = driver
         words = shlex.split(driver.via)
         self.local = words == ["local"]
-        self._ssh = PurePath(words[0]).name == "ssh"
+        self.ssh = PurePath(words[0]).name == "ssh"
         self._words = [] if self.local else words
         self._socket = sockets / "%C"
 
@@ -38,7 +38,7 @@ class Connection:
         """The command line that runs a shell script there, with its input and output. One that ``keeps`` carries the
         sessions after it.
         """
-        if not self._ssh:
+        if not self.ssh:
             return [*self._words, "sh", "-c", script]
         shared = ["-o", f"ControlMaster={'yes' if keeps else 'no'}", "-o", f"ControlPath={self._socket}"]
         return [self._words[0], *_SSH, *shared, *self._words[1:], f"exec sh -c {shlex.quote(script)}"]
@@ -59,7 +59,7 @@ class Connection:
         """What a command that failed there means."""
         lines = [line for line in said.strip().splitlines() if line.strip()]
         last = lines[-1].strip() if lines else f"exit code {code}"
-        if self._ssh and code == 255:
+        if self.ssh and code == 255:
             return self.failure(f"cannot be reached: {last}", said)
         return self.failure(last, said)
 
