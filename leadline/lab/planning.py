@@ -10,6 +10,7 @@ from leadline.design.switchback import steady_seconds, switchback_plan
 from leadline.host.base import Host
 from leadline.lab.studyfile import StudyFile
 from leadline.load.arrivals import WorkloadError, check_workload
+from leadline.load.cluster.files import scenario_files
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import UsageError, nearest
@@ -127,6 +128,16 @@ def _check_names(file: StudyFile) -> None:
         check_workload(workload)
     except WorkloadError as error:
         raise UsageError(f"{file.where(('workload', *error.key))}: {error}") from None
+    if file.study.drivers and workload.generator is not None:
+        raise UsageError(
+            f"{file.where(('drivers',))}: several drivers are leadline-load on every host; leave out "
+            "workload.generator, or drivers"
+        )
+    if file.study.drivers:
+        try:
+            scenario_files(find_scenario(workload.scenario))
+        except UsageError as error:
+            raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
     if workload.preset is not None:
         try:
             preset_variables(workload.preset, workload.scenario, workload.variables)

@@ -94,7 +94,8 @@ def far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Driver
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    made, found = [], []
+    made: list[str] = []
+    found: list[DriverHost] = []
     try:
         for number, name in enumerate("ab"):
             space, here, there = f"leadline-{name}-{os.getpid()}", f"ll{name}{os.getpid()}", f"lm{name}{os.getpid()}"
@@ -225,7 +226,7 @@ def test_a_lost_driver_ends_the_run_as_infrastructure(
     far: list[DriverHost], server: int, scenario: Path, tmp_path: Path
 ) -> None:
     options = f"--url http://127.0.0.1:{server} --users 4 --steady 60s --progress json".split()
-    killed = []
+    killed: list[str] = []
 
     def kill(_: str) -> None:
         if not killed:
@@ -337,7 +338,7 @@ def test_a_host_behind_ssh(sshd: DriverHost, server: int, scenario: Path, tmp_pa
                     words = line.read_bytes()
                 except OSError:
                     continue
-                if words.startswith(b"ssh\0") and str(tmp_path).encode() in words and b"ControlMaster=yes" in words:
+                if words.startswith(b"ssh\0-o") and str(tmp_path).encode() in words and b"ControlMaster=yes" in words:
                     os.kill(int(line.parent.name), signal.SIGKILL)
                     kicked.append(line.parent.name)
 

@@ -65,7 +65,9 @@ def test_commands_go_through_the_prefix_or_through_ssh(tmp_path: Path) -> None:
     prefix, ssh = (Connection(driver, tmp_path) for driver in hosts("ip netns exec a", "ssh -p 22 me@b"))
     assert prefix.argv("echo $HOME") == ["ip", "netns", "exec", "a", "sh", "-c", "echo $HOME"]
     argv = ssh.argv("echo '$HOME'", keeps=True)
-    assert argv[0] == "ssh"
+    assert argv[:2] == ["sh", "-c"]  # which takes the directory of the socket away at the end
+    assert argv[3:5] == [str(tmp_path), "ssh"]
+    assert ssh.argv("true")[0] == "ssh"
     assert argv[-4:] == ["-p", "22", "me@b", """exec sh -c 'echo '"'"'$HOME'"'"''"""]
     assert {"BatchMode=yes", "ControlMaster=yes", f"ControlPath={tmp_path}/%C"} <= set(argv)
     assert "cannot be reached: no route" in str(ssh.unusable(255, "banner\nno route\n"))

@@ -18,6 +18,11 @@ _SSH = (
 )
 
 
+def is_ssh(driver: DriverHost) -> bool:
+    """Whether it is reached by OpenSSH's client, or by one of that name."""
+    return PurePath(shlex.split(driver.via)[0]).name == "ssh"
+
+
 class Connection:
     """One driver's host. ``sockets``: a directory for the connections that ssh shares."""
 
@@ -25,7 +30,7 @@ class Connection:
         self.driver = driver
         words = shlex.split(driver.via)
         self.local = words == ["local"]
-        self.ssh = PurePath(words[0]).name == "ssh"
+        self.ssh = is_ssh(driver)
         self._words = [] if self.local else words
         self._socket = sockets / "%C"
 
@@ -36,12 +41,20 @@ class Connection:
 
     def argv(self, script: str, keeps: bool = False) -> list[str]:
         """The command line that runs a shell script there, with its input and output. One that ``keeps`` carries the
-        sessions after it.
+        sessions after it, and takes their directory away when it ends.
         """
         if not self.ssh:
             return [*self._words, "sh", "-c", script]
+        keep = ("sh", "-c", '"$@"; code=$?; rmdir "$0" 2> /dev/null; exit $code', str(self._socket.parent))
         shared = ["-o", f"ControlMaster={'yes' if keeps else 'no'}", "-o", f"ControlPath={self._socket}"]
-        return [self._words[0], *_SSH, *shared, *self._words[1:], f"exec sh -c {shlex.quote(script)}"]
+        return [
+            *(keep if keeps else ()),
+            self._words[0],
+            *_SSH,
+            *shared,
+            *self._words[1:],
+            f"exec sh -c {shlex.quote(script)}",
+        ]
 
     def run(self, script: str, data: bytes = b"", codes: Sequence[int] = (0,)) -> subprocess.CompletedProcess[bytes]:
         """Its output. Raises TrialFailure(infrastructure) for any other exit code."""

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from leadline.host.base import Process, ProcessSpec
 from leadline.load.cluster.clock import LabClock
-from leadline.load.cluster.connection import Connection
+from leadline.load.cluster.connection import Connection, is_ssh
 from leadline.load.cluster.files import scenario_files
 from leadline.load.cluster.hosts import DriverPlace, HostReport, LocalHost, RemoteHost, Starter, look
 from leadline.load.cluster.merge import Part, merge
@@ -69,7 +69,8 @@ class Cluster:
         self._out = out
         self._start = start
         self._clock = LabClock()
-        self._sockets = Path(tempfile.mkdtemp(prefix="leadline-"))
+        # Of every host with ssh: a path to a socket must be short.
+        self._sockets: list[Path] = []
         self._told = 0
         self._stop_beating = threading.Event()
         self._beats: threading.Thread | None = None
@@ -77,7 +78,7 @@ class Cluster:
         self.started_unix_ns: int | None = None
         self._members = []
         for driver, share in zip(drivers, shares(drivers), strict=True):
-            connection = Connection(driver, self._sockets)
+            connection = Connection(driver, self._socket_directory(driver))
             host: DriverPlace
             if connection.local:
                 host = LocalHost(connection, out / "drivers" / driver.name)
@@ -247,7 +248,14 @@ class Cluster:
         if self._beats is not None:
             self._beats.join()
         self._everywhere(self._end)
-        shutil.rmtree(self._sockets, ignore_errors=True)
+        for directory in self._sockets:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _socket_directory(self, driver: DriverHost) -> Path:
+        if is_ssh(driver):
+            self._sockets.append(Path(tempfile.mkdtemp(prefix="leadline-")))
+            return self._sockets[-1]
+        return Path(tempfile.gettempdir())
 
     @staticmethod
     def _end(member: _Member) -> None:
