@@ -1,6 +1,11 @@
 """How the analysis grows with a study: seconds and memory for 1,000 to 100,000 figures of five responses.
 
 python bench/statistics/scaling.py [largest]
+python bench/statistics/scaling.py lab [trials ...]
+
+The second is the whole way of ``leadline show``: a lab in a temporary directory, its store read, its studies analysed,
+the per-second series of 1,000 trials (600 s of throughput, mean and p99) read and judged. Without numbers: 1,000 and
+10,000 trials, and ten trials of ten-second slots.
 """
 
 from __future__ import annotations
@@ -58,6 +63,11 @@ def seconds(plan: Plan, run: Run) -> tuple[int, float]:
 
 
 def main() -> None:
+    if "lab" in sys.argv:
+        from scaling_lab import run
+
+        run([int(word) for word in sys.argv[2:]] or [1_000, 10_000])
+        return
     largest = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     designs: dict[str, tuple[Callable[[int], Plan], Run]] = {
         "one-at-a-time, 33 settings in blocks": (one_at_a_time, SimulatedSystem().run),

@@ -15,7 +15,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, create_engine, delete, event, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    RowMapping,
+    Table,
+    create_engine,
+    delete,
+    event,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import OperationalError
 
 import leadline
@@ -29,10 +41,24 @@ from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecor
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 
+_Rows = dict[str, dict[int, list[RowMapping]]]  # table -> trial -> rows
+
 
 def study_key(study: Study) -> str:
     """SHA-256 of the effective study's canonical JSON: two runs with the same key are one study."""
     return hashlib.sha256(json.dumps(study.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+
+def _of_attempts(connection: Connection, wanted: ColumnElement[bool]) -> _Rows:
+    """Rows of the last attempts of the wanted trials, by table and trial: one query a table, however many trials."""
+    found: _Rows = {}
+    for table in (t.responses, t.audits, t.readings, t.steps, t.slots, t.slot_responses):
+        last = (table.c.trial_id == t.trials.c.id) & (table.c.attempt == t.trials.c.attempt)
+        query = select(table).join(t.trials, last).where(wanted).order_by(*table.primary_key.columns)
+        by_trial = found[table.name] = {}
+        for row in connection.execute(query).mappings():
+            by_trial.setdefault(row["trial_id"], []).append(row)
+    return found
 
 
 def _with_pragmas(engine: Engine) -> Engine:
@@ -178,7 +204,8 @@ class Store:
                 .mappings()
                 .all()
             )
-            records = tuple(self._trial(connection, trial, plan) for trial in trials)
+            rows = _of_attempts(connection, t.trials.c.study_id == study_id)
+            records = tuple(self._trial(trial, plan, rows) for trial in trials)
         return StudyRecord(
             id=study_id,
             study=Study.model_validate_json(row["study"]),
@@ -197,17 +224,13 @@ class Store:
             row = connection.execute(
                 select(t.trials).where(t.trials.c.study_id == study_id, t.trials.c.position == position)
             )
-            return self._trial(connection, row.mappings().one(), plan_from_json(plan))
+            found = row.mappings().one()
+            rows = _of_attempts(connection, t.trials.c.id == found["id"])
+            return self._trial(found, plan_from_json(plan), rows)
 
-    def _trial(self, connection: Connection, row: RowMapping, plan: Plan) -> TrialRecord:
-        def of_attempt(table: Any) -> Sequence[RowMapping]:
-            return (
-                connection.execute(
-                    select(table).where(table.c.trial_id == row["id"]).where(table.c.attempt == row["attempt"])
-                )
-                .mappings()
-                .all()
-            )
+    def _trial(self, row: RowMapping, plan: Plan, rows: _Rows) -> TrialRecord:
+        def of_attempt(table: Table) -> Sequence[RowMapping]:
+            return rows[table.name].get(row["id"], ())
 
         return TrialRecord(
             id=row["id"],
