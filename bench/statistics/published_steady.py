@@ -26,12 +26,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from leadline.analysis import steady_state  # noqa: E402
-from leadline.analysis.steady import SHARE  # noqa: E402
+from leadline.analysis.steady import Limits  # noqa: E402
 from leadline.model.result import SteadyState  # noqa: E402
 
 CLASSES = ("flat", "warmup", "slowdown", "no steady state")
 VERDICTS = ("steady from the start", "steady after a cut", "still-warming", "slowing-down", "never-steady", "too-short")
 EFFECT = 0.05  # smallest change of a mean that counts, of the publication
+LENGTH = 3000
 LAST = 2499  # a steady state that starts later is none, of the publication
 Fork = tuple[str, int]
 
@@ -79,38 +80,46 @@ def column(verdict: SteadyState) -> str:
     return VERDICTS[1] if verdict.cut else VERDICTS[0]
 
 
+def table(data: Path, rows: list[tuple[Fork, str, int]], limits: Limits) -> None:
+    """Verdicts by published class, and how far the cuts are apart."""
+    counts: Counter[tuple[str, str]] = Counter()
+    apart, means, values = [], [], ("", [])
+    for (name, number), kind, start in rows:
+        if values[0] != name:
+            values = (name, json.loads((data / "timeseries" / "all" / name).read_text()))
+        series = values[1][number]
+        verdict = steady_state(series, higher_is_better=False, limits=limits)
+        counts[kind, column(verdict)] += 1
+        if verdict.cut is not None and kind != CLASSES[-1]:
+            apart.append(abs(verdict.cut - start))
+            means.append(abs(float(np.mean(series[int(verdict.cut) :])) / float(np.mean(series[start + 1 :])) - 1))
+    print(
+        f"\nDifferences up to {limits.tolerance:.0%} do not matter; steady for the last {limits.share:.0%} at least:\n"
+    )
+    print("| published | " + " | ".join(VERDICTS) + " |\n| --- |" + " ---: |" * len(VERDICTS))
+    for kind in CLASSES:
+        print(f"| {kind} | " + " | ".join(str(counts[kind, verdict]) for verdict in VERDICTS) + " |")
+    steady = sum(counts[kind, verdict] for kind in CLASSES[:3] for verdict in VERDICTS[:2])
+    not_steady = sum(counts[CLASSES[-1], verdict] for verdict in VERDICTS[2:])
+    print(f"\nsteady or not: {(steady + not_steady) / len(rows):.0%} agree")
+    late = sum(start > (1 - limits.share) * LENGTH for _, kind, start in rows if kind != CLASSES[-1])
+    print(f"published starts that leave less than {limits.share:.0%} of the series: {late}")
+    within = ", ".join(f"{np.mean(np.array(apart) <= limit):.0%} within {limit}" for limit in (30, 150, 300))
+    print(
+        f"cuts of both: {within} iterations; "
+        + ", ".join(
+            f"means after them within {limit:.0%}: {np.mean(np.array(means) < limit):.0%}" for limit in (0.01, EFFECT)
+        )
+    )
+
+
 def main() -> None:
     if len(sys.argv) < 2:
         sys.exit("usage: published_steady.py CHECKOUT [forks]")
     data = Path(sys.argv[1]) / "data"
     rows = sample(data, int(sys.argv[2]) if len(sys.argv) > 2 else 600)
-    table: Counter[tuple[str, str]] = Counter()
-    cuts = []
-    values: dict[str, list[list[float]]] = {}
-    for (name, number), kind, start in rows:
-        if name not in values:
-            values = {name: json.loads((data / "timeseries" / "all" / name).read_text())}
-        series = values[name][number]
-        verdict = steady_state(series, higher_is_better=False)
-        table[kind, column(verdict)] += 1
-        if verdict.cut is not None and kind != CLASSES[-1]:
-            cuts.append((start, verdict.cut, float(np.mean(series[start + 1 :])), series))
-    print("| published | " + " | ".join(VERDICTS) + " |\n| --- |" + " ---: |" * len(VERDICTS))
-    for kind in CLASSES:
-        print(f"| {kind} | " + " | ".join(str(table[kind, verdict]) for verdict in VERDICTS) + " |")
-    steady = sum(table[kind, verdict] for kind in CLASSES[:3] for verdict in VERDICTS[:2])
-    not_steady = sum(table[CLASSES[-1], verdict] for verdict in VERDICTS[2:])
-    print(f"\nsteady or not: {(steady + not_steady) / len(rows):.0%} agree")
-    late = sum(start > (1 - SHARE) * 3000 for _, kind, start in rows if kind != CLASSES[-1])
-    print(f"{late} of the published starts leave less than {SHARE:.0%} of the series")
-    apart = [abs(cut - start) for start, cut, *_ in cuts]
-    within = [np.mean([one <= limit for one in apart]) for limit in (30, 150, 300)]
-    print(f"cuts within 30, 150 and 300 iterations of the published start: {[f'{one:.0%}' for one in within]}")
-    means = [abs(float(np.mean(series[int(cut) :])) / mean - 1) for _, cut, mean, series in cuts]
-    print(
-        f"means after both cuts within 1 %, 5 %: {np.mean(np.array(means) < 0.01):.0%}, "
-        f"{np.mean(np.array(means) < EFFECT):.0%}"
-    )
+    table(data, rows, Limits())
+    table(data, rows, Limits(tolerance=EFFECT, share=1 - (LAST + 1) / LENGTH))
 
 
 if __name__ == "__main__":

@@ -64,9 +64,9 @@ def seconds(plan: Plan, run: Run) -> tuple[int, float]:
 
 def main() -> None:
     if "lab" in sys.argv:
-        from scaling_lab import run
+        from scaling_lab import run as run_lab
 
-        run([int(word) for word in sys.argv[2:]] or [1_000, 10_000])
+        run_lab([int(word) for word in sys.argv[2:]] or [1_000, 10_000])
         return
     largest = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     designs: dict[str, tuple[Callable[[int], Plan], Run]] = {

@@ -1,4 +1,5 @@
-"""Mixed models against what other programs have published on public data: R's lme4, nlme and lmerTest, statsmodels.
+"""Mixed models against what other programs have published on public data: R's lme4, nlme and lmerTest, statsmodels;
+and a published switchback trial.
 
 docs/references.md says where each figure was found.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import math
 from importlib import resources
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pandas
@@ -15,7 +16,7 @@ import pytest
 import statsmodels.formula.api as smf
 from numpy.typing import NDArray
 
-from leadline.analysis.linear import Fit
+from leadline.analysis.linear import Fit, fit
 from leadline.analysis.mixed import MixedFit, mixed_fit
 from leadline.analysis.strata import Strata, Stratum
 
@@ -38,6 +39,12 @@ HEATS = [
     (370, (140, 142, 121, 150)),
     (360, (33, 8, 46, 54)),
 ]
+# Patterson and Lucas (1962), Change-over designs: milk of twelve cows in three periods; each cow had the first
+# treatment, the second, and the first again
+COWS = """
+1 2 70.8 65.5 60.1;1 4 96.2 85.1 82.3;1 3 74.7 72.3 65.8;2 4 75.5 68.5 66.3;2 3 69.1 62.6 57.7;2 1 76.7 70.5 69.0
+3 1 78.4 71.9 62.0;3 2 58.5 63.8 50.4;3 4 64.4 66.1 60.4;4 3 77.7 79.1 73.3;4 1 61.9 53.3 36.5;4 2 60.1 56.5 44.9
+"""
 
 
 def nested(*labels: list[object]) -> Strata:
@@ -80,14 +87,14 @@ def machines() -> tuple[pandas.DataFrame, Floats]:
 def test_machines_agree_with_nlme() -> None:
     """score ~ Machine, random = ~ 1 | Worker / Machine: estimates and intervals as printed."""
     frame, design = machines()
-    fit = solved(design, frame.score.to_numpy(), list(frame.pair), list(frame.worker))
+    found = solved(design, frame.score.to_numpy(), list(frame.pair), list(frame.worker))
     unit = np.eye(3)
-    assert fit.estimates(unit) == pytest.approx([52.355556, 7.966667, 13.916667], abs=1e-6)
-    assert deviations(fit) == pytest.approx([3.729532, 4.78105, 0.9615771], rel=2e-5)
+    assert found.estimates(unit) == pytest.approx([52.355556, 7.966667, 13.916667], abs=1e-6)
+    assert deviations(found) == pytest.approx([3.729532, 4.78105, 0.9615771], rel=2e-5)
     half = (12.81726 - 3.116071) / 2 / 2.2281389  # nlme's interval has t with 10 degrees of freedom
-    assert plain_errors(fit, unit[1:]) == pytest.approx([half, half], rel=1e-5)
-    assert fit.plug_in(unit[1:])[0] == pytest.approx([half, half], rel=1e-5)
-    assert fit.plug_in(unit[1:])[1] == pytest.approx([10, 10], rel=1e-3)
+    assert plain_errors(found, unit[1:]) == pytest.approx([half, half], rel=1e-5)
+    assert found.plug_in(unit[1:])[0] == pytest.approx([half, half], rel=1e-5)
+    assert found.plug_in(unit[1:])[1] == pytest.approx([10, 10], rel=1e-3)
 
 
 def test_machines_of_which_some_scores_are_lost_agree_with_statsmodels() -> None:
@@ -112,21 +119,21 @@ def test_the_corrosion_split_plot_agrees_with_the_book_lme4_and_pbkrtest() -> No
     design = np.array(
         [[float((heat, coating) == cell) for cell in product((360, 370, 380), range(4))] for heat, _, coating in rows]
     )
-    fit = solved(design, values, [run for _, run, _ in rows])
-    within, heats = fit.sigma**2, fit.sigma**2 * (1 + 4 * fit.ratios[0])
+    found = solved(design, values, [run for _, run, _ in rows])
+    within, heats = found.sigma**2, found.sigma**2 * (1 + 4 * found.ratios[0])
     assert 9 * within == pytest.approx(1121, abs=0.5)
     assert 3 * heats == pytest.approx(782 + 13658, abs=1)
-    assert deviations(fit) == pytest.approx([34.2, 11.2], abs=0.05)
+    assert deviations(found) == pytest.approx([34.2, 11.2], abs=0.05)
 
     def cell(heat: int, coating: int) -> Floats:
         return np.array([float(one == (heat, coating)) for one in product((360, 370, 380), range(4))])
 
     contrasts = np.array([cell(360, 0), cell(370, 0) - cell(360, 0), cell(360, 1) - cell(360, 0)])
-    assert fit.estimates(contrasts) == pytest.approx([50.0, 52.5, -9.5], abs=1e-6)
-    assert fit.plug_in(contrasts)[0] == pytest.approx([25.463, 36.010, 11.160], abs=6e-4)
-    assert fit.plug_in(contrasts)[1] == pytest.approx([3.48, 3.48, 9], abs=0.006)
+    assert found.estimates(contrasts) == pytest.approx([50.0, 52.5, -9.5], abs=1e-6)
+    assert found.plug_in(contrasts)[0] == pytest.approx([25.463, 36.010, 11.160], abs=6e-4)
+    assert found.plug_in(contrasts)[1] == pytest.approx([3.48, 3.48, 9], abs=0.006)
     coatings = np.array([sum(cell(heat, k) - cell(heat, 0) for heat in (360, 370, 380)) for k in (1, 2, 3)])
-    estimates, scatter = fit.estimates(coatings), fit.scatter(coatings)
+    estimates, scatter = found.estimates(coatings), found.scatter(coatings)
     statistic = estimates @ np.linalg.solve(within * scatter @ scatter.T, estimates) / 3
     assert statistic == pytest.approx(11.48, abs=5e-3)
 
@@ -144,12 +151,29 @@ def test_satterthwaite_degrees_of_a_plant_trial_are_those_of_lmertest() -> None:
     inside = rest - between
     made = between * math.sqrt((1.5797 + 6 * 0.2437) * 2 / np.sum(between**2))
     made = made + inside * math.sqrt(1.5797 * 10 / np.sum(inside**2))
-    fit = solved(design, made, [chamber for _, chamber, _ in rows])
-    assert fit.ratios[0] * fit.sigma**2 == pytest.approx(0.2437, rel=1e-4)
+    found = solved(design, made, [chamber for _, chamber, _ in rows])
+    assert found.ratios[0] * found.sigma**2 == pytest.approx(0.2437, rel=1e-4)
     unit = np.eye(12)
     contrasts = np.array([unit[0], unit[6] - unit[0], unit[1] - unit[0]])
-    assert fit.plug_in(contrasts)[0] == pytest.approx([0.9548, 1.3503, 1.2568], abs=1e-4)
-    assert fit.plug_in(contrasts)[1] == pytest.approx([11.0163, 11.0163, 10.0], rel=2e-3)
+    assert found.plug_in(contrasts)[0] == pytest.approx([0.9548, 1.3503, 1.2568], abs=1e-4)
+    assert found.plug_in(contrasts)[1] == pytest.approx([11.0163, 11.0163, 10.0], rel=2e-3)
+
+
+def test_a_switchback_trial_of_milk_agrees_with_the_published_analysis() -> None:
+    """Each cow with a straight line of its own, periods, treatments: the sums of squares that R prints for the data."""
+    rows = [row.split() for line in COWS.strip().splitlines() for row in line.split(";")]
+    values = np.array([float(value) for row in rows for value in row[2:]])
+    cow, period = np.divmod(np.arange(36), 3)
+    given = np.array([int(one) for row in rows for one in (row[0], row[1], row[0])])
+    cows = (cow[:, None] == np.arange(12)).astype(np.float64)
+    lines = np.column_stack([cows, cows * period[:, None]])
+    periods = np.column_stack([lines, period == 1])
+    treatments = np.column_stack([periods, given[:, None] == np.arange(1, 5)])
+    fits = [fit(design, values) for design in (np.ones((36, 1)), cows, lines, periods, treatments)]
+    left = [one.sigma**2 * one.df for one in fits]
+    assert [round(a - b, 1) for a, b in pairwise(left)] == [3466.0, 953.5, 19.7, 58.3]
+    assert [a.df - b.df for a, b in pairwise(fits)] == [11, 12, 1, 3]
+    assert (left[3] - left[4]) / 3 / fits[4].sigma ** 2 == pytest.approx(3.5237, abs=6e-5)
 
 
 def their_data(name: str) -> pandas.DataFrame:
@@ -163,19 +187,19 @@ def test_pigs_agree_with_lme4() -> None:
     """Weight ~ Time + (1 | Pig), data dietox of the R package geepack: 72 pigs, some of which have lost weeks."""
     frame = their_data("dietox.csv")
     design = np.column_stack([np.ones(len(frame)), frame.Time]).astype(np.float64)
-    fit = solved(design, frame.Weight.to_numpy(), list(frame.Pig))
+    found = solved(design, frame.Weight.to_numpy(), list(frame.Pig))
     unit = np.eye(2)
-    assert fit.estimates(unit) == pytest.approx([15.723523, 6.942505], rel=1e-6)
-    assert plain_errors(fit, unit) == pytest.approx([0.78805374, 0.03338727], rel=1e-5)
-    assert fit.plug_in(unit)[0] == pytest.approx([0.78805374, 0.03338727], rel=1e-3)
-    assert fit.sigma**2 == pytest.approx(11.36692, rel=1e-5)
-    assert fit.ratios[0] * fit.sigma**2 == pytest.approx(40.39395, rel=1e-5)
+    assert found.estimates(unit) == pytest.approx([15.723523, 6.942505], rel=1e-6)
+    assert plain_errors(found, unit) == pytest.approx([0.78805374, 0.03338727], rel=1e-5)
+    assert found.plug_in(unit)[0] == pytest.approx([0.78805374, 0.03338727], rel=1e-3)
+    assert found.sigma**2 == pytest.approx(11.36692, rel=1e-5)
+    assert found.ratios[0] * found.sigma**2 == pytest.approx(40.39395, rel=1e-5)
 
 
 def test_pastes_agree_with_lme4() -> None:
     """strength ~ 1 + (1 | batch) + (1 | batch:cask)."""
     frame = their_data("pastes.csv")
-    fit = solved(np.ones((len(frame), 1)), frame.strength.to_numpy(), list(frame["sample"]), list(frame.batch))
-    assert fit.estimates(np.eye(1)) == pytest.approx([60.0533], abs=6e-5)
-    assert fit.plug_in(np.eye(1))[0] == pytest.approx([0.6769], abs=6e-5)
-    assert [fit.ratios[1] * fit.sigma**2, fit.sigma**2] == pytest.approx([1.657, 0.678], abs=6e-4)
+    found = solved(np.ones((len(frame), 1)), frame.strength.to_numpy(), list(frame["sample"]), list(frame.batch))
+    assert found.estimates(np.eye(1)) == pytest.approx([60.0533], abs=6e-5)
+    assert found.plug_in(np.eye(1))[0] == pytest.approx([0.6769], abs=6e-5)
+    assert [found.ratios[1] * found.sigma**2, found.sigma**2] == pytest.approx([1.657, 0.678], abs=6e-4)
