@@ -11,9 +11,10 @@ from leadline.host.base import Host
 from leadline.lab.studyfile import StudyFile
 from leadline.load.arrivals import WorkloadError, check_workload
 from leadline.load.cluster.files import scenario_files
+from leadline.load.generators.lab import check_generator
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario
-from leadline.model.errors import UsageError, nearest
+from leadline.model.errors import LeadlineError, UsageError, nearest
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import RESPONSES
@@ -138,7 +139,12 @@ def _check_names(file: StudyFile) -> None:
             scenario_files(find_scenario(workload.scenario))
         except UsageError as error:
             raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
-    if workload.preset is not None:
+    if workload.generator is not None:
+        try:
+            check_generator(workload.generator, file.study.design.switchback is not None)
+        except LeadlineError as error:
+            raise UsageError(f"{file.where(('workload', 'generator'))}: {error}") from None
+    elif workload.preset is not None:
         try:
             preset_variables(workload.preset, workload.scenario, workload.variables)
         except UsageError as error:

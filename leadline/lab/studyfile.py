@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
@@ -166,4 +166,6 @@ def _keys_at(path: Sequence[str | int]) -> list[str]:
         if field is None:
             return []
         model = field.annotation
+        if not isinstance(model, type):  # a mapping that may be absent
+            model = next((one for one in get_args(model) if isinstance(one, type) and issubclass(one, BaseModel)), None)
     return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []

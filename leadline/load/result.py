@@ -113,6 +113,19 @@ class LimitResult:
 
 
 @dataclass(frozen=True)
+class GeneratorNote:
+    """Another generator's run. ``sentence`` says what its latencies mean, ``missing`` what it does not tell."""
+
+    name: str
+    version: str
+    measured_from: str  # "intended start" or "send"
+    model: str  # open, closed or unknown
+    sentence: str
+    per_second: bool  # there are seconds.csv and histogram logs
+    missing: str
+
+
+@dataclass(frozen=True)
 class DriverResult:
     """A run of leadline-load."""
 
@@ -140,6 +153,7 @@ class DriverResult:
     driver: OwnUse
     littles_law: LittlesLaw
     limits: tuple[LimitResult, ...] = ()
+    generator: GeneratorNote | None = None  # None: leadline-load itself
 
 
 def read_summary(directory: Path) -> DriverResult:
@@ -203,6 +217,7 @@ def _result(found: dict[str, Any]) -> DriverResult:
             relative_error=law["relative_error"],
         ),
         limits=tuple(LimitResult(**limit) for limit in found.get("limits", [])),
+        generator=GeneratorNote(**found["generator"]) if found.get("generator") else None,
     )
 
 

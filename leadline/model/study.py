@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -37,12 +38,17 @@ class StackChoice(_Strict):
     java: str | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
 
 
+def _words(options: object) -> object:
+    """A list of words from one text, as a shell splits it."""
+    return shlex.split(options) if isinstance(options, str) else options
+
+
 class Generator(_Strict):
     """Another load generator in place of leadline-load, run on its own script (docs/generators.md)."""
 
     name: Literal["wrk", "httperf", "oha", "k6", "jmeter", "gatling"]
     script: str | None = Field(default=None, description="the tool's own script, plan or simulation class")
-    options: list[str] = Field(
+    options: Annotated[list[str], BeforeValidator(_words)] = Field(
         default_factory=list, description="passed to the tool; ${url}, ${seconds} and ${seed} are filled in"
     )
     program: str | None = Field(default=None, description="path of the tool, or its home; found on the PATH if absent")

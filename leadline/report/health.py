@@ -77,6 +77,9 @@ def _driver(files: Sequence[TrialFiles]) -> Item:
     limited = [trial for trial, driver in found if driver.get("limit")]
     shares = [share for one in files if (share := one.figure("driver", "cpu_share")) is not None]
     busiest = f"busiest: {words.share(max(shares))} of its CPU" if shares else ""
+    sentences = {str(note["sentence"]) for one in files if isinstance(note := one.summary.get("generator"), dict)}
+    if sentences:
+        busiest = "; ".join([busiest, *sorted(sentences)]) if busiest else "; ".join(sorted(sentences))
     if limited:
         return Item("Driver", BAD, f"the limit in {words.plural(len(limited), 'trial')}", busiest)
     return Item("Driver", GOOD, "not the limit", busiest)

@@ -42,7 +42,13 @@ def load(
     preset: Annotated[
         str | None, typer.Option(help="Load in the shape of a known tool: fixed-rate, many-users, browser, ...")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="With --find-knee: print knee.json and nothing else.")] = False,
+    generator: Annotated[
+        str | None,
+        typer.Option(help="Run another generator on its own script: wrk, httperf, oha, k6, jmeter, gatling."),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="With --find-knee or --generator: print the result as JSON.")
+    ] = False,
 ) -> None:
     """Run leadline-load alone; further options go to it as they are (docs/load.md)."""
     if schema:
@@ -52,6 +58,17 @@ def load(
         if drivers is None:
             raise UsageError("--check looks at the hosts of --drivers: give that too")
         _check(drivers)
+        return
+    if generator is not None:
+        if preset is not None or find_knee:
+            raise UsageError("--generator runs another tool as it is: --preset and --find-knee belong to leadline-load")
+        from leadline.cli.commands.load_generator import run
+
+        arguments = list(context.args)
+        if scenario is not None and scenario.startswith("-"):  # no script: the parser took the first option for it
+            arguments.insert(0, scenario)
+            scenario = None
+        run(generator, scenario, arguments, json)
         return
     if scenario is None or scenario.startswith("-"):
         raise UsageError("no scenario given: a built-in name or a YAML file, see docs/load.md")
@@ -65,7 +82,7 @@ def load(
         options = preset_options(preset, scenario, options, searching=find_knee)
     if json and not find_knee:
         raise UsageError(
-            "--json belongs to --find-knee; a run writes summary.json, and --progress json prints its seconds"
+            "--json belongs to --find-knee and --generator; a run writes summary.json (--progress json: its seconds)"
         )
     if drivers is not None:
         if find_knee:

@@ -1,0 +1,83 @@
+"""JMeter: a row for every sample, by its CSV results (JTL)."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from leadline.load.generators.base import Command, Findings, Generator, Job, Sample, meaning_of, missing, status_kind
+from leadline.model.errors import UsageError
+
+_SAVE = {
+    "output_format": "csv",
+    "print_field_names": "true",
+    "timestamp_format": "ms",
+    "subresults": "false",
+    "label": "true",
+    "response_code": "true",
+    "successful": "true",
+    "time": "true",
+    "connect_time": "true",
+}
+
+
+class JMeter:
+    """`jmeter -n`; the plan finds the server in the properties ``leadline.url``, ``.host``, ``.port``, ``.path``."""
+
+    name = "jmeter"
+    per_second = True
+
+    def check(self, job: Job) -> str:
+        if job.has("-l", "--logfile"):
+            raise UsageError("jmeter: -l is taken: leadline reads its results")
+        job.script_file("jmeter")
+        return job.find("jmeter", "unpack Apache JMeter and name its bin/jmeter as the program")
+
+    def command(self, job: Job) -> Command:
+        program = self.check(job)
+        results = job.raw / "jmeter.jtl"
+        results.unlink(missing_ok=True)
+        address = job.address
+        properties = {
+            **{f"jmeter.save.saveservice.{key}": value for key, value in _SAVE.items()},
+            "leadline.url": job.url,
+            "leadline.host": address.hostname or "",
+            "leadline.port": str(job.port),
+            "leadline.path": address.path or "/",
+            "leadline.seconds": str(job.whole_seconds),
+            "leadline.seed": str(job.seed),
+        }
+        words = [f"-J{key}={value}" for key, value in properties.items()]
+        files = ["-t", str(job.script_file("jmeter")), "-l", str(results), "-j", str(job.raw / "jmeter.log")]
+        return Command([program, "-n", *files, *words, *job.words])
+
+    def read(self, job: Job) -> Findings:
+        try:
+            samples = read_jtl(job.raw / "jmeter.jtl")
+        except (OSError, ValueError, KeyError, csv.Error) as error:
+            raise missing("jmeter", error) from None
+        return Findings("jmeter", meaning_of("jmeter", "closed"), samples)
+
+
+def read_jtl(path: Path) -> list[Sample]:
+    """Samples by label: ``timeStamp`` (start, unix ms) and ``elapsed`` (ms, the connection included)."""
+    found = []
+    with path.open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            took = float(row["elapsed"])
+            end = (float(row["timeStamp"]) + took) / 1000
+            error = "" if row["success"] == "true" else _kind(row["responseCode"])
+            found.append(Sample(row["label"], end, took, took, error))
+    return found
+
+
+def _kind(code: str) -> str:
+    if code.isdecimal():
+        return status_kind(int(code)) or "check"
+    for part, kind in (("Timeout", "timeout"), ("ConnectException", "connect"), ("UnknownHost", "connect")):
+        if part in code:
+            return kind
+    return "closed" if "NoHttpResponse" in code else "reset" if "SocketException" in code else "protocol"
+
+
+GENERATOR: Generator = JMeter()

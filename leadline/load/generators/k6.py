@@ -1,0 +1,111 @@
+"""k6: a row for every request, by its CSV output; whether it was open, by the executors of its script."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from leadline.load.generators.base import (
+    SENT,
+    Command,
+    Findings,
+    Generator,
+    Job,
+    Meaning,
+    Model,
+    Sample,
+    meaning_of,
+    missing,
+    status_kind,
+)
+from leadline.model.errors import UsageError
+
+_OPEN_EXECUTORS = ("constant-arrival-rate", "ramping-arrival-rate")
+_MOST_NAMES = 200  # a script that puts ids into its URLs without a name tag makes one name a request
+_INSPECT = 60.0  # seconds
+
+
+class K6:
+    """`k6 run`; the script finds the URL in ``__ENV.LEADLINE_URL``. A transaction is a request's ``name``."""
+
+    name = "k6"
+    per_second = True
+
+    def check(self, job: Job) -> str:
+        if job.has("--out", "-o"):
+            raise UsageError("k6: --out is taken: leadline reads its CSV output")
+        job.script_file("k6")
+        return job.find("k6", "go install go.k6.io/k6@latest")
+
+    def command(self, job: Job) -> Command:
+        program, script = self.check(job), job.script_file("k6")
+        out = ["--quiet", "--no-usage-report", "--out", f"csv={job.raw / 'k6.csv'}"]
+        return Command([program, "run", *out, *job.words, str(script)], {"K6_CSV_TIME_FORMAT": "unix_nano"})
+
+    def read(self, job: Job) -> Findings:
+        try:
+            samples, dropped = read_csv(job.raw / "k6.csv")
+        except (OSError, ValueError, KeyError, csv.Error) as error:
+            raise missing("k6", error) from None
+        model = _model(job)
+        if model == "open":
+            words = "k6 started iterations at its rate (one without a free user is dropped and counted); " + SENT
+            meaning = Meaning("send", "open", words.format(name="k6"))
+        else:
+            meaning = meaning_of("k6", model)
+        return Findings("k6", meaning, samples, dropped=dropped)
+
+
+def read_csv(path: Path) -> tuple[list[Sample], int]:
+    """Requests and dropped iterations. A request's time is from its first byte sent to the last byte received; time
+    before (blocked, connecting, TLS) is not in it, as in k6's own ``http_req_duration``.
+    """
+    samples: list[Sample] = []
+    dropped = 0
+    names: set[str] = set()
+    with path.open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            if row["metric_name"] == "dropped_iterations":
+                dropped += round(float(row["metric_value"]))
+            if row["metric_name"] != "http_req_duration":
+                continue
+            name = row["name"] if row["name"] in names or len(names) < _MOST_NAMES else "other"
+            names.add(name)
+            took = float(row["metric_value"])
+            samples.append(Sample(name, int(row["timestamp"]) / 1e9, took, took, _error(row)))
+    return samples, dropped
+
+
+def _error(row: dict[str, str]) -> str:
+    """By k6's own word on what was expected; kinds by its error codes (1xxx: below HTTP)."""
+    if row["expected_response"] == "true":
+        return ""
+    status, code = int(row["status"] or 0), int(row["error_code"] or 0)
+    if code == 1050:
+        return "timeout"
+    if code in (1220, 1221):
+        return "reset"
+    if 1000 <= code < 1400 and not status:
+        return "connect"
+    return status_kind(status) or "check"
+
+
+def _model(job: Job) -> Model:
+    """Open if every scenario has an executor of arrivals; closed if none has."""
+    argv = [job.find("k6", ""), "inspect", "--execution-requirements", str(job.script_file("k6"))]
+    env = {**os.environ, "LEADLINE_URL": job.url}
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_INSPECT, env=env)
+    try:
+        scenarios = json.loads(done.stdout).get("scenarios") or {}
+    except ValueError:
+        return "unknown"
+    if job.has("--vus", "-u", "--iterations", "-i", "--duration", "-d", "--stage", "-s"):
+        return "closed"
+    kinds = {one.get("executor") in _OPEN_EXECUTORS for one in scenarios.values()}
+    return "unknown" if len(kinds) > 1 else "open" if True in kinds else "closed"
+
+
+GENERATOR: Generator = K6()

@@ -1,0 +1,71 @@
+"""A generator in a trial: the process a host starts in place of leadline-load."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.host.base import ProcessSpec
+from leadline.load.generators.base import Job
+from leadline.load.generators.registry import find_generator
+from leadline.load.generators.run import Plan, plan_text
+from leadline.model.errors import UsageError
+from leadline.model.study import Generator, Workload
+
+
+@dataclass(frozen=True)
+class GeneratorRun:
+    """As ``leadline.load.driver.DriverRun``."""
+
+    generator: Generator
+    workload: Workload
+    url: str
+    seed: int
+    out: Path
+    cpus: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        return self.workload.ramp_up + self.workload.steady + self.workload.ramp_down
+
+    def spec(self, output: Path) -> ProcessSpec:
+        """The process: a small parent of the tool, which writes the tool's results as leadline-load's."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        tool = self.generator
+        script = tool.script
+        if script is not None and Path(script).expanduser().is_file():
+            script = str(Path(script).expanduser().resolve())
+        job = Job(
+            self.url,
+            self.out.resolve() / "raw",
+            self.seconds,
+            self.seed,
+            script,
+            tuple(tool.options),
+            tool.program,
+        )
+        plan = Plan(tool.name, job, self.out.resolve(), self.workload.ramp_up, self.workload.steady)
+        file = self.out / "plan.json"
+        file.write_text(plan_text(plan), encoding="utf-8")
+        argv = [sys.executable, "-m", "leadline.load.generators.run", str(file)]
+        return ProcessSpec(name="driver", argv=argv, output=output, cpus=self.cpus)
+
+
+def check_generator(generator: Generator, slots: bool) -> None:
+    """Before anything starts: the tool is there, its script too, and its results carry a study. Raises UsageError or
+    LeadlineError.
+    """
+    tool = find_generator(generator.name)
+    if not tool.per_second:
+        raise UsageError(
+            f"{generator.name} keeps no time of single requests, so a study could judge no warm-up: use oha, k6, "
+            f"jmeter, gatling or leadline-load (`leadline load --generator {generator.name}` runs it alone)"
+        )
+    if slots:
+        raise UsageError(
+            f"switchback slots are set while the load runs, by the seconds leadline-load writes as they pass; "
+            f"{generator.name} tells its seconds at the end: leave `generator` or `design.switchback` out"
+        )
+    job = Job("http://localhost", Path(), 1.0, 1, generator.script, tuple(generator.options), generator.program)
+    tool.check(job)

@@ -1,0 +1,95 @@
+"""oha: its JSON report for errors, its SQLite file for single requests."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from leadline.load.generators.base import (
+    Command,
+    Findings,
+    Generator,
+    Job,
+    Meaning,
+    Sample,
+    meaning_of,
+    missing,
+    status_kind,
+)
+from leadline.model.errors import UsageError
+
+_INTENDED = Meaning(
+    "intended start",
+    "open",
+    "oha kept a rate and counted latencies from the intended start of each request (--latency-correction): a stall of "
+    "the server is charged to every request it delayed",
+)
+
+
+class Oha:
+    """`oha`; ``-z`` is added where neither a number of requests nor a duration is given."""
+
+    name = "oha"
+    per_second = True
+
+    def check(self, job: Job) -> str:
+        if job.script is not None:
+            raise UsageError("oha has no script: give it its options (-q, -c, -m, --urls-from-file ...)")
+        return job.find("oha", "cargo install oha")
+
+    def command(self, job: Job) -> Command:
+        program = self.check(job)
+        words = job.words
+        if not job.has("-z", "-n"):
+            words = ["-z", f"{job.whole_seconds}s", *words]
+        database = job.raw / "oha.sqlite"
+        database.unlink(missing_ok=True)
+        report = ["--no-tui", "--output-format", "json", "--output", str(job.raw / "oha.json")]
+        target = [] if any("${url}" in option for option in job.options) else [job.url]
+        return Command([program, *report, "--db-url", str(database), *words, *target])
+
+    def read(self, job: Job) -> Findings:
+        started = (job.raw / "started").stat().st_mtime
+        try:
+            report = json.loads((job.raw / "oha.json").read_text(encoding="utf-8"))
+            errors: dict[str, int] = report["errorDistribution"]
+            rows = list(_rows(job.raw / "oha.sqlite"))
+        except (OSError, ValueError, KeyError, sqlite3.Error) as error:
+            raise missing("oha", error) from None
+        samples = [
+            Sample("request", started + end, 1000 * response, 1000 * service, status_kind(status))
+            for end, response, service, status in rows
+        ]
+        last = max((sample.end for sample in samples), default=started)
+        for text, count in errors.items():  # without a time of their own: put where the run ends
+            if "deadline" not in text:
+                samples += [Sample("request", last, 0.0, 0.0, _kind(text))] * int(count)
+        paced = job.has("-q", "--qps", "--query-per-second", "--burst-delay")
+        corrected = paced and job.has("--latency-correction")
+        meaning = _INTENDED if corrected else meaning_of("oha", "open" if paced else "closed")
+        return Findings("oha", meaning, samples)
+
+
+def _rows(path: Path) -> Iterator[tuple[float, float, float, int]]:
+    """End since the start of the run, response and service time, all in seconds, and the status."""
+    with closing(sqlite3.connect(path)) as connection:
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(oha)")}
+        query = "SELECT start, {}, {}, duration, status FROM oha ORDER BY start"
+        intended = "start_latency_correction" if "start_latency_correction" in columns else "NULL"
+        end = '"end"' if "end" in columns else "start + duration"
+        for start, due, until, duration, status in connection.execute(query.format(intended, end)):
+            yield until, duration if due is None else until - due, until - start, status
+
+
+def _kind(text: str) -> str:
+    word = text.lower()
+    for part, kind in (("timeout", "timeout"), ("timed out", "timeout"), ("connect", "connect"), ("reset", "reset")):
+        if part in word:
+            return kind
+    return "closed" if "closed" in word else "protocol"
+
+
+GENERATOR: Generator = Oha()

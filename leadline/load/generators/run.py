@@ -1,0 +1,125 @@
+"""Runs a generator in the foreground and leaves the files of leadline-load."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+
+from leadline.load.generators.base import PRINTED, Job
+from leadline.load.generators.files import Ran, write_files
+from leadline.load.generators.registry import find_generator
+from leadline.model.errors import LeadlineError, UsageError
+
+_LONGEST = 64 << 20  # characters of output that are read
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run of a generator and where its results go. ``steady`` None: to the end of the tool's own run."""
+
+    generator: str
+    job: Job
+    out: Path
+    ramp_up: float = 0.0
+    steady: float | None = None
+
+
+def run_generator(plan: Plan) -> None:
+    """Starts the tool, waits, reads its results and writes them as leadline-load's. What the tool prints goes to
+    standard output and ``raw/printed.txt``. Raises UsageError, LeadlineError.
+    """
+    tool = find_generator(plan.generator)
+    job = plan.job
+    job.raw.mkdir(parents=True, exist_ok=True)
+    command = tool.command(job)
+    env = {
+        **os.environ,
+        "LEADLINE_URL": job.url,
+        "LEADLINE_SECONDS": str(job.whole_seconds),
+        "LEADLINE_SEED": str(job.seed),
+        **command.env,
+    }
+    printed = job.raw / PRINTED
+    (job.raw / "started").write_text("", encoding="ascii")
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
+    with printed.open("w", encoding="utf-8") as output:
+        try:
+            process = subprocess.Popen(command.argv, stdout=output, stderr=subprocess.STDOUT, env=env)
+        except OSError as error:
+            raise LeadlineError(f"{tool.name} could not be started: {error}") from None
+        with _signals_to(process):
+            code = process.wait()
+    ended, after = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    text = printed.read_text(encoding="utf-8", errors="replace")[-_LONGEST:]
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    if code and not _left_results(tool.name, code):
+        last = next((line for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")
+        raise LeadlineError(f"{tool.name} ended with code {code}: {last.strip()}")
+    ran = Ran(
+        tool.name,
+        began,
+        ended,
+        after.ru_utime - before.ru_utime,
+        after.ru_stime - before.ru_stime,
+        len(os.sched_getaffinity(0)),
+        plan.ramp_up,
+        plan.steady,
+    )
+    write_files(plan.out, job, ran, tool.read(job))
+
+
+def _left_results(tool: str, code: int) -> bool:
+    """Codes that mean a broken limit of the script's own, not a broken run: k6 99, Gatling 2."""
+    return (tool, code) in (("k6", 99), ("gatling", 2))
+
+
+@contextmanager
+def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """SIGINT and SIGTERM go to the tool, which ends in order."""
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        process.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan as JSON, for the process that a host starts."""
+    return json.dumps(asdict(plan), default=str)
+
+
+def plan_from(text: str) -> Plan:
+    found = json.loads(text)
+    job = found.pop("job")
+    job["raw"] = Path(job["raw"])
+    return Plan(**{**found, "out": Path(found["out"]), "job": Job(**job)})
+
+
+def main() -> int:
+    """``python -m leadline.load.generators.run PLAN.json``: exit code as leadline-load's."""
+    try:
+        run_generator(plan_from(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    except LeadlineError as error:
+        print(f"leadline: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""wrk: closed, one thread of requests a connection; its summary is taken over by a Lua function of our own."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+from leadline.load.generators.base import Command, Findings, Generator, Job, Meaning, Totals, missing
+from leadline.load.result import Latency
+from leadline.model.errors import UsageError
+
+_MEANING = Meaning(
+    "send",
+    "closed",
+    "wrk was closed: a connection asks again only after its answer; latencies are counted from the send, and wrk then "
+    "adds values for requests it supposes a stall kept back, so the high percentiles are an estimate of the wait",
+)
+_REASON = "wrk keeps no time of single requests: there are no seconds, so no warm-up is judged"
+
+
+class Wrk:
+    """`wrk`; a script with functions ``request``, ``response``, ``done`` and so on is run unchanged."""
+
+    name = "wrk"
+    per_second = False
+
+    def check(self, job: Job) -> str:
+        if job.has("-s", "--script"):
+            raise UsageError("wrk: name the Lua script as the script, not among the options")
+        if job.script is not None:
+            job.script_file("wrk")
+        return job.find("wrk", "install your system's package wrk")
+
+    def command(self, job: Job) -> Command:
+        program = self.check(job)
+        words = job.words
+        if not job.has("-d", "--duration"):
+            words = ["-d", f"{job.whole_seconds}s", *words]
+        before, after = words, []
+        if "--" in words:  # arguments of the script's init
+            at = words.index("--")
+            before, after = words[:at], words[at:]
+        target = [] if any("${url}" in option for option in job.options) else [job.url]
+        hook = job.raw / "hook.lua"
+        hook.write_text((resources.files(__package__) / "wrk_hook.lua").read_text(encoding="utf-8"), encoding="utf-8")
+        env = {"LEADLINE_WRK_RESULT": str(job.raw / "wrk.json")}
+        if job.script is not None:
+            env["LEADLINE_WRK_SCRIPT"] = str(job.script_file("wrk"))
+        return Command([program, *before, "-s", str(hook), *target, *after], env)
+
+    def read(self, job: Job) -> Findings:
+        try:
+            found: dict[str, Any] = json.loads((job.raw / "wrk.json").read_text(encoding="utf-8"))
+            errors = {
+                "connect": int(found["connect"]),
+                "timeout": int(found["timeout"]),
+                "closed": int(found["read"]) + int(found["write"]),
+                "status_bad": int(found["status"]),
+            }
+            ok = int(found["requests"]) - errors["status_bad"]
+            seconds = found["duration_us"] / 1e6
+            values = {name: found[name] / 1000 if found["requests"] else None for name in _FIGURES}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise missing("wrk", error) from None
+        totals = Totals("request", seconds, ok, _some(errors), Latency(**values), _REASON)
+        return Findings("wrk", _MEANING, totals=totals)
+
+
+_FIGURES = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
+
+
+def _some(errors: dict[str, int]) -> dict[str, int]:
+    return {kind: count for kind, count in errors.items() if count}
+
+
+GENERATOR: Generator = Wrk()
