@@ -20,14 +20,16 @@ from leadline.analysis.table import Cell, Floats, Sample, StudyTable
 
 Main = tuple[int, int]  # factor, level
 Pair = tuple[Main, Main]
+FEW_LEFT = 3  # degrees of freedom that must be exceeded for places in a block to enter
 SCREENING = ("fractional-factorial", "plackett-burman", "definitive-screening", "d-optimal")
 
 
 @dataclass(frozen=True)
 class Model:
-    """Which columns there are: blocks first, then mains, pairs, what the slot before leaves behind (``carried``), and
-    time (last) where it is used. ``entry`` says how blocks enter (``strata.block_columns``); without columns of their
-    own, and unless they are swept out, there is a constant in their place.
+    """Which columns there are: blocks first, then mains, pairs, what the slot before leaves behind (``carried``),
+    ``places`` in a block beyond its first, -1 for sentinels, and time (last) where it is used. ``entry`` says how
+    blocks enter (``strata.block_columns``); without columns of their own, and unless they are swept out, there is a
+    constant in their place.
     """
 
     table: StudyTable
@@ -37,6 +39,7 @@ class Model:
     timed: bool
     carried: tuple[Main, ...] = ()
     entry: str = "columns"
+    places: tuple[int, ...] = ()
 
     @property
     def leading(self) -> int:
@@ -45,7 +48,7 @@ class Model:
 
     @property
     def width(self) -> int:
-        return self.leading + len(self.mains) + len(self.pairs) + len(self.carried) + self.timed
+        return self.leading + len(self.mains) + len(self.pairs) + len(self.carried) + len(self.places) + self.timed
 
     def cell(self, cell: Cell) -> Floats:
         """Columns (p) of one treatment, without block, carry-over and time."""
@@ -71,6 +74,9 @@ class Model:
         for number, (factor, level) in enumerate(self.carried):
             had = np.array([cell[factor] == level for cell in self.table.cells])
             design[:, offset + number] = (sample.previous >= 0) & had[sample.previous]
+        offset += len(self.carried)
+        for number, place in enumerate(self.places):
+            design[:, offset + number] = sample.places == place
         if self.timed and sample.hours is not None:
             centred = sample.hours - sample.hours.mean()
             design[:, -1] = centred / np.abs(centred).max()
@@ -126,13 +132,15 @@ def fitted_with_strata(
     if table.kind in SCREENING and pairs:
         widest = replace(widest, pairs=estimable_pairs(widest, sample))
     with_time = timed and sample.hours is not None
+    places = () if sample.places is None else tuple(int(place) for place in np.unique(sample.places) if place != 0)
     tries = [(widest.pairs, with_time), (widest.pairs, False), ((), with_time), ((), False)]
-    for chosen, time in dict.fromkeys(tries):
-        model = replace(widest, pairs=chosen, timed=time)
+    every = [(*one, places) for one in tries] if places else []
+    for chosen, time, used in dict.fromkeys([*every, *((*one, ()) for one in tries)]):
+        model = replace(widest, pairs=chosen, timed=time, places=used)
         design = model.rows(sample)
         strata = strata_of(sample, design, entry, model.leading)
         result = mixed_fit(design, values, strata)
-        if saturated or result.df > (2 if model.timed else 0):
+        if saturated or result.df > (2 if model.timed else FEW_LEFT if used else 0):
             break
     return model, result, strata
 

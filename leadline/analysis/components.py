@@ -106,6 +106,8 @@ def model_sentence(model: Model, sample: Sample, fit: Fit, strata: Strata) -> st
         fixed.append("two-factor interactions")
     if model.carried:
         fixed.append("the level of the slot before")
+    if model.places:
+        fixed.append("places in a block")
     if model.timed:
         fixed.append("a straight line over time")
     if not isinstance(fit, MixedFit):

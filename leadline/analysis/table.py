@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from leadline.model.result import Observation
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Describe = Callable[[str, Level], str]
+SQUARES = ("latin", "williams")  # ways of blocking in which every treatment comes equally often at every place
 Cell = tuple[int, ...]  # index of each factor's level in plan order
 
 
@@ -42,6 +44,7 @@ class StudyTable:
     kind: str = "one-at-a-time"
     complete: bool = True  # every block was planned with the same treatments
     slots_in_block: int = 1  # slots after which the plan repeats its treatments inside a trial
+    places: Mapping[int, int] = field(default_factory=dict)  # position -> place in its block, where squares balance it
 
     @classmethod
     def of(cls, plan: Plan, observations: Sequence[Observation], describe: Describe) -> StudyTable:
@@ -62,6 +65,7 @@ class StudyTable:
             describe=describe,
             kind=plan.kind,
             complete=_complete(plan),
+            places=_places(plan) if plan.blocks in SQUARES else {},
             slots_in_block=max((len(set(_treatments(trial))) for trial in plan.trials), default=1),
         )
 
@@ -99,6 +103,17 @@ class StudyTable:
         ]
 
 
+def _places(plan: Plan) -> dict[int, int]:
+    """Place of each trial in its block, by position; -1 for sentinels."""
+    found: dict[int, int] = {}
+    seen: Counter[int] = Counter()
+    for trial in sorted(plan.trials, key=lambda one: one.position):
+        outside = trial.role is Role.SENTINEL
+        found[trial.position] = -1 if outside else seen[trial.block]
+        seen[trial.block] += not outside
+    return found
+
+
 def cell_of(factors: Sequence[Factor], treatment: Treatment) -> Cell | None:
     """Level indices of a treatment, None when it has a level or a factor the factors do not have."""
     levels = treatment.as_dict()
@@ -130,6 +145,7 @@ class Sample:
 
     ``cells`` index the table's cells, ``plots`` and ``slots`` are -1 where there are none, ``previous`` is the cell of
     the slot before in the same trial, -1 where there is none. ``hours`` since the first, None when not known.
+    ``places`` in the block, -1 for sentinels; None where the design does not balance them.
     """
 
     values: Floats
@@ -140,6 +156,7 @@ class Sample:
     slots: Ints
     previous: Ints
     hours: Floats | None
+    places: Ints | None = None
 
     @property
     def slotted(self) -> bool:
@@ -167,6 +184,7 @@ class Sample:
             self.slots[chosen],
             self.previous[chosen],
             None if self.hours is None else self.hours[chosen],
+            None if self.places is None else self.places[chosen],
         )
 
     @property
@@ -193,10 +211,13 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
         slot = -1 if observation.slot is None else observation.slot
         plot = -1 if observation.plot is None else observation.plot
         before = cells.get((observation.trial, slot - 1), -1)
-        rows.append((float(value), observation.started, cell, observation.block, observation.trial, plot, slot, before))
+        place = table.places.get(observation.position, -1)
+        rows.append(
+            (float(value), observation.started, cell, observation.block, observation.trial, plot, slot, before, place)
+        )
     started = np.array([row[1] for row in rows], dtype=np.float64)
     known = len(rows) > 0 and bool(np.all(np.isfinite(started))) and bool(np.ptp(started) > 0)
-    whole = np.array([row[2:] for row in rows], dtype=np.int64).reshape(len(rows), 6)
+    whole = np.array([row[2:] for row in rows], dtype=np.int64).reshape(len(rows), 7)
     return (
         Sample(
             values=np.array([row[0] for row in rows], dtype=np.float64),
@@ -207,6 +228,7 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
             slots=whole[:, 4],
             previous=whole[:, 5],
             hours=(started - started.min()) / 3600.0 if known else None,
+            places=whole[:, 6] if table.places else None,
         ),
         broken,
     )

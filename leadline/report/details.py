@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leadline.model.record import StudyRecord
-from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis
+from leadline.model.result import ResponseAnalysis, Robust, StudyAnalysis
 from leadline.report import words
 
 CHANCE = 0.5  # from this adjusted p on a level's failures get no sentence of their own
@@ -20,21 +20,29 @@ def noise(one: ResponseAnalysis) -> list[str]:
 
 
 def ranks(record: StudyRecord, one: ResponseAnalysis) -> list[str]:
-    """A row for each level with a rank interval."""
-    return [
-        f"Ranks: {words.setting(record.study, effect.factor, effect.level)} {words.signed(effect.robust.percent)} % "
-        f"{_interval(effect)}"
-        for effect in one.effects
-        if effect.robust is not None and effect.robust.interval is not None
+    """A row for each level with a rank or a bootstrap interval; one for all where no level has enough trials."""
+    judged = [effect for effect in one.effects if effect.robust is not None]
+    rows = [
+        f"{words.setting(record.study, effect.factor, effect.level)}: {_robust(effect.robust)}"
+        for effect in judged
+        if effect.robust is not None and (effect.robust.interval is not None or effect.robust.bootstrap is not None)
     ]
+    if rows or not judged or judged[0].robust is None:
+        return rows
+    reason = judged[0].robust.bootstrap_reason
+    return [f"No interval without the assumption of normal noise: {reason}."] if reason else []
 
 
-def _interval(effect: Effect) -> str:
-    assert effect.robust is not None
-    text = words.change_interval(effect.robust.interval)
-    if effect.robust.simultaneous is not None:
-        text += f", all comparisons {words.change_interval(effect.robust.simultaneous)}"
-    return text
+def _robust(found: Robust) -> str:
+    parts = []
+    if found.interval is not None:
+        text = f"by ranks {words.signed(found.percent)} % {words.change_interval(found.interval)}"
+        if found.simultaneous is not None:
+            text += f", all comparisons {words.change_interval(found.simultaneous)}"
+        parts.append(text)
+    if found.bootstrap is not None:
+        parts.append(f"bootstrap (BCa) {words.change_interval(found.bootstrap)}")
+    return "; ".join(parts)
 
 
 def failing(record: StudyRecord, analysis: StudyAnalysis) -> list[str]:
