@@ -11,7 +11,8 @@ const SHORT: &str = "--steady 300ms --timeout 150ms";
 
 /// All transactions fail with `kind`.
 fn only(url: &str, scenario: &str, kind: &str) {
-    let run = run(url, scenario, SHORT);
+    let patient = SHORT.replace("150ms", "10s");
+    let run = run(url, scenario, if kind == "timeout" { SHORT } else { &patient });
     assert_eq!(run.code, 0, "{}", run.errors);
     let name = if scenario == POST { "post" } else { "get" };
     assert!(run.error(kind) > 0, "{kind}: {}", run.summary);
@@ -115,6 +116,100 @@ fn bad_chunking_and_no_http() {
     only(&closing_after(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"), GET, "protocol");
     only(&closing_after(b"220 mail.example ESMTP\r\n\r\n"), GET, "protocol");
     only(&closing_after(b"\0\xff\xfe\r\n\r\n"), GET, "protocol");
+}
+
+#[test]
+fn chunks_of_every_wrong_kind() {
+    const HEAD: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for chunks in [
+        "\r\n",                       // no size
+        "5\nhello\r\n",               // no CR
+        "5\r\nhelloX\r\n0\r\n\r\n",   // longer than its size
+        "5\r\nhello0\r\n\r\n",        // no CRLF behind it
+        "-5\r\nhello\r\n",            // a sign
+        "ffffffffffffffff\r\nhello",  // beyond the limit
+        "10000000000000005\r\nhello", // beyond 64 bits
+        "5\r\nhello\r\n0\r\n",        // no end of the trailers
+    ] {
+        let url = server(move |stream| {
+            let mut writer = stream.try_clone().expect("a second handle");
+            let mut reader = BufReader::new(stream);
+            if read_request(&mut reader).is_some() {
+                let _ = writer.write_all(HEAD.as_bytes()).and_then(|()| writer.write_all(chunks.as_bytes()));
+            }
+        });
+        only(&url, GET, "protocol");
+    }
+    let both = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    only(&closing_after(both), GET, "protocol");
+}
+
+#[test]
+fn contents_that_are_not_what_they_say() {
+    let gzip = GET.replace("mix:", "compression: true\nmix:");
+    let coded = |coding: &'static str, body: &'static str| {
+        answering(move |_| page("200 OK", &format!("Content-Encoding: {coding}\r\n"), body))
+    };
+    only(&coded("gzip", "no gzip at all"), &gzip, "protocol");
+    only(&coded("gzip", "\u{1f}"), &gzip, "protocol");
+    only(&coded("deflate", "no deflate at all"), &gzip, "protocol");
+    only(&coded("br", "never asked for"), &gzip, "protocol");
+}
+
+#[test]
+fn interim_answers_without_end() {
+    let url = server(|stream| {
+        let mut writer = stream.try_clone().expect("a second handle");
+        let _ = read_request(&mut BufReader::new(stream));
+        while writer.write_all(&b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(500)).is_ok() {}
+    });
+    only(&url, GET, "protocol");
+}
+
+#[test]
+fn one_endless_answer_does_not_stop_the_others() {
+    // Chunks of one byte with long extensions: 16 MiB of them are 16 GiB of bytes.
+    let line = format!("1;{}\r\nx\r\n", "e".repeat(4000)).repeat(16);
+    let url = server(move |stream| {
+        let mut writer = stream.try_clone().expect("a second handle");
+        let mut reader = BufReader::new(stream);
+        while let Some(request) = read_request(&mut reader) {
+            if request.path() == "/endless" {
+                let _ = writer.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+                while writer.write_all(line.as_bytes()).is_ok() {}
+                return;
+            }
+            if writer.write_all(&page("200 OK", "", "fine")).is_err() {
+                return;
+            }
+        }
+    });
+    let scenario = "scenario: two\nmix: { endless: 1, get: 1 }\ntransactions:\n  endless: [{ get: /endless }]\n  \
+                    get: [{ get: / }]\n";
+    let run = run(&url, scenario, "--users 8 --steady 600ms --timeout 300ms");
+    assert!(run.error("timeout") > 0 && run.total("get", "ok") > 0, "{}", run.summary);
+    assert_eq!(run.total("endless", "ok"), 0, "{}", run.summary);
+    assert!(run.number("/phases/drained") < 3.0, "{}", run.summary);
+}
+
+#[test]
+fn resets_before_and_inside_a_request() {
+    let before = server(|stream| reset_on_close(&stream));
+    let large = POST.replace("form: { a: b }", &format!("text: {}", "x".repeat(3_000_000)));
+    for (url, scenario) in [(before, POST), (mid_request(), &large[..])] {
+        let run = run(&url, scenario, "--steady 250ms --timeout 10s");
+        let lost = run.error("reset") + run.error("connect") + run.error("closed");
+        assert!(lost > 0 && run.total("post", "ok") == 0, "{}", run.summary);
+        assert_eq!(lost + run.error("unfinished"), run.total("post", "failed"), "{}", run.summary);
+    }
+}
+
+/// Takes a part of each request and resets the connection.
+fn mid_request() -> String {
+    server(|mut stream| {
+        reset_on_close(&stream);
+        let _ = stream.read(&mut [0; 10_000]);
+    })
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub struct Connection {
     pub(super) stream: u32,
     /// Requests sent over this socket.
     served: u32,
+    /// Writing told of a reset; reading will only tell of an end.
+    pub(super) was_reset: bool,
     /// Whether an answer came over this socket before.
     pub(super) reused: bool,
     /// Whether the session had a connection before this one.
@@ -71,6 +73,7 @@ impl Connection {
         self.reused = false;
         self.h2 = None;
         self.served = 0;
+        self.was_reset = false;
     }
 
     /// Bytes of HTTP may be sent.
@@ -320,7 +323,8 @@ impl Engine<'_> {
                 Err(error) if error.kind() == Io::WouldBlock => break,
                 Err(error) if error.kind() == Io::Interrupted => {}
                 // The answer may have been sent before the reset: reading tells.
-                Err(_) => {
+                Err(error) => {
+                    connection.was_reset = error.kind() == Io::ConnectionReset;
                     lost = connection.reused && !connection.parser.started();
                     break;
                 }
@@ -328,7 +332,8 @@ impl Engine<'_> {
         }
         self.result.bytes_out += sent;
         if lost {
-            self.lost(line, ErrorKind::Closed, now);
+            let kind = if self.line(line).was_reset { ErrorKind::Reset } else { ErrorKind::Closed };
+            self.lost(line, kind, now);
         }
     }
 
@@ -427,10 +432,13 @@ impl Engine<'_> {
     /// The server closed the connection in good order.
     fn at_end(&mut self, line: u32, now: u64) {
         let connection = self.line(line);
+        let kind = if connection.was_reset { ErrorKind::Reset } else { ErrorKind::Closed };
         if connection.h2.is_some() {
-            self.lost_streams(line, ErrorKind::Closed, now);
+            self.lost_streams(line, kind, now);
         } else if connection.awaited.is_none() {
             connection.close();
+        } else if connection.was_reset {
+            self.lost(line, kind, now);
         } else if !connection.parser.started() {
             self.lost(line, ErrorKind::Closed, now);
         } else if let Err(error) = connection.parser.end() {

@@ -113,7 +113,10 @@ impl Engine<'_> {
                     self.result.bytes_out += count as u64;
                 }
                 Err(error) if error.kind() == Io::Interrupted => {}
-                Err(_) => return, // later, or never: reading tells
+                Err(error) => {
+                    connection.was_reset = error.kind() == Io::ConnectionReset;
+                    return; // later, or never: reading tells
+                }
             }
         }
     }

@@ -168,6 +168,12 @@ impl Frames {
         self.writer.write_all(bytes).is_ok()
     }
 
+    /// Closes in good order: what the client still sends is read, so that nothing is reset.
+    pub fn end(&mut self) {
+        let _ = self.writer.shutdown(std::net::Shutdown::Write);
+        self.wait();
+    }
+
     /// Until the client goes.
     pub fn wait(&mut self) {
         while self.request().is_some() {}

@@ -1,0 +1,108 @@
+//! Servers that fail behind TLS: every failure is counted under its kind.
+
+mod support;
+
+use std::io::{BufReader, Read, Write};
+use support::tls::{tls_server, trusted, TlsStream};
+use support::{page, read_request, reset_on_close, run, server, GET};
+
+fn only(url: &str, scenario: &str, kind: &str) {
+    let timeout = if kind == "timeout" { "150ms" } else { "10s" };
+    let run = run(url, scenario, &format!("--steady 250ms --timeout {timeout} {}", trusted()));
+    assert_eq!(run.code, 0, "{}", run.errors);
+    assert!(run.error(kind) > 0 && run.total("get", "ok") == 0, "{kind}: {}", run.summary);
+    assert_eq!(run.error(kind) + run.error("unfinished"), run.total("get", "failed"), "{}", run.summary);
+}
+
+fn raw(handle: impl Fn(std::net::TcpStream) + Send + Sync + 'static) -> String {
+    server(handle).replace("http://", "https://")
+}
+
+#[test]
+fn handshakes_that_fail() {
+    only(&raw(drop), GET, "connect");
+    only(&raw(|stream| reset_on_close(&stream)), GET, "connect");
+    let after_hello = |stream: &mut std::net::TcpStream| stream.read(&mut [0; 4096]).is_ok();
+    only(
+        &raw(move |mut stream| {
+            after_hello(&mut stream);
+            reset_on_close(&stream);
+        }),
+        GET,
+        "connect",
+    );
+    for answer in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"\x15\x03\x03\0\x02\x02\x28", b"\x16\x03\x03\xff\xff"] {
+        only(
+            &raw(move |mut stream| {
+                after_hello(&mut stream);
+                let _ = stream.write_all(answer);
+            }),
+            GET,
+            "connect",
+        );
+    }
+    only(&raw(|mut stream| while stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}), GET, "timeout");
+}
+
+/// Answers each connection's first request with `answer`, which may do as it likes with the stream.
+fn after_request(answer: impl Fn(&mut TlsStream) + Send + Sync + 'static) -> String {
+    tls_server(move |stream| {
+        let mut reader = BufReader::new(stream);
+        if read_request(&mut reader).is_some() {
+            answer(reader.get_mut());
+        }
+    })
+}
+
+fn send(stream: &mut TlsStream, bytes: &[u8]) {
+    let _ = stream.write_all(bytes);
+    let _ = stream.flush();
+}
+
+#[test]
+fn answers_that_break_off() {
+    only(&after_request(|_| {}), GET, "closed");
+    only(&after_request(|stream| stream.conn.send_close_notify()), GET, "closed");
+    only(&after_request(|stream| send(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort")), GET, "protocol");
+    only(&after_request(|stream| send(stream, &page("200 OK", "", "fine")[..20])), GET, "protocol");
+    only(&after_request(|stream| send(stream, &[&page("200 OK", "", "")[..], b"more"].concat())), GET, "protocol");
+    only(
+        &after_request(|stream| {
+            send(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort");
+            let _ = stream.read(&mut [0; 1]);
+        }),
+        GET,
+        "timeout",
+    );
+    only(
+        &after_request(|stream| {
+            reset_on_close(&stream.sock);
+        }),
+        GET,
+        "reset",
+    );
+}
+
+#[test]
+fn records_that_are_none() {
+    for garbage in [&b"\x17\x03\x03\0\x05abcde"[..], b"plain text where a record should be", b"\x17\x03\x03\xff\xff"] {
+        only(
+            &after_request(move |stream| {
+                let _ = stream.sock.write_all(garbage);
+                let _ = stream.sock.read(&mut [0; 1]);
+            }),
+            GET,
+            "protocol",
+        );
+    }
+}
+
+#[test]
+fn endless_bodies() {
+    let bounded = GET.replace("mix:", "max_body: 100000\nmix:");
+    let url = after_request(|stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        while stream.write_all(&[b'x'; 4000]).is_ok() {}
+    });
+    only(&url, &bounded, "protocol");
+}
