@@ -160,12 +160,17 @@ def _choices(problem: Any) -> list[str]:
 
 
 def _keys_at(path: Sequence[str | int]) -> list[str]:
-    model: Any = Study
+    model: type[BaseModel] | None = Study
     for part in path:
-        field = model.model_fields.get(str(part)) if isinstance(model, type) and issubclass(model, BaseModel) else None
-        if field is None:
-            return []
-        model = field.annotation
-        if not isinstance(model, type):  # a mapping that may be absent
-            model = next((one for one in get_args(model) if isinstance(one, type) and issubclass(one, BaseModel)), None)
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+        if isinstance(part, int):
+            continue  # an item of the list found already
+        field = model.model_fields.get(part) if model else None
+        model = _model_in(field.annotation) if field else None
+    return list(model.model_fields) if model else []
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model of a field: itself, or what a list, an option or a validator is around."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for one in get_args(annotation) if (found := _model_in(one))), None)

@@ -38,9 +38,10 @@ pause: { shape: none }
 feeds:
   row: { csv: data/rows.csv }
   number: { sequence: { from: 1 } }
+  own: { csv: data/rows.csv, pick: unique }
 mix: { page: 1 }
 transactions:
-  page: [{ get: "/${user}/${session}/${row.name}/${number}", check: { contains: fine } }]
+  page: [{ get: "/${user}/${session}/${row.name}/${number}/${own.name}", check: { contains: fine } }]
 """
 ROWS = 400
 
@@ -207,6 +208,8 @@ def test_two_hosts_bear_one_load(far: list[DriverHost], server: int, scenario: P
     assert numbers[-1] <= len(numbers) + 3
     users = {name: {path[0] for address, path in _Server.seen if by_host[address] == name} for name in "ab"}
     assert not users["a"] & users["b"]
+    own = {name: {path[4] for address, path in _Server.seen if by_host[address] == name} for name in "ab"}
+    assert not own["a"] & own["b"]  # a row comes back to its host when its session has ended
 
     # One start: seconds are aligned, each second has what was due in it.
     told = [json.loads(line) for line in said]

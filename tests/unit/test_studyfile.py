@@ -49,6 +49,12 @@ def test_a_good_file_is_read_with_its_units() -> None:
         ("question: Do larger pools pay?\n", "", "pools.yaml:1: the key 'question' is missing"),
         ("errors: 0.1%", "errors: 120%", "pools.yaml:9: limits.errors: '120%' is not a share"),
         ("budget: 2h", "budget: [", "pools.yaml:11: "),
+        (
+            "budget: 2h",
+            "drivers:\n- local\n- { via: ssh b, wieght: 2 }",
+            "12: unknown key 'wieght'; did you mean weight?",
+        ),
+        ("budget: 2h", "drivers: [local, '']", "pools.yaml:10: drivers.1.via: string should have at least 1"),
         ("budget: 2h", "study: again", 'pools.yaml:10: found duplicate key "study"'),
     ],
 )
