@@ -72,9 +72,10 @@ class Connection:
         """What a command that failed there means."""
         lines = [line for line in said.strip().splitlines() if line.strip()]
         last = lines[-1].strip() if lines else f"exit code {code}"
+        evidence = said if len(lines) > 1 else ""
         if self.ssh and code == 255:
-            return self.failure(f"cannot be reached: {last}", said)
-        return self.failure(last, said)
+            return self.failure(f"cannot be reached: {last}", evidence)
+        return self.failure(last, evidence)
 
     def failure(self, why: str, evidence: str = "") -> TrialFailure:
         return TrialFailure(FailureClass.INFRASTRUCTURE, f"{self.title}: {why}", evidence.strip())
