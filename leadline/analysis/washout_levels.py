@@ -120,10 +120,11 @@ def _effects(slots: Sequence[LevelledSlot], ends: Floats) -> list[dict[Change, f
     levels = sorted({item for slot in slots for item in slot.after.items()})
     levels += sorted({item for slot in slots for item in (slot.before or {}).items()} - set(levels))
     design = np.array([[1.0, *(float(slot.after.get(factor) == level) for factor, level in levels)] for slot in slots])
+    gram, sums = design.T @ design, design.T @ ends
     found: list[dict[Change, float]] = []
     for stretch in np.array_split(np.arange(len(slots)), min(_FOLDS, len(slots) // 2)):
-        others = np.ones(len(slots), dtype=bool)
-        others[max(0, stretch[0] - 1) : stretch[-1] + 2] = False
-        beta = np.linalg.lstsq(design[others], ends[others], rcond=None)[0]
+        near = slice(max(0, stretch[0] - 1), stretch[-1] + 2)
+        part = design[near]
+        beta = np.linalg.pinv(gram - part.T @ part, rcond=1e-9, hermitian=True) @ (sums - part.T @ ends[near])
         found += [dict(zip(levels, (float(value) for value in beta[1:]), strict=True))] * len(stretch)
     return found

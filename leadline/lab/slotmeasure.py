@@ -102,20 +102,19 @@ def slot_series(trial: TrialRecord) -> tuple[SlotSeries, ...]:
     path = trial.directory / "series" / f"{_SERIES}.parquet" if trial.directory else None
     if path is None or not path.exists():
         return ()
-    table = pl.read_parquet(path).sort("time_ns")
+    table = pl.read_parquet(path).pivot("metric", index=["subject", "time_ns"], values="value").sort("time_ns")
+    names = [name for name in table.columns if name not in ("subject", "time_ns")]
+    by_slot = table.partition_by("subject", as_dict=True)
     found = []
     for slot in trial.slots:
-        if slot.failure or slot.left_out or slot.set_at is None:
+        rows = by_slot.get((str(slot.index),))
+        if rows is None or slot.failure or slot.left_out or slot.set_at is None:
             continue
-        rows = table.filter(pl.col("subject") == str(slot.index)).pivot("metric", index="time_ns", values="value")
-        if rows.height:
-            seconds = tuple(float(ns) / 1e9 - slot.set_at for ns in rows["time_ns"].to_list())
-            values = {
-                name: tuple(math.nan if value is None else float(value) for value in rows[name].to_list())
-                for name in rows.columns
-                if name != "time_ns"
-            }
-            found.append(SlotSeries(slot.index, seconds, values))
+        seconds = tuple(float(ns) / 1e9 - slot.set_at for ns in rows["time_ns"].to_list())
+        values = {
+            name: tuple(math.nan if value is None else float(value) for value in rows[name].to_list()) for name in names
+        }
+        found.append(SlotSeries(slot.index, seconds, values))
     return tuple(found)
 
 
