@@ -1,4 +1,4 @@
-"""``scenario``: first scenarios from what other tools saved."""
+"""``scenario``: first scenarios from what other tools saved, and scenarios as scripts of other tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _File = Annotated[Path, typer.Argument(help="The file to convert.")]
 _Out = Annotated[Path | None, typer.Option("--out", help="Write the scenario there instead of printing it.")]
 
 app = typer.Typer(
-    help="Make a first scenario from a recording (HAR) or an interface description (OpenAPI).",
+    help="Make a first scenario from a recording (HAR) or an interface description (OpenAPI), or export one.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -46,6 +46,24 @@ def openapi(file: _File, out: _Out = None) -> None:
     from leadline.load.convert.openapi import from_openapi
 
     _convert(file, out, from_openapi)
+
+
+@app.command(epilog="Example: leadline scenario export brokerage-json --to k6 -o brokerage.js")
+def export(
+    scenario: Annotated[str, typer.Argument(help="A built-in scenario or a scenario file.")],
+    to: Annotated[str, typer.Option(help="The other generator: k6.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the script there instead of printing it.")
+    ] = None,
+) -> None:
+    """A scenario as a script of another generator; what that cannot do is named with its line."""
+    from leadline.load.export.write import export_scenario
+
+    found = export_scenario(scenario, to)
+    if out is None:
+        typer.echo(found, nl=False)
+    else:
+        out.write_text(found, encoding="utf-8")
 
 
 def _convert(file: Path, out: Path | None, convert: Callable[[str, str], Draft]) -> None:

@@ -1,0 +1,1 @@
+"""Scenarios as scripts of other load generators."""

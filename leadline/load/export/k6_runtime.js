@@ -1,0 +1,169 @@
+// Made by leadline. Settings: LEADLINE_URL, USERS (closed) or RATE (sessions a second), DURATION, MAX_USERS, SEED.
+import http from 'k6/http';
+import { sleep } from 'k6';
+import exec from 'k6/execution';
+import { Counter, Trend } from 'k6/metrics';
+import { parseHTML } from 'k6/html';
+
+const BASE = (__ENV.LEADLINE_URL || '').replace(/\/+$/, '');
+const USERS = Number(__ENV.USERS || 1);
+const RATE = Number(__ENV.RATE || 0);
+const DURATION = __ENV.DURATION || '10s';
+const SEED = __ENV.SEED || '1';
+const done = new Counter('transactions');
+const failed = new Counter('transactions_failed');
+const skipped = new Counter('transactions_skipped');
+const took = new Trend('transaction_duration', true);
+
+export const options = RATE > 0
+  ? { scenarios: { sessions: { executor: 'constant-arrival-rate', rate: RATE, timeUnit: '1s', duration: DURATION,
+      preAllocatedVUs: Math.ceil(RATE), maxVUs: Number(__ENV.MAX_USERS || 1000), exec: 'session' } } }
+  : { scenarios: { users: { executor: 'constant-vus', vus: USERS, duration: DURATION, gracefulStop: '30s',
+      exec: 'user' } }, noCookiesReset: true };
+
+class Failed { constructor(why) { this.why = why; } }
+class Skipped {}
+class Missing { constructor(name) { this.name = name; } }
+
+let v = {};
+let identity = 0;
+let number = 0;
+let logins = 0;
+let seq = 0;
+let due = 0;
+
+const whole = (text) => {
+  const found = Number(String(text).trim());
+  if (!Number.isInteger(found)) throw new Failed('template');
+  return found;
+};
+const random = (low, high) => {
+  low = whole(low); high = whole(high);
+  if (high < low) [low, high] = [high, low];
+  return low + Math.floor(Math.random() * (high - low + 1));
+};
+const draws = (count, alphabet) =>
+  Array.from({ length: whole(count) }, () => alphabet[random(0, alphabet.length - 1)]).join('');
+const value = (name) => { if (v[name] === undefined) throw new Missing(name); return v[name]; };
+const urlText = (text) => encodeURIComponent(text).replace(/%20/g, '+').replace(/[!'()~]/g,
+  (c) => '%' + c.charCodeAt(0).toString(16).toUpperCase());
+const jsonText = (text) => JSON.stringify(String(text)).slice(1, -1);
+const form = (fields) => fields.map(([name, text]) => urlText(name) + '=' + urlText(text)).join('&');
+const pick = (found, how) => {
+  if (!found.length) throw new Missing('');
+  return found[how === 'first' ? 0 : how === 'last' ? found.length - 1 : random(0, found.length - 1)];
+};
+const matches = (body, pattern, how) =>
+  pick([...String(body).matchAll(new RegExp(pattern, 'g'))].map((m) => (m[1] !== undefined ? m[1] : m[0])), how);
+const pointed = (answer, pointer, how) => {
+  let found;
+  try { found = [answer.json()]; } catch (_) { throw new Missing(pointer); }
+  for (const word of pointer.split('/').slice(1).map((w) => w.replace(/~1/g, '/').replace(/~0/g, '~'))) {
+    found = found.flatMap((one) => (word === '*' && Array.isArray(one) ? one
+      : one !== null && typeof one === 'object' && word in one ? [one[word]] : []));
+  }
+  if (found.length === 1 && Array.isArray(found[0]) && how !== 'first') found = found[0];
+  const one = pick(found.filter((x) => x !== null), how);
+  return typeof one === 'object' ? JSON.stringify(one) : String(one);
+};
+const selected = (answer, css, attribute, how) => {
+  const found = parseHTML(answer.body).find(css).toArray();
+  return pick(found.map((one) => (attribute ? one.attr(attribute) : one.text())).filter((x) => x !== undefined), how);
+};
+const header = (answer, name) => {
+  const key = Object.keys(answer.headers).find((one) => one.toLowerCase() === name.toLowerCase());
+  if (key === undefined) throw new Missing(name);
+  return answer.headers[key];
+};
+const status = (answer, good, skip) => {
+  if (skip.includes(answer.status)) throw new Skipped();
+  if (!(good.length ? good.includes(answer.status) : answer.status >= 200 && answer.status < 300)) {
+    throw new Failed(answer.status ? 'status' : 'connect');
+  }
+};
+const must = (right) => { if (!right) throw new Failed('check'); };
+
+function request(method, path, body, headers, params) {
+  return http.request(method, /^https?:/.test(path) ? path : BASE + path, body, Object.assign({ headers }, params));
+}
+
+function run(name) {
+  const tags = { transaction: name };
+  const began = Date.now();
+  try {
+    transactions[name]();
+    done.add(1, tags);
+    took.add(Date.now() - began, tags);
+  } catch (error) {
+    if (error instanceof Skipped || (error instanceof Missing && whenMissing[name] === 'skip')) skipped.add(1, tags);
+    else if (error instanceof Failed || error instanceof Missing) failed.add(1, tags);
+    else throw error;
+  }
+}
+
+// Users own disjoint parts of the identities and go round in their own; sessions take them in turn.
+function identityOf() {
+  if (RATE > 0 || IDENTITIES < USERS) return (number % IDENTITIES) + 1;
+  const own = IDENTITIES === Infinity ? 1 : Math.floor((IDENTITIES - 1 - number) / USERS) + 1;
+  return number + USERS * (logins % own) + 1;
+}
+
+function begin() {
+  http.cookieJar().clear(BASE + '/');
+  identity = identityOf();
+  logins += 1;
+  v = {};
+  assign();
+  if (LOGIN) run(LOGIN);
+}
+
+function draw(row) {
+  let point = Math.random() * row.reduce((sum, [, weight]) => sum + weight, 0);
+  for (const [name, weight] of row) { if (point < weight) return name; point -= weight; }
+  return row[row.length - 1][0];
+}
+
+function pause(from) {
+  if (PAUSE.shape === 'none') return;
+  const mean = PAUSE.mean;
+  const length = PAUSE.shape === 'fixed' ? mean : mean * Math.min(5, -Math.log(1 - Math.random()));
+  if (PAUSE.kind === 'cycle') {
+    due = (due || from) + 1000 * length;
+    sleep(Math.max(0, (due - Date.now()) / 1000));
+  } else sleep(length);
+}
+
+let place = null;
+let started = false;
+
+// One transaction of a user who stays; the first one logs in.
+export function user() {
+  if (!started) { number = exec.vu.idInTest - 1; begin(); started = true; pause(Date.now()); return; }
+  const name = GRAPH ? (place = place || draw(GRAPH.start)) : draw(MIX);
+  const from = Date.now();
+  run(name);
+  if (GRAPH) {
+    place = draw(GRAPH[name]);
+    if (place === 'end') { place = null; if (LOGOUT) { pause(from); run(LOGOUT); } started = false; }
+  } else if (name === LOGOUT || ENDS.includes(name)) {
+    pause(from);
+    begin();
+  }
+  pause(from);
+}
+
+// One session from login to logout.
+export function session() {
+  number = exec.scenario.iterationInTest;
+  logins = 0;
+  begin();
+  let name = GRAPH ? draw(GRAPH.start) : null;
+  for (let at = 0; GRAPH ? name !== 'end' : at < LENGTH; at += 1) {
+    pause(Date.now());
+    if (!GRAPH) name = draw(MIX);
+    run(name);
+    if (GRAPH) name = draw(GRAPH[name]);
+    else if (name === LOGOUT || ENDS.includes(name)) { pause(Date.now()); begin(); }
+  }
+  if (LOGOUT && name !== LOGOUT) { pause(Date.now()); run(LOGOUT); }
+}

@@ -1,0 +1,216 @@
+"""A scenario file as a tree that knows its lines, and its templates as values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from leadline.model.errors import UsageError
+from leadline.model.units import parse_duration
+
+METHODS = ("get", "head", "post", "put", "patch", "delete")
+Path_ = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True)
+class Name:
+    name: str
+
+
+@dataclass(frozen=True)
+class Call:
+    function: str
+    arguments: tuple[Template, ...]
+
+
+Template = tuple[Text | Name | Call, ...]
+
+
+class Source:
+    """A valid scenario (leadline-load has checked it). ``tree`` holds texts, numbers, lists and mappings."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tree: CommentedMap = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
+        self.parameters: dict[str, str] = {}
+        for name, value in (self.tree.get("parameters") or {}).items():
+            self.parameters[str(name)] = self.fixed(plain_text(value), ("parameters", name))
+
+    def refuse(self, where: Path_, construct: str, tool: str, why: str) -> UsageError:
+        return UsageError(f"{self.path.name}:{self.line(where)}: {construct} has no form in {tool}: {why}")
+
+    def line(self, where: Path_) -> int:
+        found, node = 0, self.tree
+        for key in where:
+            if isinstance(node, CommentedMap) and key in node:
+                found, node = node.lc.key(key)[0], node[key]
+            elif isinstance(node, CommentedSeq) and isinstance(key, int) and key < len(node):
+                found, node = node.lc.item(key)[0], node[key]
+            else:
+                break
+        return int(found) + 1
+
+    def template(self, text: object) -> Template:
+        """With parameters put in."""
+        return _merged(_parse(plain_text(text), self.parameters))
+
+    def fixed(self, text: object, where: Path_) -> str:
+        """The one value of a template that has one. Raises UsageError."""
+        found = self.template(text)
+        values = [constant(part) for part in found]
+        if any(value is None for value in values):
+            raise UsageError(f"{self.path.name}:{self.line(where)}: {plain_text(text)!r} has no fixed value")
+        return "".join(value or "" for value in values)
+
+    def number(self, value: object, where: Path_) -> float:
+        return float(self.fixed(value, where))
+
+    def seconds(self, value: object, where: Path_) -> float:
+        text = self.fixed(value, where).strip()
+        if text.endswith("us") or text.endswith("ns"):
+            return float(text[:-2]) * (1e-6 if text.endswith("us") else 1e-9)
+        return parse_duration(text)
+
+
+def plain_text(value: object) -> str:
+    """A scalar as leadline-load reads it: the text in the file."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def items(value: Any) -> Sequence[Any]:
+    """One or several."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def requests_of(transaction: Any) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = transaction if isinstance(transaction, list) else transaction["requests"]
+    return found
+
+
+def constant(part: Text | Name | Call) -> str | None:
+    """The value of a part that is the same every time."""
+    if isinstance(part, Text):
+        return part.text
+    if isinstance(part, Name):
+        return None
+    values = ["".join(constant(one) or "\0" for one in argument) for argument in part.arguments]
+    if any("\0" in value for value in values) or part.function not in _FOLDED:
+        return None
+    return _FOLDED[part.function](values)
+
+
+def _int(text: str) -> int:
+    return int(text.strip())
+
+
+_FOLDED: Mapping[str, Callable[[list[str]], str]] = {
+    "mul": lambda v: str(_int(v[0]) * _int(v[1])),
+    "max": lambda v: str(max(_int(v[0]), _int(v[1]))),
+    "min": lambda v: str(min(_int(v[0]), _int(v[1]))),
+    "mod": lambda v: str(_int(v[0]) % abs(_int(v[1])) if _int(v[1]) else 0),
+    "zpad": lambda v: v[1].rjust(_int(v[0]), "0"),
+}
+
+
+def _parse(text: str, parameters: Mapping[str, str]) -> list[Text | Name | Call]:
+    found: list[Text | Name | Call] = []
+    at = 0
+    while (dollar := text.find("$", at)) >= 0:
+        found.append(Text(text[at:dollar]))
+        if text[dollar + 1 : dollar + 2] == "$":
+            found.append(Text("$"))
+            at = dollar + 2
+        elif text[dollar + 1 : dollar + 2] == "{":
+            end = _closing(text, dollar + 2)
+            found.append(_expression(text[dollar + 2 : end], parameters))
+            at = end + 1
+        else:
+            found.append(Text("$"))
+            at = dollar + 1
+    return [*found, Text(text[at:])]
+
+
+def _closing(text: str, start: int) -> int:
+    depth = 0
+    for at in range(start, len(text)):
+        if text.startswith("${", at):
+            depth += 1
+        elif text[at] == "}":
+            if depth == 0:
+                return at
+            depth -= 1
+    return len(text)
+
+
+def _expression(text: str, parameters: Mapping[str, str]) -> Text | Name | Call:
+    words = [""]
+    depth = 0
+    for at, letter in enumerate(text):
+        depth += text.startswith("${", at)
+        depth -= letter == "}"
+        if letter == ":" and depth == 0:
+            words.append("")
+        else:
+            words[-1] += letter
+    name = words[0].strip()
+    if len(words) > 1:
+        return Call(name, tuple(_merged(_parse(word, parameters)) for word in words[1:]))
+    return Text(parameters[name]) if name in parameters else Name(name)
+
+
+def _merged(parts: Sequence[Text | Name | Call]) -> Template:
+    found: list[Text | Name | Call] = []
+    for part in parts:
+        value = constant(part)
+        if value is None:
+            found.append(part)
+        elif value and found and isinstance(found[-1], Text):
+            found[-1] = Text(found[-1].text + value)
+        elif value:
+            found.append(Text(value))
+    return tuple(found)
+
+
+def json_template(value: Any, source: Source) -> Template:
+    """The text of a JSON body: texts quoted, what they hold escaped when it is filled in; numbers, booleans, null and
+    ``${number:...}`` bare.
+    """
+    import json
+
+    parts: list[Text | Name | Call] = []
+    if isinstance(value, Mapping):
+        for at, (key, item) in enumerate(value.items()):
+            parts += [Text(("," if at else "") + json.dumps(str(key), ensure_ascii=False) + ":")]
+            parts += json_template(item, source)
+        return _merged([Text("{"), *parts, Text("}")])
+    if isinstance(value, list):
+        for at, item in enumerate(value):
+            parts += [Text("," if at else ""), *json_template(item, source)]
+        return _merged([Text("["), *parts, Text("]")])
+    if value is None or (isinstance(value, (bool, int, float)) and not isinstance(value, str)):
+        return (Text("null" if value is None else plain_text(value)),)
+    template = source.template(value)
+    if len(template) == 1 and isinstance(template[0], Call) and template[0].function == "number":
+        return template
+    for part in template:
+        escaped = Text(json.dumps(part.text, ensure_ascii=False)[1:-1]) if isinstance(part, Text) else None
+        parts.append(escaped or Call("json", ((part,),)))
+    return _merged([Text('"'), *parts, Text('"')])
+
+
+def inline_flags(pattern: str) -> bool:
+    """Whether a regular expression has syntax that only Rust (and not JavaScript) knows."""
+    return re.search(r"\(\?(P<|[imsxUu-]+[:)])|\\A|\\z|\[\[:", pattern) is not None

@@ -1,0 +1,30 @@
+"""``leadline scenario export``."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping
+
+from leadline.load.driver import find_binary
+from leadline.load.export.k6 import to_k6
+from leadline.load.export.source import Source
+from leadline.load.scenario import find_scenario
+from leadline.model.errors import UsageError, nearest
+
+FORMATS: Mapping[str, Callable[[Source], str]] = {"k6": to_k6}
+
+
+def export_scenario(scenario: str, to: str) -> str:
+    """The script as text. Raises UsageError for a scenario that is not valid or cannot be expressed, LeadlineError
+    without the driver, which checks it first.
+    """
+    if to not in FORMATS:
+        close = nearest(to, list(FORMATS))
+        raise UsageError(
+            f"no export to {to!r}; " + (f"did you mean {close}?" if close else f"formats: {', '.join(FORMATS)}")
+        )
+    path = find_scenario(scenario)
+    checked = subprocess.run([str(find_binary()), "check", str(path)], capture_output=True, text=True, check=False)
+    if checked.returncode:
+        raise UsageError(checked.stderr.strip().removeprefix("leadline-load: "))
+    return FORMATS[to](Source(path))

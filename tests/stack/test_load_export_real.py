@@ -1,0 +1,149 @@
+"""An exported scenario, run by the real tool, asks the server for what leadline-load asks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from leadline.load.driver import find_binary
+from leadline.load.export.write import export_scenario
+
+pytestmark = pytest.mark.stack
+
+# One user, one session in the time there is: every request is determined.
+SCENARIO = """
+scenario: shop
+parameters: { items: 3, label: "a b" }
+identities: 50
+variables: { account: "user-${zpad:4:${user}}" }
+pause: { shape: fixed, mean: 20ms }
+login: login
+logout: logout
+headers: { X-Label: "${label}" }
+graph:
+  start: { list: 1 }
+  list: { buy: 1 }
+  buy: { odd: 1 }
+  odd: { wait: 1 }
+  wait: { end: 1 }
+transactions:
+  login:
+    - post: /login
+      form: { user: "${account}", "p w": "x&y" }
+      check: { contains: "hello" }
+  list:
+    - get: /list?n=${items}
+      extract:
+        first: '"id": "(\\w+)"'
+        last: { json: "/items/*/id", pick: last }
+        title: { css: "h1.t", attribute: id }
+        token: { header: x-token }
+      check: { matches: 'hel+o', lacks: nothing, json: { /items/0/n: "${number:1}" }, header: { x-token: "^t" } }
+  buy:
+    - repeat: 2
+      requests:
+        - put: /buy/${first}/${last}/${title}/${token}
+          json: { account: "${account}", n: "${number:${items}}", quote: "\\"${label}\\"", list: [1, true, null, 2.5] }
+  odd:
+    when_missing: skip
+    requests:
+      - get: /odd
+        extract: { nowhere: "never (.*)" }
+      - get: /never
+  wait:
+    - get: /redirect
+    - get: /gone
+      check: { skip_status: 404 }
+    - get: /not-reached
+  logout:
+    - delete: /logout
+"""
+BODY = b'<h1 class="t" id="title">hello</h1>'
+JSON = b'{"hello": "<h1 class=\\"t\\" id=title>", "items": [{"id": "i1", "n": 1}, {"id": "i2"}]}'
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    lock = threading.Lock()
+    seen: Counter[str]
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        words = [self.command, self.path, body, self.headers.get("Content-Type") or "", self.headers["X-Label"]]
+        with self.lock:
+            self.seen[" | ".join([*words, self.headers.get("Cookie") or ""])] += 1
+        answer = b"hello" if self.path == "/login" else JSON
+        self.send_response(302 if self.path == "/redirect" else 404 if self.path == "/gone" else 200)
+        if self.path == "/redirect":
+            self.send_header("Location", "/landed")
+        if self.path == "/login":
+            self.send_header("Set-Cookie", "s=1; Path=/")
+        self.send_header("X-Token", "t1")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, type[_Handler]]]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{found.server_address[1]}", _Handler
+        found.shutdown()
+
+
+def test_k6_asks_for_the_same(server: tuple[str, type[_Handler]], tmp_path: Path) -> None:
+    k6 = shutil.which("k6")
+    if k6 is None:
+        pytest.skip("k6 is not on the path; tests/unit/test_load_export.py looks at the script alone")
+    url, handler = server
+    scenario, script = tmp_path / "shop.yaml", tmp_path / "shop.js"
+    scenario.write_text(SCENARIO)
+    script.write_text(export_scenario(str(scenario), "k6"))
+
+    def sessions(argv: list[str]) -> Counter[str]:
+        handler.seen = Counter()
+        env = {**os.environ, "LEADLINE_URL": url, "RATE": "3", "DURATION": "1s"}
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Error" not in done.stderr, done.stderr
+        return handler.seen
+
+    times = tmp_path / "times"
+    times.write_text("0\n0.1\n0.2\n")
+    load = ["--arrivals", "replay", "--replay", str(times), "--steady", "3s", "--url", url]
+    ours = sessions([str(find_binary()), "run", str(scenario), *load, "--out", str(tmp_path / "out")])
+    theirs = sessions([k6, "run", "--quiet", "--no-usage-report", str(script)])
+
+    def shape(seen: Counter[str]) -> Counter[str]:
+        """Per session, users and content types' parameters aside: both count their users on as they come."""
+        return Counter(key.replace(f"user-{n:04d}", "user") for key in seen.elements() for n in [_user(key)])
+
+    mine, other = shape(ours), shape(theirs)
+    assert set(mine) == set(other)
+    count = mine[next(key for key in mine if "/login" in key)]
+    assert count == 3
+    for key, times in mine.items():
+        assert times % count == 0, key
+        assert other[key] * count == times * other[next(key for key in other if "/login" in key)], key
+    assert {_user(key) for key in ours if "/login" in key} == {1, 2, 3}
+    assert {_user(key) for key in theirs if "/login" in key} >= {1, 2, 3}
+
+
+def _user(key: str) -> int:
+    at = key.find("user-")
+    return int(key[at + 5 : at + 9]) if at >= 0 else 0
