@@ -11,11 +11,13 @@ from hdrh.histogram import HdrHistogram
 from pydantic import TypeAdapter, ValidationError
 
 from leadline.load.cluster.clock import Offset, offset
+from leadline.load.cluster.command import option_pairs
 from leadline.load.cluster.connection import Connection
 from leadline.load.cluster.files import scenario_files
 from leadline.load.cluster.histograms import added, empty, encoded, latency, total
 from leadline.load.cluster.merge import Part, merge
 from leadline.load.cluster.progress import ProgressLog, together
+from leadline.load.cluster.run import seen_from
 from leadline.load.cluster.spec import read_drivers
 from leadline.load.result import read_summary
 from leadline.load.series import responses_between, steady_series
@@ -174,11 +176,15 @@ class FakeDriverFiles:
         (directory / "steady.hlog").write_text(head + steady)
         names = "time_ns,second,phase,transaction,ok,failed,response_mean_ms,response_p50_ms,response_p99_ms,"
         (directory / "seconds.csv").write_text(f"{names}service_mean_ms,in_flight,skipped\n{''.join(rows)}")
+        (directory / "outcomes.csv").write_text(
+            "time_ns,second,phase,transaction,what,name,count\n"
+            "1,0,steady,a,status,200,2\n1,1,steady,a,error,timeout,1\n"
+        )
         nothing = dict.fromkeys(["mean", "p50", "p90", "p95", "p99", "p999", "max"])
         steady_part = {
             name: {
-                **{"ok": len(values), "failed": 1, "skipped": 0, "per_second": 0.0},
-                **{"response_ms": nothing, "service_ms": nothing},
+                **{"ok": len(values), "failed": 1, "skipped": 0, "per_second": 0.0, "statuses": {"200": 1}},
+                **{"response_ms": nothing, "service_ms": nothing, "connect_ms": nothing},
             }
             for name, values in every.items()
         }
@@ -208,6 +214,28 @@ class FakeDriverFiles:
             **changed,
         }
         (directory / "summary.json").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("url", "seen"),
+    [
+        ("http://127.0.0.1:9080/b", "http://10.0.0.1:9080/b"),
+        ("https://[::1]:9443/b=3", "https://10.0.0.1:9443/b=3"),
+        ("http://h=2", "http://10.0.0.1=2"),
+        ("unix:/run/server.sock:/b", "unix:/run/server.sock:/b"),
+    ],
+)
+def test_the_server_has_another_address_from_there(url: str, seen: str) -> None:
+    assert seen_from(url, DriverHost(server="10.0.0.1")) == seen
+    assert seen_from(url, DriverHost()) == url
+    assert seen_from("http://h:1/", DriverHost(server="fe80::1")) == "http://[fe80::1]:1/"
+
+
+def test_options_are_names_with_and_without_values() -> None:
+    found = option_pairs(["--insecure", "--var=a=b", "--users", "3", "--check"])
+    assert found == [("--insecure", ""), ("--var", "a=b"), ("--users", "3"), ("--check", "")]
+    with pytest.raises(UsageError, match="unexpected word 'users'"):
+        option_pairs(["users", "3"])
 
 
 def part(directory: Path, name: str) -> Part:
@@ -247,6 +275,13 @@ def test_results_are_merged_as_one_driver_would_have_them(tmp_path: Path) -> Non
     document = json.loads((out / "summary.json").read_text())
     assert [one["name"] for one in document["drivers"]] == ["x", "y"]
     assert document["drivers"][1]["clock_offset_ms"] == 1.0
+
+    transactions = document["steady"]["transactions"]
+    assert [transactions[name]["statuses"] for name in "ab"] == [{"200": 2}, {"200": 2}]
+    assert transactions["a"]["connect_ms"]["p50"] is None  # no histogram of it was written
+    outcomes = (out / "outcomes.csv").read_text().splitlines()[1:]
+    assert outcomes[0] == "7000000000000000123,0,steady,a,status,200,4"
+    assert outcomes[1:] == ["7000000001000000123,1,steady,a,error,timeout,2"]
 
     rows = steady_series(out)
     assert [row.ok_per_s for row in rows] == [102, 4, 1]

@@ -44,7 +44,7 @@ def run(scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], sa
     Results as of one driver go to ``--out`` (``leadline-load.out``), ``--progress`` as leadline-load has it. Raises
     UsageError, TrialFailure(infrastructure) when a host is lost.
     """
-    given = _pairs(options)
+    given = option_pairs(options)
     last = dict(given)
     for option in _OURS:
         if option in last:
@@ -99,18 +99,18 @@ def _starter() -> Iterator[Starter]:
         watchdog.finish()
 
 
-def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
-    """Options and values, ``--name value`` or ``--name=value``."""
+def option_pairs(options: Sequence[str]) -> list[tuple[str, str]]:
+    """Options and values, ``--name value`` or ``--name=value``; an empty value for ``--name`` alone."""
     found = []
-    rest = iter(options)
-    for option in rest:
+    at = 0
+    while at < len(options):
+        option = options[at]
         name, equals, value = option.partition("=")
         if not name.startswith("--"):
             raise UsageError(f"unexpected word {option!r}: options are written --name value")
-        if not equals:
-            following = next(rest, None)
-            if following is None:
-                raise UsageError(f"{name} needs a value")
-            value = following
+        if not equals and at + 1 < len(options) and not options[at + 1].startswith("--"):
+            value = options[at + 1]
+            at += 1
         found.append((name, value))
+        at += 1
     return found

@@ -51,6 +51,10 @@ def merge(parts: Sequence[Part], out: Path, started_unix_ns: int) -> None:
         raise LeadlineError(f"{parts[0].directory}: steady.hlog is missing: the driver did not end in order")
     tables = [_rows(part.directory / "seconds.csv") for part in parts]
     _write_seconds(out / "seconds.csv", tables, intervals, started_unix_ns)
+    if (parts[0].directory / "outcomes.csv").is_file():
+        _write_outcomes(
+            out / "outcomes.csv", [_rows(part.directory / "outcomes.csv") for part in parts], started_unix_ns
+        )
     steady = {tag: histograms.added(one.payload for one in found) for (_, tag), found in intervals["steady"].items()}
     document = merged_summary([part.driver.name for part in parts], documents, steady)
     document["started_unix_ns"] = started_unix_ns
@@ -123,6 +127,20 @@ def _write_seconds(
                 merged["time_ns"] = str(started_unix_ns + second * 1_000_000_000)
                 merged["in_flight"] = str(in_flight)
                 writer.writerow(merged)
+
+
+def _write_outcomes(path: Path, tables: Sequence[Sequence[Mapping[str, str]]], started_unix_ns: int) -> None:
+    """Counts by second, transaction and what happened, added up."""
+    counts: dict[tuple[int, str, str, str, str], int] = {}
+    for table in tables:
+        for row in table:
+            key = (int(row["second"]), row["phase"], row["transaction"], row["what"], row["name"])
+            counts[key] = counts.get(key, 0) + int(row["count"])
+    with path.open("w", encoding="ascii", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(["time_ns", "second", "phase", "transaction", "what", "name", "count"])
+        for key, count in sorted(counts.items(), key=lambda item: item[0][0]):
+            writer.writerow([started_unix_ns + key[0] * 1_000_000_000, *key, count])
 
 
 def _cell(column: str, rows: Sequence[Mapping[str, str]], figure: str) -> str:

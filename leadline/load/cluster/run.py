@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import tempfile
 import threading
@@ -12,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from urllib.parse import urlsplit, urlunsplit
 
 from leadline.host.base import Process, ProcessSpec
 from leadline.load.cluster.clock import LabClock
@@ -30,13 +30,14 @@ _READY = 60.0  # seconds until every driver must be ready
 _LEAD = 0.3  # seconds between the agreement and the start, besides the slowest answer
 _SILENCE = 20.0  # seconds without a line of progress after which a host counts as lost
 _CLOCK = 50e6  # nanoseconds that a clock may move against this one during a run: what a driver's start may be late
+_AUTHORITY = re.compile(r"^(https?://)(\[[^\]]*\]|[^/:=?#]+)")
 _FILES = ("--replay", "--ca")  # options that name a file
 
 
 @dataclass(frozen=True)
 class Job:
     """What all drivers do together. ``options``: of leadline-load, as name and value, with totals such as users or
-    rate; ``urls``: the values of ``--url``.
+    rate, an empty value for a name alone; ``urls``: the values of ``--url``.
     """
 
     scenario: Path
@@ -154,12 +155,12 @@ class Cluster:
                     raise UsageError(f"{name} {value}: no such file")
                 options += [name, f"option-{at}-{Path(value).name}"]
             else:
-                options += [name, value]
+                options += [name, value] if value else [name]
         host.send({**sent, **extra})
         options = [host.input(word) if word in extra else word for word in options]
         argv = [host.binary, "run", host.input(job.scenario.name)]
         for url in job.urls:
-            argv += ["--url", _seen_from(url, member.driver)]
+            argv += ["--url", seen_from(url, member.driver)]
         argv += [*options, "--out", host.out(), "--share", member.share]
         argv += ["--start-at", "stdin", "--leash", f"{_LEASH}s", "--progress", "json"]
         member.log.unlink(missing_ok=True)
@@ -270,14 +271,12 @@ class Cluster:
         member.host.close()
 
 
-def _seen_from(url: str, driver: DriverHost) -> str:
+def seen_from(url: str, driver: DriverHost) -> str:
     """The URL as the driver reaches it."""
     if driver.server is None:
         return url
-    parts = urlsplit(url)
     address = f"[{driver.server}]" if ":" in driver.server and not driver.server.startswith("[") else driver.server
-    port = f":{parts.port}" if parts.port else ""
-    return urlunsplit(parts._replace(netloc=f"{address}{port}"))
+    return _AUTHORITY.sub(lambda found: f"{found[1]}{address}", url, count=1)
 
 
 def told(reports: Mapping[str, HostReport]) -> Iterator[str]:

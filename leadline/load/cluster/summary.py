@@ -55,15 +55,16 @@ def merged_summary(names: Sequence[str], documents: Sequence[Document], steady: 
         "phases": {**first["phases"], "drained": max(document["phases"]["drained"] for document in documents)},
         "steady": _steady([document["steady"] for document in documents], steady),
         "total": _sums([document["total"] for document in documents]),
-        "requests": _sums([document["requests"] for document in documents]),
-        "errors": _sums([document["errors"] for document in documents]),
         "error_samples": _samples(documents),
-        "blocked_ms": latency(steady.get("blocked", empty())),
         "driver": _driver(names, [document["driver"] for document in documents], steady),
         "littles_law": _littles_law([document["littles_law"] for document in documents]),
     }
+    for key in ("requests", "errors", "statuses"):
+        if key in first:
+            found[key] = _sums([document[key] for document in documents])
     for key in ("arrivals_planned", "arrivals_actual", "dropped"):
         found[key] = sum(document[key] for document in documents)
+    found |= _latencies(first, lambda what: _of_all(what, steady))
     if "limits" in first:
         found["limits"] = [_limit(limit, found["steady"]["transactions"], steady) for limit in first["limits"]]
     return found
@@ -83,17 +84,28 @@ def _sums(parts: Sequence[Mapping[str, Any]]) -> Document:
     return found
 
 
+def _latencies(document: Mapping[str, Any], histogram: Callable[[str], Counts]) -> Document:
+    """Every figure of times that ``document`` has, from the histogram of that name; None throughout where the drivers
+    wrote none.
+    """
+    names = [key for key, value in document.items() if key.endswith("_ms") and isinstance(value, Mapping)]
+    return {key: latency(histogram(key.removesuffix("_ms"))) for key in names}
+
+
+def _of_all(what: str, steady: Mapping[str, Counts]) -> Counts:
+    """Of all transactions: under a tag of its own, or those of each."""
+    if what in steady:
+        return steady[what]
+    return total(histogram for tag, histogram in steady.items() if tag.startswith(f"{what}/"))
+
+
 def _steady(parts: Sequence[Document], steady: Mapping[str, Counts]) -> Document:
     seconds = max(part["duration_s"] for part in parts)
 
     def transaction(found: Sequence[Document], histogram: Callable[[str], Counts]) -> Document:
-        counts = {key: sum(one[key] for one in found) for key in ("ok", "failed", "skipped")}
-        figures = {
-            key: latency(histogram(key.removesuffix("_ms")))
-            for key in found[0]
-            if key.endswith("_ms") and isinstance(found[0][key], Mapping)
-        }
-        return {**counts, "per_second": counts["ok"] / seconds if seconds > 0 else 0.0, **figures}
+        counts = _sums([{key: one[key] for key in one if not key.endswith("_ms")} for one in found])
+        counts["per_second"] = counts["ok"] / seconds if seconds > 0 else 0.0
+        return counts | _latencies(found[0], histogram)
 
     names = list(parts[0]["transactions"])
     transactions = {
@@ -103,10 +115,7 @@ def _steady(parts: Sequence[Document], steady: Mapping[str, Counts]) -> Document
         )
         for name in names
     }
-    whole = transaction(
-        [part["all"] for part in parts],
-        lambda what: total(histogram for tag, histogram in steady.items() if tag.startswith(f"{what}/")),
-    )
+    whole = transaction([part["all"] for part in parts], lambda what: _of_all(what, steady))
     return {"duration_s": seconds, "transactions": transactions, "all": whole}
 
 
@@ -117,7 +126,7 @@ def _driver(names: Sequence[str], parts: Sequence[Document], steady: Mapping[str
         "cpu_system_s": sum(part["cpu_system_s"] for part in parts),
         "cpu_share": max(part["cpu_share"] for part in parts),
         "scheduling": min((part["scheduling"] for part in parts), key=_SCHEDULING.index),
-        "lag_ms": latency(steady.get("lag", empty())),
+        **_latencies(parts[0], lambda what: steady.get(what, empty())),
         "limit": any(part["limit"] for part in parts),
         "evidence": [
             f"{name}: {sentence}" for name, part in zip(names, parts, strict=True) for sentence in part["evidence"]
