@@ -1,4 +1,5 @@
-//! A short, repeatable run of what `fuzz/` fuzzes: valid inputs, changed at random.
+//! A short, repeatable run of what `fuzz/` fuzzes: valid inputs, changed at random. `LEADLINE_FUZZ=100` makes it a
+//! hundred times as long, with other changes.
 
 #[path = "../fuzz/entries.rs"]
 mod entries;
@@ -49,8 +50,9 @@ fn run(name: &str, rounds: u32) {
     let seeds = seeds(name);
     assert!(!seeds.is_empty());
     seeds.iter().for_each(|seed| entry(seed));
-    let mut random = Random::new(1, rounds.into(), Stream::Data);
-    for _ in 0..rounds {
+    let times = std::env::var("LEADLINE_FUZZ").map_or(1, |times| times.parse().expect("a whole number"));
+    let mut random = Random::new(times, rounds.into(), Stream::Data);
+    for _ in 0..u64::from(rounds) * times {
         let data = change(&mut random, &seeds);
         let survived = std::panic::catch_unwind(|| entry(&data));
         assert!(survived.is_ok(), "{name}: {:?}", String::from_utf8_lossy(&data));
