@@ -156,6 +156,18 @@ def test_definitive_screening_is_what_jones_and_nachtsheim_promise(factors: int)
     assert np.linalg.matrix_rank(squares) == 1 + 2 * factors
 
 
+def test_the_screening_design_of_four_factors_is_the_published_one_up_to_names_and_signs() -> None:
+    """Jones and Nachtsheim (2011); a run, and below it its mirror image, the last one in the middle."""
+    published = {(0, 1, -1, -1), (-1, 0, -1, 1), (-1, -1, 0, -1), (-1, 1, 1, 0)}
+    published |= {(-a, -b, -c, -d) for a, b, c, d in published} | {(0, 0, 0, 0)}
+    ours = definitive_screening.matrix(4)
+    assert any(
+        {tuple(row) for row in (ours[:, list(order)] * signs).tolist()} == published
+        for order in itertools.permutations(range(4))
+        for signs in itertools.product((-1, 1), repeat=4)
+    )
+
+
 @pytest.mark.parametrize(("factors", "runs"), [(4, 9), (6, 13), (8, 17), (10, 21), (12, 25), (7, 17), (21, 49)])
 def test_definitive_screening_sizes(factors: int, runs: int) -> None:
     """2 m + 1 for even m; one fake factor for an odd number; 22 has no conference matrix, 24 has."""
