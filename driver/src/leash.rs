@@ -11,7 +11,7 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::time::{Duration, Instant, SystemTime};
 
 /// A start that would be later than this is not one in step with the other drivers.
-const TOLERANCE: Duration = Duration::from_millis(50);
+const TOLERANCE: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 const STEP: Duration = Duration::from_millis(50);
 

@@ -27,10 +27,11 @@ from leadline.model.errors import FailureClass, TrialFailure, UsageError
 _LEASH = 20  # seconds without a sign of life after which a driver ends itself
 _BEAT = 2.0
 _READY = 60.0  # seconds until every driver must be ready
-_LEAD = 0.3  # seconds between the agreement and the start, besides the slowest answer
+_LEAD = 1.0  # seconds between the agreement and the start, besides the slowest answer
 _SILENCE = 20.0  # seconds without a line of progress after which a host counts as lost
-_CLOCK = 50e6  # nanoseconds that a clock may move against this one during a run: what a driver's start may be late
+_CLOCK = 100e6  # nanoseconds that a clock may move against this one during a run: what a driver's start may be late
 _AUTHORITY = re.compile(r"^(https?://)(\[[^\]]*\]|[^/:=?#]+)")
+_DRIFT = 2e-4  # and the share of the run by which clocks that nobody sets run apart at most
 _FILES = ("--replay", "--ca")  # options that name a file
 
 
@@ -239,7 +240,8 @@ class Cluster:
         assert member.report is not None
         before, after = member.report.clock, look(member.host, self._clock).clock
         moved = after.ns - before.ns
-        if abs(moved) > before.uncertainty_ns + after.uncertainty_ns + _CLOCK:
+        drift = _DRIFT * (self._clock.now_ns() - (self.started_unix_ns or 0))
+        if abs(moved) > before.uncertainty_ns + after.uncertainty_ns + _CLOCK + drift:
             raise member.connection.failure(f"its clock was set by {moved / 1e6:+.1f} ms during the run")
         return Part(member.driver, directory, member.share, member.report.cpus, before, moved)
 
