@@ -38,7 +38,7 @@ options of run:
   --max-sessions N     hard cap on sessions; open arrivals above it are dropped and counted (default 1000)
   --timeout TIME       of each request (default 10s)
   --http WORD          auto (default: HTTP/1.1, over TLS what the server prefers), 1.1 or 2
-  --ca FILE            https: trust the authorities in this PEM file instead of the system's
+  --ca FILE            https: trust the certificates in this PEM file (the server's own, or authorities), not the system's
   --insecure           https: trust every certificate
   --source-address A   addresses to connect from, A,B or FIRST-LAST; sessions take turns
   --requests-per-connection N

@@ -84,6 +84,26 @@ fn tls_checks_who_the_server_is() {
     std::fs::remove_file(file).expect("the file is there");
 }
 
+#[test]
+fn tls_trusts_what_an_authority_signed() {
+    let authority_key = rcgen::KeyPair::generate().expect("a key");
+    let mut wanted = rcgen::CertificateParams::new(Vec::new()).expect("no names");
+    wanted.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = wanted.self_signed(&authority_key).expect("an authority");
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let names = rcgen::CertificateParams::new(vec!["127.0.0.1".to_string()]).expect("a name");
+    let certificate = names.signed_by(&key, &authority, &authority_key).expect("a certificate");
+    let config = support::tls::config_of(&[], certificate.der().clone(), key.serialize_der());
+    let url = support::tls::tls_server_of(config, |stream| {
+        let mut reader = BufReader::new(stream);
+        while read_request(&mut reader).is_some() && reader.get_mut().write_all(&page("200 OK", "", "")).is_ok() {}
+    });
+    let file = std::env::temp_dir().join(format!("leadline-load-test-{}-authority.pem", std::process::id()));
+    std::fs::write(&file, authority.pem()).expect("a file");
+    all_well(&run(&url, GET, &format!("{COUNTED} --ca {}", file.display())));
+    std::fs::remove_file(file).expect("the file is there");
+}
+
 /// Listens on 127.0.0.2 and hands everything on to `port` of 127.0.0.1.
 fn relay(port: &str) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.2:0").expect("a free port");

@@ -53,3 +53,11 @@ impl Stream {
         self.tls.as_mut().map_or(Ok(()), |tls| tls.flush(&self.socket))
     }
 }
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.close(&self.socket);
+        }
+    }
+}

@@ -2,10 +2,11 @@
 
 use super::socket::Socket;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ClientConfig, ClientConnection, Resumption};
+use rustls::client::{verify_server_name, ClientConfig, ClientConnection, Resumption, WebPkiServerVerifier};
 use rustls::crypto::{ring, verify_tls12_signature, verify_tls13_signature, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme};
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -22,7 +23,7 @@ pub enum Trust {
     /// The authorities of the system.
     #[default]
     System,
-    /// The authorities in a PEM file, and no others.
+    /// The certificates in a PEM file and what they vouch for, and no others.
     Authorities(std::path::PathBuf),
     /// Anyone: encryption without authentication.
     Anyone,
@@ -52,7 +53,9 @@ impl Tls {
         let mut config = match trust {
             Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
             Trust::System => builder.with_root_certificates(system()?),
-            Trust::Authorities(path) => builder.with_root_certificates(authorities(path)?),
+            Trust::Authorities(path) => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(Listed::read(path, provider)?))
+            }
         }
         .with_no_client_auth();
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
@@ -77,17 +80,68 @@ fn system() -> Result<RootCertStore, String> {
     Ok(store)
 }
 
-fn authorities(path: &Path) -> Result<RootCertStore, String> {
-    let mut store = RootCertStore::empty();
-    let found = CertificateDer::pem_file_iter(path).map_err(|e| format!("--ca {}: {e}", path.display()))?;
-    for certificate in found {
-        let certificate = certificate.map_err(|e| format!("--ca {}: {e}", path.display()))?;
-        store.add(certificate).map_err(|e| format!("--ca {}: {e}", path.display()))?;
+/// Accepts what the certificates of a file vouch for, and servers whose own certificate is in it: one signed by itself
+/// is often marked as an authority's, which is none a server may show otherwise.
+#[derive(Debug)]
+struct Listed {
+    certificates: Vec<CertificateDer<'static>>,
+    authorities: Arc<WebPkiServerVerifier>,
+}
+
+impl Listed {
+    fn read(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self, String> {
+        let at = |error: &dyn std::fmt::Display| format!("--ca {}: {error}", path.display());
+        let found = CertificateDer::pem_file_iter(path).map_err(|e| at(&e))?;
+        let certificates = found.collect::<Result<Vec<_>, _>>().map_err(|e| at(&e))?;
+        if certificates.is_empty() {
+            return Err(at(&"no certificate in it (PEM is expected)"));
+        }
+        let mut store = RootCertStore::empty();
+        for certificate in &certificates {
+            store.add(certificate.clone()).map_err(|e| at(&e))?;
+        }
+        let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider).build();
+        Ok(Listed { certificates, authorities: authorities.map_err(|e| at(&e))? })
     }
-    if store.is_empty() {
-        return Err(format!("--ca {}: no certificate in it (PEM is expected)", path.display()));
+}
+
+impl ServerCertVerifier for Listed {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        stapled: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.certificates.contains(certificate) {
+            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        self.authorities.verify_server_cert(certificate, others, name, stapled, now)
     }
-    Ok(store)
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authorities.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authorities.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
+    }
 }
 
 /// Accepts every certificate; signatures are still checked, so that the handshake costs the same.
@@ -200,6 +254,14 @@ impl Records {
         let count = self.0.writer().write(bytes)?;
         self.flush(socket)?;
         Ok(count)
+    }
+
+    /// Says good-bye before the socket is closed, where it can be said at once.
+    pub fn close(&mut self, socket: &Socket) {
+        if !self.0.is_handshaking() {
+            self.0.send_close_notify();
+            let _ = self.flush(socket);
+        }
     }
 
     /// Sends what is encrypted, as far as the socket takes it.

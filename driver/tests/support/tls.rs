@@ -19,7 +19,12 @@ fn identity() -> &'static Identity {
     static IDENTITY: OnceLock<Identity> = OnceLock::new();
     IDENTITY.get_or_init(|| {
         let names = ["localhost".to_string(), "127.0.0.1".to_string()];
-        let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+        // As `openssl req -x509` makes them: signed by itself and marked as an authority's.
+        let mut wanted = rcgen::CertificateParams::new(names).expect("names");
+        wanted.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key_pair = rcgen::KeyPair::generate().expect("a key");
+        let cert = wanted.self_signed(&key_pair).expect("a certificate");
+        let made = rcgen::CertifiedKey { cert, key_pair };
         let file = std::env::temp_dir().join(format!("leadline-load-test-{}-ca.pem", std::process::id()));
         std::fs::write(&file, made.cert.pem()).expect("a file for the certificate");
         let key = PrivateKeyDer::try_from(made.key_pair.serialize_der()).expect("a key");
@@ -33,12 +38,15 @@ pub fn trusted() -> String {
 }
 
 pub fn config(alpn: &[&str]) -> Arc<ServerConfig> {
-    let identity = identity();
+    config_of(alpn, identity().certificate.clone(), identity().key.secret_der().to_vec())
+}
+
+pub fn config_of(alpn: &[&str], certificate: CertificateDer<'static>, key: Vec<u8>) -> Arc<ServerConfig> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("protocol versions")
         .with_no_client_auth()
-        .with_single_cert(vec![identity.certificate.clone()], identity.key.clone_key())
+        .with_single_cert(vec![certificate], PrivateKeyDer::try_from(key).expect("a key"))
         .expect("a usable certificate");
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     Arc::new(config)
@@ -46,7 +54,10 @@ pub fn config(alpn: &[&str]) -> Arc<ServerConfig> {
 
 /// Serves each connection on a thread of its own after the handshake; its address, by IP.
 pub fn tls_server(handle: impl Fn(TlsStream) + Send + Sync + 'static) -> String {
-    let config = config(&["http/1.1"]);
+    tls_server_of(config(&["http/1.1"]), handle)
+}
+
+pub fn tls_server_of(config: Arc<ServerConfig>, handle: impl Fn(TlsStream) + Send + Sync + 'static) -> String {
     server(move |stream| {
         let connection = ServerConnection::new(Arc::clone(&config)).expect("a connection");
         handle(StreamOwned::new(connection, stream));
