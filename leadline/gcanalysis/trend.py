@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 MOST = 400  # points; the number of slopes grows with its square
 _LEVEL_OF_LAGS = 0.95
+_NORMAL = NormalDist()  # scipy.stats would cost a second at the start of every command
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,14 @@ def trend(times: NDArray[Any], values: NDArray[Any], level: float = 0.99) -> Tre
     if spread == 0:
         return Trend(slope, slope, slope, level, 1.0, count, inflation)
     score = max(0.0, abs(kendall) - 1) / spread
-    half = float(stats.norm.ppf((1 + level) / 2)) * spread
+    half = _NORMAL.inv_cdf((1 + level) / 2) * spread
     low, high = int(np.floor((len(slopes) - half) / 2)) - 1, int(np.ceil((len(slopes) + half) / 2))
     return Trend(
         slope,
         float(slopes[low]) if low >= 0 else None,
         float(slopes[high]) if high < len(slopes) else None,
         level,
-        float(2 * stats.norm.sf(score)),
+        2 * _NORMAL.cdf(-score),
         count,
         inflation,
     )
@@ -72,18 +73,26 @@ def _inflation(residuals: NDArray[Any], size: float) -> float:
     autoregressive process, freed of the bias that the removed line gives it (short series show too little).
     """
     count = len(residuals)
-    ranks = stats.rankdata(np.round(residuals / (size or 1.0), 9))  # no ranks of rounding errors
+    ranks = _ranks(np.round(residuals / (size or 1.0), 9))  # no ranks of rounding errors
     ranks = ranks - ranks.mean()
     total = float((ranks**2).sum())
     if total == 0:
         return 1.0
     lags = np.arange(1, max(2, count // 4))
     shares = np.array([float((ranks[:-lag] * ranks[lag:]).sum()) / total for lag in lags])
-    bound = float(stats.norm.ppf((1 + _LEVEL_OF_LAGS) / 2)) / np.sqrt(count)
+    bound = _NORMAL.inv_cdf((1 + _LEVEL_OF_LAGS) / 2) / np.sqrt(count)
     sure = np.where(np.abs(shares) > bound, shares, 0.0)
     every = np.arange(1, count - 2)
     first = min(0.95, max(0.0, (count * shares[0] + 2) / max(1, count - 4)))
     return max(1.0, _widened(count, lags, sure), _widened(count, every, first**every))
+
+
+def _ranks(values: NDArray[Any]) -> NDArray[Any]:
+    """From 1; equal values share the mean of theirs."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    shared: NDArray[Any] = (last - (counts - 1) / 2)[places]
+    return shared
 
 
 def _widened(count: int, lags: NDArray[Any], shares: NDArray[Any]) -> float:
