@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from leadline.report import words
+from leadline.report import collector, words
 from leadline.report.files import TrialFiles
 
 FULL = 0.5  # share of samples with every connection in use, and waiting callers, from which a pool is called starved
@@ -130,7 +130,10 @@ def sentences(files: TrialFiles) -> dict[str, str]:
     if uses:
         said["pool"] = " ".join(use.sentence() for use in uses)
     stopped = pauses(files)
-    if stopped:
+    told = collector.sentence(files)
+    if told:
+        said["gc"] = told
+    elif stopped:
         count, longest, part = stopped
         said["gc"] = (
             f"{words.plural(count, 'pause')} in the steady state, {words.number(longest)} ms the longest, "

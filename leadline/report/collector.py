@@ -1,0 +1,106 @@
+"""What the collector's log says of the steady state of a trial, with the figures of ``leadline gc``."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from leadline.gcanalysis.summary import GcSummary, summary
+from leadline.model.errors import LeadlineError
+from leadline.observe.gclog.files import parse
+from leadline.report import words
+from leadline.report.files import TrialFiles
+
+_MIB = 1 << 20
+_FEW = 5  # seconds with pauses, and without, below which their latencies are not compared
+
+
+def steady(files: TrialFiles) -> GcSummary | None:
+    """Figures of the trial's ``raw/gc.log`` within the steady state; None without a log that can be read."""
+    directory, phases = files.trial.directory, files.phases
+    if directory is None or phases is None or phases.steady_until <= phases.steady_from:
+        return None
+    path = directory / "raw" / "gc.log"
+    try:
+        log = parse(path) if path.is_file() else None
+        return summary(log, (phases.steady_from, phases.steady_until)) if log and log.jvms else None
+    except (OSError, LeadlineError, ValueError):  # a log without wall-clock times has no steady state
+        return None
+
+
+def sentence(files: TrialFiles) -> str:
+    """Empty without a log."""
+    found = steady(files)
+    if found is None:
+        return ""
+    said = [_pauses(found)]
+    if found.intervals and found.share_cycle is not None:
+        both = f"{_percent(found.share_cycle)} of the time as pause / (interval + pause)"
+        if found.share_interval is not None:
+            both += f", {_percent(found.share_interval)} as pause / interval"
+        said.append(f"{words.number(found.intervals.mean_s)} s between them on average: {both}.")
+    worst = [one for one in found.mmu if one.window_ms in (100.0, 1000.0) and one.share is not None]
+    if found.pauses.count and worst:
+        left = ", ".join(f"{_percent(one.share or 0.0)} of a window of {one.window_ms:g} ms" for one in worst)
+        said.append(f"Left to the application at worst: {left}.")
+    if found.stalls.count:
+        said.append(
+            f"Threads waited {words.number(found.stalls.sum_ms)} ms in all for memory outside of pauses "
+            f"({words.plural(found.stalls.count, 'stall')})."
+        )
+    said += [*_heap(found), *_beside_latency(files)]
+    if found.leak.verdict in ("leak", "growing"):
+        said.append(f"Leak test: {found.leak.sentence}.")
+    said += [f"Warning: {text}." for text in found.warnings]
+    return " ".join(said)
+
+
+def _pauses(found: GcSummary) -> str:
+    pauses = found.pauses
+    text = f"{words.plural(pauses.count, 'pause')} in the steady state"
+    if pauses.count:
+        text += f", p99 {words.number(pauses.percentiles['p99'])} ms, {words.number(pauses.max_ms)} ms the longest"
+    return f"{text}, {100 * (found.share or 0.0):.2f} % of the time."
+
+
+def _heap(found: GcSummary) -> list[str]:
+    said = []
+    if found.working_set:
+        bound = "at most " if found.working_set.at_most else ""
+        size = words.number(found.working_set.size / _MIB)
+        said.append(f"Working set {bound}{size} MiB {found.working_set.basis}.")
+    if found.allocation_rate is not None:
+        promoted = ""
+        if found.promotion_rate is not None:
+            promoted = f", {words.number(found.promotion_rate / _MIB)} MiB/s promoted"
+        said.append(f"{words.number(found.allocation_rate / _MIB)} MiB/s allocated{promoted}.")
+    return said
+
+
+def _beside_latency(files: TrialFiles) -> list[str]:
+    """The 99th percentile of the response time in seconds with pauses beside that in seconds without."""
+    pauses, table, phases = files.steady("gc", "gc.pause"), files.seconds, files.phases
+    if pauses is None or table is None or phases is None:
+        return []
+    begin, end = int(phases.steady_from * 1e9), int(phases.steady_until * 1e9)
+    rows = (
+        table.filter(pl.col("time_ns").is_between(begin, end - 1_000_000_000) & pl.col("response_p99_ms").is_not_null())
+        .group_by("time_ns")
+        .agg(pl.col("response_p99_ms").max())
+    )
+    ends = pauses["time_ns"].to_list()
+    spans = [(at - int(ms * 1e6), at) for at, ms in zip(ends, pauses["value"].to_list(), strict=True)]
+    with_pause, without = [], []
+    for at, worst in rows.iter_rows():
+        inside = any(start < at + 1_000_000_000 and stop > at for start, stop in spans)
+        (with_pause if inside else without).append(float(worst))
+    if min(len(with_pause), len(without)) < _FEW:
+        return []
+    middle = [sorted(values)[(len(values) - 1) // 2] for values in (with_pause, without)]
+    return [
+        f"The 99th percentile of the response time was {words.number(middle[0])} ms in the median second with a pause "
+        f"({len(with_pause)} s) and {words.number(middle[1])} ms without ({len(without)} s)."
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
