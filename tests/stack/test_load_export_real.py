@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-        words = [self.command, self.path, body, self.headers.get("Content-Type") or "", self.headers["X-Label"]]
+        words = [self.command, self.path, body, self.headers.get("Content-Type") or "", self.headers["X-Label"] or ""]
         with self.lock:
             self.seen[" | ".join([*words, self.headers.get("Cookie") or ""])] += 1
         answer = b"hello" if self.path == "/login" else JSON
@@ -142,6 +142,75 @@ def test_k6_asks_for_the_same(server: tuple[str, type[_Handler]], tmp_path: Path
         assert other[key] * count == times * other[next(key for key in other if "/login" in key)], key
     assert {_user(key) for key in ours if "/login" in key} == {1, 2, 3}
     assert {_user(key) for key in theirs if "/login" in key} >= {1, 2, 3}
+
+
+WALK = """
+scenario: walk
+parameters: { n: 2 }
+variables: { account: "acc-${zpad:4:${random:7:7}}" }
+pause: { shape: exponential, mean: 2ms }
+login: login
+logout: logout
+headers: { X-Label: "l$${n}" }
+graph:
+  start: { list: 1 }
+  list: { buy: 1 }
+  buy: { end: 1 }
+transactions:
+  login:
+    - post: /login
+      form: { user: "${account}", "p w": "x&y" }
+      check: { contains: "hello" }
+  list:
+    - get: /list?n=${n}
+      extract: { first: { json: /items/0/id } }
+    - get: /redirect
+  buy:
+    - repeat: 2
+      requests:
+        - put: /buy/${first}
+          json: { account: "${account}", n: "${number:${random:3:3}}", list: [1, true, null] }
+    - get: /gone
+      check: { status: 404 }
+  logout:
+    - delete: /logout
+"""
+HYPERFOIL = Path(__file__).parent / "hyperfoil"
+PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:build-classpath"
+
+
+def test_hyperfoil_asks_for_the_same(server: tuple[str, type[_Handler]], tmp_path: Path) -> None:
+    url, handler = server
+    jars = tmp_path / "jars"
+    argv = ["mvn", "-B", "-q", "-f", str(HYPERFOIL / "pom.xml"), PLUGIN, f"-Dmdep.outputFile={jars}"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode:
+        pytest.skip(f"Maven cannot have Hyperfoil's core: {done.stdout.strip().splitlines()[:1]}")
+    scenario, benchmark = tmp_path / "walk.yaml", tmp_path / "walk.hf.yaml"
+    scenario.write_text(WALK)
+    benchmark.write_text(export_scenario(str(scenario), "hyperfoil"))
+
+    handler.seen = Counter()
+    classes = f"{jars.read_text().strip()}:{tmp_path}"
+    subprocess.run(["javac", "-cp", classes, "-d", str(tmp_path), str(HYPERFOIL / "RunHyperfoil.java")], check=True)
+    argv = ["java", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN", "-cp", classes, "RunHyperfoil"]
+    argv += [str(benchmark), url]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.endswith("ended\n"), done.stdout + done.stderr
+    theirs, handler.seen = handler.seen, Counter()
+
+    times = tmp_path / "times"
+    times.write_text("0\n0.1\n0.2\n")
+    load = ["--arrivals", "replay", "--replay", str(times), "--steady", "3s", "--url", url]
+    argv = [str(find_binary()), "run", str(scenario), *load, "--out", str(tmp_path / "out")]
+    subprocess.run(argv, check=True, timeout=60)
+    ours = handler.seen
+    assert set(ours) == set(theirs)
+    logins = [sum(count for key, count in seen.items() if "| /login |" in key) for seen in (ours, theirs)]
+    assert logins[0] == 3
+    assert logins[1] >= 4  # 5 a second for a second
+    for key, number in ours.items():
+        assert theirs[key] * logins[0] == number * logins[1], key
 
 
 def _user(key: str) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.load.export.hyperfoil import to_hyperfoil
 from leadline.load.export.k6 import to_k6
 from leadline.load.export.source import Call, Name, Source, Text, json_template
 from leadline.load.scenario import built_in_scenarios
@@ -51,6 +52,43 @@ def test_built_in_scenarios_can_be_exported(tmp_path: Path) -> None:
         assert 'const LOGIN = "login";' in script
         assert 'whenMissing = {"sell": "skip"}' in script
         assert "${" not in script.split("const transactions")[1]
+
+
+CERTAIN = """\
+scenario: shop
+graph: { start: { a: 1 }, a: { end: 1 } }
+transactions:
+  a:
+    - get: /a
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BASE, "shop.yaml:3: a mix within a session has no form in Hyperfoil"),
+        (CERTAIN + "identities: 5\n", "shop.yaml:6: `identities` has no form in Hyperfoil"),
+        (CERTAIN + "      extract: { x: '(.)' }\n", "shop.yaml:6: this extraction of `x` has no form in Hyperfoil"),
+        (CERTAIN + "      check: { skip_status: 409 }\n", "shop.yaml:6: `skip_status` has no form in Hyperfoil"),
+        (CERTAIN + "      text: '${user}'\n", "shop.yaml:6: `${user}` has no form in Hyperfoil"),
+        (CERTAIN + "      text: '${digits:3}'\n", "shop.yaml:6: the expression `digits` has no form in Hyperfoil"),
+        (CERTAIN + "    - { repeat: 101, requests: [{ get: /b }] }\n", "shop.yaml:6: this loop has no form"),
+        (CERTAIN.replace("{ end: 1 }", "{ a: 0.5, end: 0.5 }"), "shop.yaml:2: row `a` of the graph has no form"),
+        (CERTAIN + "pause: { kind: cycle, mean: 1s }\nlogin: a\n", "shop.yaml:6: a cycle time has no form"),
+    ],
+)
+def test_what_hyperfoil_cannot_do_is_named_by_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        to_hyperfoil(source(tmp_path, text=text))
+    assert message in str(raised.value)
+
+
+def test_a_mix_of_single_transactions_is_forks_by_weight(tmp_path: Path) -> None:
+    text = BASE.replace("mix: { a: 1 }", "mix: { a: 3, b: 1 }\narrivals: { unit: transaction }")
+    script = to_hyperfoil(source(tmp_path, "      check: { lacks: x }\n  b: [{ get: /b }]\n", text))
+    assert script.startswith("# left out: the check `lacks` of line 8\n")
+    assert script.count("weight:") == 2
+    assert "weight: 3.0" in script
 
 
 @pytest.mark.parametrize(

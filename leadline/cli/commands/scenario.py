@@ -51,7 +51,7 @@ def openapi(file: _File, out: _Out = None) -> None:
 @app.command(epilog="Example: leadline scenario export brokerage-json --to k6 -o brokerage.js")
 def export(
     scenario: Annotated[str, typer.Argument(help="A built-in scenario or a scenario file.")],
-    to: Annotated[str, typer.Option(help="The other generator: k6.")],
+    to: Annotated[str, typer.Option(help="The other generator: k6 or hyperfoil.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the script there instead of printing it.")
     ] = None,

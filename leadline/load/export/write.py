@@ -6,12 +6,13 @@ import subprocess
 from collections.abc import Callable, Mapping
 
 from leadline.load.driver import find_binary
+from leadline.load.export.hyperfoil import to_hyperfoil
 from leadline.load.export.k6 import to_k6
 from leadline.load.export.source import Source
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import UsageError, nearest
 
-FORMATS: Mapping[str, Callable[[Source], str]] = {"k6": to_k6}
+FORMATS: Mapping[str, Callable[[Source], str]] = {"k6": to_k6, "hyperfoil": to_hyperfoil}
 
 
 def export_scenario(scenario: str, to: str) -> str:
