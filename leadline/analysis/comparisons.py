@@ -21,7 +21,10 @@ from leadline.model.result import Effect, Observation, ResponseKind, Verdict
 CROSS = " x "  # joins the two factors, and the two levels, of an interaction
 NO_NOISE = "no trial is repeated, so the noise is not known; two or more replicates, or sentinels, would give intervals"
 EXACT = "repeated trials gave exactly the same figures, so there is no noise to hold a difference against"
-LOST = "its trials cannot be compared with the baseline: no block holds both"
+LOST = (
+    "its trials cannot be compared with the baseline: no block holds both; running the missing trials, or complete "
+    "blocks (design.blocks: by-replicate), would do"
+)
 TOO_NOISY = "the noise is too large for an interval in percent"
 
 

@@ -115,7 +115,8 @@ def model_sentence(model: Model, sample: Sample, fit: Fit, strata: Strata) -> st
         return f"Least squares: {head}; one source of noise, between {'slots' if sample.slotted else 'trials'}."
     random = [_PLURAL[stratum.name] for stratum in strata.random if stratum.name != "block"]
     sources = [*random, "slots" if sample.slotted else "trials"]
-    text = f"Mixed model (REML, Satterthwaite): {', '.join(part for part in [blocks, *fixed] if part)}; noise between "
+    terms = ", ".join(part for part in [blocks, *fixed] if part)
+    text = f"Mixed model (REML, variances integrated out): {terms}; noise between "
     text += " and ".join(sources) if len(sources) < 3 else ", ".join(sources[:-1]) + " and " + sources[-1]
     if fit.correlation is not None:
         text += f", neighbouring slots correlated {fit.correlation:.2f}"

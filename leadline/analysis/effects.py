@@ -26,7 +26,10 @@ from leadline.analysis.strata import Strata
 from leadline.analysis.table import Sample, StudyTable, sample_of
 from leadline.model.result import Component, Luck, ResponseAnalysis, ResponseKind, Verdict
 
-SAME = "every trial gave the same figure, so there is nothing to compare"
+SAME = (
+    "every trial gave the same figure, so there is nothing to compare; a response with a finer scale, or a workload "
+    "that moves it, would do"
+)
 LENTH = (
     "No trial is repeated, so the noise was taken from the effects themselves, most of which are assumed to be none "
     "(Lenth's pseudo standard error)."
@@ -36,11 +39,16 @@ ONE_LIFE = (
     "known."
 )
 _UNJUDGED = {
-    "plot": "it changes only between whole plots, and too few of these are repeated to know their noise",
-    "trial": "it changes only between trials, and too few of these are repeated to know their noise",
+    "plot": "it changes only between whole plots, and too few of these are repeated to know their noise; "
+    "two or more replicates would do",
+    "trial": "it changes only between trials, and too few of these are repeated to know their noise; "
+    "two or more replicates would do",
     "block": LOST,
 }
-_ALIASED = "these runs cannot tell it from the other factors"
+_ALIASED = (
+    "these runs cannot tell it from the other factors; running the missing trials, or a d-optimal or full factorial "
+    "design, would do"
+)
 
 
 @dataclass(frozen=True)
@@ -161,7 +169,7 @@ def _hopeless(table: StudyTable, sample: Sample, response: str) -> str:
         return "no trial has finished"
     failed = sum(observation.failure is not None for observation in table.observations)
     if failed == len(table.observations):
-        return f"all {failed} trials failed"
+        return f"all {failed} trials failed; any design would do once a baseline trial succeeds"
     if sample.size == 0:
         return f"no trial gave a figure for {response}"
     if not sample.is_baseline.any() and table.kind not in SCREENING:

@@ -24,7 +24,7 @@ from leadline.analysis.whitening import whiten
 from leadline.model.result import Component
 
 ALPHA = 0.05
-LARGEST = 400  # columns of treatment x life
+LARGEST = 1.5e8  # figures times the square of the columns of treatment x life
 UNTESTED = "Whether effects differ between lives of the server cannot be tested: "
 
 
@@ -80,8 +80,8 @@ def between_lives(model: Model, sample: Sample, scale: Scale, fitted: Fit, strat
         return Lives(fitted, None, False, UNTESTED + "there are too few slots.")
     design, values = model.rows(sample), scale.into(sample.values)
     extra = _crossed(design[:, live], sample)
-    if extra.shape[1] > LARGEST:
-        return Lives(fitted, None, False, "")
+    if len(extra) * extra.shape[1] ** 2 > LARGEST:
+        return Lives(fitted, None, False, UNTESTED + f"{lives} lives with so many slots are too many.")
     wide = mixed_fit(np.column_stack([design, extra]), values, strata)
     if wide.df < 4 or wide.sigma == 0 or not isinstance(wide, MixedFit):
         return Lives(fitted, None, False, UNTESTED + "too few slots of each level are in a life.")

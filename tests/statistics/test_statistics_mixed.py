@@ -260,7 +260,7 @@ def test_slots_find_a_live_effect_and_name_the_model() -> None:
     first = result.responses[0]
     assert first.effects[0].level == 40
     assert first.effects[0].verdict is Verdict.BETTER
-    assert first.model.startswith("Mixed model (REML, Satterthwaite)")
+    assert first.model.startswith("Mixed model (REML, variances integrated out)")
     assert first.correlation is not None
     assert result.trials == 3
     assert any("carry-over" in note.lower() for note in first.notes)
