@@ -45,6 +45,9 @@ options of run:
                        close a connection after N requests; 1 is a connection for each (default: keep)
   --var KEY=VALUE      a parameter of the scenario; may be repeated
   --tick TIME          wake only at multiples of this: cheaper, less exact (default 0us: exact)
+  --lead TIME          stay awake this long, at most, before something is due (default 100us; none with --tick)
+  --gather TIME        an answer that nothing waits for may lie in the kernel, which stamps it, this long (default 1ms)
+  --stamps WORD        kernel (default: an answer counts from its stamp) or loop (from the moment it was read)
   --priority WORD      auto (default: the loop runs ahead of other processes where permitted) or normal
   --share A-B/N        one of several drivers in step: of every N numbers (sessions, users, arrivals, identities, rows
                        and sequences of feeds) those from A until B; all other options as for one driver (default 0-1/1)
@@ -61,7 +64,7 @@ exit codes: 0 done, 1 could not run, 2 bad command line or scenario, 130 interru
 /// Options without a value.
 const FLAGS: [&str; 1] = ["--insecure"];
 
-const OPTIONS: [&str; 27] = [
+const OPTIONS: [&str; 30] = [
     "--url",
     "--http",
     "--ca",
@@ -84,6 +87,9 @@ const OPTIONS: [&str; 27] = [
     "--timeout",
     "--var",
     "--tick",
+    "--lead",
+    "--gather",
+    "--stamps",
     "--priority",
     "--share",
     "--start-at",
@@ -123,6 +129,9 @@ pub struct RunOptions {
     pub timeout: u64,
     pub variables: Vec<(String, String)>,
     pub tick: u64,
+    pub lead: u64,
+    pub gather: u64,
+    pub unstamped: bool,
     /// Do not run ahead of other processes.
     pub normal_priority: bool,
     /// Of a load that several drivers bear.
@@ -182,6 +191,9 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
         timeout: 10_000_000_000,
         variables: Vec::new(),
         tick: 0,
+        lead: 100_000,
+        gather: 1_000_000,
+        unstamped: false,
         normal_priority: false,
         share: Share::WHOLE,
         start_at: StartAt::Now,
@@ -222,6 +234,9 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
             "--share" => run.share = Share::parse(&value).map_err(|e| format!("--share {e}"))?,
             "--start-at" => run.start_at = StartAt::parse(&value).map_err(|e| format!("--start-at {e}"))?,
             "--leash" => run.leash = Some(time()?),
+            "--lead" => run.lead = time()?,
+            "--gather" => run.gather = time()?,
+            "--stamps" => run.unstamped = word(name, &value, &[("kernel", false), ("loop", true)])?,
             "--priority" => run.normal_priority = word(name, &value, &[("auto", false), ("normal", true)])?,
             _ => {
                 let words = [("json", Progress::Json), ("text", Progress::Text), ("none", Progress::None)];
@@ -254,6 +269,9 @@ fn complete(mut run: RunOptions) -> Result<Command, String> {
     }
     if [run.ramp_up, run.steady.unwrap_or(1), run.ramp_down].iter().any(|t| *t > LONGEST) {
         return Err("a phase cannot be longer than a year".into());
+    }
+    if run.lead > 1_000_000 || run.gather > 10_000_000 {
+        return Err("--lead is at most 1ms, --gather at most 10ms".into());
     }
     if run.timeout == 0 {
         return Err("--timeout must be longer than 0s".into());

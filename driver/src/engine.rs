@@ -4,13 +4,14 @@ mod connection;
 mod embedded;
 mod pace;
 mod streams;
+mod waiting;
 
 use crate::arrivals::profile::Profile;
 use crate::arrivals::{Bursts, Model, Phases, Schedule};
 use crate::feeds::Feeds;
 use crate::http::h2;
 use crate::http::request::Sent;
-use crate::measure::slice::record;
+use crate::measure::slice::Work;
 use crate::measure::summary::LoopResult;
 use crate::measure::writer::Outlet;
 use crate::measure::{ErrorKind, Outcome, Slice};
@@ -19,9 +20,10 @@ use crate::session::{Running, Session, Verdict};
 use crate::share::Share;
 use crate::sys::poller::Poller;
 use crate::sys::process::{stop_requested, Cpu};
+use crate::sys::stamp::Clock;
 use crate::sys::tls::User;
 use crate::template::RenderError;
-use crate::timer::{Deadlines, Timers};
+use crate::timer::{Deadlines, Lead, Timers};
 use crate::transport::{Http, Transport};
 use connection::Connection;
 use embedded::Lane;
@@ -30,6 +32,7 @@ use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
+use waiting::Manner;
 
 /// How the scenario is driven. Times in nanoseconds.
 #[derive(Clone, Debug)]
@@ -50,6 +53,12 @@ pub struct Settings {
     pub share: Share,
     pub timeout: u64,
     pub tick: u64,
+    /// Longest time the loop stays awake before something is due.
+    pub lead: u64,
+    /// Longest time an answer that nothing waits for may lie in the kernel.
+    pub gather: u64,
+    /// Answers count from the moment the loop read them, not from the kernel's stamp.
+    pub unstamped: bool,
 }
 
 /// Most starts between two looks at the sockets.
@@ -121,6 +130,18 @@ pub struct Engine<'a> {
     scratch: Vec<u8>,
     result: LoopResult,
     steady_cpu_from: Option<f64>,
+    /// CPU of the loop's thread at the end of the last slice.
+    slice_cpu: f64,
+    clock: Clock,
+    lead: Lead,
+    /// Requests whose answers are to be read at once, in the order they were sent.
+    urgent: VecDeque<(u32, u64)>,
+    /// What is known of each transaction's last answer.
+    manners: Vec<Manner>,
+    /// When the bytes read last came in.
+    arrived: u64,
+    /// The kernel stamps all that it receives; None until the first stamp.
+    stamping: Option<bool>,
 }
 
 impl<'a> Engine<'a> {
@@ -168,6 +189,13 @@ impl<'a> Engine<'a> {
             scratch: Vec::new(),
             result: LoopResult::default(),
             steady_cpu_from: None,
+            slice_cpu: 0.0,
+            clock: Clock::new(Instant::now()),
+            lead: Lead::new(if settings.tick == 0 { settings.lead } else { 0 }),
+            urgent: VecDeque::new(),
+            manners: waiting::manners(scenario),
+            arrived: 0,
+            stamping: None,
         };
         engine.boundary = engine.boundary_after(0);
         engine.slice.phase = settings.phases.at(0);
@@ -177,6 +205,7 @@ impl<'a> Engine<'a> {
     /// Drives the scenario through its phases; `start` is moment zero.
     pub fn run(mut self, start: Instant) -> io::Result<LoopResult> {
         self.start = start;
+        self.clock = Clock::new(start);
         if self.settings.phases.ramp_up == 0 {
             self.steady_cpu_from = Some(Cpu::of_thread().total());
         }
@@ -196,16 +225,7 @@ impl<'a> Engine<'a> {
             if self.finished(now) {
                 break;
             }
-            let unread = !self.unread.is_empty();
-            let timeout = if unread { 0 } else { self.next_wake().saturating_sub(self.now()) };
-            let found = self.poller.wait(timeout)?;
-            for at in 0..found {
-                let event = self.poller.event(at);
-                self.on_event(event);
-            }
-            if unread {
-                self.read_on();
-            }
+            self.wait()?;
         }
         self.abandon();
         let end = self.now();
@@ -227,20 +247,6 @@ impl<'a> Engine<'a> {
         self.draining && now >= phases.end() && (self.in_flight == 0 || now >= self.last_moment())
     }
 
-    fn next_wake(&mut self) -> u64 {
-        let (slots, lanes) = (&self.slots, &self.lanes);
-        let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
-        let mut wake = self.boundary.min(self.deadlines.next(live).unwrap_or(u64::MAX));
-        for at in [self.timers.next(), self.next_arrival].into_iter().flatten() {
-            wake = wake.min(crate::timer::on_tick(at, self.settings.tick));
-        }
-        if self.draining {
-            let end = self.settings.phases.end();
-            wake = wake.min(if self.in_flight == 0 { end } else { self.last_moment().max(end) });
-        }
-        wake
-    }
-
     /// When what is still in flight is given up.
     fn last_moment(&self) -> u64 {
         let phases = &self.settings.phases;
@@ -256,7 +262,7 @@ impl<'a> Engine<'a> {
             self.slice.start = boundary;
             self.slice.phase = self.settings.phases.at(boundary);
             self.boundary = self.boundary_after(boundary);
-            let cpu = Cpu::of_thread().total();
+            let cpu = self.slice_cpu;
             if boundary == self.settings.phases.ramp_up {
                 self.steady_cpu_from = Some(cpu);
             }
@@ -283,6 +289,14 @@ impl<'a> Engine<'a> {
     fn hand_over(&mut self, end: u64) {
         self.slice.end = end;
         self.slice.in_flight = self.in_flight;
+        self.slice_cpu = Cpu::of_thread().total();
+        self.slice.work = Work {
+            requests: self.result.requests,
+            planned: self.result.planned,
+            started: self.result.started,
+            dropped: self.result.dropped,
+            cpu: self.slice_cpu,
+        };
         let next = self.outlet.empty.try_recv().unwrap_or_else(|_| Slice::new(self.scenario.transactions.len()));
         let full = std::mem::replace(&mut self.slice, next);
         self.broken |= self.outlet.full.send(full).is_err();
@@ -301,7 +315,7 @@ impl<'a> Engine<'a> {
             Some(login) if !logged_in => (login, true),
             _ => (self.slots[at].session.plan.transaction(scenario), !logged_in),
         };
-        record(&mut self.slice.lag, now.saturating_sub(self.slots[at].start_at));
+        self.slice.lag.record(now.saturating_sub(self.slots[at].start_at));
         self.in_flight += 1;
         let due = self.slots[at].due;
         self.slots[at].session.running = Some(Running {
@@ -311,7 +325,9 @@ impl<'a> Engine<'a> {
             due,
             taken: now,
             first_byte: None,
+            last_byte: None,
             blocked: 0,
+            connecting: None,
             sent: Sent { method: scenario.transactions[transaction].requests[0].method, path: Vec::new() },
             embedded: Vec::new(),
             fetching: 0,
@@ -377,6 +393,9 @@ impl<'a> Engine<'a> {
             self.end(slot, Outcome::Failed(ErrorKind::Protocol), &error.to_string(), now);
             return;
         }
+        if let Some(running) = &session.running {
+            self.slice.transactions[running.transaction].status(connection.parser.head.status, 1);
+        }
         let target = &settings.transport.targets[*target];
         match session.judge(self.scenario, target, &connection.parser) {
             Verdict::Done => {
@@ -392,6 +411,8 @@ impl<'a> Engine<'a> {
                 self.go_to(slot, next, now);
             }
             Verdict::Redirect(path) => {
+                self.observe(slot, 0, true);
+                let Slot { session, connection, .. } = &mut self.slots[slot as usize];
                 let Some(running) = &mut session.running else { return };
                 running.redirects += 1;
                 let method = running.sent.method.redirected(connection.parser.head.status);
@@ -425,17 +446,21 @@ impl<'a> Engine<'a> {
         self.in_flight -= 1;
         let part = &mut self.slice.transactions[running.transaction];
         self.slice.residence += u128::from(now.saturating_sub(running.taken));
-        record(&mut self.slice.blocked, running.blocked);
+        part.blocked.record(running.blocked);
+        if let Some(connecting) = running.connecting {
+            part.connect.record(connecting);
+        }
         match outcome {
             Outcome::Ok => {
                 part.counts.ok += 1;
-                record(&mut part.response, now.saturating_sub(running.due));
-                record(&mut part.service, now.saturating_sub(running.first_byte.unwrap_or(running.taken)));
+                let last = running.last_byte.unwrap_or(now);
+                part.response.record(last.saturating_sub(running.due));
+                part.service.record(last.saturating_sub(running.first_byte.unwrap_or(running.taken)));
             }
             Outcome::Skipped => part.counts.skipped += 1,
             Outcome::Failed(kind) => {
                 part.counts.failed += 1;
-                self.slice.errors[kind as usize] += 1;
+                part.errors[kind as usize] += 1;
                 if self.result.samples.iter().filter(|(k, _)| *k == kind).count() < SAMPLES {
                     let name = &self.scenario.transactions[running.transaction].name;
                     let path = String::from_utf8_lossy(&running.sent.path);

@@ -74,6 +74,9 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
         share: options.share,
         timeout: options.timeout,
         tick: options.tick,
+        lead: options.lead,
+        gather: if options.unstamped { 0 } else { options.gather },
+        unstamped: options.unstamped,
     })
 }
 

@@ -26,8 +26,12 @@ pub struct Running {
     pub taken: u64,
     /// The moment its first byte was sent.
     pub first_byte: Option<u64>,
+    /// The moment the last byte of the last answer was here.
+    pub last_byte: Option<u64>,
     /// Time spent waiting for connections.
     pub blocked: u64,
+    /// Time in which connections were made; None where none was.
+    pub connecting: Option<u64>,
     pub sent: Sent,
     /// Paths the page embeds that are still to be fetched, the first one last, and how many are being fetched.
     pub embedded: Vec<Vec<u8>>,

@@ -65,6 +65,36 @@ impl Deadlines {
     }
 }
 
+/// How early the kernel is asked to wake the loop, so that it is awake when something is due: the upper quartile of
+/// how late it woke it, tracked by stochastic approximation (Robbins and Monro, 1951). What is left until the due moment the
+/// loop spends awake.
+#[derive(Debug)]
+pub struct Lead {
+    ns: u64,
+    longest: u64,
+}
+
+impl Lead {
+    const STEP: u64 = 250;
+
+    pub fn new(longest: u64) -> Self {
+        Lead { ns: 0, longest }
+    }
+
+    pub fn ns(&self) -> u64 {
+        self.ns
+    }
+
+    /// The kernel woke the loop this late.
+    pub fn learn(&mut self, late: u64) {
+        self.ns = if late > self.ns {
+            (self.ns + 3 * Self::STEP).min(self.longest)
+        } else {
+            self.ns.saturating_sub(Self::STEP)
+        };
+    }
+}
+
 /// `at` rounded up to a multiple of `tick` (0: as it is).
 pub fn on_tick(at: u64, tick: u64) -> u64 {
     if tick == 0 {
@@ -101,6 +131,19 @@ mod tests {
         assert_eq!(deadlines.pop_expired(15, live), None);
         assert_eq!(deadlines.pop_expired(20, live), Some((0, 2)));
         assert_eq!(deadlines.pop_expired(20, live), None);
+    }
+
+    #[test]
+    fn the_lead_tends_to_the_upper_quartile_of_the_lateness() {
+        let late = |at: u64| 20_000 + 1_000 * (at * 7919 % 61); // 20 to 80 us, upper quartile 65
+        let mut lead = Lead::new(1_000_000);
+        (0..2000).for_each(|at| lead.learn(late(at)));
+        assert!(lead.ns().abs_diff(65_000) < 5_000, "{}", lead.ns());
+        let mut bounded = Lead::new(30_000);
+        (0..2000).for_each(|at| bounded.learn(late(at)));
+        assert!(bounded.ns() <= 30_000);
+        (0..2000).for_each(|_| bounded.learn(0));
+        assert_eq!(bounded.ns(), 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,11 @@ class Counts:
     ok: int
     failed: int
     skipped: int
+    errors: Mapping[str, int] = field(default_factory=dict)  # failed ones by kind
+    statuses: Mapping[str, int] = field(default_factory=dict)  # answers by HTTP status
+
+
+_NOTHING = Latency(None, None, None, None, None, None, None)
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class TransactionResult:
     per_second: float
     response_ms: Latency  # from the moment it was due
     service_ms: Latency  # from its first byte sent
+    connect_ms: Latency = _NOTHING  # making connections, in transactions that made any
+    blocked_ms: Latency = _NOTHING  # waiting for connections
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,8 @@ class OwnUse:
     lag_ms: Latency  # how late transactions were taken up
     limit: bool
     evidence: tuple[str, ...]
+    timer_ms: Latency = _NOTHING  # how late the kernel woke the loop
+    reading_ms: Latency = _NOTHING  # how long answers, stamped by the kernel, lay there until they were read
 
 
 @dataclass(frozen=True)
@@ -154,6 +163,7 @@ class DriverResult:
     littles_law: LittlesLaw
     limits: tuple[LimitResult, ...] = ()
     generator: GeneratorNote | None = None  # None: leadline-load itself
+    statuses: Mapping[str, int] = field(default_factory=dict)  # answers of the whole run by HTTP status
 
 
 def read_summary(directory: Path) -> DriverResult:
@@ -210,6 +220,8 @@ def _result(found: dict[str, Any]) -> DriverResult:
             lag_ms=Latency(**driver["lag_ms"]),
             limit=driver["limit"],
             evidence=tuple(driver["evidence"]),
+            timer_ms=_latency(driver, "timer_ms"),
+            reading_ms=_latency(driver, "reading_ms"),
         ),
         littles_law=LittlesLaw(
             concurrency_observed=law["concurrency_observed"] or 0.0,
@@ -218,6 +230,7 @@ def _result(found: dict[str, Any]) -> DriverResult:
         ),
         limits=tuple(LimitResult(**limit) for limit in found.get("limits", [])),
         generator=GeneratorNote(**found["generator"]) if found.get("generator") else None,
+        statuses=found.get("statuses", {}),
     )
 
 
@@ -233,4 +246,11 @@ def _transaction(part: dict[str, Any]) -> TransactionResult:
         per_second=part["per_second"],
         response_ms=Latency(**part["response_ms"]),
         service_ms=Latency(**part["service_ms"]),
+        connect_ms=_latency(part, "connect_ms"),
+        blocked_ms=_latency(part, "blocked_ms"),
     )
+
+
+def _latency(part: dict[str, Any], key: str) -> Latency:
+    """What earlier versions did not write was not measured."""
+    return Latency(**part[key]) if key in part else _NOTHING

@@ -49,6 +49,8 @@ pub struct Connection {
     pub awaited: Option<u64>,
     /// Since when the current request waits for this connection.
     pub(super) wanted: u64,
+    /// When it was begun to be made.
+    dialled: u64,
     /// The current request may be sent again, and was.
     pub(super) retried: bool,
     pub(super) repeated: bool,
@@ -137,6 +139,7 @@ impl Engine<'_> {
         let open = connection.socket.is_some();
         self.result.requests += 1;
         self.deadlines.set(now.saturating_add(self.settings.timeout), line, request);
+        self.note_urgency(line, request, open);
         if self.may_share && self.shares(line) {
             self.enqueue(line, now);
         } else if open {
@@ -170,7 +173,11 @@ impl Engine<'_> {
             .and_then(|socket| self.poller.add(socket.fd(), token).map(|()| socket));
         match made {
             Ok(socket) => {
+                if !self.settings.unstamped {
+                    socket.ask_for_stamps();
+                }
                 let connection = self.line(line);
+                connection.dialled = now;
                 connection.socket = Some(socket);
                 connection.connecting = true;
                 connection.reused = false;
@@ -283,6 +290,11 @@ impl Engine<'_> {
     /// Bytes of HTTP may be sent from now on.
     fn connected(&mut self, line: u32, now: u64) {
         let known = self.settings.transport.http == Http::Two;
+        let owner = self.owner(line);
+        let took = now.saturating_sub(self.line(line).dialled);
+        if let Some(running) = &mut self.slots[owner as usize].session.running {
+            *running.connecting.get_or_insert(0) += took;
+        }
         let connection = self.line(line);
         let plain = connection.socket.as_ref().is_some_and(|socket| socket.tls().is_none());
         if if plain { known } else { connection.spoke_h2 } {
@@ -351,6 +363,7 @@ impl Engine<'_> {
             }
             let Some(socket) = &mut connection.socket else { return };
             let result = socket.read(&mut self.read_buffer);
+            let stamp = socket.stamp();
             let now = self.start.elapsed().as_nanos() as u64;
             let count = match result {
                 Ok(0) => {
@@ -371,8 +384,9 @@ impl Engine<'_> {
             };
             self.result.bytes_in += count as u64;
             let all = count < self.read_buffer.len() && !closing && socket.tls().is_none();
-            if connection.h2.is_some() {
-                let generation = connection.generation;
+            let (h2, generation) = (connection.h2.is_some(), connection.generation);
+            self.clock_in(line, stamp, now);
+            if h2 {
                 self.feed_streams(line, count, now);
                 let connection = self.line(line);
                 if all || connection.h2.is_none() || connection.generation != generation {
@@ -380,10 +394,16 @@ impl Engine<'_> {
                 }
                 continue;
             }
+            let connection = self.line(line);
             if connection.awaited.is_none() {
                 connection.close(); // bytes nobody asked for
                 return;
             }
+            let connection = if lane {
+                &mut self.lanes[(line & !LANE) as usize].connection
+            } else {
+                &mut self.slots[line as usize].connection
+            };
             match connection.parser.feed(&self.read_buffer[..count]) {
                 Ok(Some(used)) => {
                     if used < count {
@@ -395,6 +415,8 @@ impl Engine<'_> {
                     if closing || !connection.parser.head.keep_alive || most > 0 && connection.served >= most {
                         connection.close();
                     }
+                    let owner = self.owner(line);
+                    self.observe(owner, count, false);
                     self.complete(line, now);
                     return;
                 }
@@ -420,8 +442,25 @@ impl Engine<'_> {
         }
     }
 
+    /// Notes when the bytes just read over `line` came in, by the kernel's stamp where it gave one.
+    fn clock_in(&mut self, line: u32, stamp: Option<u64>, now: u64) {
+        let sent = self.line(line).wanted;
+        self.arrived = now;
+        if let Some(moment) = stamp.and_then(|stamp| self.clock.moment(stamp, sent, now)) {
+            self.stamping.get_or_insert(true);
+            self.slice.reading.record(now - moment);
+            self.arrived = moment;
+        } else if self.stamping.is_some() {
+            self.stamping = Some(false);
+        }
+    }
+
     /// A complete answer is in the parser of `line`.
     pub(super) fn complete(&mut self, line: u32, now: u64) {
+        let owner = self.owner(line);
+        if let Some(running) = &mut self.slots[owner as usize].session.running {
+            running.last_byte = running.last_byte.max(Some(self.arrived));
+        }
         if self.line(line).resource.is_some() {
             self.fetched(line, now);
         } else {
@@ -431,6 +470,7 @@ impl Engine<'_> {
 
     /// The server closed the connection in good order.
     fn at_end(&mut self, line: u32, now: u64) {
+        self.arrived = now;
         let connection = self.line(line);
         let kind = if connection.was_reset { ErrorKind::Reset } else { ErrorKind::Closed };
         if connection.h2.is_some() {

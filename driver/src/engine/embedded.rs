@@ -103,6 +103,9 @@ impl Engine<'_> {
         let Some(mut resource) = self.line(line).resource.take() else { return };
         let head = &self.line(line).parser.head;
         let (status, location) = (head.status, head.location.clone());
+        if let Some(running) = &self.slots[owner as usize].session.running {
+            self.slice.transactions[running.transaction].status(status, 1);
+        }
         let cookies = std::mem::take(&mut self.line(line).parser.head.cookies);
         let target = self.slots[owner as usize].target;
         let session = &mut self.slots[owner as usize].session;

@@ -198,7 +198,7 @@ impl Engine<'_> {
         let pause = &self.scenario.pause;
         let length = self.slots[slot as usize].session.plan.pause(pause);
         let mut due = match pause.measure {
-            PauseFrom::End => now + length,
+            PauseFrom::End => ended.last_byte.filter(|_| outcome == Outcome::Ok).unwrap_or(now) + length,
             PauseFrom::Due if pause.shape == PauseShape::None => now,
             PauseFrom::Due => ended.due + length,
         };

@@ -1,5 +1,6 @@
 //! What is measured: recorded by the loop in slices, written and summed up by a second thread.
 
+mod rows;
 pub mod slice;
 pub mod summary;
 pub mod verdict;

@@ -109,62 +109,120 @@ impl Counts {
 
 pub type Nanos = Histogram<u64>;
 
+const LOWEST: u64 = 64;
+const HOUR: u64 = 3_600_000_000_000;
+
 /// A histogram of nanoseconds: three significant digits above 64 ns, growing as needed.
-pub fn nanos() -> Nanos {
-    let mut histogram = Histogram::new_with_bounds(64, 1 << 27, 3).expect("constant bounds are valid");
+fn nanos() -> Nanos {
+    let mut histogram = Histogram::new_with_bounds(LOWEST, 1 << 27, 3).expect("constant bounds are valid");
     histogram.auto(true);
     histogram
 }
 
-/// Adds a value; a value too large for the histogram (over an hour) counts as an hour.
-pub fn record(histogram: &mut Nanos, ns: u64) {
-    const HOUR: u64 = 3_600_000_000_000;
-    let recorded = histogram.record(ns.min(HOUR));
-    debug_assert!(recorded.is_ok());
+/// A histogram of nanoseconds that takes memory only once something was recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Times(Option<Box<Nanos>>);
+
+impl Times {
+    /// Adds a value; a value too large for the histogram (over an hour) counts as an hour.
+    pub fn record(&mut self, ns: u64) {
+        let histogram = self.0.get_or_insert_with(|| Box::new(nanos()));
+        let recorded = histogram.record(ns.min(HOUR));
+        debug_assert!(recorded.is_ok());
+    }
+
+    pub fn add(&mut self, other: &Times) {
+        if let Some(from) = other.get() {
+            let added = self.0.get_or_insert_with(|| Box::new(nanos())).add(from);
+            debug_assert!(added.is_ok());
+        }
+    }
+
+    /// What was recorded; None where nothing was.
+    pub fn get(&self) -> Option<&Nanos> {
+        self.0.as_deref().filter(|histogram| !histogram.is_empty())
+    }
+
+    pub fn clear(&mut self) {
+        if let Some(histogram) = self.0.as_deref_mut().filter(|histogram| !histogram.is_empty()) {
+            histogram.reset();
+        }
+    }
+
+    /// Nanoseconds; 0 where nothing was recorded.
+    pub fn mean(&self) -> f64 {
+        self.get().map_or(0.0, Nanos::mean)
+    }
+
+    /// Nanoseconds; 0 where nothing was recorded. A quantile is the upper end of its bucket: in the lowest one that
+    /// would make 63 ns of nothing.
+    pub fn quantile(&self, share: f64) -> u64 {
+        self.get().map(|histogram| histogram.value_at_quantile(share)).filter(|ns| *ns >= LOWEST).unwrap_or(0)
+    }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PerTransaction {
     pub counts: Counts,
-    pub response: Nanos,
-    pub service: Nanos,
+    /// Failed transactions by kind.
+    pub errors: [u64; ErrorKind::ALL.len()],
+    /// Answers by status, embedded resources and redirects included.
+    pub statuses: Vec<(u16, u64)>,
+    pub response: Times,
+    pub service: Times,
+    /// Time in which connections were made, where the transaction made any.
+    pub connect: Times,
+    /// Time spent waiting for connections.
+    pub blocked: Times,
 }
 
 impl PerTransaction {
-    pub fn new() -> Self {
-        PerTransaction { counts: Counts::default(), response: nanos(), service: nanos() }
+    pub fn add(&mut self, other: &PerTransaction) {
+        self.tally(other);
+        self.response.add(&other.response);
+        self.service.add(&other.service);
+        self.connect.add(&other.connect);
+        self.blocked.add(&other.blocked);
     }
 
-    pub fn add(&mut self, other: &PerTransaction) {
+    /// Adds all but the times.
+    pub fn tally(&mut self, other: &PerTransaction) {
         self.counts.add(&other.counts);
-        merge(&mut self.response, &other.response);
-        merge(&mut self.service, &other.service);
+        for (sum, part) in self.errors.iter_mut().zip(&other.errors) {
+            *sum += part;
+        }
+        for (status, count) in &other.statuses {
+            self.status(*status, *count);
+        }
+    }
+
+    /// Counts answers of a status.
+    pub fn status(&mut self, status: u16, count: u64) {
+        match self.statuses.iter_mut().find(|(known, _)| *known == status) {
+            Some((_, sum)) => *sum += count,
+            None => self.statuses.push((status, count)),
+        }
     }
 
     pub fn clear(&mut self) {
         self.counts = Counts::default();
-        clear(&mut self.response);
-        clear(&mut self.service);
+        self.errors = [0; ErrorKind::ALL.len()];
+        self.statuses.clear();
+        for times in [&mut self.response, &mut self.service, &mut self.connect, &mut self.blocked] {
+            times.clear();
+        }
     }
 }
 
-impl Default for PerTransaction {
-    fn default() -> Self {
-        PerTransaction::new()
-    }
-}
-
-pub fn merge(into: &mut Nanos, from: &Nanos) {
-    if !from.is_empty() {
-        let added = into.add(from);
-        debug_assert!(added.is_ok());
-    }
-}
-
-pub fn clear(histogram: &mut Nanos) {
-    if !histogram.is_empty() {
-        histogram.reset();
-    }
+/// What the loop did since the start of the run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    pub requests: u64,
+    pub planned: u64,
+    pub started: u64,
+    pub dropped: u64,
+    /// CPU of the loop's thread, seconds.
+    pub cpu: f64,
 }
 
 /// Times are nanoseconds since the start of the run.
@@ -174,11 +232,16 @@ pub struct Slice {
     pub end: u64,
     pub phase: Phase,
     pub transactions: Vec<PerTransaction>,
-    pub errors: [u64; ErrorKind::ALL.len()],
-    pub blocked: Nanos,
-    pub lag: Nanos,
+    /// How late transactions were taken up.
+    pub lag: Times,
+    /// How late the kernel woke the loop.
+    pub timer: Times,
+    /// How long answers lay in the kernel until the loop read them.
+    pub reading: Times,
     /// Transactions in flight at the end of the slice.
     pub in_flight: u64,
+    /// At the end of the slice.
+    pub work: Work,
     /// Integral of the transactions in flight, transaction nanoseconds.
     pub area: u128,
     /// Sum over ended transactions of the time since they were taken up, nanoseconds.
@@ -191,11 +254,12 @@ impl Slice {
             start: 0,
             end: 0,
             phase: Phase::RampUp,
-            transactions: (0..transactions).map(|_| PerTransaction::new()).collect(),
-            errors: [0; ErrorKind::ALL.len()],
-            blocked: nanos(),
-            lag: nanos(),
+            transactions: vec![PerTransaction::default(); transactions],
+            lag: Times::default(),
+            timer: Times::default(),
+            reading: Times::default(),
             in_flight: 0,
+            work: Work::default(),
             area: 0,
             residence: 0,
         }
@@ -203,10 +267,43 @@ impl Slice {
 
     pub fn clear(&mut self) {
         self.transactions.iter_mut().for_each(PerTransaction::clear);
-        self.errors = [0; ErrorKind::ALL.len()];
-        clear(&mut self.blocked);
-        clear(&mut self.lag);
+        for times in [&mut self.lag, &mut self.timer, &mut self.reading] {
+            times.clear();
+        }
         self.area = 0;
         self.residence = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_take_no_memory_before_they_are_recorded() {
+        let (mut times, mut sum) = (Times::default(), Times::default());
+        sum.add(&times);
+        assert!(sum.0.is_none() && sum.get().is_none() && sum.quantile(0.5) == 0 && sum.mean() == 0.0);
+        for ns in [5, 1_000_000, u64::MAX] {
+            times.record(ns);
+        }
+        sum.add(&times);
+        times.clear();
+        assert!(times.get().is_none());
+        assert_eq!(sum.get().map(Nanos::len), Some(3));
+        assert_eq!(sum.quantile(0.1), 0);
+        assert!(sum.quantile(0.5).abs_diff(1_000_000) < 1000 && sum.quantile(1.0).abs_diff(HOUR) < HOUR / 1000);
+    }
+
+    #[test]
+    fn statuses_add_up() {
+        let (mut one, mut two) = (PerTransaction::default(), PerTransaction::default());
+        one.status(200, 2);
+        two.status(404, 1);
+        two.status(200, 1);
+        one.add(&two);
+        assert_eq!(one.statuses, [(200, 3), (404, 1)]);
+        one.clear();
+        assert!(one.statuses.is_empty());
     }
 }

@@ -1,15 +1,15 @@
 //! summary.json.
 
-use super::slice::{ErrorKind, Nanos, PerTransaction};
+use super::slice::{ErrorKind, PerTransaction, Times};
 use super::verdict::{verdict, Evidence};
 use super::writer::Totals;
-use super::Counts;
 use crate::arrivals::{Model, Phases};
 use crate::scenario::{Measure, Scenario};
 use crate::share::Share;
 use crate::sys::process::{Cpu, Scheduling};
 use crate::units::{millis, seconds};
 use serde_json::{json, Map, Value};
+use std::collections::BTreeMap;
 
 /// What the loop counted besides the slices.
 #[derive(Debug, Default, Clone)]
@@ -56,31 +56,31 @@ pub struct Inputs<'a> {
 pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu) -> Value {
     let names: Vec<&str> = inputs.scenario.transactions.iter().map(|t| t.name.as_str()).collect();
     let length = seconds(totals.steady_ns);
-    let mut all = PerTransaction::new();
+    let mut all = PerTransaction::default();
     let mut steady = Map::new();
     for (name, part) in names.iter().zip(&totals.steady) {
         all.add(part);
         steady.insert((*name).to_string(), transaction(part, length));
     }
     let mut counts = Map::new();
+    let mut whole = PerTransaction::default();
     for (name, part) in names.iter().zip(&totals.run) {
         counts.insert((*name).to_string(), count(part));
+        whole.tally(part);
     }
-    let mut errors = Map::new();
+    let errors = failed(&whole);
     let mut samples = Map::new();
-    for (kind, number) in ErrorKind::ALL.iter().zip(&totals.errors).filter(|(_, n)| **n > 0) {
-        errors.insert(kind.as_str().to_string(), json!(number));
+    for (kind, _) in ErrorKind::ALL.iter().zip(&whole.errors).filter(|(_, count)| **count > 0) {
         let texts: Vec<&str> = run.samples.iter().filter(|(k, _)| k == kind).map(|(_, text)| text.as_str()).collect();
         samples.insert(kind.as_str().to_string(), json!(texts));
     }
     let share = if length > 0.0 { run.steady_cpu / length } else { 0.0 };
-    let quantile = |h: &Nanos, q| if h.is_empty() { 0 } else { h.value_at_quantile(q) };
     let (limit, evidence) = verdict(&Evidence {
         cpu_share: share,
-        lag_mean: mean(&totals.lag) as u64,
-        lag_p99: quantile(&totals.lag, 0.99),
-        response_mean: mean(&all.response) as u64,
-        response_p50: quantile(&all.response, 0.5),
+        lag_mean: totals.lag.mean() as u64,
+        lag_p99: totals.lag.quantile(0.99),
+        response_mean: all.response.mean() as u64,
+        response_p50: all.response.quantile(0.5),
         tick: inputs.tick,
         planned: run.planned,
         started: run.started,
@@ -92,7 +92,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
         "version": env!("CARGO_PKG_VERSION"),
         "completed": !run.interrupted,
         "scenario": {"name": inputs.scenario.name, "sha256": inputs.scenario.sha256},
-        "variables": inputs.variables.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "variables": inputs.variables.iter().cloned().collect::<BTreeMap<_, _>>(),
         "url": inputs.url,
         "seed": inputs.seed,
         "arrivals": arrivals(inputs),
@@ -117,7 +117,9 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
         },
         "errors": errors,
         "error_samples": samples,
-        "blocked_ms": latency(&totals.blocked),
+        "statuses": statuses(&whole),
+        "blocked_ms": latency(&all.blocked),
+        "connect_ms": latency(&all.connect),
         "arrivals_planned": run.planned,
         "arrivals_actual": run.started,
         "dropped": run.dropped,
@@ -127,6 +129,8 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
             "cpu_share": share,
             "scheduling": inputs.scheduling.as_str(),
             "lag_ms": latency(&totals.lag),
+            "timer_ms": latency(&totals.timer),
+            "reading_ms": latency(&totals.reading),
             "limit": limit,
             "evidence": evidence,
         },
@@ -150,9 +154,9 @@ fn limits(inputs: &Inputs<'_>, totals: &Totals) -> Vec<Value> {
         for limit in &transaction.limits {
             let (value, scale) = match limit.measure {
                 Measure::Errors => ((counted > 0).then(|| part.counts.failed as f64 / counted as f64), 1.0),
-                _ if part.response.is_empty() => (None, 1e6),
-                Measure::Mean => (Some(mean(&part.response)), 1e6),
-                Measure::Quantile(_, q) => (Some(part.response.value_at_quantile(q) as f64), 1e6),
+                _ if part.response.get().is_none() => (None, 1e6),
+                Measure::Mean => (Some(part.response.mean()), 1e6),
+                Measure::Quantile(_, q) => (Some(part.response.quantile(q) as f64), 1e6),
             };
             found.push(json!({
                 "transaction": transaction.name,
@@ -177,8 +181,25 @@ fn arrivals(inputs: &Inputs<'_>) -> Value {
     found
 }
 
-fn count(counts: &Counts) -> Value {
-    json!({"ok": counts.ok, "failed": counts.failed, "skipped": counts.skipped})
+fn count(part: &PerTransaction) -> Value {
+    let counts = &part.counts;
+    json!({
+        "ok": counts.ok,
+        "failed": counts.failed,
+        "skipped": counts.skipped,
+        "errors": failed(part),
+        "statuses": statuses(part),
+    })
+}
+
+/// Failed transactions by kind.
+fn failed(part: &PerTransaction) -> BTreeMap<&'static str, u64> {
+    ErrorKind::ALL.iter().zip(part.errors).filter(|(_, n)| *n > 0).map(|(kind, n)| (kind.as_str(), n)).collect()
+}
+
+/// Answers by status.
+fn statuses(part: &PerTransaction) -> BTreeMap<String, u64> {
+    part.statuses.iter().map(|(status, count)| (status.to_string(), *count)).collect()
 }
 
 fn transaction(part: &PerTransaction, length: f64) -> Value {
@@ -189,16 +210,17 @@ fn transaction(part: &PerTransaction, length: f64) -> Value {
         "per_second": if length > 0.0 { part.counts.ok as f64 / length } else { 0.0 },
         "response_ms": latency(&part.response),
         "service_ms": latency(&part.service),
+        "connect_ms": latency(&part.connect),
+        "blocked_ms": latency(&part.blocked),
     })
 }
 
 /// Mean and percentiles in milliseconds; null where nothing was recorded.
-fn latency(histogram: &Nanos) -> Value {
-    // A quantile is the upper end of its bucket; in the lowest bucket that would make 63 ns of nothing.
-    let value = |q: f64| Some(histogram.value_at_quantile(q)).filter(|ns| *ns >= 64).unwrap_or(0);
-    let quantile = |q: f64| (!histogram.is_empty()).then(|| millis(value(q)));
+fn latency(times: &Times) -> Value {
+    let known = times.get().is_some();
+    let quantile = |share: f64| known.then(|| millis(times.quantile(share)));
     json!({
-        "mean": (!histogram.is_empty()).then(|| mean(histogram) / 1e6),
+        "mean": known.then(|| times.mean() / 1e6),
         "p50": quantile(0.5),
         "p90": quantile(0.9),
         "p95": quantile(0.95),
@@ -206,14 +228,6 @@ fn latency(histogram: &Nanos) -> Value {
         "p999": quantile(0.999),
         "max": quantile(1.0),
     })
-}
-
-fn mean(histogram: &Nanos) -> f64 {
-    if histogram.is_empty() {
-        0.0
-    } else {
-        histogram.mean()
-    }
 }
 
 /// L = lambda W over the steady phase: the transactions in flight as integrated by the loop, against ends a

@@ -1,7 +1,7 @@
 //! steady.hlog: the histograms of the whole steady phase, from which the figures of summary.json come. Those of several
 //! drivers add up to the figures of all.
 
-use super::slice::Nanos;
+use super::slice::{Nanos, Times};
 use super::writer::{Files, Totals};
 use crate::arrivals::Phases;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
@@ -12,12 +12,14 @@ use std::time::Duration;
 
 /// Tags: `response/NAME` and `service/NAME` of each transaction, `blocked`, `lag`.
 pub fn write(files: &Files<'_>, names: &[String], totals: &Totals, phases: Phases) -> io::Result<()> {
-    let mut histograms: Vec<(String, &Nanos)> = Vec::new();
+    let mut histograms: Vec<(String, &Times)> = Vec::new();
+    let mut blocked = Times::default();
     for (name, part) in names.iter().zip(&totals.steady) {
         histograms.push((format!("response/{name}"), &part.response));
         histograms.push((format!("service/{name}"), &part.service));
+        blocked.add(&part.blocked);
     }
-    histograms.push(("blocked".into(), &totals.blocked));
+    histograms.push(("blocked".into(), &blocked));
     histograms.push(("lag".into(), &totals.lag));
     let mut output = BufWriter::new(File::create(files.directory.join("steady.hlog"))?);
     let mut serializer = V2DeflateSerializer::new();
@@ -30,8 +32,9 @@ pub fn write(files: &Files<'_>, names: &[String], totals: &Totals, phases: Phase
         .begin_log_with(&mut output, &mut serializer)?;
     log.write_comment("")?;
     let (start, length) = (Duration::from_nanos(phases.ramp_up), Duration::from_nanos(totals.steady_ns));
-    for (tag, histogram) in histograms.iter().filter(|(_, histogram)| !histogram.is_empty()) {
-        log.write_histogram(histogram, start, length, Tag::new(tag))
+    let recorded = |(tag, times): &(String, &Times)| times.get().map(|found: &Nanos| (tag.clone(), found.clone()));
+    for (tag, histogram) in histograms.iter().filter_map(recorded) {
+        log.write_histogram(&histogram, start, length, Tag::new(&tag))
             .map_err(|error| io::Error::other(error.to_string()))?;
     }
     output.flush()

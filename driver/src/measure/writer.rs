@@ -1,14 +1,15 @@
 //! The second thread: turns slices into rows, interval logs, progress lines and totals, so that the loop
 //! never waits for a disk or a compressor.
 
-use super::slice::{merge, nanos, ErrorKind, Nanos, PerTransaction, Slice};
+use super::rows::{Own, Rows, When};
+use super::slice::{Nanos, PerTransaction, Slice, Times, Work};
 use crate::arrivals::Phase;
 use crate::sys::process::lower_priority_of_thread;
 use crate::units::millis;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use std::fs::File;
-use std::io::{self, BufWriter, LineWriter, Write};
+use std::io::{self, LineWriter, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::{Duration, SystemTime};
@@ -25,11 +26,12 @@ pub enum Progress {
 /// Everything measured, summed over the run or over its steady phase.
 #[derive(Debug)]
 pub struct Totals {
-    pub run: Vec<super::Counts>,
+    /// Over the whole run; counts, errors and statuses only.
+    pub run: Vec<PerTransaction>,
     pub steady: Vec<PerTransaction>,
-    pub errors: [u64; ErrorKind::ALL.len()],
-    pub blocked: Nanos,
-    pub lag: Nanos,
+    pub lag: Times,
+    pub timer: Times,
+    pub reading: Times,
     /// Sums over the steady phase; see [`Slice`].
     pub steady_ns: u64,
     pub area: u128,
@@ -55,37 +57,35 @@ struct Second {
     end: u64,
     phase: Phase,
     transactions: Vec<PerTransaction>,
+    lag: Times,
+    timer: Times,
+    reading: Times,
     in_flight: u64,
+    /// At the end of it.
+    work: Work,
 }
 
 /// Runs until the sender is gone; what was measured, or why it could not be written.
 pub fn run(files: &Files<'_>, full: &Receiver<Slice>, empty: &Sender<Slice>) -> io::Result<Totals> {
     lower_priority_of_thread();
-    let mut serializers = (V2DeflateSerializer::new(), V2DeflateSerializer::new());
-    let mut logs = (
-        LineWriter::new(File::create(files.directory.join("response.hlog"))?),
-        LineWriter::new(File::create(files.directory.join("service.hlog"))?),
-    );
-    let mut rows = BufWriter::new(File::create(files.directory.join("seconds.csv"))?);
-    writeln!(
-        rows,
-        "time_ns,second,phase,transaction,ok,failed,response_mean_ms,response_p50_ms,response_p99_ms,\
-         service_mean_ms,in_flight,skipped"
-    )?;
-    rows.flush()?;
-    let mut outputs = Outputs {
-        files,
-        rows,
-        response: begin_log(files, "response time", &mut logs.0, &mut serializers.0)?,
-        service: begin_log(files, "service time", &mut logs.1, &mut serializers.1)?,
-        progress: files.progress,
-    };
+    let mut logs: Vec<LineWriter<File>> = Vec::new();
+    for (name, ..) in LOGS {
+        logs.push(LineWriter::new(File::create(files.directory.join(format!("{name}.hlog")))?));
+    }
+    let mut serializers: Vec<V2DeflateSerializer> = LOGS.iter().map(|_| V2DeflateSerializer::new()).collect();
+    let mut begun = Vec::new();
+    for (((_, what, _), output), serializer) in LOGS.iter().zip(&mut logs).zip(&mut serializers) {
+        begun.push(begin_log(files, what, output, serializer)?);
+    }
+    let mut outputs =
+        Outputs { files, rows: Rows::begin(files)?, logs: begun, progress: files.progress, before: Work::default() };
+    let empty_parts = vec![PerTransaction::default(); files.names.len()];
     let mut totals = Totals {
-        run: vec![super::Counts::default(); files.names.len()],
-        steady: files.names.iter().map(|_| PerTransaction::new()).collect(),
-        errors: [0; ErrorKind::ALL.len()],
-        blocked: nanos(),
-        lag: nanos(),
+        run: empty_parts.clone(),
+        steady: empty_parts.clone(),
+        lag: Times::default(),
+        timer: Times::default(),
+        reading: Times::default(),
         steady_ns: 0,
         area: 0,
         residence: 0,
@@ -95,8 +95,12 @@ pub fn run(files: &Files<'_>, full: &Receiver<Slice>, empty: &Sender<Slice>) -> 
         start: 0,
         end: 0,
         phase: Phase::RampUp,
-        transactions: files.names.iter().map(|_| PerTransaction::new()).collect(),
+        transactions: empty_parts,
+        lag: Times::default(),
+        timer: Times::default(),
+        reading: Times::default(),
         in_flight: 0,
+        work: Work::default(),
     };
     while let Ok(mut slice) = full.recv() {
         if slice.start / SECOND != second.index && second.end > second.start {
@@ -107,12 +111,8 @@ pub fn run(files: &Files<'_>, full: &Receiver<Slice>, empty: &Sender<Slice>) -> 
             second.start = slice.start;
             second.phase = slice.phase;
         }
-        second.end = slice.end;
-        second.in_flight = slice.in_flight;
+        second.take(&slice);
         totals.take(&slice);
-        for (sum, part) in second.transactions.iter_mut().zip(&slice.transactions) {
-            sum.add(part);
-        }
         slice.clear();
         let complete = slice.end % SECOND == 0;
         let _ = empty.send(slice);
@@ -126,20 +126,40 @@ pub fn run(files: &Files<'_>, full: &Receiver<Slice>, empty: &Sender<Slice>) -> 
     Ok(totals)
 }
 
+impl Second {
+    fn take(&mut self, slice: &Slice) {
+        self.end = slice.end;
+        self.in_flight = slice.in_flight;
+        self.work = slice.work;
+        for (sum, part) in self.transactions.iter_mut().zip(&slice.transactions) {
+            sum.add(part);
+        }
+        self.lag.add(&slice.lag);
+        self.timer.add(&slice.timer);
+        self.reading.add(&slice.reading);
+    }
+
+    fn clear(&mut self) {
+        self.transactions.iter_mut().for_each(PerTransaction::clear);
+        for times in [&mut self.lag, &mut self.timer, &mut self.reading] {
+            times.clear();
+        }
+        self.start = self.end;
+    }
+}
+
 impl Totals {
     fn take(&mut self, slice: &Slice) {
         for (total, part) in self.run.iter_mut().zip(&slice.transactions) {
-            total.add(&part.counts);
-        }
-        for (total, part) in self.errors.iter_mut().zip(&slice.errors) {
-            *total += part;
+            total.tally(part);
         }
         if slice.phase == Phase::Steady {
             for (total, part) in self.steady.iter_mut().zip(&slice.transactions) {
                 total.add(part);
             }
-            merge(&mut self.blocked, &slice.blocked);
-            merge(&mut self.lag, &slice.lag);
+            self.lag.add(&slice.lag);
+            self.timer.add(&slice.timer);
+            self.reading.add(&slice.reading);
             self.steady_ns += slice.end - slice.start;
             self.area += slice.area;
             self.residence += slice.residence;
@@ -148,6 +168,16 @@ impl Totals {
 }
 
 type Log<'a, 'b> = IntervalLogWriter<'a, 'b, LineWriter<File>, V2DeflateSerializer>;
+
+/// Name of the file, what is in it, and where it is found.
+type Kind = (&'static str, &'static str, fn(&PerTransaction) -> &Times);
+
+const LOGS: [Kind; 4] = [
+    ("response", "response time", |part| &part.response),
+    ("service", "service time", |part| &part.service),
+    ("connect", "time of connecting", |part| &part.connect),
+    ("blocked", "time of waiting for connections", |part| &part.blocked),
+];
 
 fn begin_log<'a, 'b>(
     files: &Files<'_>,
@@ -168,71 +198,58 @@ fn begin_log<'a, 'b>(
 
 struct Outputs<'f, 'a, 'b> {
     files: &'f Files<'f>,
-    rows: BufWriter<File>,
-    response: Log<'a, 'b>,
-    service: Log<'a, 'b>,
+    rows: Rows<'f>,
+    logs: Vec<Log<'a, 'b>>,
     progress: Progress,
+    /// At the end of the second before.
+    before: Work,
 }
 
 impl Outputs<'_, '_, '_> {
     /// Writes a second out, flushed, and clears it.
     fn finish(&mut self, second: &mut Second) -> io::Result<()> {
-        let mut all = PerTransaction::new();
+        let mut all = PerTransaction::default();
         let start = Duration::from_nanos(second.start);
         let length = Duration::from_nanos(second.end - second.start);
-        for at in 0..second.transactions.len() {
-            let part = &second.transactions[at];
-            if part.counts.total() > 0 {
+        let when = When { start: second.start, second: second.index, phase: second.phase };
+        for (part, name) in second.transactions.iter().zip(self.files.names) {
+            if part.counts.total() > 0 || !part.statuses.is_empty() {
                 all.add(part);
-                let name = &self.files.names[at];
-                self.row(second, name, part)?;
-                write_interval(&mut self.response, &part.response, start, length, name)?;
-                write_interval(&mut self.service, &part.service, start, length, name)?;
+                self.rows.transaction(&when, name, part, second.in_flight)?;
+                self.rows.outcomes(&when, name, part)?;
+                for (log, (.., times)) in self.logs.iter_mut().zip(LOGS) {
+                    write_interval(log, times(part).get(), start, length, name)?;
+                }
             }
-            second.transactions[at].clear();
         }
-        self.row(second, "all", &all)?;
+        self.rows.transaction(&when, "all", &all, second.in_flight)?;
+        let own = Own { lag: &second.lag, timer: &second.timer, reading: &second.reading };
+        self.rows.driver(&when, &self.before, &second.work, &own)?;
         self.rows.flush()?;
-        if report(second, &all, self.progress).is_err() {
+        if report(second, &all, &self.before, self.progress).is_err() {
             self.progress = Progress::None; // nobody reads it any more
         }
-        second.start = second.end;
+        self.before = second.work;
+        second.clear();
         Ok(())
-    }
-
-    fn row(&mut self, second: &Second, name: &str, part: &PerTransaction) -> io::Result<()> {
-        let started = self.files.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let unix = started.as_nanos() + u128::from(second.start);
-        let (index, phase, counts) = (second.index, second.phase.as_str(), &part.counts);
-        write!(self.rows, "{unix},{index},{phase},{name},{},{},", counts.ok, counts.failed)?;
-        if part.response.is_empty() {
-            write!(self.rows, ",,,,")?;
-        } else {
-            let p = |q| millis(part.response.value_at_quantile(q));
-            let (response, service) = (part.response.mean() / 1e6, part.service.mean() / 1e6);
-            write!(self.rows, "{response:.4},{:.4},{:.4},{service:.4},", p(0.5), p(0.99))?;
-        }
-        writeln!(self.rows, "{},{}", second.in_flight, counts.skipped)
     }
 }
 
 fn write_interval(
     log: &mut Log<'_, '_>,
-    histogram: &Nanos,
+    histogram: Option<&Nanos>,
     start: Duration,
     length: Duration,
     tag: &str,
 ) -> io::Result<()> {
-    if histogram.is_empty() {
-        return Ok(());
-    }
+    let Some(histogram) = histogram else { return Ok(()) };
     log.write_histogram(histogram, start, length, Tag::new(tag)).map_err(|error| io::Error::other(error.to_string()))
 }
 
-fn report(second: &Second, all: &PerTransaction, progress: Progress) -> io::Result<()> {
+fn report(second: &Second, all: &PerTransaction, before: &Work, progress: Progress) -> io::Result<()> {
     let length = (second.end - second.start) as f64 / 1e9;
     let rate = all.counts.ok as f64 / length.max(1e-9);
-    let p = |q| if all.response.is_empty() { 0.0 } else { millis(all.response.value_at_quantile(q)) };
+    let p = |q| millis(all.response.quantile(q));
     let (errors, in_flight, phase) = (all.counts.failed, second.in_flight, second.phase.as_str());
     let mut out = io::stdout().lock();
     match progress {
@@ -240,10 +257,16 @@ fn report(second: &Second, all: &PerTransaction, progress: Progress) -> io::Resu
         Progress::Json => writeln!(
             out,
             "{{\"t\":{},\"phase\":\"{phase}\",\"tps\":{rate:.1},\"p50_ms\":{:.3},\"p99_ms\":{:.3},\
-             \"errors\":{errors},\"in_flight\":{in_flight}}}",
+             \"errors\":{errors},\"in_flight\":{in_flight},\"planned\":{},\"started\":{},\"dropped\":{},\
+             \"lag_p99_ms\":{:.3},\"cpu_share\":{:.3}}}",
             second.index + 1,
             p(0.5),
-            p(0.99)
+            p(0.99),
+            second.work.planned - before.planned,
+            second.work.started - before.started,
+            second.work.dropped - before.dropped,
+            millis(second.lag.quantile(0.99)),
+            (second.work.cpu - before.cpu) / length.max(1e-9)
         ),
         Progress::Text => writeln!(
             out,

@@ -4,5 +4,6 @@ pub mod host;
 pub mod poller;
 pub mod process;
 pub mod socket;
+pub mod stamp;
 pub mod stream;
 pub mod tls;

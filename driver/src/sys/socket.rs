@@ -1,5 +1,7 @@
 //! Non-blocking stream sockets: TCP and Unix.
 
+use super::stamp;
+use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -14,7 +16,7 @@ pub enum Peer {
 }
 
 #[derive(Debug)]
-pub struct Socket(OwnedFd);
+pub struct Socket(OwnedFd, Cell<Option<u64>>);
 
 impl Socket {
     /// Begins to connect, from `source` where one is given (TCP only). The poller says when that is done; ask
@@ -53,7 +55,7 @@ impl Socket {
         // SAFETY: plain system call.
         let descriptor = check(unsafe { libc::socket(family, kind, 0) } as isize)?;
         // SAFETY: the descriptor was just made and is owned by nobody else.
-        Ok(Socket(unsafe { OwnedFd::from_raw_fd(descriptor as i32) }))
+        Ok(Socket(unsafe { OwnedFd::from_raw_fd(descriptor as i32) }, Cell::new(None)))
     }
 
     fn begun(self, result: libc::c_int) -> io::Result<Self> {
@@ -87,9 +89,20 @@ impl Socket {
         }
     }
 
+    /// From now on the kernel stamps what comes in.
+    pub fn ask_for_stamps(&self) {
+        stamp::enable(self.fd());
+    }
+
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        // SAFETY: the buffer is writable for its length.
-        check(unsafe { libc::recv(self.fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) }).map(|n| n as usize)
+        let (count, stamp) = stamp::receive(self.fd(), buffer)?;
+        self.1.set(stamp);
+        Ok(count)
+    }
+
+    /// When the last byte read came in, Unix nanoseconds; None where the kernel does not say.
+    pub fn stamp(&self) -> Option<u64> {
+        self.1.get()
     }
 
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {

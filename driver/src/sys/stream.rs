@@ -20,6 +20,15 @@ impl Stream {
         self.socket.fd()
     }
 
+    pub fn ask_for_stamps(&self) {
+        self.socket.ask_for_stamps();
+    }
+
+    /// When the last bytes that the socket gave came in, Unix nanoseconds; None where the kernel does not say.
+    pub fn stamp(&self) -> Option<u64> {
+        self.socket.stamp()
+    }
+
     /// The pending error of the socket, if any; clears it.
     pub fn error(&self) -> Option<io::Error> {
         self.socket.error()

@@ -1,0 +1,93 @@
+//! What a run writes: outcomes, the driver's own rows, times of connections, stamps.
+
+mod support;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use support::{answering, page, run};
+
+const THREE: &str = "scenario: three
+pause: { shape: fixed, mean: 20ms }
+mix: { good: 2, bad: 1, moved: 1 }
+transactions:
+  good: [{ get: /good }]
+  bad: [{ get: /bad }]
+  moved: [{ get: /moved }]
+";
+
+fn table(run: &support::Run, name: &str) -> Vec<BTreeMap<String, String>> {
+    let mut reader = csv::Reader::from_path(run.directory.join("out").join(name)).expect("a table");
+    reader.deserialize().map(|row| row.expect("a row as long as the header")).collect()
+}
+
+fn server() -> String {
+    answering(|request| match request.path() {
+        "/good" => page("200 OK", "", "fine"),
+        "/moved" => page("302 Found", "Location: /good\r\n", ""),
+        _ => page("404 Not Found", "", ""),
+    })
+}
+
+#[test]
+fn outcomes_are_counted_by_second_transaction_status_and_kind() {
+    let run = run(&server(), THREE, "--users 4 --steady 1200ms");
+    let rows = table(&run, "outcomes.csv");
+    let count = |transaction: &str, what: &str, name: &str| -> u64 {
+        let found = rows.iter().filter(|r| r["transaction"] == transaction && r["what"] == what && r["name"] == name);
+        found.map(|row| row["count"].parse::<u64>().expect("a count")).sum()
+    };
+    assert!(run.total("good", "ok") > 20 && run.total("bad", "failed") > 5 && run.total("moved", "ok") > 5);
+    assert_eq!(count("good", "status", "200"), run.total("good", "ok"));
+    assert_eq!(count("bad", "status", "404"), run.total("bad", "failed"));
+    assert_eq!(count("bad", "error", "status_4xx"), run.total("bad", "failed"));
+    assert_eq!(count("moved", "status", "302"), run.total("moved", "ok"));
+    assert_eq!(count("moved", "status", "200"), run.total("moved", "ok"));
+    assert_eq!(run.number("/statuses/404") as u64, run.total("bad", "failed"));
+    assert_eq!(run.number("/total/moved/statuses/302") as u64, run.total("moved", "ok"));
+    assert_eq!(run.number("/total/bad/errors/status_4xx") as u64, run.total("bad", "failed"));
+}
+
+#[test]
+fn the_driver_has_a_row_a_second() {
+    let run = run(&server(), THREE, "--users 3 --steady 2s --progress json");
+    let rows = table(&run, "driver.csv");
+    assert!(rows.len() >= 2);
+    let sum = |key: &str| rows.iter().map(|row| row[key].parse::<f64>().expect("a number")).sum::<f64>();
+    assert_eq!(sum("planned"), run.number("/arrivals_planned"));
+    assert_eq!(sum("started"), run.number("/arrivals_actual"));
+    assert_eq!(sum("requests"), run.number("/requests/count"));
+    assert!(sum("cpu_s") > 0.0 && sum("cpu_s") < 3.0);
+    assert!(run.number("/driver/timer_ms/mean") > 0.0 && run.number("/driver/lag_ms/mean") >= 0.0);
+    let progress: serde_json::Value = serde_json::from_str(run.output.lines().next().expect("a line")).expect("JSON");
+    assert_eq!(progress["planned"], progress["started"]);
+    assert!(progress["lag_p99_ms"].is_number() && progress["cpu_share"].is_number());
+}
+
+#[test]
+fn connections_are_timed_where_they_are_made() {
+    let kept = run(&server(), THREE, "--users 2 --steady 1s");
+    let connects = kept.number("/requests/connects");
+    assert_eq!(connects, 2.0);
+    assert!(kept.number("/steady/all/connect_ms/max") <= kept.number("/steady/all/blocked_ms/max") * 1.001);
+    assert!(kept.number("/steady/all/connect_ms/mean") > 0.0);
+    assert!(["connect.hlog", "blocked.hlog"].iter().all(|name| kept.directory.join("out").join(name).exists()));
+}
+
+#[test]
+fn an_answer_that_lay_in_the_kernel_counts_from_its_stamp() {
+    let slow = || {
+        answering(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            page("200 OK", "", "fine")
+        })
+    };
+    let scenario =
+        "scenario: one\npause: { shape: fixed, mean: 100ms }\nmix: { get: 1 }\ntransactions:\n  get: [{ get: / }]\n";
+    let gathered = run(&slow(), scenario, "--users 8 --steady 1500ms --gather 5ms");
+    // Answers wait for each other, at most as long as they may, and that is no part of the response.
+    let reading = gathered.number("/driver/reading_ms/mean");
+    assert!(reading > 0.3, "{reading}");
+    let unstamped = run(&slow(), scenario, "--users 8 --steady 1500ms --stamps loop --gather 5ms");
+    assert!(unstamped.summary["driver"]["reading_ms"]["mean"].is_null());
+    assert!(gathered.number("/steady/all/response_ms/p50") >= 5.0);
+    assert!(unstamped.number("/steady/all/response_ms/p50") >= 5.0);
+}
