@@ -1,29 +1,25 @@
-"""Compares leadline-load with wrk and ab on the same target in the same run: CPU per request, and latencies of a
-server whose answers are known. Loopback only. `python bench/driver/run.py [--rounds 5] [--seconds 3]`.
+"""leadline-load against other generators on the same target in the same run: CPU per request, sessions at equal rates,
+start, memory, and response times against the truth. Loopback only.
+`python bench/driver/run.py [--rounds 5] [--seconds 2] [--only accuracy ...]`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import re
 import shutil
 import statistics
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from scipy.stats import t as student
-from truth import Server, Truth, of_cycling_users, of_open_arrivals
+import accuracy
+import sessions
+from common import PORT, RELEASE, ROOT, URL, Target, child, ratio
 
-ROOT = Path(__file__).parents[2]
-RELEASE = ROOT / "driver" / "target" / "release"
-PORT = 16000
 CONNECTIONS = 32
 PLAIN = "scenario: plain\n{more}mix: {{ get: 1 }}\ntransactions:\n  get: [{{ get: / }}]\n"
 
@@ -38,43 +34,6 @@ class Measured:
     @property
     def cpu_us(self) -> float:
         return 1e6 * self.cpu / self.requests
-
-
-class Target:
-    """The server with known answers, alone on the first CPU."""
-
-    def __init__(self, *options: str) -> None:
-        self._argv = [str(RELEASE / "examples" / "known_answers"), "--port", str(PORT), *options]
-
-    def __enter__(self) -> Target:
-        self._process = subprocess.Popen(self._argv, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: pin(0))
-        assert self._process.stdout is not None
-        if "listening" not in self._process.stdout.readline():
-            raise SystemExit(f"the target did not start; is port {PORT} in use?")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait()
-
-
-def pin(which: int) -> None:
-    cpus = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cpus[which % len(cpus)]})
-
-
-def child(argv: list[str]) -> tuple[str, float, float]:
-    """Output, CPU seconds and wall seconds of a generator on the second CPU."""
-    begin = time.monotonic()
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT, preexec_fn=lambda: pin(1))
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        text = output.read()
-    if process.returncode != 0:
-        raise SystemExit(f"{' '.join(argv)} ended with code {process.returncode}:\n{text}")
-    return text, usage.ru_utime + usage.ru_stime, time.monotonic() - begin
 
 
 def leadline(seconds: float, *options: str, more: str = "") -> Measured:
@@ -112,14 +71,11 @@ def ab(seconds: float) -> Measured:
     return Measured(int(requests[1]), cpu, wall, {"mean": float(mean[1]), **found})
 
 
-def ratio(ours: list[float], theirs: list[float]) -> str:
-    """Geometric mean of the paired ratios with its 95 % interval (Student's t on the logarithms)."""
-    logs = [math.log(a / b) for a, b in zip(ours, theirs, strict=True)]
-    middle = statistics.mean(logs)
-    if len(logs) < 2:
-        return f"{math.exp(middle):.2f}"
-    half = float(student.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
-    return f"{math.exp(middle):.2f} ({math.exp(middle - half):.2f} to {math.exp(middle + half):.2f})"
+def oha(seconds: float) -> Measured:
+    argv = [str(sessions.cache() / "oha"), "--no-tui", "--output-format", "json", "-c", str(CONNECTIONS)]
+    text, cpu, wall = child([*argv, "-z", f"{seconds:g}s", f"{URL}/"], {"TOKIO_WORKER_THREADS": "1"})
+    found = json.loads(text)
+    return Measured(sum(found["statusCodeDistribution"].values()), cpu, wall, {})
 
 
 def compare_cpu(rounds: int, seconds: float) -> None:
@@ -128,6 +84,10 @@ def compare_cpu(rounds: int, seconds: float) -> None:
     tools = {"leadline-load": lambda: leadline(seconds, *closed), "wrk": lambda: wrk(seconds)}
     if shutil.which("ab"):
         tools["ab"] = lambda: ab(seconds)
+    if (sessions.cache() / "oha").exists():
+        tools["oha"] = lambda: oha(seconds)
+    else:
+        print("oha is not there: `cargo install oha --version 1.16.0 --locked`, then copy it to the bench's cache")
     found: dict[str, list[Measured]] = {name: [] for name in tools}
     with Target("--service-us", "0"):
         for name in tools:
@@ -160,63 +120,127 @@ def compare_rate(seconds: float) -> None:
             print(f"| tick {tick} | {run.cpu_us:.1f} | {mean:.3f} | {p99:.3f} |")
 
 
-def compare_accuracy(rounds: int, seconds: float) -> None:
-    """A server with known answers. Medians over the rounds; all generators take turns."""
-    server = Server()
-    frozen = ["--service-us", f"{server.service * 1e6:.0f}", "--freeze-ms", f"{server.freeze * 1e3:.0f}"]
-    frozen += ["--period-ms", f"{server.period * 1e3:.0f}"]
-    whole = server.period * max(1, round(seconds / server.period))
-    unit = "arrivals: { unit: transaction }\n"
-    cycle = "pause: { kind: cycle, shape: exponential, mean: 100ms }\n"
-    ramp = ["--ramp-up", f"{server.period}s", "--ramp-down", "1s"]
-    rate = ["--rate", "1000", *ramp]
-    opened, cycled = of_open_arrivals(server), of_cycling_users(server, 0.1)
-    tools: dict[str, tuple[Truth, Callable[[], Measured]]] = {
-        "leadline-load, constant, 1,000/s": (
-            opened,
-            lambda: leadline(whole, "--arrivals", "constant", *rate, more=unit),
-        ),
-        "leadline-load, Poisson, 1,000/s": (opened, lambda: leadline(whole, "--arrivals", "poisson", *rate, more=unit)),
-        "leadline-load, 100 users, exponential cycles of 100 ms": (
-            cycled,
-            lambda: leadline(whole, "--users", "100", *ramp, more=cycle),
-        ),
-        f"wrk, closed, {CONNECTIONS} connections": (opened, lambda: wrk(whole)),
-    }
-    if shutil.which("ab"):
-        tools[f"ab, closed, {CONNECTIONS} connections"] = (opened, lambda: ab(whole))
-    found: dict[str, list[Measured]] = {name: [] for name in tools}
-    with Target(*frozen):
-        for _ in range(rounds):
-            for name, (_, tool) in tools.items():
-                found[name].append(tool())
+def compare_sessions(rounds: int, rate: float) -> None:
+    """Sessions at equal rates; CPU of the steady state and of a whole run of 10 s with its start."""
+    print(f"\nSessions with pauses, {rate:g} requests/s, {rounds} rounds: CPU seconds per 100,000 requests\n")
+    steady: dict[str, sessions.Run] = {"leadline-load": sessions.leadline()}
+    steady["leadline-load, tick 500us"] = sessions.leadline("--tick", "500us")
+    whole = dict(steady)
+    for name, found, cold in (
+        ("k6", sessions.k6(), sessions.k6()),
+        ("Hyperfoil, warm", sessions.hyperfoil(10), sessions.hyperfoil(0)),
+    ):
+        if isinstance(found, str) or isinstance(cold, str):
+            print(f"{found}\n")
+        else:
+            steady[name], whole[name] = found, cold
     print(
-        f"\nA server of 1 ms that freezes for 200 ms every 2 s; {rounds} rounds of {whole:g} s, medians in ms, "
-        "in brackets the computed truth; lag: how late the generator says it was on average\n"
+        "Gatling is not among them: this bench has no simulation for it. wrk, ab and oha know no sessions.\n\n"
+        "| generator | steady, median (least, most) | leadline-load : this | whole 10 s, median "
+        "| leadline-load : this |\n"
+        "| --- | --- | --- | --- | --- |"
     )
-    print("| generator | mean | p50 | p95 | p99 | p99.9 | lag |\n| --- | --- | --- | --- | --- | --- | --- |")
-    for name, (truth, _) in tools.items():
-        cells = []
-        for key in ("mean", "p50", "p95", "p99", "p999", "lag"):
-            values = [m.latency[key] for m in found[name] if key in m.latency]
-            right = f" ({getattr(truth, key):.2f})" if key != "lag" else ""
-            cells.append(f"{statistics.median(values):.2f}{right}" if values else "-")
-        print(f"| {name} | {' | '.join(cells)} |")
+    steadily: dict[str, list[float]] = {name: [] for name in steady}
+    entirely: dict[str, list[float]] = {name: [] for name in steady}
+    with Target(example="session_server"):
+        for turn in range(rounds):
+            order = list(steady)
+            for name in order[turn % len(order) :] + order[: turn % len(order)]:
+                steadily[name].append(_steady(name, steady[name], rate))
+                run = whole[name](rate, 10)
+                entirely[name].append(1e5 * run.cpu / run.requests)
+    ours, all_ours = steadily["leadline-load"], entirely["leadline-load"]
+    for name in steady:
+        cost, total = steadily[name], entirely[name]
+        spread = f"{statistics.median(cost):.2f} ({min(cost):.2f}, {max(cost):.2f})"
+        against = ("", "") if name == "leadline-load" else (ratio(ours, cost), ratio(all_ours, total))
+        print(f"| {name} | {spread} | {against[0]} | {statistics.median(total):.2f} | {against[1]} |", flush=True)
+
+
+def _steady(name: str, run: sessions.Run, rate: float) -> float:
+    """CPU seconds per 100,000 requests without the start: warmed up in the process, or the difference of two runs."""
+    longer = run(rate, 8)
+    if "warm" in name:
+        return 1e5 * longer.cpu / longer.requests
+    shorter = run(rate, 2)
+    return 1e5 * (longer.cpu - shorter.cpu) / (longer.requests - shorter.requests)
+
+
+def compare_start(rounds: int) -> None:
+    """From the start of the process to its first connection."""
+    print("\nSeconds from start to first connection, median\n\n| generator | seconds |\n| --- | --- |")
+    with tempfile.TemporaryDirectory() as scratch:
+        files = {name: Path(scratch, name) for name in ("s.yaml", "s.js", "h.yaml")}
+        files["s.yaml"].write_text(sessions.leadline_scenario())
+        files["s.js"].write_text(sessions.K6 % (900, 5000, URL, json.dumps(sessions.STEPS)))
+        files["h.yaml"].write_text(sessions.hyperfoil_benchmark(900, 5))
+        out, classes = str(Path(scratch, "out")), sessions.cache() / "hyperfoil"
+        argvs = {
+            "leadline-load": [str(RELEASE / "leadline-load"), "run", str(files["s.yaml"]), "--url", URL, "--out", out],
+            "wrk": ["wrk", "-t1", "-c1", "-d5s", URL],
+            "k6": [str(sessions.cache() / "k6"), "run", "-q", "--no-usage-report", str(files["s.js"])],
+            "Hyperfoil": ["java", "-cp", f"{classes}:{classes}/*", "Run", str(files["h.yaml"])],
+        }
+        for name, argv in argvs.items():
+            if shutil.which(argv[0]) and (name != "Hyperfoil" or classes.exists()):
+                print(f"| {name} | {statistics.median(sessions.first_request(argv) for _ in range(rounds)):.3f} |")
+
+
+def compare_memory() -> None:
+    """Resident memory of 10,000 sessions that have logged in and think."""
+    text = sessions.leadline_scenario().replace(f"mean: {sessions.THINK_MS}ms", "mean: 60s")
+    peaks = {}
+    with Target(example="session_server"), tempfile.TemporaryDirectory() as scratch:
+        scenario = Path(scratch, "s.yaml")
+        scenario.write_text(text)
+        for users in (1, 10_000):
+            argv = [
+                str(RELEASE / "leadline-load"),
+                "run",
+                str(scenario),
+                "--url",
+                URL,
+                "--out",
+                str(Path(scratch, "o")),
+            ]
+            argv += ["--users", str(users), "--max-sessions", "10000", "--ramp-up", "4s", "--steady", "2s"]
+            process = subprocess.Popen(argv)
+            _, status, usage = os.wait4(process.pid, 0)
+            if status:
+                raise SystemExit(f"leadline-load ended with {os.waitstatus_to_exitcode(status)}")
+            peaks[users] = usage.ru_maxrss / 1024
+    print(
+        f"\nMemory of leadline-load: {peaks[1]:.1f} MB with one session, {peaks[10_000]:.1f} MB with 10,000 idle "
+        f"sessions, each with its connection; {peaks[10_000] - peaks[1]:.1f} MB per 10,000",
+        flush=True,
+    )
+
+
+PARTS = ("cpu", "rate", "sessions", "start", "memory", "accuracy")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     options = parser.parse_args()
     if not shutil.which("wrk"):
         raise SystemExit("wrk is not installed (Debian: apt-get install wrk)")
     build = ["cargo", "build", "--release", "--locked", "--bins", "--examples"]
     subprocess.run([*build, "--manifest-path", str(ROOT / "driver" / "Cargo.toml")], check=True)
-    print(f"{os.cpu_count()} CPUs, load average {os.getloadavg()[0]:.1f} before the first run")
-    compare_cpu(options.rounds, options.seconds)
-    compare_rate(options.seconds)
-    compare_accuracy((options.rounds + 1) // 2, max(8.0, options.seconds))
+    print(f"{os.cpu_count()} CPUs, load average {os.getloadavg()[0]:.1f} before the first run", flush=True)
+    rounds = options.rounds
+    parts = {
+        "cpu": lambda: compare_cpu(rounds, options.seconds),
+        "rate": lambda: compare_rate(options.seconds),
+        "sessions": lambda: compare_sessions((rounds + 1) // 2, 2000),
+        "start": lambda: compare_start(rounds),
+        "memory": compare_memory,
+        "accuracy": lambda: accuracy.compare(rounds, 8.0),
+    }
+    for name in options.only:
+        parts[name]()
     print(f"\nload average {os.getloadavg()[0]:.1f} after the last run")
 
 

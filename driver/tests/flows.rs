@@ -49,7 +49,8 @@ transactions: { in: [{ get: /in }], out: [{ get: /out }], a: [{ get: /a }], b: [
     assert!(expected.iter().all(|pair| moves.contains_key(pair)), "{moves:?}");
     assert_eq!(moves.len(), expected.len(), "{moves:?}");
     let (url, seen) = noting(fine);
-    let open = support::run(&url, scenario, "--arrivals constant --rate 100 --steady 300ms --ramp-down 1s");
+    let profile = "--profile 0s:100,295ms:100,295ms:0,1200ms:0"; // no session is cut off by the end
+    let open = support::run(&url, scenario, &format!("--arrivals constant {profile} --ramp-down 1s"));
     assert_eq!(open.total("in", "ok"), 29, "{}", open.summary);
     assert_eq!(open.total("out", "ok"), open.total("c", "ok"));
     assert!(seen.lock().expect("no other panic").len() > 80);
