@@ -81,6 +81,9 @@ class Requests:
     bytes_out: int
     connects: int
     reconnects: int
+    tls_handshakes: int = 0
+    tls_resumed: int = 0
+    http2_connections: int = 0
 
 
 @dataclass(frozen=True)
