@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leadline.host.base import ProcessSpec
 from leadline.load.arrivals import arrival_options, most_sessions
-from leadline.load.presets import preset_variables
+from leadline.load.presets import preset_variables, source_address
 from leadline.load.result import DriverResult, read_summary
 from leadline.load.scenario import find_scenario
 from leadline.load.series import (
@@ -89,6 +89,9 @@ class DriverRun:
         for option in ("ramp_up", "steady", "ramp_down", "timeout"):
             found.append((f"--{option.replace('_', '-')}", f"{round(getattr(load, option) * 1e6)}us"))
         found += [("--seed", str(self.seed)), ("--max-sessions", str(most_sessions(load)))]
+        addresses = load.source_address or source_address(load.preset, self.url)
+        if addresses is not None:
+            found.append(("--source-address", addresses))
         variables = dict(self.variables)
         if load.preset is not None:
             variables |= preset_variables(load.preset, load.scenario, variables)

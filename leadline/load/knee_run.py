@@ -11,6 +11,7 @@ from typing import Any
 
 from leadline.load.driver import find_binary
 from leadline.load.knee import Found, Limits, Range, Staircase, Step, measure_step
+from leadline.load.presets import FLAGS
 from leadline.load.result import read_summary
 from leadline.load.scenario import find_scenario
 from leadline.load.series import SecondResponses, seconds_between
@@ -106,7 +107,9 @@ class _Runner:
         load = ["--users", f"{self._load:.0f}"] if self._arrivals == "closed" else ["--rate", repr(self._load)]
         argv = [str(find_binary()), "run", str(self._scenario), "--arrivals", self._arrivals, *load]
         for name, value in options.items():
-            argv += [argument for part in value.split("\0") for argument in (name, part)]
+            argv += [
+                argument for part in value.split("\0") for argument in ((name,) if name in FLAGS else (name, part))
+            ]
         done = subprocess.run([*argv, "--out", str(directory)], capture_output=True, text=True, check=False)
         if done.returncode == 2:
             raise UsageError(done.stderr.strip().removeprefix("leadline-load: "))
@@ -121,7 +124,7 @@ def _pairs(options: Sequence[str]) -> Iterator[tuple[str, str]]:
     rest = iter(options)
     for option in rest:
         name, equals, value = option.partition("=")
-        if not equals:
+        if not equals and name not in FLAGS:
             value = next(rest, "")
         found[name] = f"{found[name]}\0{value}" if name in found else value
     yield from found.items()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -13,6 +14,9 @@ from ruamel.yaml.error import YAMLError
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import UsageError, nearest
 from leadline.model.shapes import PRESETS, Preset
+
+FLAGS = ("--insecure",)  # options of leadline-load without a value
+LOOPBACK = "127.0.0.2-127.0.0.254"
 
 
 def find_preset(name: str) -> Preset:
@@ -49,6 +53,13 @@ def preset_variables(name: str, scenario: str, variables: Mapping[str, Any]) -> 
     return {"think": preset.think}
 
 
+def source_address(name: str | None, url: str) -> str | None:
+    """Where the users of a preset connect from: many loopback addresses for a server on this host."""
+    host = urlsplit(url).hostname or ""
+    here = host == "localhost" or host.startswith("127.")
+    return LOOPBACK if name is not None and find_preset(name).addresses and here else None
+
+
 def preset_options(name: str, scenario: str, options: Sequence[str], searching: bool = False) -> list[str]:
     """The command line's options with those of the preset. ``--clients`` and ``--threads`` are taken out. When
     ``searching`` the load itself is left open. Raises UsageError.
@@ -70,6 +81,9 @@ def preset_options(name: str, scenario: str, options: Sequence[str], searching: 
         if "--users" in given:
             raise UsageError(f"--preset {name} has clients x threads users: leave --users out")
         found += ["--users", str(product)]
+    addresses = source_address(name, given.get("--url", ""))
+    if addresses is not None and "--source-address" not in given:
+        found += ["--source-address", addresses]
     taken = {word.partition("=")[0]: "" for flag, word in pairwise(found) if flag == "--var"}
     for key, text in preset_variables(name, scenario, taken).items():
         found += ["--var", f"{key}={text}"]
@@ -82,6 +96,9 @@ def _split(options: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     given: dict[str, str] = {}
     rest = iter(options)
     for option in rest:
+        if option in FLAGS:
+            words.append(option)
+            continue
         key, equals, value = option.partition("=")
         value = value if equals else next(rest, "")
         given[key] = value

@@ -24,6 +24,7 @@ class Preset:
     think: str | None
     embedded: bool
     equivalence: str
+    addresses: bool = False  # users connect from many addresses, where the server is on this host
 
 
 PRESETS: Mapping[str, Preset] = {
@@ -47,8 +48,10 @@ PRESETS: Mapping[str, Preset] = {
         embedded=False,
         equivalence=(
             "as Hammerhead with one address a user: every user has its own session, connection, account and think "
-            "time of the scenario, and takes the next source address in turn"
+            "time of the scenario; sessions take source addresses in turn (127.0.0.2 to 127.0.0.254 for a server on "
+            "this host, else those of --source-address)"
         ),
+        addresses=True,
     ),
     "browser": Preset(
         tool="pagepoker",

@@ -76,6 +76,9 @@ class Workload(_Strict):
     )
     replay: str | None = Field(default=None, description="file of recorded arrival times, for `arrivals: replay`")
     speed: float = Field(default=1.0, ge=1e-3, le=1e3, description="how fast a recording is played")
+    source_address: str | None = Field(
+        default=None, description="addresses to connect from, in turn: `127.0.0.2-127.0.0.9`"
+    )
     generator: Annotated[
         Generator | None, BeforeValidator(lambda found: {"name": found} if isinstance(found, str) else found)
     ] = Field(default=None, description="another load generator: its name, or name, script, options, program")

@@ -100,6 +100,15 @@ def test_clients_times_threads_are_users_without_think_time(tmp_path: Path) -> N
     assert kept["--var"] == "think=5ms"
 
 
+@pytest.mark.usefixtures("fake_binary")
+def test_users_from_many_addresses(tmp_path: Path) -> None:
+    many = options(DriverRun(planned("{ preset: many-users, users: 5 }"), "http://127.0.0.1:9", 1, tmp_path).argv())
+    assert many["--source-address"] == "127.0.0.2-127.0.0.254"
+    load = planned("{ users: 5, source_address: 127.0.0.7 }")
+    assert options(DriverRun(load, "http://h", 1, tmp_path).argv())["--source-address"] == "127.0.0.7"
+    assert "--source-address" not in DriverRun(planned("{ users: 5 }"), "http://127.0.0.1:9", 1, tmp_path).argv()
+
+
 def test_presets_on_the_command_line(tmp_path: Path) -> None:
     plain = tmp_path / "plain.yaml"
     plain.write_text(PLAIN)
@@ -111,6 +120,14 @@ def test_presets_on_the_command_line(tmp_path: Path) -> None:
     assert search == ["--arrivals", "constant", "--var", "think=0ms"]
     many = preset_options("many-users", "brokerage-classic", ["--users", "9"])
     assert many == ["--users", "9", "--arrivals", "closed"]
+    local = preset_options("many-users", "brokerage-classic", ["--users", "9", "--url", "http://127.0.0.1:1/x"])
+    assert local[-2:] == ["--source-address", "127.0.0.2-127.0.0.254"]
+    own = preset_options(
+        "many-users", str(plain), ["--users=9", "--url=http://localhost", "--source-address=127.0.0.9"]
+    )
+    assert own.count("--source-address") == 1
+    flag = preset_options("many-users", str(plain), ["--insecure", "--users", "9"])
+    assert flag == ["--insecure", "--users", "9", "--arrivals", "closed"]
     browser = tmp_path / "browser.yaml"
     browser.write_text(PLAIN.replace("/a }", "/a, embedded: true }"))
     assert preset_options("browser", str(browser), ["--users", "9"])[-2:] == ["--arrivals", "closed"]
