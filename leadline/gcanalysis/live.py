@@ -87,7 +87,7 @@ def working_set(log: GcLog, points: Sequence[LivePoint], basis: str) -> WorkingS
     """
     if points:
         late = sorted(point.size for point in points[len(points) // 2 :])
-        return WorkingSet(late[(len(late) - 1) // 2], basis, False)
+        return WorkingSet(late[len(late) // 2], basis, False)
     events: list[Pause | Cycle] = [p for p in log.pauses if p.heap and p.name not in ("Remark", "Cleanup")]
     events += [cycle for cycle in log.cycles if cycle.heap]
     events.sort(key=lambda event: (event.jvm, event.at))

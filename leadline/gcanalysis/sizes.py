@@ -32,10 +32,15 @@ class HeapLine:
 
 
 def heap_line(heaps: Sequence[float], intervals_s: Sequence[float]) -> HeapLine | None:
-    """A collection comes when what is allocated fills what the live set leaves. None for fewer than three sizes."""
+    """A collection comes when what is allocated fills what the live set leaves.
+
+    None for fewer than three sizes, and where the line would be of a negative live set or rate.
+    """
     x, y = np.asarray(intervals_s, float), np.asarray(heaps, float)
     if len(set(heaps)) < 3 or len(set(intervals_s)) < 3:
         return None
     slope, live = np.polyfit(x, y, 1)
+    if slope <= 0 or live < 0:
+        return None
     left = float(((y - live - slope * x) ** 2).sum())
     return HeapLine(float(live), float(slope), 1 - left / float(((y - y.mean()) ** 2).sum()))

@@ -89,7 +89,8 @@ def _beside_latency(files: TrialFiles) -> list[str]:
     )
     ends = pauses["time_ns"].to_list()
     spans = [(at - int(ms * 1e6), at) for at, ms in zip(ends, pauses["value"].to_list(), strict=True)]
-    with_pause, without = [], []
+    with_pause: list[float] = []
+    without: list[float] = []
     for at, worst in rows.iter_rows():
         inside = any(start < at + 1_000_000_000 and stop > at for start, stop in spans)
         (with_pause if inside else without).append(float(worst))
