@@ -15,9 +15,10 @@ from leadline.analysis.scale import response_kind
 from leadline.analysis.table import Describe, plain_level
 from leadline.design import KINDS
 from leadline.design.seeds import derived
+from leadline.design.switchback import is_live
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.model.errors import UsageError, nearest
-from leadline.model.knob import ApplyCost, Level
+from leadline.model.knob import Level
 from leadline.model.plan import Factor
 from leadline.model.record import StudyRecord
 from leadline.model.result import Confirmation, Effect, Interval, StudyAnalysis, Verdict
@@ -152,7 +153,7 @@ def confirmation_study(
         "sentinels": None,
         "seed": fresh_seed(record),
     }
-    if study.design.switchback is not None and all(_live(factors[name]) for name in chosen):
+    if study.design.switchback is not None and all(is_live(factors[name]) for name in chosen):
         design["switchback"] = study.design.switchback.model_dump(mode="json", exclude_unset=True)
     document: dict[str, Any] = {
         "study": f"{study.study}-confirm",
@@ -207,10 +208,6 @@ def _raw(study: Study, factor: Factor, level: Level) -> RawLevel:
     """The level as the study file wrote it."""
     written: Sequence[RawLevel] = study.pseudo_factors.get(factor.name, study.factors.get(factor.name, []))
     return written[factor.levels.index(level)]
-
-
-def _live(factor: Factor) -> bool:
-    return factor.pseudo or factor.apply_cost is ApplyCost.LIVE
 
 
 def _said(levels: Mapping[str, object]) -> str:

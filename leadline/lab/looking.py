@@ -17,6 +17,7 @@ from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import Observation, StudyAnalysis
 from leadline.planning.adjust import adjusted
 from leadline.planning.looks import due, look, schedule
+from leadline.planning.slotlooks import look_at_slots
 
 SKIPPED = "skipped"  # state of a trial that a look made superfluous
 
@@ -84,7 +85,9 @@ class Looking(Gate):
         done = [
             each for each in finished(record) if each.block < blocks[number - 1]
         ]  # a later block can hold a trial of an attempt before an interruption
-        found = look(self.plan, done, self.response, blocks, number, margin=self.margin)
+        slots = any(each.slots for each in self.plan.trials)
+        decide = look_at_slots if slots else look
+        found = decide(self.plan, done, self.response, blocks, number, margin=self.margin)
         if found.stop:
             self.skipped |= skip(self.store, record, lambda _: True, found.reason)
             return found.reason
@@ -102,8 +105,9 @@ class Looking(Gate):
 
 
 def finished(record: StudyRecord) -> list[Observation]:
-    """Observations of the trials that ran."""
-    return [trial.observation() for trial in record.trials if trial.state in ("done", "failed")]
+    """Observations of the trials that ran, slot by slot where they have slots."""
+    ran = [trial for trial in record.trials if trial.state in ("done", "failed")]
+    return [one for trial in ran for one in trial.observations()]
 
 
 def plan_that_ran(record: StudyRecord) -> Plan:

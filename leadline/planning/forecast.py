@@ -21,8 +21,12 @@ from leadline.planning.shape import planned_rows
 POWERS = (0.8, 0.9)
 _LONGEST = 20  # times today's steady state that is still worth naming
 _SEARCHED = 400  # comparisons of a plan for which other designs are tried
-_KINDS = ("one-at-a-time", "full-factorial", "fractional-factorial", "plackett-burman", "definitive-screening")
-_IN_SLOTS = ("one-at-a-time", "plackett-burman", "definitive-screening")
+_KINDS = (
+    *("one-at-a-time", "full-factorial", "fractional-factorial", "plackett-burman", "definitive-screening"),
+    "d-optimal",
+)
+_IN_SLOTS = ("one-at-a-time", "fractional-factorial", "plackett-burman", "definitive-screening", "d-optimal")
+_EXCHANGED = 60  # comparisons for which a D-optimal design is still searched
 
 
 @dataclass(frozen=True)
@@ -243,13 +247,15 @@ def _others(
 
 def _variants(factors: Sequence[Factor], design: Design, workload: Workload) -> list[tuple[Plan, str]]:
     found = []
-    for kind in _KINDS:
+    levels = sum(len(factor.levels) - 1 for factor in factors)
+    kinds = [kind for kind in _KINDS if kind != "d-optimal" or levels <= _EXCHANGED]
+    for kind in kinds:
         chosen = _as(kind, design)
         try:
             found.append((make_plan(factors, chosen), _NOTES.get(kind, "")))
         except UsageError:
             continue
-    for kind in _IN_SLOTS:
+    for kind in [each for each in _IN_SLOTS if each in kinds]:
         switched = _as(kind, design, design.switchback or Switchback())
         try:
             notes = (_NOTES.get(kind, ""), "all factors change inside warm trials")
@@ -270,6 +276,7 @@ def _as(kind: str, design: Design, switchback: Switchback | None = None) -> Desi
 _NOTES = {
     "fractional-factorial": "main effects, if interactions are small",
     "plackett-burman": "main effects, if interactions are small",
+    "d-optimal": "main effects, if interactions are small",
     "definitive-screening": "main effects free of two-factor interactions",
 }
 

@@ -18,6 +18,8 @@ from enum import StrEnum
 import numpy as np
 from scipy import stats
 
+from leadline.design.plots import dear_factors
+from leadline.design.switchback import is_live
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Interval, Observation, Verdict
@@ -80,15 +82,23 @@ class Look:
 def schedule(plan: Plan, looks: int) -> tuple[int, ...]:
     """Numbers of complete blocks after which a plan is looked at; the last is the whole plan.
 
-    Raises UsageError where the plan has fewer blocks than looks, or is not made of trials in blocks.
+    Raises UsageError where the plan has fewer blocks than looks, or factors whose noise a look could not judge.
     """
     blocks = 1 + max(trial.block for trial in plan.trials)
     if looks == 1:
         return (blocks,)
-    if any(trial.slots for trial in plan.trials):
-        raise UsageError("design: looks need whole trials, and this is a switchback study; set looks to 1")
+    between = [factor.name for factor in plan.factors if not is_live(factor)]
+    if any(trial.slots for trial in plan.trials) and between:
+        raise UsageError(
+            f"design: looks at slots need factors that are all changed live, and {', '.join(between)} changes between "
+            "trials; set looks to 1, or leave switchback out, or hold such factors under settings"
+        )
     if any(trial.plot is not None for trial in plan.trials):
-        raise UsageError("design: looks need blocks of trials, and this plan has whole plots; set looks to 1")
+        dear = ", ".join(factor.name for factor in dear_factors(plan.factors))
+        raise UsageError(
+            f"design: looks need blocks of trials, and {dear} makes whole plots, too few at a look to judge their "
+            f"noise; set looks to 1, or run one study with looks for each level of {dear}"
+        )
     if looks > blocks:
         raise UsageError(
             f"design: {looks} looks need {looks} blocks, and this plan has {blocks}; set looks to {blocks}, or "
@@ -195,7 +205,7 @@ def _one(
             state = before.state
         since = before.since if before is not None else number if state is not State.OPEN else 0
         settlings.append(Settling(comparison, state, percent, interval, chance, since))
-    stop, reason = _verdict(settlings, number, len(blocks))
+    stop, reason = verdict_of(settlings, number, len(blocks))
     dropped = (
         {}
         if stop
@@ -238,7 +248,8 @@ def conditional_power(value: float, error: float, goal: float, bound: float, opt
     return float(stats.norm.sf((bound * goal - mean) / spread) + stats.norm.cdf((-bound * goal - mean) / spread))
 
 
-def _verdict(settlings: Sequence[Settling], number: int, of: int) -> tuple[bool, str]:
+def verdict_of(settlings: Sequence[Settling], number: int, of: int) -> tuple[bool, str]:
+    """Whether a study ends with these states, and why or why not."""
     left = [each for each in settlings if each.state is State.OPEN]
     if number == of:
         return True, f"at look {number} of {of}: the plan is complete"

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "make lock": "needs the network",
     "leadline quickstart": "tests/stack/test_commands.py runs a smaller study",
     "leadline run": "tests/stack/test_commands.py",
+    "leadline confirm": "tests/statistics/test_planning_confirm.py",
     "leadline simulate": "tests/unit/test_simulate_run.py",
     "leadline up": "tests/stack/test_commands.py",
     "leadline down": "tests/stack/test_commands.py",

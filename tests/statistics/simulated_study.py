@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from leadline.model.errors import FailureClass
-from leadline.model.knob import Level
+from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation
 
@@ -73,4 +73,7 @@ class SimulatedSystem:
 def pseudo_factors(count: int, levels: int = 2) -> list[Factor]:
     """Factors that change nothing: for A/A studies."""
     names = tuple("abcdefgh"[:levels])
-    return [Factor(f"pseudo{number}", names, names[0], pseudo=True) for number in range(1, count + 1)]
+    return [
+        Factor(f"pseudo{number}", names, names[0], pseudo=True, apply_cost=ApplyCost.LIVE)
+        for number in range(1, count + 1)
+    ]

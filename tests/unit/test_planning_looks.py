@@ -142,7 +142,7 @@ def test_looks_widen_the_intervals_of_a_study_that_ran_to_its_end(tmp_path: Path
         (
             "looks: 3",
             "looks: 3, switchback: { slot: 5s }",
-            "fake.yaml:7: design: looks need whole trials, and this is a switchback study; set looks to 1",
+            "fake.yaml:7: design: looks at slots need factors that are all changed live, and server.pool changes",
         ),
     ],
 )
