@@ -69,6 +69,8 @@ def trend(samples: list[Sample], values: list[float]) -> Trend:
     blocks = [slice(at * size, (at + 1) * size) for at in range(BLOCKS)]
     times = [statistics.mean(s.second for s in samples[block]) for block in blocks]
     means = [statistics.mean(values[block]) for block in blocks]
+    if max(means) == min(means):
+        return Trend(means[0], 0.0, 0.0, 0.0)
     fit = linregress(times, means)
     length = samples[-1].second - samples[0].second
     half = float(student.ppf(0.975, BLOCKS - 2)) * fit.stderr * length
