@@ -173,3 +173,16 @@ def test_openj9_that_is_still_being_written(tmp_path: Path) -> None:
         path.write_text(OPENJ9[:part])
         if "<initialized" in OPENJ9[:part]:
             assert [one.ms for one in parse(path).pauses] == [5.5, 20.0][: len(parse(path).pauses)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        JDK8.split("2026")[0] + "2.500: [Pause Init Mark, 0.123 ms]\n",
+        '<verbosegc version="20090417_AA">\n<af type="tenured" id="1" timestamp="Oct 07 11:46:23 2012">\n',
+    ],
+)
+def test_forms_that_are_not_read_are_loud(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "gc.log"
+    path.write_text(text)
+    assert "are not known" in "".join(parse(path).warnings)

@@ -143,7 +143,9 @@ class _Reader:
         self.log.pauses.append(Pause(at, ended, jvm, None, kind, name, cause, ms, heap, promoted))
 
     def _detail(self, text: str) -> None:
-        """What follows a record: G1's heap, CPU times, safepoints."""
+        """What follows a record: G1's heap, CPU times, safepoints; pauses in a form that is not read (Shenandoah)."""
+        if "[Pause " in text and " ms]" in text:
+            self.log.unknown.append(UnknownLine(self.log.lines, text.strip()[:160]))
         if "Heap: " in text and self.log.pauses and self.log.pauses[-1].heap is None:
             found = _G1_HEAP.search(text)
             if found:

@@ -15,6 +15,7 @@ from leadline.observe.gclog.decorators import wall_clock
 _ELEMENT = re.compile(r"<(?P<name>[a-z][\w-]*)(?P<attributes>(?:\s+[\w:.-]+=\"[^\"]*\")*)\s*/?>")
 _ATTRIBUTE = re.compile(r"([\w:.-]+)=\"([^\"]*)\"")
 _KINDS = {"scavenge": "Young", "partial gc": "Young", "global": "Full", "global garbage collect": "Full"}
+_BEFORE_R26 = frozenset(("af", "sys", "con"))
 _CAUSES = {"af-start": "Allocation Failure", "sys-start": "System.gc()", "concurrent-kickoff": ""}
 
 
@@ -71,6 +72,8 @@ class _Reader:
             self._where = ""
         elif name == "exclusive-end":
             self._end(values)
+        elif name in _BEFORE_R26:
+            self.log.unknown.append(UnknownLine(self.log.lines, f"<{name}>: the form of J9 before R26 is not read"))
 
     def _attribute(self, name: str, value: str) -> None:
         if not self.log.jvms:
