@@ -10,17 +10,19 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
-/// Tags: `response/NAME` and `service/NAME` of each transaction, `blocked`, `lag`.
+/// Tags: `response/NAME`, `service/NAME`, `connect/NAME` and `blocked/NAME` of each transaction, `lag`, `timer`,
+/// `reading`.
 pub fn write(files: &Files<'_>, names: &[String], totals: &Totals, phases: Phases) -> io::Result<()> {
     let mut histograms: Vec<(String, &Times)> = Vec::new();
-    let mut blocked = Times::default();
     for (name, part) in names.iter().zip(&totals.steady) {
         histograms.push((format!("response/{name}"), &part.response));
         histograms.push((format!("service/{name}"), &part.service));
-        blocked.add(&part.blocked);
+        histograms.push((format!("connect/{name}"), &part.connect));
+        histograms.push((format!("blocked/{name}"), &part.blocked));
     }
-    histograms.push(("blocked".into(), &blocked));
-    histograms.push(("lag".into(), &totals.lag));
+    for (name, times) in [("lag", &totals.lag), ("timer", &totals.timer), ("reading", &totals.reading)] {
+        histograms.push((name.into(), times));
+    }
     let mut output = BufWriter::new(File::create(files.directory.join("steady.hlog"))?);
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()
