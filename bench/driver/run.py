@@ -223,6 +223,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--frozen-seconds", type=float, default=8.0, help="of each round of accuracy")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     options = parser.parse_args()
     if not shutil.which("wrk"):
@@ -237,7 +238,7 @@ def main() -> None:
         "sessions": lambda: compare_sessions((rounds + 1) // 2, 2000),
         "start": lambda: compare_start(rounds),
         "memory": compare_memory,
-        "accuracy": lambda: accuracy.compare(rounds, 8.0),
+        "accuracy": lambda: accuracy.compare(rounds, options.frozen_seconds),
     }
     for name in options.only:
         parts[name]()

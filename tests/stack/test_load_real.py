@@ -101,6 +101,23 @@ def test_files_agree_with_each_other_and_with_the_server(server: tuple[str, dict
         counts += interval.get_total_count()
     assert counts == result.total["good"].ok
 
+    reader = HistogramLogReader(str(run.out / "steady.hlog"), HdrHistogram(64, 3_600_000_000_000, 3))
+    tags = {}
+    while (interval := reader.get_next_interval_histogram()) is not None:
+        tags[interval.get_tag()] = interval
+    for kind, latency in (("response", result.all.response_ms), ("service", result.all.service_ms)):
+        histogram = tags[f"{kind}/good"]
+        assert histogram.get_total_count() == result.all.ok
+        found = [histogram.get_value_at_percentile(p) / 1e6 for p in (50, 95, 99, 99.9, 100)]
+        expected = [latency.p50, latency.p95, latency.p99, latency.p999, latency.max]
+        assert found == pytest.approx(expected, rel=1e-3)  # of one bucket
+    blocked = HistogramLogReader(str(run.out / "blocked.hlog"), HdrHistogram(64, 3_600_000_000_000, 3))
+    waits = 0
+    while (interval := blocked.get_next_interval_histogram()) is not None:
+        waits += interval.get_total_count()
+    assert waits == seen["/good"] + seen["/bad"]
+    assert result.statuses == {"200": seen["/good"], "404": seen["/bad"]}
+
 
 def test_built_in_scenarios_are_valid() -> None:
     for path in built_in_scenarios().values():
