@@ -2,7 +2,9 @@
 
 Whatever model the analysis used, its simultaneous intervals are multiplied by the ratio of the look's bound to the
 bound of a single analysis of the same trials. They then hold over all looks together, for every response, as repeated
-confidence intervals do not depend on the rule that ended the study (Jennison and Turnbull 1989).
+confidence intervals do not depend on the rule that ended the study (Jennison and Turnbull 1989). Adjusted p values are
+those at which the repeated intervals reach zero; they serve as q values, too, as the false discovery rate is never
+above the family-wise error rate.
 """
 
 from __future__ import annotations
@@ -90,7 +92,10 @@ def _effect(
         return effect
     if math.isinf(bound):
         reason = f"{effect.reason}; {TOO_EARLY}" if effect.reason else TOO_EARLY
-        return replace(effect, simultaneous=None, verdict=Verdict.UNDETERMINED, p_adjusted=1.0, reason=reason)
+        verdict = Verdict.UNDETERMINED
+        return replace(
+            effect, simultaneous=None, verdict=verdict, p_adjusted=1.0, q_value=_q(effect, 1.0), reason=reason
+        )
     wide = widened(effect.percent, effect.simultaneous, max(1.0, bound / single))
     if wide is None:
         return effect
@@ -103,10 +108,17 @@ def _effect(
     if zero and verdict in (Verdict.BETTER, Verdict.WORSE):
         verdict = Verdict.EQUIVALENT if inside(interval, margin) else Verdict.UNDETERMINED
     p_value = effect.p_adjusted
-    if not is_interaction(effect) and reach > 0:
-        p_value = paths.repeated_p(fractions, len(fractions) - 1, single * reach)
+    if p_value is not None and reach > 0:
+        repeated = paths.repeated_p(fractions, len(fractions) - 1, single * reach)
+        # Interactions are a family of their own, whose bound is widened by the same ratio as that of the levels.
+        p_value = max(p_value, repeated) if is_interaction(effect) else repeated
         p_value = min(p_value, 1 - level) if not zero else max(p_value, 1 - level)
-    return replace(effect, simultaneous=interval, verdict=verdict, p_adjusted=p_value, reason=reason)
+    q_value = _q(effect, p_value)
+    return replace(effect, simultaneous=interval, verdict=verdict, p_adjusted=p_value, q_value=q_value, reason=reason)
+
+
+def _q(effect: Effect, p_value: float | None) -> float | None:
+    return None if effect.q_value is None else p_value
 
 
 def widened(percent: float, interval: Interval, factor: float) -> tuple[Interval, float] | None:

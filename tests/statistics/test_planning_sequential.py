@@ -105,6 +105,7 @@ def test_the_adjusted_analysis_and_the_look_agree() -> None:
             assert effect.simultaneous.high == pytest.approx(settling.interval.high, abs=0.02)
             assert effect.verdict is settling.verdict
             assert effect.p_adjusted is not None
+            assert effect.q_value == effect.p_adjusted
             assert (effect.p_adjusted <= 0.05) == (effect.verdict in (Verdict.BETTER, Verdict.WORSE))
 
 
