@@ -19,6 +19,7 @@ from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import RESPONSES
 from leadline.model.study import Study
+from leadline.stack.registry import check_http
 
 OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
 
@@ -129,6 +130,10 @@ def _check_names(file: StudyFile) -> None:
         check_workload(workload)
     except WorkloadError as error:
         raise UsageError(f"{file.where(('workload', *error.key))}: {error}") from None
+    try:
+        check_http(file.study.stack.server, workload.http)
+    except UsageError as error:
+        raise UsageError(f"{file.where(('workload', 'http'))}: {error}") from None
     if file.study.drivers and workload.generator is not None:
         raise UsageError(
             f"{file.where(('drivers',))}: several drivers are leadline-load on every host; leave out "

@@ -16,6 +16,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from leadline.lab.yamltree import line_of, plain
 from leadline.model.errors import UsageError, nearest
+from leadline.model.shapes import NOT_IN_WORKLOAD
 from leadline.model.study import Study
 
 
@@ -131,6 +132,8 @@ def _sentences(error: ValidationError, tree: CommentedMap, source: str) -> list[
             keys = _keys_at(path[:-1])
             near = nearest(str(path[-1]), keys)
             hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
+            if path[:-1] == ["workload"]:
+                hint = NOT_IN_WORKLOAD.get(str(path[-1]), hint)
             sentence = f"{place}: unknown key {str(path[-1])!r}; {hint}"
         elif kind == "missing":
             sentence = f"{place}: the key {name!r} is missing"

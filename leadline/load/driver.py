@@ -92,6 +92,10 @@ class DriverRun:
         addresses = load.source_address or source_address(load.preset, self.url)
         if addresses is not None:
             found.append(("--source-address", addresses))
+        if load.http != "auto":
+            found.append(("--http", load.http))
+        if load.requests_per_connection is not None:
+            found.append(("--requests-per-connection", str(load.requests_per_connection)))
         variables = dict(self.variables)
         if load.preset is not None:
             variables |= preset_variables(load.preset, load.scenario, variables)

@@ -5,11 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address, ip_address
 from typing import Any, Literal
 
 from leadline.model.units import parse_duration
 
 PresetName = Literal["fixed-rate", "many-users", "browser", "clients-threads"]
+_LONGEST_RANGE = 65_536  # addresses, as in leadline-load
+
+# Options of leadline-load that a study has no use for, by the key that people look for: what to do instead.
+_TLS = (
+    "the server of a study is its stack's and speaks HTTP without TLS; for a server of your own: "
+    "`leadline load SCENARIO --url https://HOST --ca FILE`"
+)
+_SERVERS = (
+    "a study loads the one server of its stack; for servers of your own, with weights: "
+    "`leadline load SCENARIO --url URL=2 --url URL=1`"
+)
+_CONNECTIONS = "write `requests_per_connection: N`; 1 is a connection for each request"
+NOT_IN_WORKLOAD: Mapping[str, str] = {
+    **dict.fromkeys(("tls", "https", "ca", "insecure"), _TLS),
+    **dict.fromkeys(("url", "urls", "target", "targets"), _SERVERS),
+    **dict.fromkeys(("keep_alive", "connections", "connection_per_request"), _CONNECTIONS),
+    "seed": "write `design.seed`",
+}
 
 
 @dataclass(frozen=True)
@@ -129,6 +148,31 @@ def check_bursts(text: object) -> object:
         except ValueError:
             raise ValueError(f"{text!r} is not ON/OFF such as 2s/3s or random:2s/3s") from None
     return text
+
+
+def check_addresses(text: object) -> object:
+    """``A,B`` or ``FIRST-LAST`` of IPv4 addresses, as leadline-load reads them. Raises ValueError."""
+    for part in text.split(",") if isinstance(text, str) else ():
+        ends = [word.strip() for word in part.split("-", 1)]
+        try:
+            found = [ip_address(word) for word in ends]
+        except ValueError:
+            raise ValueError(f"{part.strip()!r} is not an address such as 127.0.0.2, or FIRST-LAST") from None
+        if len(found) == 1:
+            continue
+        first, last = found
+        if not (isinstance(first, IPv4Address) and isinstance(last, IPv4Address) and first <= last):
+            raise ValueError(f"{part.strip()!r}: a range is FIRST-LAST of IPv4 addresses")
+        if int(last) - int(first) >= _LONGEST_RANGE:
+            raise ValueError(f"{part.strip()!r}: more than {_LONGEST_RANGE} addresses")
+    return text
+
+
+def http_word(found: object) -> object:
+    """``1.1`` and ``2`` as words, since YAML reads them as numbers."""
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        return f"{found:g}"
+    return found
 
 
 def _seconds(text: str) -> float:

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from leadline.model.drivers import Drivers
 from leadline.model.knob import ApplyCost
-from leadline.model.shapes import PresetName, check_bursts, check_profile, expand
+from leadline.model.shapes import PresetName, check_addresses, check_bursts, check_profile, expand, http_word
 from leadline.model.units import parse_duration, parse_share, parse_size
 
 Seconds = Annotated[float, BeforeValidator(parse_duration)]
@@ -19,6 +19,11 @@ Bytes = Annotated[int, BeforeValidator(parse_size)]
 Arrivals = Annotated[
     Literal["closed", "constant", "poisson", "replay"],
     BeforeValidator(lambda word: "poisson" if word == "open" else word),
+]
+Http = Annotated[
+    Literal["auto", "1.1", "2"],
+    BeforeValidator(http_word),
+    WithJsonSchema({"enum": ["auto", 1.1, "1.1", 2, "2"], "default": "auto"}),
 ]
 RawLevel = bool | int | float | str
 
@@ -76,8 +81,12 @@ class Workload(_Strict):
     )
     replay: str | None = Field(default=None, description="file of recorded arrival times, for `arrivals: replay`")
     speed: float = Field(default=1.0, ge=1e-3, le=1e3, description="how fast a recording is played")
-    source_address: str | None = Field(
+    source_address: Annotated[str | None, BeforeValidator(check_addresses)] = Field(
         default=None, description="addresses to connect from, in turn: `127.0.0.2-127.0.0.9`"
+    )
+    http: Http = Field(default="auto", description="auto (1.1, as there is no TLS), 1.1, or 2 with prior knowledge")
+    requests_per_connection: int | None = Field(
+        default=None, gt=0, lt=2**32, description="a connection is closed after so many; 1 is one for each request"
     )
     generator: Annotated[
         Generator | None, BeforeValidator(lambda found: {"name": found} if isinstance(found, str) else found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,14 @@ from numpy.typing import NDArray
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import Knob, Level
 from leadline.model.plan import Factor, Treatment
+from leadline.model.shapes import PRESETS
 from leadline.model.study import Workload
 from leadline.model.units import parse_duration
 from leadline.simulate import queueing
 from leadline.simulate.truth import CPU, LATENCIES, KnobEffect, Server, Truth
 
 Floats = NDArray[np.float64]
+_N = TypeVar("_N", int, float)
 RESPONSES = ("throughput", *LATENCIES, *CPU)  # rows of every array of responses here
 _ROW = {name: index for index, name in enumerate(RESPONSES)}
 _STANDS_FOR = {"latency": LATENCIES, "cpu_per_transaction": CPU}
@@ -72,13 +75,14 @@ class Model:
     """Responses without noise under a workload. ``truth`` names levels as the plan does (see ``bound``).
 
     One arrival of an open workload is one transaction. The think time is the workload's variable ``think`` where it has
-    one, else the truth's.
+    one, else its preset's, else the truth's. The workload has ``users`` or ``rate``: ValueError without.
     """
 
     def __init__(self, truth: Truth, workload: Workload) -> None:
         self.truth = truth
         self.workload = workload
-        think = workload.variables.get("think")
+        preset = PRESETS[workload.preset].think if workload.preset else None
+        think = workload.variables.get("think", preset)
         self._think = truth.server.think if think is None or isinstance(think, bool) else parse_duration(think)
         self._relevant = sorted({name for effect in truth.effects for name in effect.when})
         self._cache: dict[tuple[object, ...], tuple[Floats, float, float]] = {}
@@ -162,8 +166,13 @@ class Model:
     def _point(self, station: queueing.Station) -> queueing.Point:
         workload = self.workload
         if workload.arrivals == "closed":
-            return queueing.closed(station, workload.users or 1, self._think)
-        return queueing.opened(station, workload.rate or 1.0, workload.max_sessions)
+            return queueing.closed(station, self._load("users", workload.users), self._think)
+        return queueing.opened(station, self._load("rate", workload.rate), workload.max_sessions)
+
+    def _load(self, name: str, value: _N | None) -> _N:
+        if value is None:
+            raise ValueError(f"{self.workload.arrivals} arrivals without `{name}` are not simulated")
+        return value
 
 
 def _scaled(server: Server, effect: KnobEffect) -> Server:

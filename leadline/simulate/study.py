@@ -13,6 +13,7 @@ from leadline.lab.progress import Watcher
 from leadline.lab.run import RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
+from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.simulate.clock import EPOCH, VirtualClock
 from leadline.simulate.host import SimulatedHost
@@ -30,10 +31,37 @@ class SimulatedRun:
     seconds: float
 
 
+# Keys of the workload that change what arrives when, and why the model has nothing to offer for them.
+_NOT_SIMULATED = {
+    "generator": "no other load generator runs in a simulation: leave it out, and write `users` or `rate`",
+    "replay": "the simulated server has one load throughout, no recording: write `arrivals: poisson` and `rate`",
+    "profile": "the simulated server has one load throughout, no profile: write `users` or `rate`",
+    "bursts": "the simulated server has one load throughout, no bursts: leave it out; `rate` is then that of all time",
+}
+
+
+def check_simulated(file: StudyFile) -> None:
+    """Raises UsageError for a load that the model cannot bear, at its line."""
+    workload = file.study.workload
+    for key, why in _NOT_SIMULATED.items():
+        if getattr(workload, key) is not None:
+            raise UsageError(f"{file.where(('workload', key))}: workload.{key}: {why}")
+    if workload.arrivals == "replay":
+        raise UsageError(f"{file.where(('workload', 'arrivals'))}: {_NOT_SIMULATED['replay']}")
+    if file.study.drivers:
+        raise UsageError(
+            f"{file.where(('drivers',))}: a simulation has one driver (`driver.capacity` of the truth file says what "
+            "it can do): leave `drivers` out"
+        )
+
+
 def plan_simulated(
     file: StudyFile, host_knobs: Sequence[Knob], service_knobs: Sequence[Knob], disposable: bool = False
 ) -> Planned:
-    """The plan on a host where every knob can be set. Raises UsageError as planning on a real host does."""
+    """The plan on a host where every knob can be set. Raises UsageError as planning on a real host does, and for a load
+    that is not simulated.
+    """
+    check_simulated(file)
     host: Host = SimulatedHost(host_knobs, VirtualClock())
     return plan_study(file, host, list(service_knobs), disposable)
 
@@ -52,8 +80,10 @@ def simulate_study(
 ) -> SimulatedRun:
     """Run what is left of the study in the lab directory ``lab``, which should hold simulated studies only.
 
-    Raises UsageError for a truth that names what the study or the catalogue (the two lists of knobs) does not know.
+    Raises UsageError for a truth that names what the study or the catalogue (the two lists of knobs) does not know, and
+    for a load that is not simulated.
     """
+    check_simulated(file)
     knobs = {knob.name: knob for knob in (*host_knobs, *service_knobs)}
     held = bound(truth, planned.plan.factors, knobs, source)
     clock = VirtualClock()

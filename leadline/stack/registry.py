@@ -22,6 +22,9 @@ APPLICATIONS: Mapping[str, Callable[[], Application]] = {"brokerage": Brokerage}
 # Persistence modes of the applications that a server can run; a servlet container has no session beans.
 MODES: Mapping[str, tuple[str, ...]] = {"liberty": ("direct", "session", "orm"), "tomcat": ("direct",)}
 
+# Servers whose plain port also speaks HTTP/2 to who begins with it (prior knowledge).
+HTTP2 = ("liberty", "tomcat")
+
 
 def server(name: str) -> Service:
     """A new server. Raises UsageError for an unknown name."""
@@ -53,6 +56,14 @@ def check_mode(app: str, mode: str, server_name: str) -> None:
         raise UsageError(
             f"{server_name} cannot run {app} in mode {mode}, only {', '.join(MODES[server_name])};"
             f" {' and '.join(able)} can"
+        )
+
+
+def check_http(server_name: str, version: str) -> None:
+    """Raises UsageError when the server's port without TLS does not speak this version (``auto``, ``1.1``, ``2``)."""
+    if version == "2" and server_name not in HTTP2:
+        raise UsageError(
+            f"{server_name} does not speak HTTP/2 without TLS here; write 1.1, or take {' or '.join(HTTP2)} as server"
         )
 
 

@@ -16,6 +16,7 @@ from leadline.load.presets import preset_options
 from leadline.model.errors import UsageError
 from leadline.model.shapes import PRESETS, profile_points
 from leadline.model.study import Workload
+from leadline.stack import registry
 from leadline.stack.registry import service_catalogue
 
 fake_binary = test_load_driver.fake_binary
@@ -80,6 +81,21 @@ def test_profiles_bursts_and_recordings_reach_the_driver(tmp_path: Path) -> None
         ("preset: clients-threads\n  clients: 3", "s.yaml:5: preset clients-threads needs `threads`"),
         ("preset: clients-threads\n  clients: 3\n  threads: 2\n  users: 5", "s.yaml:8: preset clients-threads has"),
         ("users: 5\n  clients: 3", "s.yaml:6: clients belongs to `preset: clients-threads`"),
+        ("users: 5\n  http: 3", "s.yaml:6: workload.http is '3', not one of auto, 1.1, 2"),
+        ("users: 5\n  http: atuo", "not one of auto, 1.1, 2; did you mean auto?"),
+        ("users: 5\n  http: true", "s.yaml:6: workload.http is True, not one of"),
+        ("users: 5\n  htpp: 2", "s.yaml:6: unknown key 'htpp'; did you mean http?"),
+        ("users: 5\n  requests_per_connection: 0", "s.yaml:6: workload.requests_per_connection: input should be gr"),
+        ("users: 5\n  connections: 1", "s.yaml:6: unknown key 'connections'; write `requests_per_connection: N`"),
+        ("users: 5\n  tls: { ca: x.pem }", "s.yaml:6: unknown key 'tls'; the server of a study is its stack's"),
+        ("users: 5\n  insecure: true", "leadline load SCENARIO --url https://HOST --ca FILE"),
+        ("users: 5\n  targets: [a, b]", "s.yaml:6: unknown key 'targets'; a study loads the one server"),
+        ("users: 5\n  source_address: here", "s.yaml:6: workload.source_address: 'here' is not an address"),
+        (
+            "users: 5\n  source_address: 127.0.0.9-127.0.0.2",
+            "s.yaml:6: workload.source_address: '127.0.0.9-127.0.0.2': a",
+        ),
+        ("users: 5\n  source_address: 10.0.0.0-10.9.0.0", "more than 65536 addresses"),
         ("preset: browser\n  users: 3", "s.yaml:5: preset browser: no request of brokerage-classic.yaml has"),
     ],
 )
@@ -87,6 +103,28 @@ def test_keys_that_do_not_fit_are_named_by_line(workload: str, expected: str) ->
     with pytest.raises(UsageError) as raised:
         planned(workload)
     assert expected in str(raised.value)
+
+
+@pytest.mark.usefixtures("fake_binary")
+def test_connections_reach_the_driver(tmp_path: Path) -> None:
+    def argv(keys: str) -> dict[str, str]:
+        return options(DriverRun(planned(f"{{ users: 5, {keys} }}"), "http://h", 1, tmp_path).argv())
+
+    plain = argv("http: auto")
+    assert not {"--http", "--requests-per-connection", "--source-address"} & plain.keys()
+    assert argv("http: 1.1")["--http"] == argv("http: '1.1'")["--http"] == "1.1"
+    assert argv("http: 2")["--http"] == argv("http: 2.0")["--http"] == "2"
+    assert argv("requests_per_connection: 1")["--requests-per-connection"] == "1"
+    assert argv("source_address: '127.0.0.2, 127.0.0.5-127.0.0.9'")["--source-address"].endswith("5-127.0.0.9")
+    load = planned("{ users: 5, http: 2, requests_per_connection: 100 }")
+    assert Workload.model_validate(load.model_dump(mode="json")) == load  # as the lab stores it
+
+
+def test_a_server_without_http2_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "HTTP2", ("liberty",))
+    with pytest.raises(UsageError, match=r"s\.yaml:6: tomcat does not speak HTTP/2 without TLS.* take liberty"):
+        planned("users: 5\n  http: 2")
+    assert planned("users: 5\n  http: 1.1").http == "1.1"
 
 
 @pytest.mark.usefixtures("fake_binary")

@@ -11,7 +11,7 @@ from leadline.lab.planning import cost
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.load.driver import read_summary, steady_series
-from leadline.model.errors import FailureClass
+from leadline.model.errors import FailureClass, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord
 from leadline.report.files import read
@@ -52,6 +52,31 @@ def record_of(ended: SimulatedRun) -> StudyRecord:
 
 def failures(record: StudyRecord) -> list[FailureClass | None]:
     return [trial.failure for trial in record.trials]
+
+
+@pytest.mark.parametrize(
+    ("load", "expected"),
+    [
+        ("profile: '0s:10,60s:100'", "small.yaml:5: workload.profile: the simulated server has one load throughout"),
+        ("arrivals: open\n  rate: 5\n  bursts: 2s/3s", "small.yaml:7: workload.bursts: "),
+        ("arrivals: replay\n  replay: t.csv", "small.yaml:6: workload.replay: .* no recording"),
+        ("arrivals: replay", "small.yaml:5: the simulated server"),
+        ("generator: k6", "small.yaml:5: workload.generator: no other load generator runs in a simulation"),
+        ("users: 5\ndrivers: [local, local]", "small.yaml:6: a simulation has one driver"),
+    ],
+)
+def test_a_load_that_is_not_simulated_is_refused_at_its_line(load: str, expected: str, tmp_path: Path) -> None:
+    text = f"study: small\nquestion: Does it?\nfactors: {{ vm.ratio: [10, 40] }}\nworkload:\n  {load}\n"
+    with pytest.raises(UsageError, match=expected):
+        plan_simulated(parse_study(text, "small.yaml"), HOST, SERVICE)
+    planned = plan_simulated(study(), HOST, SERVICE)
+    with pytest.raises(UsageError, match=expected):
+        simulate_study(
+            *(parse_study(text, "small.yaml"), planned, Truth(), tmp_path / "lab", SilentWatcher()),
+            host_knobs=HOST,
+            service_knobs=SERVICE,
+        )
+    assert not (tmp_path / "lab").exists()
 
 
 def test_virtual_time_is_the_planned_time(tmp_path: Path) -> None:

@@ -127,6 +127,17 @@ def test_the_workload_gives_the_think_time() -> None:
     quick = Model(truth, Workload(users=2, variables={"think": "10ms"})).responses({})
     slow = Model(truth, Workload(users=2)).responses({})
     assert quick["throughput"] > 5 * slow["throughput"]
+    preset = {"preset": "clients-threads", "clients": 2, "threads": 1}
+    none = Model(truth, Workload.model_validate(preset)).responses({})
+    assert none == Model(truth, Workload(users=2, variables={"think": "0ms"})).responses({})
+    own = Model(truth, Workload.model_validate(preset | {"variables": {"think": "10ms"}}))
+    assert own.responses({}) == quick
+
+
+def test_a_workload_without_a_load_has_no_responses() -> None:
+    for workload in (Workload(profile="0s:5"), Workload(arrivals="constant", profile="0s:5")):
+        with pytest.raises(ValueError, match="are not simulated"):
+            Model(parse_truth("truth: {}", "x"), workload).responses({})
 
 
 def test_the_example_in_the_docs_is_a_truth() -> None:
