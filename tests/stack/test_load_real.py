@@ -15,9 +15,11 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 from ruamel.yaml import YAML
-from test_load_convert import API, FORM, entry, har
+from test_load_convert import API, FORM, PETS, asked, entry, har, tour
 
 from leadline.load.command import run_scenario, scenario_schema
+from leadline.load.convert.har import from_har
+from leadline.load.convert.openapi import from_openapi
 from leadline.load.driver import DriverRun, by_transaction, find_binary, read_summary, responses_between, steady_series
 from leadline.load.knee import Limits, Range, Step
 from leadline.load.knee_run import find_knee
@@ -182,19 +184,31 @@ def test_the_published_schema_takes_what_the_driver_takes(tmp_path: Path) -> Non
         assert ".yaml:" in done.stderr
 
 
-def test_converted_files_are_scenarios_that_the_driver_takes(tmp_path: Path) -> None:
-    (tmp_path / "api.yaml").write_text(API)
-    entries = [
-        entry("GET", "http://h/a?b=$1", 0),
-        entry("POST", "http://h/c", 1, post={"mimeType": FORM, "text": "x=1"}),
+def test_converted_files_are_scenarios_by_schema_and_driver(tmp_path: Path) -> None:
+    plain = har(
+        entry("GET", "http://h/a?b=$1", 0), entry("POST", "http://h/c", 1, post={"mimeType": FORM, "text": "x=1"})
+    )
+    odd = [
+        entry("GET", f"http://[::1]/{path}", number)
+        for number, path in enumerate(["a b/ä?c=d|e", "a#b", "123", "null", "all", "-/-", "x" * 300])
     ]
-    (tmp_path / "tour.har").write_text(har(*entries))
-    for command, name in (("from-openapi", "api.yaml"), ("from-har", "tour.har")):
+    texts = {"api.yaml": API, "pets.json": PETS, "tour.har": tour(), "plain.har": plain, "odd.har": har(*odd)}
+    for place in ("path", "query", "header", "cookie"):
+        texts[f"{place}.yaml"] = asked(place, "{ type: integer, maximum: -5 }")
+    validator = jsonschema.Draft202012Validator(json.loads(scenario_schema()))
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
         out = tmp_path / f"{name}.scenario.yaml"
-        argv = [sys.executable, "-m", "leadline.cli", "scenario", command, str(tmp_path / name), "--out", str(out)]
-        assert subprocess.run(argv, check=False).returncode == 0
+        if name in ("api.yaml", "tour.har"):  # by the command, which takes a second to start
+            command = "from-har" if name.endswith("har") else "from-openapi"
+            argv = [sys.executable, "-m", "leadline.cli", "scenario", command, str(tmp_path / name), "--out", str(out)]
+            assert subprocess.run(argv, check=False).returncode == 0
+        else:
+            convert = from_har if name.endswith("har") else from_openapi
+            out.write_text(convert(text, "made").text())
+        validator.validate(YAML(typ="safe").load(out))
         done = subprocess.run([str(find_binary()), "check", str(out)], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, (name, done.stderr)
 
 
 def test_recorded_arrivals_are_replayed(server: tuple[str, dict[str, int]], tmp_path: Path) -> None:

@@ -37,10 +37,11 @@ SHOP = "http://shop.example:8080"
 FORM = "application/x-www-form-urlencoded; charset=UTF-8"
 
 
-def test_a_recording_becomes_pages_in_order() -> None:
+def tour() -> str:
+    """A recording with a hidden field, a redirect, other servers, JSON and text bodies, an error."""
     login = '<form><input type=hidden name="_csrf" value="tok-12345678"></form>'
     fields = [{"name": "_csrf", "value": "tok-12345678"}, {"name": "user", "value": "ann$"}]
-    text = har(
+    return har(
         entry("GET", f"{SHOP}/", 0, "p1", text=login, headers=[{"name": "Accept", "value": "text/html"}]),
         entry("GET", f"{SHOP}/logo.png", 0.1, "p1"),
         entry("GET", "http://ads.example/x", 0.2, "p1"),
@@ -49,6 +50,10 @@ def test_a_recording_becomes_pages_in_order() -> None:
         entry("POST", f"{SHOP}/api", 4.4, "p3", post={"mimeType": "application/json", "text": '{"n": 1, "s": "$x"}'}),
         entry("PUT", f"{SHOP}/raw", 4.5, "p3", post={"mimeType": "text/csv", "text": "a,b"}, status=404),
     )
+
+
+def test_a_recording_becomes_pages_in_order() -> None:
+    text = tour()
     draft = from_har(text, "shop")
     found = read(draft)
     assert found["graph"] == {"start": {"home": 1}, "home": {"login": 1}, "login": {"api": 1}, "api": {"end": 1}}
@@ -135,28 +140,54 @@ def test_operations_become_transactions() -> None:
     assert any("credentials" in note for note in draft.notes)
 
 
-def test_the_older_form_is_read_too() -> None:
-    text = json.dumps(
-        {
-            "swagger": "2.0",
-            "paths": {
-                "/pets": {
-                    "post": {
-                        "parameters": [
-                            {"in": "body", "name": "pet", "schema": {"properties": {"name": {"type": "string"}}}}
-                        ],
-                        "responses": {"default": {}},
-                    }
-                },
-                "/form": {
-                    "post": {"parameters": [{"in": "formData", "name": "a", "type": "boolean", "required": True}]}
-                },
+PETS = json.dumps(
+    {
+        "swagger": "2.0",
+        "paths": {
+            "/pets": {
+                "post": {
+                    "parameters": [
+                        {"in": "body", "name": "pet", "schema": {"properties": {"name": {"type": "string"}}}}
+                    ],
+                    "responses": {"default": {}},
+                }
             },
-        }
-    )
-    found = read(from_openapi(text, "pets"))
+            "/form": {"post": {"parameters": [{"in": "formData", "name": "a", "type": "boolean", "required": True}]}},
+        },
+    }
+)
+
+
+def test_the_older_form_is_read_too() -> None:
+    found = read(from_openapi(PETS, "pets"))
     assert found["transactions"]["post-pets"] == [{"post": "/pets", "json": {"name": "${hex:8}"}}]
     assert found["transactions"]["post-form"] == [{"post": "/form", "form": {"a": "true"}}]
+
+
+def asked(place: str, schema: str, name: str = "x") -> str:
+    parameter = f"{{ name: {name}, in: {place}, required: true, schema: {schema} }}"
+    return f"openapi: 3.0.0\npaths: {{ a: {{ get: {{ parameters: [{parameter}] }} }} }}"
+
+
+@pytest.mark.parametrize(
+    ("schema", "drawn"),
+    [
+        ("{ type: integer }", "${random:1:1000}"),
+        ("{ type: integer, minimum: 5000 }", "${random:5000:5000}"),
+        ("{ type: integer, maximum: -5 }", "${random:-5:-5}"),
+        ("{ type: integer, minimum: 10, maximum: 5 }", "${random:10:10}"),
+        ("{ type: integer, minimum: -1e300, maximum: .inf }", f"${{random:-{10**15}:{10**15}}}"),
+        ("{ type: number, minimum: .nan, maximum: 0.5 }", "${random:0:0}"),
+    ],
+)
+def test_numbers_are_drawn_between_the_bounds(schema: str, drawn: str) -> None:
+    (transaction,) = read(from_openapi(asked("query", schema), "x"))["transactions"].values()
+    assert transaction == [{"get": f"/a?x={drawn}"}]  # the path got its slash
+
+
+def test_a_header_is_one_line() -> None:
+    draft = from_openapi(asked("header", '{ example: "a\\nb" }'), "x")
+    assert read(draft)["transactions"]["get-a"] == [{"get": "/a", "headers": {"x": "a b"}}]
 
 
 @pytest.mark.parametrize(
@@ -167,6 +198,8 @@ def test_the_older_form_is_read_too() -> None:
         ("openapi: 3.0.0\npaths: {}", "no operation"),
         ("openapi: 3.0.0\npaths: { /a: { $ref: '#/none' } }", "leads nowhere"),
         ("openapi: 3.0.0\npaths: { /a: { $ref: 'x.yaml#/a' } }", "within the file"),
+        ("openapi: 3.0.0\npaths: { /a: { get: { parameters: 5 } } }", "get /a: not as OpenAPI has it"),
+        (asked("header", "{ type: string }", "n a"), "get /a: .* 'n a' is no name of a header"),
     ],
 )
 def test_what_is_no_openapi_is_refused(text: str, message: str) -> None:

@@ -14,6 +14,8 @@ from leadline.model.errors import UsageError
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
 _DEEPEST = 6
+_LARGEST = 10**15  # a whole number that JSON and every server's doubles hold exactly
+_HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 
 
 def from_openapi(text: str, name: str) -> Draft:
@@ -40,7 +42,10 @@ class _Converter:
         for path, method, operation, shared in self._operations():
             title = str(operation.get("operationId") or f"{method}-{path}")
             key = name_of(title, list(transactions), f"operation-{len(transactions) + 1}")
-            transactions[key] = [self._request(path, method, operation, shared)]
+            try:
+                transactions[key] = [self._request(path, method, operation, shared)]
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise UsageError(f"{method} {path}: not as OpenAPI has it: {error}") from None
             mix[key] = {"get": 10, "head": 10, "delete": 0}.get(method, 1)
         if not transactions:
             raise UsageError("the OpenAPI description has no operation that a scenario can hold")
@@ -74,7 +79,7 @@ class _Converter:
             for method in _METHODS:
                 operation = resolved.get(method)
                 if isinstance(operation, Mapping):
-                    yield str(path), method, operation, list(resolved.get("parameters") or [])
+                    yield f"/{str(path).lstrip('/')}", method, operation, list(resolved.get("parameters") or [])
 
     def _resolve(self, value: Any) -> Mapping[str, Any]:
         """The value, local references followed."""
@@ -107,7 +112,9 @@ class _Converter:
             elif place == "query" and needed:
                 query.append(f"{_quoted(name)}={value if value.startswith('${') else _quoted(value)}")
             elif place == "header" and needed and name.lower() not in ("content-type", "accept", "authorization"):
-                headers[name] = value
+                if not _HEADER.fullmatch(name):
+                    raise ValueError(f"{name!r} is no name of a header")
+                headers[name] = " ".join(value.split())
             elif place == "formData" and needed:
                 form[name] = value
             elif place == "body":
@@ -176,7 +183,8 @@ class _Converter:
             item = self._example(schema.get("items"), depth + 1)
             return [] if item is None else [item]
         if kind in ("integer", "number"):
-            return f"${{number:${{random:{_bound(schema, 'minimum', 1)}:{_bound(schema, 'maximum', 1000)}}}}}"
+            low, high = _bounds(schema)
+            return f"${{number:${{random:{low}:{high}}}}}"
         if kind == "boolean":
             return True
         forms = {"date": "2024-01-01", "date-time": "2024-01-01T00:00:00Z", "email": "user-${hex:6}@example.com"}
@@ -184,12 +192,18 @@ class _Converter:
         return forms.get(str(schema.get("format")), "${hex:8}")
 
 
-def _bound(schema: Mapping[str, Any], key: str, otherwise: int) -> int:
-    value = schema.get(key)
-    low = schema.get("minimum")
-    if key == "maximum" and not isinstance(value, (int, float)) and isinstance(low, (int, float)):
-        return max(otherwise, int(low))
-    return int(value) if isinstance(value, (int, float)) else otherwise
+def _bounds(schema: Mapping[str, Any]) -> tuple[int, int]:
+    """Least and largest whole number to draw; 1 to 1000 where the schema leaves that open."""
+    low, high = (_limit(schema.get(key)) for key in ("minimum", "maximum"))
+    if low is None:
+        low = 1 if high is None else min(1, high)
+    return low, max(low, 1000 if high is None else high)
+
+
+def _limit(value: Any) -> int | None:
+    if not isinstance(value, (int, float)) or value != value:
+        return None
+    return int(max(-_LARGEST, min(_LARGEST, value)))
 
 
 def _text(value: Any) -> str:
