@@ -95,6 +95,55 @@ fn resets() {
     assert!(run.error("reset") > 0 && run.total("get", "ok") == 0, "{}", run.summary);
 }
 
+/// Sends `bytes` after the `number`-th request of a connection and resets it; the requests before are answered.
+fn resetting(number: usize, bytes: &'static [u8]) -> String {
+    server(move |stream| {
+        reset_on_close(&stream);
+        let mut writer = stream.try_clone().expect("a second handle");
+        let mut reader = BufReader::new(stream);
+        for request in 1..=number {
+            if read_request(&mut reader).is_none() {
+                return;
+            }
+            let fine = page("200 OK", "", "fine");
+            let _ = writer.write_all(if request == number { bytes } else { &fine });
+        }
+        std::thread::sleep(Duration::from_millis(20)); // what was sent has been read before the reset
+    })
+}
+
+#[test]
+fn resets_inside_an_answer() {
+    for part in [
+        &b"HTTP/1.1 2"[..],
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\n\r\nuntil the end",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
+    ] {
+        only(&resetting(1, part), GET, "reset");
+    }
+}
+
+#[test]
+fn kept_connections_that_are_reset() {
+    // At rest: between a request and the next one.
+    let resting = GET.replace("mix:", "pause: { shape: fixed, mean: 60ms }\nmix:");
+    let rest = run(&resetting(1, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), &resting, "--steady 400ms");
+    assert!(rest.total("get", "ok") > 1 && rest.number("/requests/reconnects") >= 1.0, "{}", rest.summary);
+    assert_eq!(rest.total("get", "failed"), 0, "{}", rest.summary);
+    // With a request under way: one that may be repeated is, any other is a reset.
+    let get = run(&resetting(2, b""), GET, "--steady 300ms --timeout 5s");
+    assert!(get.total("get", "ok") > 1, "{}", get.summary);
+    assert_eq!(get.total("get", "failed"), 0, "{}", get.summary);
+    let post = run(&resetting(2, b""), POST, "--steady 400ms --timeout 5s");
+    assert!(post.error("reset") > 0 && post.total("post", "ok") > 0, "{}", post.summary);
+    assert_eq!(post.error("reset") + post.error("unfinished"), post.total("post", "failed"), "{}", post.summary);
+}
+
 #[test]
 fn closed_without_an_answer() {
     only(&closing_after(b""), GET, "closed");

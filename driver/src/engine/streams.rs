@@ -114,7 +114,7 @@ impl Engine<'_> {
                 }
                 Err(error) if error.kind() == Io::Interrupted => {}
                 Err(error) => {
-                    connection.was_reset = error.kind() == Io::ConnectionReset;
+                    connection.was_reset |= error.kind() == Io::ConnectionReset;
                     return; // later, or never: reading tells
                 }
             }

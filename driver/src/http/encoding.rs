@@ -33,17 +33,26 @@ impl Encoding {
     pub fn decode(self, body: &[u8], out: &mut Vec<u8>, limit: u64) -> Result<(), ParseError> {
         out.clear();
         let within = limit.saturating_add(1);
-        let done = match self {
+        let used = match self {
             Encoding::Identity => body.take(within).read_to_end(out),
-            Encoding::Gzip => MultiGzDecoder::new(body).take(within).read_to_end(out),
+            Encoding::Gzip => MultiGzDecoder::new(body).take(within).read_to_end(out).map(|_| body.len()),
             // Meant is the zlib format; some servers send the bare stream.
-            Encoding::Deflate if is_zlib(body) => ZlibDecoder::new(body).take(within).read_to_end(out),
-            Encoding::Deflate => DeflateDecoder::new(body).take(within).read_to_end(out),
+            Encoding::Deflate if is_zlib(body) => {
+                let mut decoder = ZlibDecoder::new(body);
+                decoder.by_ref().take(within).read_to_end(out).map(|_| decoder.total_in() as usize)
+            }
+            Encoding::Deflate => {
+                let mut decoder = DeflateDecoder::new(body);
+                decoder.by_ref().take(within).read_to_end(out).map(|_| decoder.total_in() as usize)
+            }
             Encoding::Other => return Err(ParseError::BadEncoding),
         };
-        done.map_err(|_| ParseError::BadEncoding)?;
+        let used = used.map_err(|_| ParseError::BadEncoding)?;
         if out.len() as u64 > limit {
             return Err(ParseError::BodyTooLong);
+        }
+        if used < body.len() {
+            return Err(ParseError::BadEncoding); // bytes behind its end
         }
         Ok(())
     }
@@ -90,6 +99,14 @@ mod tests {
         assert_eq!(decode(Encoding::Gzip, &damaged, 1000), Err(ParseError::BadEncoding));
         assert_eq!(decode(Encoding::Gzip, b"plain text", 1000), Err(ParseError::BadEncoding));
         assert_eq!(decode(Encoding::Other, b"x", 1000), Err(ParseError::BadEncoding));
+        for cut in [&zlib[..zlib.len() - 5], &zlib[..zlib.len() - 1], &bare[..bare.len() - 1], &bare[..3]] {
+            assert_eq!(decode(Encoding::Deflate, cut, 1000), Err(ParseError::BadEncoding), "half a content");
+        }
+        for whole in [&gzip, &zlib, &bare] {
+            let more = [&whole[..], b"more"].concat();
+            let coding = if whole == &gzip { Encoding::Gzip } else { Encoding::Deflate };
+            assert_eq!(decode(coding, &more, 1000), Err(ParseError::BadEncoding), "bytes behind its end");
+        }
     }
 
     #[test]

@@ -1,0 +1,179 @@
+//! What comes in over a connection, and how connections are lost.
+
+use super::READS;
+use crate::engine::{Engine, LANE};
+use crate::measure::ErrorKind;
+use std::io::ErrorKind as Io;
+
+impl Engine<'_> {
+    pub(in crate::engine) fn receive(&mut self, line: u32, closing: bool) {
+        let most = self.settings.transport.requests_per_connection;
+        for _ in 0..READS {
+            let lane = line & LANE != 0;
+            let connection = if lane {
+                &mut self.lanes[(line & !LANE) as usize].connection
+            } else {
+                &mut self.slots[line as usize].connection
+            };
+            if !connection.is_ready() {
+                return;
+            }
+            let Some(socket) = &mut connection.socket else { return };
+            let result = socket.read(&mut self.read_buffer);
+            let stamp = socket.stamp();
+            let now = self.start.elapsed().as_nanos() as u64;
+            let count = match result {
+                Ok(0) => {
+                    self.at_end(line, now);
+                    return;
+                }
+                Ok(count) => count,
+                Err(error) if error.kind() == Io::WouldBlock => return,
+                Err(error) if error.kind() == Io::Interrupted => continue,
+                Err(error) if error.kind() == Io::InvalidData => {
+                    self.fail(line, ErrorKind::Protocol, &error.to_string(), now);
+                    return;
+                }
+                Err(_) => {
+                    self.lost(line, ErrorKind::Reset, now);
+                    return;
+                }
+            };
+            self.result.bytes_in += count as u64;
+            let all = count < self.read_buffer.len() && !closing && socket.tls().is_none();
+            let (h2, generation) = (connection.h2.is_some(), connection.generation);
+            self.clock_in(line, stamp, now);
+            if h2 {
+                self.feed_streams(line, count, now);
+                let connection = self.line(line);
+                if all || connection.h2.is_none() || connection.generation != generation {
+                    return;
+                }
+                continue;
+            }
+            let connection = self.line(line);
+            if connection.awaited.is_none() {
+                connection.close(); // bytes nobody asked for
+                return;
+            }
+            let connection = if lane {
+                &mut self.lanes[(line & !LANE) as usize].connection
+            } else {
+                &mut self.slots[line as usize].connection
+            };
+            match connection.parser.feed(&self.read_buffer[..count]) {
+                Ok(Some(used)) => {
+                    if used < count {
+                        self.fail(line, ErrorKind::Protocol, "more bytes than the response announced", now);
+                        return;
+                    }
+                    connection.reused = true;
+                    connection.awaited = None;
+                    if closing || !connection.parser.head.keep_alive || most > 0 && connection.served >= most {
+                        connection.close();
+                    }
+                    let owner = self.owner(line);
+                    self.observe(owner, count, false);
+                    self.complete(line, now);
+                    return;
+                }
+                Ok(None) if all => return,
+                Ok(None) => {}
+                Err(error) => {
+                    self.fail(line, ErrorKind::Protocol, &error.to_string(), now);
+                    return;
+                }
+            }
+        }
+        let generation = self.line(line).generation;
+        self.unread.push((u64::from(generation) << 32 | u64::from(line), closing));
+    }
+
+    /// Goes on reading where a connection had more to say than its turn allowed.
+    pub(in crate::engine) fn read_on(&mut self) {
+        for (token, closing) in std::mem::take(&mut self.unread) {
+            let line = token as u32;
+            if self.line(line).generation == (token >> 32) as u32 {
+                self.receive(line, closing);
+            }
+        }
+    }
+
+    /// Notes when the bytes just read over `line` came in, by the kernel's stamp where it gave one.
+    fn clock_in(&mut self, line: u32, stamp: Option<u64>, now: u64) {
+        let sent = self.line(line).wanted;
+        self.arrived = now;
+        if let Some(moment) = stamp.and_then(|stamp| self.clock.moment(stamp, sent, now)) {
+            self.stamping.get_or_insert(true);
+            self.slice.reading.record(now - moment);
+            self.arrived = moment;
+        } else if self.stamping.is_some() {
+            self.stamping = Some(false);
+        }
+    }
+
+    /// A complete answer is in the parser of `line`.
+    pub(in crate::engine) fn complete(&mut self, line: u32, now: u64) {
+        let owner = self.owner(line);
+        if let Some(running) = &mut self.slots[owner as usize].session.running {
+            running.last_byte = running.last_byte.max(Some(self.arrived));
+        }
+        if self.line(line).resource.is_some() {
+            self.fetched(line, now);
+        } else {
+            self.answered(line, now);
+        }
+    }
+
+    /// The server closed the connection in good order.
+    fn at_end(&mut self, line: u32, now: u64) {
+        self.arrived = now;
+        let connection = self.line(line);
+        let kind = if connection.was_reset { ErrorKind::Reset } else { ErrorKind::Closed };
+        if connection.h2.is_some() {
+            self.lost_streams(line, kind, now);
+        } else if connection.awaited.is_none() {
+            connection.close();
+        } else if connection.was_reset {
+            self.lost(line, kind, now);
+        } else if !connection.parser.started() {
+            self.lost(line, ErrorKind::Closed, now);
+        } else if let Err(error) = connection.parser.end() {
+            self.fail(line, ErrorKind::Protocol, &error.to_string(), now);
+        } else {
+            connection.close();
+            connection.awaited = None;
+            self.complete(line, now);
+        }
+    }
+
+    /// The connection is gone. A kept one may have been closed while the request was on its way: an idempotent
+    /// request is sent again, once, over a new one.
+    pub(super) fn lost(&mut self, line: u32, kind: ErrorKind, now: u64) {
+        let connection = self.line(line);
+        if connection.h2.is_some() {
+            self.lost_streams(line, kind, now);
+            return;
+        }
+        let reused = connection.reused;
+        connection.close();
+        if connection.awaited.is_none() {
+            return;
+        }
+        let started = connection.parser.started();
+        if reused && !started && connection.retried && !connection.repeated {
+            connection.repeated = true;
+            connection.wanted = now;
+            connection.written = 0;
+            self.result.requests += 1;
+            self.connect(line, now);
+            return;
+        }
+        let message = match (kind, started) {
+            (ErrorKind::Reset, _) => "connection reset",
+            (_, true) => "connection closed inside a response",
+            _ => "connection closed before the answer",
+        };
+        self.fail(line, kind, message, now);
+    }
+}

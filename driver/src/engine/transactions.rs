@@ -1,0 +1,184 @@
+//! A transaction from the moment it is taken up, request after request, to its end.
+
+use super::{Engine, Slot, SAMPLES};
+use crate::http::request::Sent;
+use crate::measure::{ErrorKind, Outcome};
+use crate::session::{Running, Verdict};
+use crate::template::RenderError;
+
+impl Engine<'_> {
+    /// Takes up the transaction that is due in `slot`.
+    pub(super) fn take_up(&mut self, slot: u32) {
+        let now = self.now();
+        self.roll(now);
+        self.advance(now);
+        let scenario = self.scenario;
+        let at = slot as usize;
+        let logged_in = self.slots[at].session.logged_in;
+        let (transaction, begins) = match scenario.login {
+            _ if self.slots[at].leaving => (scenario.logout.unwrap_or(0), false),
+            Some(login) if !logged_in => (login, true),
+            _ => (self.slots[at].session.plan.transaction(scenario), !logged_in),
+        };
+        self.slice.lag.record(now.saturating_sub(self.slots[at].start_at));
+        self.in_flight += 1;
+        let due = self.slots[at].due;
+        self.slots[at].session.running = Some(Running {
+            transaction,
+            step: 0,
+            redirects: 0,
+            due,
+            taken: now,
+            first_byte: None,
+            last_byte: None,
+            blocked: 0,
+            connecting: None,
+            sent: Sent { method: scenario.transactions[transaction].requests[0].method, path: Vec::new() },
+            embedded: Vec::new(),
+            fetching: 0,
+            rounds: Vec::new(),
+        });
+        if begins {
+            let identity = self.identity_for(slot);
+            if let Err(error) = self.slots[at].session.begin(scenario, identity) {
+                self.end(slot, Outcome::Failed(ErrorKind::Template), &error.to_string(), now);
+                return;
+            }
+            self.slots[at].session.logged_in = scenario.login.is_none();
+        }
+        let first = self.slots[at].session.first_step(scenario);
+        self.go_to(slot, first, now);
+    }
+
+    /// Goes on with the request at a step of the transaction, or ends it.
+    pub(super) fn go_to(&mut self, slot: u32, step: Result<Option<usize>, RenderError>, now: u64) {
+        match (step, &mut self.slots[slot as usize].session.running) {
+            (Ok(Some(step)), Some(running)) => {
+                running.step = step;
+                self.begin_request(slot, now);
+            }
+            (Ok(None), _) => self.end(slot, Outcome::Ok, "", now),
+            (Err(error), _) => self.end(slot, Outcome::Failed(ErrorKind::Template), &error.to_string(), now),
+            _ => {}
+        }
+    }
+
+    /// Renders and sends the current request of the running transaction.
+    fn begin_request(&mut self, slot: u32, now: u64) {
+        let settings = self.settings;
+        let Slot { session, connection, target, .. } = &mut self.slots[slot as usize];
+        let Some(running) = &session.running else { return };
+        let request = &self.scenario.transactions[running.transaction].requests[running.step];
+        let target = &settings.transport.targets[*target];
+        let closes = connection.closes_with_next(settings.transport.requests_per_connection);
+        let rendered = session.request(self.scenario, target, request, closes, &mut connection.out, &mut self.scratch);
+        match rendered {
+            Ok(sent) => {
+                connection.keep_body = request.needs_body();
+                connection.parser.keep_headers = request.needs_headers();
+                let method = sent.method;
+                if let Some(running) = &mut session.running {
+                    running.sent = sent;
+                    running.redirects = 0;
+                }
+                self.send(slot, method, now);
+            }
+            Err(error) => {
+                let kind = Outcome::Failed(ErrorKind::Template);
+                self.end(slot, kind, &error.to_string(), now);
+            }
+        }
+    }
+
+    /// A complete answer is in the connection's parser.
+    pub(super) fn answered(&mut self, slot: u32, now: u64) {
+        let settings = self.settings;
+        let Slot { session, connection, target, .. } = &mut self.slots[slot as usize];
+        if let Err(error) = connection.parser.decode(&mut self.scratch) {
+            self.end(slot, Outcome::Failed(ErrorKind::Protocol), &error.to_string(), now);
+            return;
+        }
+        if let Some(running) = &session.running {
+            self.slice.transactions[running.transaction].status(connection.parser.head.status, 1);
+        }
+        let target = &settings.transport.targets[*target];
+        match session.judge(self.scenario, target, &connection.parser) {
+            Verdict::Done => {
+                let request =
+                    session.running.as_ref().map(|r| &self.scenario.transactions[r.transaction].requests[r.step]);
+                if let Some(connections) = request.and_then(|request| request.embedded) {
+                    if self.fetch_embedded(slot, connections, now) {
+                        return;
+                    }
+                }
+                let session = &mut self.slots[slot as usize].session;
+                let next = session.next_step(self.scenario);
+                self.go_to(slot, next, now);
+            }
+            Verdict::Redirect(path) => {
+                self.observe(slot, 0, true);
+                let Slot { session, connection, .. } = &mut self.slots[slot as usize];
+                let Some(running) = &mut session.running else { return };
+                running.redirects += 1;
+                let method = running.sent.method.redirected(connection.parser.head.status);
+                let same = method == running.sent.method;
+                running.sent = Sent { method, path };
+                let sent = running.sent.clone();
+                let closes = connection.closes_with_next(settings.transport.requests_per_connection);
+                let out = &mut connection.out;
+                let written = if same && !method.retried() {
+                    session.redirect_whole(target, &sent, closes, out);
+                    Ok(())
+                } else {
+                    session.redirect(self.scenario, target, &sent, closes, out, &mut self.scratch)
+                };
+                match written {
+                    Ok(()) => self.send(slot, method, now),
+                    Err(error) => self.end(slot, Outcome::Failed(ErrorKind::Template), &error.to_string(), now),
+                }
+            }
+            Verdict::End(outcome, message) => self.end(slot, outcome, &message, now),
+        }
+    }
+
+    /// Ends the running transaction, records it, and arranges what follows.
+    pub(super) fn end(&mut self, slot: u32, outcome: Outcome, message: &str, now: u64) {
+        self.roll(now);
+        self.advance(now);
+        self.stop_fetching(slot);
+        let session = &mut self.slots[slot as usize].session;
+        let Some(running) = session.running.take() else { return };
+        self.in_flight -= 1;
+        let part = &mut self.slice.transactions[running.transaction];
+        self.slice.residence += u128::from(now.saturating_sub(running.taken));
+        part.blocked.record(running.blocked);
+        if let Some(connecting) = running.connecting {
+            part.connect.record(connecting);
+        }
+        match outcome {
+            Outcome::Ok => {
+                part.counts.ok += 1;
+                let last = running.last_byte.unwrap_or(now);
+                part.response.record(last.saturating_sub(running.due));
+                part.service.record(last.saturating_sub(running.first_byte.unwrap_or(running.taken)));
+            }
+            Outcome::Skipped => part.counts.skipped += 1,
+            Outcome::Failed(kind) => {
+                part.counts.failed += 1;
+                part.errors[kind as usize] += 1;
+                if self.result.samples.iter().filter(|(k, _)| *k == kind).count() < SAMPLES {
+                    let name = &self.scenario.transactions[running.transaction].name;
+                    let path = String::from_utf8_lossy(&running.sent.path);
+                    let method = running.sent.method.as_str();
+                    self.result.samples.push((kind, format!("{name}: {method} {path}: {message}")));
+                }
+            }
+        }
+        if Some(running.transaction) == self.scenario.login && outcome == Outcome::Ok {
+            session.logged_in = true;
+        } else if self.scenario.transactions[running.transaction].ends_session {
+            session.logged_in = false;
+        }
+        self.follow_up(slot, &running, outcome, now);
+    }
+}
