@@ -3,6 +3,8 @@ package leadline.agent;
 import java.lang.instrument.Instrumentation;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.Objects;
 import java.util.Optional;
 import javax.management.MBeanServer;
 
@@ -21,7 +23,7 @@ public final class Agent {
     public static synchronized void agentmain(String argument, Instrumentation instrumentation) throws Exception {
         Path control = Path.of(argument);
         Options options = Options.read(control);
-        MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+        MBeanServer server = platformServer(instrumentation);
         Optional<Path> answer = options.path("answer");
         if (answer.isPresent()) {
             Answer.write(answer.get(), new Answer(server, new Configurations(instrumentation)).collect(options));
@@ -32,6 +34,42 @@ public final class Agent {
                 sampler.stop();
             }
             sampler = Sampler.start(control, samples.get(), options.number("interval_ms", 1000), server);
+        }
+    }
+
+    /**
+     * The platform's server; made here where nothing made it before. A program may have named a builder for it that
+     * only its own class loader finds, and the thread of an attach has no class loader.
+     */
+    private static MBeanServer platformServer(Instrumentation instrumentation) {
+        String builder = System.getProperty("javax.management.builder.initial", "");
+        Thread thread = Thread.currentThread();
+        ClassLoader before = thread.getContextClassLoader();
+        try {
+            if (!builder.isEmpty()) {
+                loaderOf(builder, instrumentation.getAllLoadedClasses()).ifPresent(thread::setContextClassLoader);
+            }
+            return ManagementFactory.getPlatformMBeanServer();
+        } finally {
+            thread.setContextClassLoader(before);
+        }
+    }
+
+    static Optional<ClassLoader> loaderOf(String name, Class<?>... loaded) {
+        return Arrays.stream(loaded)
+                .map(found -> found.getClassLoader())
+                .filter(Objects::nonNull)
+                .distinct()
+                .filter(loader -> finds(loader, name))
+                .findFirst();
+    }
+
+    private static boolean finds(ClassLoader loader, String name) {
+        try {
+            loader.loadClass(name);
+            return true;
+        } catch (ClassNotFoundException | LinkageError e) {
+            return false;
         }
     }
 }

@@ -5,10 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.management.ManagementFactory;
+import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
 import org.junit.jupiter.api.AfterEach;
@@ -109,6 +111,24 @@ final class AgentTest {
         Path out = directory.resolve("answer.json");
         Answer.write(out, answer);
         assertTrue(Files.readString(out).startsWith("{\"flags\":{\"MaxHeapSize\":\""));
+    }
+
+    @Test
+    void findsTheLoaderThatHasAClassOfItsOwn() {
+        String name = "only.there.Builder";
+        ClassLoader there = new ClassLoader(null) {
+            @Override
+            protected Class<?> findClass(String wanted) throws ClassNotFoundException {
+                if (wanted.equals(name)) {
+                    return Pool.class;
+                }
+                throw new ClassNotFoundException(wanted);
+            }
+        };
+        Class<?> loaded = Proxy.newProxyInstance(there, new Class<?>[] {Runnable.class}, (self, method, given) -> null)
+                .getClass();
+        assertEquals(Optional.of(there), Agent.loaderOf(name, String.class, Pool.class, loaded));
+        assertEquals(Optional.empty(), Agent.loaderOf(name, String.class, Pool.class));
     }
 
     private static void waitFor(Path file, String text) throws Exception {
