@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,6 @@ from leadline.model.errors import LeadlineError, UsageError
 
 FORMAT = "leadline-knee/1"
 _OURS = ("--rate", "--users", "--profile", "--bursts", "--replay", "--speed", "--progress")
-_OTHER_SEED = 1000  # between the seeds of a confirmation and those of the steps
 _ROUNDS = 2  # a step in doubt is measured this often, its seconds taken together
 
 
@@ -31,8 +31,9 @@ def find_knee(
     tell: Callable[[Step], None],
 ) -> Found:
     """Runs leadline-load step by step; ``options`` go to it as they are. ``tell`` hears each step. The load
-    that the search ends at is measured once more with another seed; when that run breaks the limits, the search goes
-    on below. Writes ``knee.json`` and a directory for each run below ``--out`` (default ``leadline-load.out``).
+    that the search ends at is measured once more; when that run breaks the limits, the search goes on below. Every run
+    has a seed of its own, the next one. Writes ``knee.json`` and a directory for each run below ``--out`` (default
+    ``leadline-load.out``).
 
     Raises UsageError for options that the search sets itself, LeadlineError when a run fails.
     """
@@ -45,14 +46,14 @@ def find_knee(
     if arrivals not in ("closed", "constant", "poisson"):
         raise UsageError(f"--arrivals {arrivals}: --find-knee takes closed, constant or poisson")
     given.setdefault("--ramp-up", "2s")
-    seed = _seed(given.get("--seed", "1"))
+    # A seed names what a run creates at the server (users who register): the next run must not create it again.
+    seeds = itertools.count(_seed(given.pop("--seed", "1")))
     stairs = Staircase(loads)
     path = find_scenario(scenario)
 
     def measure(load: float, confirms: bool = False) -> None:
         name = f"{'confirm' if confirms else 'step'}-{len(stairs.steps) + 1:02d}"
-        seeded = given | {"--seed": str(seed + _OTHER_SEED * len(stairs.steps))} if confirms else given
-        step = replace(_Runner(path, seeded, arrivals, out / name, load).measure(limits), confirms=confirms)
+        step = replace(_Runner(path, given, arrivals, out / name, load, seeds).measure(limits), confirms=confirms)
         tell(step)
         stairs.record(step)
 
@@ -83,8 +84,11 @@ def _seed(text: str) -> int:
 class _Runner:
     """One load, measured once, and once more while its verdict is in doubt."""
 
-    def __init__(self, scenario: Path, options: dict[str, str], arrivals: str, out: Path, load: float) -> None:
+    def __init__(
+        self, scenario: Path, options: dict[str, str], arrivals: str, out: Path, load: float, seeds: Iterator[int]
+    ) -> None:
         self._scenario, self._options, self._arrivals, self._out, self._load = scenario, options, arrivals, out, load
+        self._seeds = seeds
 
     def measure(self, limits: Limits) -> Step:
         seconds: list[SecondResponses] = []
@@ -102,8 +106,7 @@ class _Runner:
 
     def _run(self, round_: int) -> Path:
         directory = self._out.with_name(f"{self._out.name}-{round_ + 1}")
-        options = dict(self._options)
-        options["--seed"] = str(int(options.get("--seed", "1")) + round_)
+        options = self._options | {"--seed": str(next(self._seeds))}
         load = ["--users", f"{self._load:.0f}"] if self._arrivals == "closed" else ["--rate", repr(self._load)]
         argv = [str(find_binary()), "run", str(self._scenario), "--arrivals", self._arrivals, *load]
         for name, value in options.items():

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+import subprocess
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from leadline.load import knee_run
 from leadline.load.knee import Found, Interval, Limits, Range, Staircase, Step, knee_of, measure_step
 from leadline.load.series import SecondResponses
 
@@ -130,3 +134,24 @@ def test_nothing_measured_is_no_number() -> None:
     assert step.sure
     flat = [Step(load, 9, step.throughput, 1.0, step.p99_ms, step.errors, True, True, False) for load in range(1, 9)]
     assert knee_of(flat).value is None
+
+
+def test_no_two_runs_of_a_search_have_the_same_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in doubt are measured twice; what a seed created at the server is there already."""
+    seeds: list[str] = []
+
+    def fake_run(argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        seeds.append(argv[argv.index("--seed") + 1])
+        return subprocess.CompletedProcess(argv, 0)
+
+    driver = SimpleNamespace(limit=False, evidence=[])
+    summary = SimpleNamespace(phases=SimpleNamespace(steady=(0, 10)), dropped=0, driver=driver)
+    monkeypatch.setattr(knee_run, "find_binary", lambda: Path("leadline-load"))
+    monkeypatch.setattr(subprocess, "run", fake_run)
+    monkeypatch.setattr(knee_run, "read_summary", lambda _: summary)
+    monkeypatch.setattr(knee_run, "seconds_between", lambda *_: queue(5, 200))
+    knee_run.find_knee(
+        "brokerage-classic", ["--seed=7", "--out", str(tmp_path)], Limits(1e6, 0.0), Range(4, 5), lambda _: None
+    )
+    assert len(seeds) > 3  # no error in few transactions is no proof of none: in doubt
+    assert seeds == [str(7 + number) for number in range(len(seeds))]
