@@ -42,6 +42,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from races import play  # noqa: E402
+
 from leadline.analysis import analyse, is_interaction  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
 from leadline.design.switchback import switchback_plan  # noqa: E402
@@ -49,7 +51,6 @@ from leadline.model.knob import ApplyCost  # noqa: E402
 from leadline.model.plan import Factor, Plan, Role, Treatment  # noqa: E402
 from leadline.model.result import Observation, Verdict  # noqa: E402
 from leadline.model.study import Design, Switchback, Workload  # noqa: E402
-from leadline.planning.course import course  # noqa: E402
 from leadline.planning.looks import State, look, schedule  # noqa: E402
 from leadline.simulate import Model, Truth, simulate_observations  # noqa: E402
 
@@ -249,23 +250,11 @@ def raced(replicates: int, effect: float, studies: int, seed: int) -> tuple[Judg
     baseline; wrong when another one is. Runs differ by CV; what a block shares cancels.
     """
     best = (FACTORS[0].name, 1)
-    plan = make_plan(FACTORS, Design(kind="racing", replicates=replicates))
+    plan = make_plan(FACTORS, Design(kind="racing", replicates=replicates, looks=min(LOOKS, replicates - 1)))
+    gains = {trial.treatment: math.log1p(effect) for trial in plan.trials if trial.treatment[best[0]] == best[1]}
     found, wrong, trials = 0, 0, 0
     for number in range(studies):
-        noise = np.random.default_rng([seed, number]).normal(0.0, CV, len(plan.trials))
-        ran: list[Observation] = []
-        state = course(plan, ran, "throughput", LOOKS)
-        while not state.over and len(ran) < len(plan.trials):
-            for trial in state.plan.trials[len(ran) : state.next_position or len(plan.trials)]:
-                gain = math.log1p(effect) if trial.treatment[best[0]] == best[1] else 0.0
-                value = {"throughput": math.exp(gain + noise[trial.position])}
-                place = trial.position
-                ran.append(
-                    Observation(
-                        place + 1, place, trial.block, trial.replicate, trial.role, trial.treatment, place * RUN, value
-                    )
-                )
-            state = course(state.plan, ran, "throughput", LOOKS)
+        state, ran = play(plan, min(LOOKS, replicates - 1), gains, CV, (seed, number))
         alone = state.race.running[0] if len(state.race.running) == 1 else plan.baseline
         right = alone[best[0]] == best[1]
         found += right

@@ -1,28 +1,32 @@
 """Looks and races over simulated studies: errors, findings and trials run. The tables of docs/planning.md.
 
-python bench/statistics/sequential.py [studies]
+python bench/statistics/sequential.py [studies] [--only looks slots races]
 """
 
 from __future__ import annotations
 
-import math
+import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "statistics"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "statistics")]
 
-from simulated_study import SimulatedSystem, pseudo_factors
+from races import races  # noqa: E402
+from simulated_study import SimulatedSystem, pseudo_factors  # noqa: E402
 
-from leadline.design import make_plan
-from leadline.model.knob import Level
-from leadline.model.plan import Plan, Role, Treatment
-from leadline.model.result import Observation
-from leadline.model.study import Design
-from leadline.planning.looks import Look, State, look, schedule
-from leadline.planning.race import race
+from leadline.design import make_plan  # noqa: E402
+from leadline.design.switchback import switchback_plan  # noqa: E402
+from leadline.model.knob import ApplyCost, Level  # noqa: E402
+from leadline.model.plan import Factor, Plan, Role, Treatment  # noqa: E402
+from leadline.model.result import Observation  # noqa: E402
+from leadline.model.study import Design, Switchback, Workload  # noqa: E402
+from leadline.planning.looks import Look, State, look, schedule  # noqa: E402
+from leadline.planning.slotlooks import look_at_slots  # noqa: E402
+from leadline.simulate import Model, Truth, simulate_observations  # noqa: E402
 
 CV = 0.043
 FOUND = (State.BETTER, State.WORSE)
@@ -70,38 +74,80 @@ def looks_table(studies: int) -> None:
             print(f"| {name} | {looks} | {wrong / studies:.3f} | {share} | {trials / studies / len(plan.trials):.0%} |")
 
 
-def race_table(studies: int) -> None:
-    print("| settings | lead of the best | best kept | alone at the end | trials run |")
-    print("| --- | --- | --- | --- | --- |")
-    for count, lead in ((12, 0.0), (12, 0.05), (12, 0.10)):
-        field = tuple(Treatment.of({"setting": f"s{number:02d}"}) for number in range(count))
-        means = [1 + lead, *np.linspace(1.0, 0.85, count - 1)] if lead else [1.0] * count
-        kept = alone = trials = 0
-        for seed in range(studies):
-            rng = np.random.default_rng([5, count, seed])
-            ran: list[Observation] = []
-            state = race(field, ran, "throughput", 5)
-            while not state.finished:
-                for block in (2 * state.rounds, 2 * state.rounds + 1):
-                    shared = rng.normal(0, 0.05)
-                    for treatment in state.propose(seed + block):
-                        value = means[field.index(treatment)] * math.exp(shared + rng.normal(0, CV))
-                        number = len(ran)
-                        ran.append(
-                            Observation(
-                                number, number, block, block, Role.TREATMENT, treatment, 0.0, {"throughput": value}
-                            )
-                        )
-                state = race(field, ran, "throughput", 5)
-            kept += field[0] in state.running
-            alone += len(state.running) == 1
-            trials += len(ran)
-        share = trials / studies / (count * 10)
-        print(f"| {count} | {lead:.0%} | {kept / studies:.2f} | {alone / studies:.2f} | {share:.0%} |")
+RACES: tuple[tuple[str, int, int, tuple[float, ...]], ...] = (  # name, replicates, rounds, truth by level
+    ("6 equal", 6, 5, (1.0,) * 6),
+    ("12 equal", 4, 3, (1.0,) * 12),
+    ("2 best (the baseline is one), 4 at -6 %", 6, 5, (1.0, 1.0, 0.94, 0.94, 0.94, 0.94)),
+    ("best 3 % over the baseline and one more, 5 at -10 %", 8, 5, (1.0, 1.0, 1.03, 0.9, 0.9, 0.9, 0.9, 0.9)),
+    ("best 8 % over 11 that spread over 20 %", 8, 5, (*np.linspace(0.8, 1.0, 11), 1.08)),
+)
 
+
+def race_table(studies: int) -> None:
+    """Figures are shares of races; ``a best one lost`` and its error over the best ones of every race."""
+    print(
+        "| levels | races | a given best one lost | the baseline, if a best one | no best one left | intervals hold "
+        "| a wrong verdict | bound behind the best holds | alone at the end | trials run |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name, replicates, rounds, truth in RACES:
+        found = races(len(truth), replicates, rounds, truth, studies, CV)
+        best = sum(ratio == max(truth) for ratio in truth)
+        lost = f"{np.mean([len(each.lost) / best for each in found]):.3f}"
+        baseline = f"{np.mean([0 in each.lost for each in found]):.3f}" if truth[0] == max(truth) else ""
+        shares = [
+            np.mean([getattr(each, key) for each in found]) for key in ("none_left", "intervals", "verdicts", "bound")
+        ]
+        shares[2] = 1 - shares[2]
+        cells = [name, f"{studies}", lost, baseline, *(f"{share:.3f}" for share in shares)]
+        cells.append(f"{np.mean([each.alone for each in found]):.2f}")
+        cells.append(f"{np.mean([each.trials for each in found]) / (len(truth) * replicates):.0%}")
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def slots_table(studies: int) -> None:
+    """Three looks at a switchback study of two factors in six lives."""
+    print("| true effects of 2 live factors | studies | any wrong finding | each true effect found | lives run |")
+    print("| --- | --- | --- | --- | --- |")
+    load = Workload(users=20, ramp_up=5, steady=90)
+    factors = [Factor(f"vm.k{number}", (0, 1), 0, apply_cost=ApplyCost.LIVE) for number in (1, 2)]
+    design = Design(replicates=6, sentinels=None, switchback=Switchback(slot=6, wash_out=1))
+    plan = switchback_plan(factors, design, load)
+    for name, change in (("none", 0.0), ("one of +5 %", 0.05)):
+        effects = [{"when": {"vm.k1": 1}, "percent": {"throughput": change}}] if change else []
+        truth = Truth.model_validate(
+            {"noise": {"trials": 0.05, "seconds": 0.05, "autocorrelation": 0.5}, "effects": effects}
+        )
+        model, ends = Model(truth, load), schedule(plan, 3)
+        wrong = hits = lives = 0
+        for seed in range(studies):
+            every = simulate_observations(plan, truth, load, seed, model=model, wash_out=1)
+            for number, end in enumerate(ends, 1):
+                seen = [each for each in every if each.block < end]
+                state = look_at_slots(plan, seen, "throughput", ends, number)
+                if state.stop:
+                    break
+            called = {each.comparison.factor: each.state in FOUND for each in state.settlings}
+            hits += bool(change) and called["vm.k1"]
+            wrong += called["vm.k2"] or (not change and called["vm.k1"])
+            lives += end
+        share = f"{hits / studies:.2f}" if change else ""
+        print(
+            f"| {name} | {studies} | {wrong / studies:.3f} | {share} | {lives / studies / ends[-1]:.0%} |", flush=True
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("studies", nargs="?", type=int, default=400)
+    parser.add_argument("--only", nargs="*", choices=list(TABLES), default=list(TABLES))
+    options = parser.parse_args()
+    for name in options.only:
+        TABLES[name](options.studies)
+        print()
+
+
+TABLES: dict[str, Callable[[int], None]] = {"looks": looks_table, "slots": slots_table, "races": race_table}
 
 if __name__ == "__main__":
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    looks_table(wanted)
-    print()
-    race_table(max(10, wanted // 20))
+    main()

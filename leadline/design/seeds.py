@@ -29,6 +29,6 @@ def shuffled(treatments: Sequence[Treatment], seed: int, *purpose: object) -> li
     places = []
     for treatment in treatments:
         repeat = seen[treatment.key]
-        seen[treatment.key] += 1
+        seen[treatment.key] = repeat + 1
         places.append((derived(seed, *purpose, treatment.key, *([repeat] if repeat else [])), treatment))
     return [treatment for _, treatment in sorted(places, key=lambda place: place[0])]

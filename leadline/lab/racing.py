@@ -13,8 +13,7 @@ from leadline.lab.store import Store
 from leadline.model.plan import Plan, Treatment
 from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import StudyAnalysis
-from leadline.planning.adjust import adjusted
-from leadline.planning.course import Course, course
+from leadline.planning.course import Course, course, with_rounds
 
 
 def course_of(record: StudyRecord) -> Course:
@@ -100,15 +99,8 @@ def with_race(record: StudyRecord, analysis: StudyAnalysis, describe: Describe) 
     found = course_of(record)
     plan, observations = plan_that_ran(record), finished(record)
     table = StudyTable.of(plan, observations, describe)
-    rounds = max(found.race.rounds, 1)
-    if any(is_left(trial) for trial in record.trials) or found.race.rounds == 0:
-        shares = found.shares
-    else:
-        rounds = min(rounds, len(found.ends))
-        shares = (*found.shares[: rounds - 1], found.shares[rounds - 1] if found.over else 1.0, *found.shares[rounds:])
-    result = adjusted(
-        analysis, plan, observations, found.ends, rounds, lambda responses: answer(table, responses), fractions=shares
-    )
+    complete = not any(is_left(trial) for trial in record.trials)
+    result = with_rounds(analysis, found, plan, observations, complete, lambda responses: answer(table, responses))
     said = outcome(found, describe)
     notes = [f"{line}." for line in leavers(found, describe)]
     notes += [

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from leadline.model.knob import ApplyCost, Level
 
@@ -53,7 +54,7 @@ class Treatment:
     def __getitem__(self, factor: str) -> Level:
         return dict(self.levels)[factor]
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Twelve hex digits of the canonical JSON: the same for the same levels everywhere."""
         text = json.dumps(self.levels, sort_keys=True, separators=(",", ":"))

@@ -7,16 +7,22 @@ a runner like all others and can leave, too, but stays in every block, because e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
 
 from leadline.design.one_at_a_time import treatments as treatments_of
 from leadline.design.racing import lay_out
 from leadline.model.errors import FailureClass
 from leadline.model.plan import Plan, Treatment
-from leadline.model.result import Observation
+from leadline.model.result import Observation, StudyAnalysis
+from leadline.planning.adjust import Answer, adjusted
+from leadline.planning.equals import round_levels
 from leadline.planning.race import Field, Race, Standing, decided, standing
+from leadline.planning.sequential import pocock_spending
+from leadline.planning.shape import Ints
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,7 @@ def course(
     """
     field = treatments_of(plan.factors)
     total = len(plan.trials)
+    levels = race_levels(len(field), total, rounds, level)
     run = [each for each in observations if each.failure is not FailureClass.INTERRUPTED]
     finished = {each.position for each in run}
     left: dict[Treatment, tuple[int, str]] = {}
@@ -75,9 +82,7 @@ def course(
             deciding, next_position = False, used if used < total else None
         if not deciding:
             continue
-        field_of = Field.of(
-            field, run, response, ends, [*shares[:-1], 1.0] if used == total else shares, level, rounds=rounds
-        )
+        field_of = Field.of(field, run, response, ends, levels)
         left.update(_without_figures(field, run, response, plan.baseline, len(members), left, number))
         table, out = field_of.judge(number, left)
         left.update({each: (number, why) for each, why in out.items()})
@@ -93,15 +98,31 @@ def course(
 
 
 def _blocks(runners: Sequence[Treatment], total: int, used: int, number: int, rounds: int) -> list[list[Treatment]]:
-    """Blocks of one round: until the round's share of all trials is reached, the first round at least two; the last
-    round takes all trials that are left, in a short block what does not fill one.
+    """Blocks of one round; the last round takes all trials that are left, in a short block what does not fill one."""
+    size = len(runners)
+    whole = int(whole_blocks(total, rounds, np.array(used), np.array(size), number))
+    rest = total - used - whole * size
+    return [list(runners)] * whole + ([list(runners[:rest])] if 0 < rest < size else [])
+
+
+def whole_blocks(total: int, rounds: int, used: Ints, size: Ints, number: int) -> Ints:
+    """Complete blocks of a round: until its share of all trials is reached, the first round at least two; all that are
+    left in the last round and where less than two are.
     """
-    rest, size = total - used, len(runners)
-    if number == rounds or rest < 2 * size:
-        whole, short = divmod(rest, size)
-        return [list(runners)] * whole + ([list(runners[:short])] if short else [])
-    wanted = math.floor((total * number / rounds - used) / size + 0.5)
-    return [list(runners)] * min(max(wanted, 2 if number == 1 else 1), rest // size)
+    rest = total - used
+    wanted = np.floor((total * number / rounds - used) / size + 0.5).astype(np.int64)
+    some = np.minimum(np.maximum(wanted, 2 if number == 1 else 1), rest // size)
+    return np.asarray(np.where((number == rounds) | (rest < 2 * size), rest // size, some), dtype=np.int64)
+
+
+@lru_cache(maxsize=64)
+def race_levels(treatments: int, total: int, rounds: int, level: float = 0.95) -> tuple[float, ...]:
+    """Levels of the rounds of a race of ``total`` trials, spent as Pocock does on the share run if nobody leaves."""
+    targets, used = [], 0
+    for number in range(1, rounds + 1):
+        used += treatments * int(whole_blocks(total, rounds, np.array(used), np.array(treatments), number))
+        targets.append(pocock_spending(1.0 if number == rounds else used / total, 1 - level))
+    return round_levels(treatments, partial(whole_blocks, total, rounds), targets, True)
 
 
 def _without_figures(
@@ -125,3 +146,21 @@ def _without_figures(
             continue
         found[each] = (number, f"none of its {len(trials)} trials gave a figure by round {number}")
     return found
+
+
+def with_rounds(
+    analysis: StudyAnalysis,
+    found: Course,
+    plan: Plan,
+    observations: Sequence[Observation],
+    complete: bool,
+    answer: Answer,
+) -> StudyAnalysis:
+    """The analysis of the trials of ``plan`` that ran, with intervals that hold over all rounds; ``complete``: no trial
+    is left to run, so that all of the error rate that is not spent yet can be, unless the race ended early.
+    """
+    rounds = max(1, min(found.race.rounds, len(found.ends)))
+    shares = found.shares
+    if complete and found.race.rounds and not found.over:
+        shares = (*shares[: rounds - 1], 1.0, *shares[rounds:])
+    return adjusted(analysis, plan, observations, found.ends, rounds, answer, fractions=shares)

@@ -1,9 +1,11 @@
 """Racing many treatments: after every round those that are worse than the best beyond doubt are left out.
 
 A treatment leaves when its one-sided simultaneous bound against some other one excludes that it is the best: multiple
-comparisons with the best (Hsu, Annals of Statistics 12, 1984), with the error rate spent over the rounds. If nothing
-but chance differs, or whatever else is true, the best treatment is lost with probability 1 - level at most. Successive
+comparisons with the best (Hsu, Annals of Statistics 12, 1984), with the error rate spent over the rounds. Successive
 elimination itself: Even-Dar, Mannor and Mansour, J. Machine Learning Research 7 (2006).
+
+The level of each round is fixed before the race, and calibrated on races of equal treatments
+(``leadline.planning.equals``): among any number of equal ones, a given one is lost with probability 1 - level at most.
 """
 
 from __future__ import annotations
@@ -12,17 +14,19 @@ import bisect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from scipy import stats
 
 from leadline.analysis.scale import Scale, response_kind
 from leadline.design.seeds import shuffled
 from leadline.model.plan import Treatment
 from leadline.model.result import Observation
 from leadline.planning.data import usable
-from leadline.planning.paths import simulate
+from leadline.planning.equals import round_levels
 from leadline.planning.sequential import Spending, pocock_spending
-from leadline.planning.shape import Comparison, Evidence, Floats, Information, Rows, evidence, solve
+from leadline.planning.shape import Comparison, Evidence, Floats, Rows, evidence, solve
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,8 @@ def race(
         raise ValueError("a race needs two or more different treatments")
     done = min(rounds, (1 + max((each.block for each in observations), default=-1)) // blocks)
     ends = tuple(blocks * number for number in range(1, rounds + 1))
-    fractions = tuple(number / rounds for number in range(1, rounds + 1))
-    field = Field.of(treatments, observations, response, ends, fractions, level, spending)
+    levels = fixed_levels(len(treatments), rounds, blocks, level, spending)
+    field = Field.of(treatments, observations, response, ends, levels)
     left: dict[Treatment, tuple[int, str]] = {}
     table: list[Standing] = [Standing(each, 0, None, None, None) for each in treatments]
     over = False
@@ -126,10 +130,17 @@ def _reason(running: int, over: bool, done: int, rounds: int, margin: float) -> 
     return f"{running} treatments run on after round {done} of {rounds}"
 
 
+@lru_cache(maxsize=64)
+def fixed_levels(treatments: int, rounds: int, blocks: int, level: float, spending: Spending) -> tuple[float, ...]:
+    """Levels of rounds of so many blocks each, whoever has left."""
+    targets = [spending(number / rounds, 1 - level) for number in range(1, rounds + 1)]
+    return round_levels(treatments, lambda used, _size, _number: np.full_like(used, blocks), targets, False)
+
+
 @dataclass(frozen=True)
 class Field:
     """Trials of a race on the scale on which it is judged, more being better. ``ends``: blocks after which the rounds
-    end, as far as they are known; ``fractions``: the share of the error rate's clock at each of them.
+    end, as far as they are known; ``levels``: of one t test, by round.
     """
 
     treatments: tuple[Treatment, ...]
@@ -138,10 +149,7 @@ class Field:
     scale: Scale
     higher_is_better: bool
     ends: tuple[int, ...]
-    fractions: tuple[float, ...]
-    rounds: int
-    level: float
-    spending: Spending
+    levels: tuple[float, ...]
 
     @classmethod
     def of(
@@ -150,10 +158,7 @@ class Field:
         observations: Sequence[Observation],
         response: str,
         ends: Sequence[int],
-        fractions: Sequence[float],
-        level: float = 0.95,
-        spending: Spending = pocock_spending,
-        rounds: int | None = None,
+        levels: Sequence[float],
     ) -> Field:
         """From observations; those of other treatments, failed ones and those without a figure are left out."""
         kind = response_kind(response)
@@ -170,10 +175,7 @@ class Field:
             scale,
             kind.higher_is_better,
             tuple(ends),
-            tuple(fractions),
-            rounds or len(ends),
-            level,
-            spending,
+            tuple(levels),
         )
 
     def judge(
@@ -195,15 +197,14 @@ class Field:
         blank = [Standing(each, counts[each], None, None, None) for each in self.treatments]
         if not others or solution.df <= 0 or not solution.known.all():
             return blank, {}
-        nothing = Information(np.zeros((0, len(others))), 0)
-        paths = simulate([*informations, *[nothing] * (self.rounds - number)], len(others), two_sided=False)
-        bound = paths.bounds(self.fractions[:number], 1 - self.level, self.spending)[-1]
+        alpha = self.levels[number - 1]
         weighted = sum((p.information.root.T @ p.scores for p in parts), np.zeros(len(others)))
         estimates = solution.inverse @ weighted
         squares = sum(p.rss + float(p.scores @ p.scores) for p in parts) - float(estimates @ weighted)
         sigma = math.sqrt(max(0.0, squares) / solution.df)
-        if sigma == 0 or math.isinf(bound):
+        if sigma == 0 or alpha == 0:
             return blank, {}
+        bound = float(stats.t.isf(alpha, solution.df))
         means = {reference: 0.0, **dict(zip(others, map(float, estimates), strict=True))}
         place = {each: index for index, each in enumerate(others)}
 
@@ -232,7 +233,7 @@ class Field:
 
     def _why(self, number: int, behind: float | None) -> str:
         size = "" if behind is None else f" ({behind:+.2g} % against the leader)"
-        return f"worse than the best beyond doubt after round {number} of {self.rounds}{size}"
+        return f"worse than the best beyond doubt after round {number} of {len(self.levels)}{size}"
 
     def _percent(self, gap: float) -> float | None:
         return self.scale.percent(gap if self.higher_is_better else -gap)

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from leadline.design.switchback import switchback_plan
@@ -9,14 +10,16 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, Switchback, Workload
-from leadline.planning.looks import State, schedule
+from leadline.planning.looks import Look, State, schedule
+from leadline.planning.sequential import spending_bounds
 from leadline.planning.slotlooks import look_at_slots
 from leadline.simulate import Model, Truth, simulate_observations
 
 LOAD = Workload(users=20, ramp_up=5, steady=90)
 NOISE = {"trials": 0.05, "seconds": 0.05, "autocorrelation": 0.5}
 LIVE = [Factor(f"vm.k{number}", (0, 1), 0, apply_cost=ApplyCost.LIVE) for number in (1, 2)]
-STUDIES = 5
+STUDIES = 40
+FOUND = (State.BETTER, State.WORSE)
 
 
 def plan_of(factors: list[Factor], replicates: int = 6) -> Plan:
@@ -35,13 +38,40 @@ def played(plan: Plan, truth: Truth, model: Model, seed: int) -> tuple[dict[str,
     return {each.comparison.factor: each.state for each in found.settlings}, end
 
 
-def test_null_studies_keep_the_error_rate_and_end_early() -> None:
+@pytest.fixture(scope="module")
+def null_looks() -> list[list[Look]]:
+    """All three looks at studies without effects, whether or not an earlier one would have ended the study."""
     plan, truth = plan_of(LIVE), Truth.model_validate({"noise": NOISE})
-    model = Model(truth, LOAD)
-    found = [played(plan, truth, model, seed) for seed in range(STUDIES)]
-    wrong = sum(any(state in (State.BETTER, State.WORSE) for state in states.values()) for states, _ in found)
-    assert wrong / STUDIES <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / STUDIES)
-    assert sum(lives for _, lives in found) < 6 * STUDIES
+    model, blocks = Model(truth, LOAD), schedule(plan, 3)
+    found = []
+    for seed in range(STUDIES):
+        every = simulate_observations(plan, truth, LOAD, seed, model=model, wash_out=1)
+        found.append([look_at_slots(plan, every, "throughput", blocks, number) for number in (1, 2, 3)])
+    return found
+
+
+def test_null_studies_keep_the_error_rate_and_end_early(null_looks: list[list[Look]]) -> None:
+    """Shares of 5 % of studies over all looks, none of the first (the spending leaves it 1 in 5,000)."""
+    called = np.array([[any(each.state in FOUND for each in one.settlings) for one in looks] for looks in null_looks])
+    assert called.any(axis=1).mean() <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / STUDIES)
+    assert not called[:, 0].any()
+    ended = [next(number for number, one in enumerate(looks, 1) if one.stop) for looks in null_looks]
+    assert np.mean(ended) < 2.8
+    assert min(ended) < 3
+
+
+def test_intervals_at_every_look_are_as_wide_as_their_estimates_err(null_looks: list[list[Look]]) -> None:
+    """Null estimates in units of their repeated intervals, times the textbook bound of the look, have a spread near 1.
+    A look that forgot its wider bound would give 1.9 and 1.3 at the first two.
+    """
+    for number, bound in enumerate(spending_bounds([1 / 3, 2 / 3, 1.0], 1 - math.sqrt(0.95))):
+        sizes = []
+        for each in (settling for looks in null_looks for settling in looks[number].settlings):
+            assert each.interval is not None
+            assert each.percent is not None
+            half = math.log((100 + each.interval.high) / (100 + each.interval.low)) / 2
+            sizes.append(bound * math.log1p(each.percent / 100) / half)
+        assert math.sqrt(np.mean(np.square(sizes))) == pytest.approx(1.0, abs=0.2)
 
 
 def test_large_effects_are_found_with_fewer_lives() -> None:
