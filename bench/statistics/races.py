@@ -70,14 +70,14 @@ class Judged:
     trials: int
 
 
-def judged(truth: Sequence[float], found: Course, ran: Sequence[Observation]) -> Judged:
+def judged(truth: Sequence[float], found: Course, ran: Sequence[Observation], rounds: int) -> Judged:
     """``truth``: ratio of every level to the baseline."""
     highest = max(truth)
     best = {level for level, ratio in enumerate(truth) if ratio == highest}
     running = {int(each[NAME]) for each in found.race.running}
     kept = {each.position for each in ran}
     played = replace(found.plan, trials=tuple(trial for trial in found.plan.trials if trial.position in kept))
-    analysis = with_rounds(analyse(played, ran, ["throughput"]), found, played, ran, True, lambda _: "")
+    analysis = with_rounds(analyse(played, ran, ["throughput"]), found, played, ran, rounds, True, lambda _: "")
     intervals = verdicts = True
     for effect in analysis.responses[0].effects:
         if is_interaction(effect):
@@ -101,7 +101,5 @@ def races(levels: int, replicates: int, rounds: int, truth: Sequence[float], stu
     found = []
     for seed in range(studies):
         state, ran = play(plan, rounds, gains, cv, (seed, levels, rounds), 0.05)
-        found.append(judged(truth, state, ran))
+        found.append(judged(truth, state, ran, rounds))
     return found
-
-

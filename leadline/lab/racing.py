@@ -100,7 +100,15 @@ def with_race(record: StudyRecord, analysis: StudyAnalysis, describe: Describe) 
     plan, observations = plan_that_ran(record), finished(record)
     table = StudyTable.of(plan, observations, describe)
     complete = not any(is_left(trial) for trial in record.trials)
-    result = with_rounds(analysis, found, plan, observations, complete, lambda responses: answer(table, responses))
+    result = with_rounds(
+        analysis,
+        found,
+        plan,
+        observations,
+        rounds_of(record.study.design),
+        complete,
+        lambda responses: answer(table, responses),
+    )
     said = outcome(found, describe)
     notes = [f"{line}." for line in leavers(found, describe)]
     notes += [

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,9 +22,39 @@ from leadline.model.plan import Plan
 from leadline.model.result import Effect, Interval, Observation, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.planning.data import readings_of
 from leadline.planning.paths import Paths, simulate
+from leadline.planning.sequential import Spending, obrien_fleming_spending
 from leadline.planning.shape import Information, evidence
 
 Answer = Callable[[tuple[ResponseAnalysis, ...]], str]
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The boundary of a family over looks. ``fractions``: share of the error rate's clock at each of them."""
+
+    paths: Paths
+    fractions: tuple[float, ...]
+    spending: Spending = obrien_fleming_spending
+
+    def bound(self, number: int, level: float) -> float:
+        """Critical value of the look ``number`` (from 1), infinite where nothing can be said yet."""
+        return self.paths.bounds(self.fractions[:number], 1 - level, self.spending)[-1]
+
+    def single(self, number: int, level: float) -> float:
+        """Critical value of a single analysis of the same trials."""
+        solution = self.paths.solutions[number - 1]
+        return max_t(solution.scatter(self.paths.count)).quantile(level, solution.df)
+
+    def p_value(self, number: int, statistic: float) -> float:
+        """Smallest family level at which the look lets ``statistic`` through."""
+        return self.paths.repeated_p(self.fractions[:number], number - 1, statistic, self.spending)
+
+    def knows(self, number: int) -> bool:
+        """Whether the trials of the look leave a degree of freedom and tell anything."""
+        solution = self.paths.solutions[number - 1]
+        return solution.df > 0 and bool(solution.known[: self.paths.count].any())
+
+
 TOO_EARLY = "at this look the error rate leaves nothing to be said yet; later looks will"
 
 
@@ -36,60 +66,45 @@ def adjusted(
     number: int,
     answer: Answer,
     level: float = 0.95,
-    fractions: Sequence[float] | None = None,
+    boundary: Boundary | None = None,
 ) -> StudyAnalysis:
     """The analysis as it stands after look ``number`` (from 1) of ``blocks``; ``answer`` words its conclusion.
 
-    ``fractions``: share of the whole study at each look, if it is not that of the blocks.
+    ``boundary``: one that was fixed before the study, for all responses; else that of the trials that ran.
     """
     if len(blocks) < 2 or not analysis.responses:
         return analysis
-    clock = [each / blocks[-1] for each in blocks] if fractions is None else list(fractions)
-    responses = tuple(_response(one, plan, observations, blocks, number, level, clock) for one in analysis.responses)
+    responses = tuple(
+        _response(one, boundary or _boundary(one, plan, observations, blocks, number), number, level)
+        for one in analysis.responses
+    )
     return replace(analysis, responses=responses, answer=answer(responses))
 
 
-def _response(
-    one: ResponseAnalysis,
-    plan: Plan,
-    observations: Sequence[Observation],
-    blocks: Sequence[int],
-    number: int,
-    level: float,
-    clock: Sequence[float],
-) -> ResponseAnalysis:
+def _boundary(
+    one: ResponseAnalysis, plan: Plan, observations: Sequence[Observation], blocks: Sequence[int], number: int
+) -> Boundary:
     readings = readings_of(plan, observations, one.response)
     ends = [*blocks[: number - 1], max(blocks[number - 1], 1 + max(readings.blocks, default=0))]
     parts = []
     for low, high in zip([0, *ends[:-1]], ends, strict=True):
         chosen = np.array([low <= block < high for block in readings.blocks], dtype=bool)
         parts.append(evidence(readings.rows.pick(chosen), readings.values[chosen]).information)
-    count = len(readings.rows.comparisons)
     nothing = Information(np.zeros((0, readings.rows.columns.shape[1])), 0)
-    paths = simulate([*parts, *[nothing] * (len(blocks) - number)], count)
-    solution = paths.solutions[number - 1]
-    if solution.df <= 0 or not solution.known[:count].any():
+    paths = simulate([*parts, *[nothing] * (len(blocks) - number)], len(readings.rows.comparisons))
+    return Boundary(paths, tuple(each / blocks[-1] for each in blocks))
+
+
+def _response(one: ResponseAnalysis, boundary: Boundary, number: int, level: float) -> ResponseAnalysis:
+    if not boundary.knows(number):
         return one
-    fractions = clock[:number]
-    bound = paths.bounds(fractions, 1 - level)[-1]
-    single = max_t(solution.scatter(count)).quantile(level, solution.df)
-    return replace(
-        one,
-        effects=tuple(_effect(effect, bound, single, paths, fractions, level, one.margin) for effect in one.effects),
-    )
+    return replace(one, effects=tuple(_effect(effect, boundary, number, level, one.margin) for effect in one.effects))
 
 
-def _effect(
-    effect: Effect,
-    bound: float,
-    single: float,
-    paths: Paths,
-    fractions: Sequence[float],
-    level: float,
-    margin: float | None,
-) -> Effect:
+def _effect(effect: Effect, boundary: Boundary, number: int, level: float, margin: float | None) -> Effect:
     if effect.simultaneous is None or effect.percent is None or effect.verdict is Verdict.FAILED:
         return effect
+    bound, single = boundary.bound(number, level), boundary.single(number, level)
     if math.isinf(bound):
         reason = f"{effect.reason}; {TOO_EARLY}" if effect.reason else TOO_EARLY
         verdict = Verdict.UNDETERMINED
@@ -109,7 +124,7 @@ def _effect(
         verdict = Verdict.EQUIVALENT if inside(interval, margin) else Verdict.UNDETERMINED
     p_value = effect.p_adjusted
     if p_value is not None and reach > 0:
-        repeated = paths.repeated_p(fractions, len(fractions) - 1, single * reach)
+        repeated = boundary.p_value(number, single * reach)
         # Interactions are a family of their own, whose bound is widened by the same ratio as that of the levels.
         p_value = max(p_value, repeated) if is_interaction(effect) else repeated
         p_value = min(p_value, 1 - level) if not zero else max(p_value, 1 - level)

@@ -7,9 +7,11 @@ a runner like all others and can leave, too, but stays in every block, because e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import accumulate
 
 import numpy as np
 
@@ -18,23 +20,23 @@ from leadline.design.racing import lay_out
 from leadline.model.errors import FailureClass
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Observation, StudyAnalysis
-from leadline.planning.adjust import Answer, adjusted
+from leadline.planning.adjust import Answer, Boundary, adjusted
 from leadline.planning.equals import round_levels
+from leadline.planning.paths import simulate
 from leadline.planning.race import Field, Race, Standing, decided, standing
 from leadline.planning.sequential import pocock_spending
-from leadline.planning.shape import Ints
+from leadline.planning.shape import Information, Ints
 
 
 @dataclass(frozen=True)
 class Course:
-    """``plan``: as it now stands. ``ends``: block after which each round ends, decided ones first; ``shares``: part of
-    all trials that is run by then. ``next_position``: the trial before which the next round can be decided, None when
-    no decision is left. ``reason`` is empty until the race is over.
+    """``plan``: as it now stands. ``ends``: block after which each round ends, decided ones first. ``next_position``:
+    the trial before which the next round can be decided, None when no decision is left. ``reason`` is empty until the
+    race is over.
     """
 
     plan: Plan
     ends: tuple[int, ...]
-    shares: tuple[float, ...]
     race: Race
     next_position: int | None
     over: bool
@@ -66,7 +68,6 @@ def course(
     table = [Standing(each, 0, None, None, None) for each in field]
     members: list[list[Treatment]] = []
     ends: list[int] = []
-    shares: list[float] = []
     done, over, deciding = 0, False, True
     next_position: int | None = None
     for number in range(1, rounds + 1):
@@ -77,7 +78,6 @@ def course(
         members += _blocks(runners, total, used, number, rounds)
         ends.append(len(members))
         used = sum(map(len, members))
-        shares.append(used / total)
         if deciding and not finished >= set(range(used)):
             deciding, next_position = False, used if used < total else None
         if not deciding:
@@ -94,7 +94,7 @@ def course(
             break
     last = done == len(ends) and not over
     race = standing(field, table, left, rounds if last and done else done, rounds, over, margin)
-    return Course(lay_out(plan, members), tuple(ends), tuple(shares), race, next_position, over)
+    return Course(lay_out(plan, members), tuple(ends), race, next_position, over)
 
 
 def _blocks(runners: Sequence[Treatment], total: int, used: int, number: int, rounds: int) -> list[list[Treatment]]:
@@ -115,14 +115,38 @@ def whole_blocks(total: int, rounds: int, used: Ints, size: Ints, number: int) -
     return np.asarray(np.where((number == rounds) | (rest < 2 * size), rest // size, some), dtype=np.int64)
 
 
+def _planned(treatments: int, total: int, rounds: int) -> list[int]:
+    """Complete blocks of every round if nobody leaves; 0 for a round for which no trial is left."""
+    found: list[int] = []
+    for number in range(1, rounds + 1):
+        used = np.array(treatments * sum(found))
+        found.append(int(whole_blocks(total, rounds, used, np.array(treatments), number)))
+    return found
+
+
+def _clock(planned: Sequence[int]) -> tuple[float, ...]:
+    """Share of the race that is run after each round."""
+    return tuple(share / sum(planned) for share in accumulate(planned))
+
+
 @lru_cache(maxsize=64)
 def race_levels(treatments: int, total: int, rounds: int, level: float = 0.95) -> tuple[float, ...]:
     """Levels of the rounds of a race of ``total`` trials, spent as Pocock does on the share run if nobody leaves."""
-    targets, used = [], 0
-    for number in range(1, rounds + 1):
-        used += treatments * int(whole_blocks(total, rounds, np.array(used), np.array(treatments), number))
-        targets.append(pocock_spending(1.0 if number == rounds else used / total, 1 - level))
+    targets = [pocock_spending(share, 1 - level) for share in _clock(_planned(treatments, total, rounds))]
     return round_levels(treatments, partial(whole_blocks, total, rounds), targets, True)
+
+
+@lru_cache(maxsize=64)
+def race_boundary(treatments: int, total: int, rounds: int) -> Boundary:
+    """The boundary of all comparisons with the baseline over the rounds of a race in which nobody leaves. Pocock's
+    spending, whose bounds hardly fall: an estimate that stays what it was when its level left must not be judged less
+    strictly later.
+    """
+    planned = [blocks for blocks in _planned(treatments, total, rounds) if blocks]
+    count = treatments - 1
+    root = np.linalg.cholesky(np.eye(count) - np.full((count, count), 1 / treatments)).T
+    parts = [Information(math.sqrt(blocks) * root, (blocks - 1) * count) for blocks in planned]
+    return Boundary(simulate(parts, count), _clock(planned), pocock_spending)
 
 
 def _without_figures(
@@ -153,14 +177,15 @@ def with_rounds(
     found: Course,
     plan: Plan,
     observations: Sequence[Observation],
+    rounds: int,
     complete: bool,
     answer: Answer,
 ) -> StudyAnalysis:
-    """The analysis of the trials of ``plan`` that ran, with intervals that hold over all rounds; ``complete``: no trial
-    is left to run, so that all of the error rate that is not spent yet can be, unless the race ended early.
+    """The analysis of the trials of ``plan`` that ran, with intervals that hold over all ``rounds``. ``complete``: no
+    trial is left to run, so that all of the error rate that is not spent yet can be, unless the race ended early.
     """
-    rounds = max(1, min(found.race.rounds, len(found.ends)))
-    shares = found.shares
-    if complete and found.race.rounds and not found.over:
-        shares = (*shares[: rounds - 1], 1.0, *shares[rounds:])
-    return adjusted(analysis, plan, observations, found.ends, rounds, answer, fractions=shares)
+    field, total = len(treatments_of(plan.factors)), len(found.plan.trials)
+    boundary = race_boundary(field, total, rounds)
+    last = len(boundary.fractions)
+    number = last if complete and not found.over else max(1, min(found.race.rounds, last))
+    return adjusted(analysis, plan, observations, found.ends, number, answer, boundary=boundary)

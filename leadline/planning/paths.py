@@ -42,7 +42,7 @@ class Paths:
     _bounds: dict[tuple[tuple[float, ...], float, Spending], tuple[float, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
-    _tables: dict[tuple[float, ...], tuple[list[float], list[float]]] = field(
+    _tables: dict[tuple[tuple[float, ...], Spending], tuple[list[float], list[float]]] = field(
         default_factory=dict, compare=False, repr=False
     )
 
@@ -87,28 +87,35 @@ class Paths:
         chosen = np.sort(peaks[alive])
         return float(chosen[-room - 1]) if room < len(chosen) else 0.0
 
-    def repeated_p(self, fractions: Sequence[float], look: int, statistic: float) -> float:
+    def repeated_p(
+        self,
+        fractions: Sequence[float],
+        look: int,
+        statistic: float,
+        spending: Spending = obrien_fleming_spending,
+    ) -> float:
         """Smallest family level at which the boundary of look ``look`` (from 0) lets ``statistic`` through.
 
         From a table of 40 levels, between which logarithms of levels are interpolated.
         """
-        levels, bounds = self._table(tuple(fractions[: look + 1]))
+        levels, bounds = self._table(tuple(fractions[: look + 1]), spending)
         if not bounds or statistic <= bounds[-1]:
             return 1.0
         return float(np.exp(np.interp(-statistic, [-bound for bound in bounds], np.log(levels))))
 
-    def _table(self, fractions: tuple[float, ...]) -> tuple[list[float], list[float]]:
+    def _table(self, fractions: tuple[float, ...], spending: Spending) -> tuple[list[float], list[float]]:
         """Levels, growing, and the last look's bounds at them, falling; levels that cannot be spent are left out."""
-        if fractions not in self._tables:
+        key = (fractions, spending)
+        if key not in self._tables:
             levels: list[float] = []
             bounds: list[float] = []
             for level in np.geomspace(1e-6, 0.9999, _LEVELS):
-                bound = self.bounds(fractions, float(level))[-1]
+                bound = self.bounds(fractions, float(level), spending)[-1]
                 if math.isfinite(bound) and (not bounds or bound < bounds[-1]):
                     levels.append(float(level))
                     bounds.append(bound)
-            self._tables[fractions] = (levels, bounds)
-        return self._tables[fractions]
+            self._tables[key] = (levels, bounds)
+        return self._tables[key]
 
 
 def simulate(parts: Sequence[Information], count: int, two_sided: bool = True) -> Paths:
