@@ -8,15 +8,19 @@ import numpy as np
 from scipy import stats
 
 from leadline.analysis.columns import Main, fitted_with_strata
+from leadline.analysis.linear import Fit
+from leadline.analysis.mixed import MixedFit
 from leadline.analysis.scale import Scale
-from leadline.analysis.table import Sample, StudyTable
+from leadline.analysis.table import Floats, Sample, StudyTable
 
 ALPHA = 0.05
 
 
 @dataclass(frozen=True)
 class CarryOver:
-    """Wald F test of all effects of the slot before, in the mixed model. ``percent`` is the largest of them."""
+    """Wald F test of all effects of the slot before, in the mixed model with its variances integrated out.
+    ``percent`` is the largest of them.
+    """
 
     mains: tuple[Main, ...]
     p_value: float | None
@@ -42,11 +46,8 @@ def carry_over(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> 
     if not known.any():
         return nothing
     rows = rows[known]
-    values, scatter = fit.estimates(rows), fit.scatter(rows)
-    covariance = fit.sigma**2 * (scatter @ scatter.T)
-    rank = int(np.linalg.matrix_rank(covariance, hermitian=True))
-    statistic = float(values @ np.linalg.pinv(covariance, hermitian=True) @ values) / rank
-    p_value = float(stats.f.sf(statistic, rank, float(np.min(fit.degrees(rows)))))
+    values = fit.estimates(rows)
+    p_value = _f_test(fit, rows, values)
     largest = scale.percent(float(values[int(np.argmax(np.abs(values)))]))
     size = "" if largest is None else f", at most {abs(largest):.2g} %"
     if p_value < ALPHA:
@@ -54,6 +55,16 @@ def carry_over(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> 
     else:
         text = f"No carry-over from the slot before can be seen (p = {p_value:.2g}{size})."
     return CarryOver(mains, p_value, largest, p_value < ALPHA, text)
+
+
+def _f_test(fit: Fit, rows: Floats, values: Floats) -> float:
+    if isinstance(fit, MixedFit) and fit.mixture is not None:
+        return fit.mixture.f_test(rows, values)
+    scatter = fit.scatter(rows)
+    covariance = fit.sigma**2 * (scatter @ scatter.T)
+    rank = int(np.linalg.matrix_rank(covariance, hermitian=True))
+    statistic = float(values @ np.linalg.pinv(covariance, hermitian=True) @ values) / rank
+    return float(stats.f.sf(statistic, rank, fit.df))
 
 
 def changing_factors(table: StudyTable, sample: Sample) -> set[int]:

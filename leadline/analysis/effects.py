@@ -24,7 +24,7 @@ from leadline.analysis.scale import Scale, baseline_mean, response_kind, scale_o
 from leadline.analysis.selection import with_selection
 from leadline.analysis.strata import Strata
 from leadline.analysis.table import Sample, StudyTable, sample_of
-from leadline.model.result import Component, Luck, ResponseAnalysis, ResponseKind, Verdict
+from leadline.model.result import Component, Effect, Luck, ResponseAnalysis, ResponseKind, Verdict
 
 SAME = (
     "every trial gave the same figure, so there is nothing to compare; a response with a finer scale, or a workload "
@@ -73,9 +73,9 @@ class _Noise:
 
 
 def analyse_response(
-    table: StudyTable, response: str, level: float, margin: float | None = None
+    table: StudyTable, response: str, level: float, margin: float | None = None, verdicts_only: bool = False
 ) -> tuple[ResponseAnalysis, list[str]]:
-    """The analysis of one response, and warnings about its data."""
+    """The analysis of one response, and warnings about its data. ``verdicts_only`` as :func:`analyse` says."""
     sample, broken = sample_of(table, response)
     warnings = []
     if broken:
@@ -100,17 +100,22 @@ def analyse_response(
     family = Family.of(fit, [model.effect(main) for main in model.mains], level)
     lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.kind in SCREENING else LOST)
     effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
-    effects = with_selection(effects, table, model, family, fit, scale)
-    effects, told = with_ranks(effects, table, sample, kind, scale, model, family, fit, level)
-    warnings += [f"{response}: {sentence}" for sentence in told]
+    noise, paired = _Noise(), list[Effect]()
+    components: tuple[Component, ...] = ()
+    if not verdicts_only:
+        effects = with_selection(effects, table, model, family, fit, scale)
+        effects, told = with_ranks(effects, table, sample, kind, scale, model, family, fit, level)
+        warnings += [f"{response}: {sentence}" for sentence in told]
+        noise = _noise(table, sample, scale, model, fit, family, level, kind)
+        paired = interactions_of(table, kind, scale, model, fit, level, margin)
+        components = _components(scale, sample, chosen, level)
     mean, interval = baseline_mean(scale, sample, level)
-    noise = _noise(table, sample, scale, model, fit, family, level, kind)
     result = ResponseAnalysis(
         response=response,
         baseline_mean=mean,
         baseline_interval=interval,
         baseline_trials=int(sample.is_baseline.sum()),
-        effects=(*effects, *interactions_of(table, kind, scale, model, fit, level, margin)),
+        effects=(*effects, *paired),
         luck=noise.luck,
         drift=over_time,
         groups=noise.groups,
@@ -118,7 +123,7 @@ def analyse_response(
         detectable=noise.detectable,
         reason=NO_NOISE if fit.df <= 0 else EXACT if fit.sigma == 0 else "",
         model=model_sentence(model, sample, fit, chosen.strata),
-        components=_components(scale, sample, chosen, level),
+        components=components,
         correlation=fit.correlation if isinstance(fit, MixedFit) else None,
         notes=tuple(_notes(table, sample, chosen)),
         margin=margin,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg, optimize
@@ -50,9 +51,14 @@ class MixedFit(Fit):
     ratios: tuple[float, ...] = ()
     correlation: float | None = None
     curvature: Curvature | None = None
-    mixture: Mixture | None = None
     deviance: float = 0.0
     solution: Solution | None = field(default=None, compare=False, repr=False)
+    integrate: Callable[[], Mixture] | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def mixture(self) -> Mixture | None:
+        """The fits around the REML solution, found when first asked for."""
+        return None if self.integrate is None else self.integrate()
 
     def errors(self, contrasts: Floats) -> Floats:
         """Standard errors (k) that go with :meth:`degrees`: those of the integrated law of each contrast."""
@@ -224,9 +230,9 @@ def mixed_fit(design: Floats, values: Floats, strata: Strata) -> Fit:
         ratios=white.ratios,
         correlation=float(np.tanh(best[-1])) if strata.lags is not None else None,
         curvature=curvature,
-        mixture=problem.mixture(best, curvature.inverse),
         deviance=problem.deviance(best),
         solution=problem.solution,
+        integrate=lambda: problem.mixture(best, curvature.inverse),
     )
 
 

@@ -20,13 +20,16 @@ def analyse(
     level: float = 0.95,
     describe: Describe = plain_level,
     equivalence_margin: float | None = MARGIN,
+    verdicts_only: bool = False,
 ) -> StudyAnalysis:
     """What the finished trials of a plan say about each response.
 
     ``observations`` may be fewer than the plan has trials, in any order. ``level`` is the confidence level of all
     intervals. ``describe`` writes a factor's level with its unit. A level whose simultaneous interval lies within
     ``equivalence_margin`` percent is told to make no difference; None asks nothing of the kind. The answer speaks of
-    the first response. Nothing in the result is NaN or infinite: what cannot be estimated is None, with a reason.
+    the first response. ``verdicts_only`` leaves out what no verdict on a level rests on, which takes most of the time:
+    interactions, ranks, bootstrap, luck, shrinkage, groups, variance components. Nothing in the result is NaN or
+    infinite: what cannot be estimated is None, with a reason.
     Raises ValueError for a level outside (0.5, 1) or a margin outside (0, 100).
     """
     if not 0.5 < level < 1:
@@ -43,7 +46,7 @@ def analyse(
         warnings.append(f"{table.strangers} trials have a treatment that the plan does not have; they are left out.")
     analyses = []
     for response in dict.fromkeys(responses):
-        analysis, found = analyse_response(table, response, level, equivalence_margin)
+        analysis, found = analyse_response(table, response, level, equivalence_margin, verdicts_only)
         analyses.append(analysis)
         warnings += found
     rates = failure_rates(table, level)

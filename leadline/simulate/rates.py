@@ -45,8 +45,8 @@ class Rates:
 
 
 def judge(plan: Plan, observations: list[Observation], response: str) -> ResponseAnalysis:
-    """The lab's own analysis of one response."""
-    return analyse(plan, observations, [response]).responses[0]
+    """The lab's own analysis of one response, as far as verdicts rest on it."""
+    return analyse(plan, observations, [response], verdicts_only=True).responses[0]
 
 
 def rates(
