@@ -61,6 +61,8 @@ TITLES = (
     "family-wise error",
     "with the noise known",
     "family-wise error less that luck",
+    "carry-over found",
+    "lives found to differ",
 )
 TRIALS = Workload(users=40, ramp_up=2, steady=10, ramp_down=1)
 NOISE = {"trials": 0.04, "blocks": 0.03, "seconds": 0.05, "autocorrelation": 0.3}
@@ -115,6 +117,13 @@ def recipes() -> Iterator[tuple[str, list[Factor], Design, Workload, dict[str, f
         yield f"switchback {order}", live[:1] if order == "abba" else live, design, steady, SLOTS
     both = Design(replicates=3, switchback=Switchback(slot=6, wash_out=LEFT_OUT))
     yield "switchback, and a factor between trials", [*live, *factors(1, 2)], both, steady, SLOTS
+    for kind, chosen in (
+        ("plackett-burman, and a factor between trials", [*factors(5, 2, ApplyCost.LIVE, "vm.k"), *factors(1, 2)]),
+        ("d-optimal", [*live, *factors(2, 3, ApplyCost.LIVE, "vm.m")]),
+    ):
+        crossed = Design.model_validate({"replicates": 2, "switchback": {"slot": 6, "wash_out": LEFT_OUT}})
+        crossed = crossed.model_copy(update={"kind": kind.split(",")[0]})
+        yield f"switchback {kind}", chosen, crossed, steady, SLOTS
 
 
 def _count(chosen: list[Factor], levels: int) -> int:
@@ -181,11 +190,15 @@ class Known:
 
 @dataclass
 class Counts:
-    """Per study: share of plain intervals that hold the truth, whether all simultaneous ones do, any false verdict."""
+    """Per study: share of plain intervals that hold the truth, whether all simultaneous ones do, any false verdict,
+    whether carry-over, and effects that differ between lives, were found.
+    """
 
     covered: list[float] = field(default_factory=list)
     together: list[bool] = field(default_factory=list)
     wrong: list[bool] = field(default_factory=list)
+    carried: list[bool] = field(default_factory=list)
+    lives: list[bool] = field(default_factory=list)
 
     def model(self, chosen: Columns, found: Fit) -> None:
         """The model's intervals alone."""
@@ -201,6 +214,9 @@ class Counts:
         if held:
             self.covered.append(float(np.mean([one.interval.contains(0.0) for one in held])))
             self.together.append(all(one.simultaneous.contains(0.0) for one in held))
+        if any("slot before" in note for note in result.notes):
+            self.carried.append(any(note.startswith("Slots feel") for note in result.notes))
+            self.lives.append(any(note.startswith("Effects differ") for note in result.notes))
         self.wrong.append(any(one.verdict in (Verdict.BETTER, Verdict.WORSE) for one in result.effects))
 
 
@@ -231,7 +247,8 @@ def row(case: Case, studies: int, alone: bool) -> str:
     shares = [np.mean(each) if each else None for each in (counts.covered, counts.together, counts.wrong, known.wrong)]
     figures = " | ".join("none" if share is None else f"{share:.3f}" for share in shares)
     corrected = f"{0.05 + np.mean(beyond):.3f} ± {error:.3f}"
-    return f"| {case.name} | {len(case.plan.trials)} | {slots or ''} | {figures} | {corrected} |"
+    looks = " | ".join(f"{np.mean(each):.3f}" if each else "" for each in (counts.carried, counts.lives))
+    return f"| {case.name} | {len(case.plan.trials)} | {slots or ''} | {figures} | {corrected} | {looks} |"
 
 
 def main() -> None:

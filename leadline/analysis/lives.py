@@ -1,7 +1,7 @@
 """Does a live factor's effect differ between lives of the server (trials)?
 
-With slots a treatment is compared inside every life. An F test of treatment x life in the mixed model, whose other
-noise is that of the slots, asks whether these comparisons agree. Where they do not, the effect is one of lives: the
+With slots a treatment is compared inside every life. An F test of treatment x life, with lives as fixed effects and the
+noise of slots, asks whether these comparisons agree. Where they do not, the effect is one of lives: the
 error of a new life's effect is that of treatment x life, as in the analysis of variance with random trials (Scheffe,
 The Analysis of Variance, 1959, chapter 8), and its degrees of freedom are the test's numerator.
 """
@@ -18,7 +18,7 @@ from leadline.analysis.columns import Model
 from leadline.analysis.linear import Fit, fit
 from leadline.analysis.mixed import MixedFit, mixed_fit
 from leadline.analysis.scale import Scale
-from leadline.analysis.strata import Strata
+from leadline.analysis.strata import Strata, Stratum
 from leadline.analysis.table import Floats, Sample
 from leadline.analysis.whitening import whiten
 from leadline.model.result import Component
@@ -82,12 +82,12 @@ def between_lives(model: Model, sample: Sample, scale: Scale, fitted: Fit, strat
     extra = _crossed(design[:, live], sample)
     if len(extra) * extra.shape[1] ** 2 > LARGEST:
         return Lives(fitted, None, False, UNTESTED + f"{lives} lives with so many slots are too many.")
-    wide = mixed_fit(np.column_stack([design, extra]), values, strata)
+    inside = _inside_lives(sample, strata)
+    wide = mixed_fit(np.column_stack([design, extra]), values, inside)
     if wide.df < 4 or wide.sigma == 0 or not isinstance(wide, MixedFit):
         return Lives(fitted, None, False, UNTESTED + "too few slots of each level are in a life.")
-    lost = strata.swept.groups if strata.swept else 0
-    rows = whiten(strata, np.column_stack([design, values])[strata.order], wide.parameters).columns
-    within = fit(rows[:, :-1], rows[:, -1], lost)
+    rows = whiten(inside, np.column_stack([design, values])[inside.order], wide.parameters).columns
+    within = fit(rows[:, :-1], rows[:, -1], lives)
     between = within.df - wide.df
     if between < 1:
         return Lives(fitted, None, False, UNTESTED + "no level is in more than one life.")
@@ -110,8 +110,8 @@ def between_lives(model: Model, sample: Sample, scale: Scale, fitted: Fit, strat
     )
     units = np.eye(model.width)[live]
     known = [row for row, good in zip(units, fitted.estimable(units), strict=True) if good]
-    inside = float(np.median(exact.errors(np.array(known))))
-    variance = (ratio - 1) * inside**2 * lives
+    spread = float(np.median(exact.errors(np.array(known))))
+    variance = (ratio - 1) * spread**2 * lives
     percent = scale.percent(float(np.sqrt(variance)))
     size = "" if percent is None else f", with a standard deviation of {percent:.2g} %"
     text = (
@@ -119,6 +119,13 @@ def between_lives(model: Model, sample: Sample, scale: Scale, fitted: Fit, strat
         f"life and rest on {between} degrees of freedom; more trials, rather than more slots, would narrow them."
     )
     return Lives(chosen, p_value, True, text, Component("lives in a level's effect", variance, percent, float(between)))
+
+
+def _inside_lives(sample: Sample, strata: Strata) -> Strata:
+    """The strata with lives swept out: products with lives could else take the lives' own noise for themselves."""
+    life = sample.trials[strata.order]
+    starts = np.flatnonzero(np.r_[True, life[1:] != life[:-1]]).astype(np.int64)
+    return Strata(strata.order, (), Stratum("trial", starts), strata.lags)
 
 
 def _live_columns(model: Model, changing: set[int]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
