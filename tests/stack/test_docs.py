@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from conftest import RealStudy
 from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
 from leadline.lab.studyfile import builtin_studies, parse_study
+from leadline.load.driver import find_binary
 from leadline.stack.registry import service_catalogue
 
 pytestmark = pytest.mark.stack
@@ -62,7 +65,7 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize(("page", "command"), commands())
-def test_a_command_in_the_docs_works(page: str, command: str, real_study: RealStudy) -> None:
+def test_a_command_in_the_docs_works(page: str, command: str, real_study: RealStudy, tmp_path: Path) -> None:
     words = shlex.split(command.replace(".venv/bin/", ""))
     if words[0] == "leadline" and "--dry-run" not in words and words[1] in SAFE:
         arguments = [_real(word, real_study, stored=words[1] not in BEFOREHAND) for word in words[1:]]
@@ -74,6 +77,11 @@ def test_a_command_in_the_docs_works(page: str, command: str, real_study: RealSt
         if name in builtin_studies():
             done = real_study.run(*words[1:])
             assert done.returncode == 0, f"{page}: {command}: {done.stderr}"
+    elif words[:3] == ["leadline", "scenario", "export"]:
+        arguments = [str(tmp_path / word) if before in ("-o", "--out") else word for before, word in pairwise(words)]
+        done = real_study.run(*arguments)
+        assert done.returncode == 0, f"{page}: {command}: {done.stderr}"
+        assert any(tmp_path.iterdir())
     elif words[0] in ("leadline", "make"):
         assert any(command.replace(".venv/bin/", "").startswith(known) for known in ELSEWHERE), f"{page}: {command}"
         if words[0] == "make":
@@ -82,6 +90,47 @@ def test_a_command_in_the_docs_works(page: str, command: str, real_study: RealSt
         script = next((word for word in words if word.endswith((".py", ".sh", ".toml", ".xml"))), None)
         assert script is not None, f"{page}: {command}: an example nothing checks"
         assert (ROOT / script).exists() or words[0] == "pip", f"{page}: {command}: no {script}"
+
+
+def mentions() -> list[tuple[str, str]]:
+    """(page, command) of every command line in a block that is not a console's."""
+    found = []
+    for page in PAGES:
+        for text in re.findall(r"^```\w*\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+            for line in text.replace("\\\n", " ").splitlines():
+                words = line.strip().removeprefix(".venv/bin/")
+                if re.match(r"leadline [a-z]+ |leadline-load run ", words):
+                    found.append((page.name, words.split("  #")[0]))
+    return found
+
+
+def test_options_in_the_docs_exist(real_study: RealStudy) -> None:
+    helps: dict[str, str] = {}
+
+    def help_of(*words: str) -> str:
+        name = " ".join(words)
+        if name not in helps:
+            if words[0] == "leadline-load":
+                driver = str(find_binary())
+                helps[name] = subprocess.run([driver, "run", "--help"], capture_output=True, text=True).stdout
+            else:
+                helps[name] = real_study.run(*words, "--help").stdout
+        return helps[name]
+
+    missing = []
+    listed = mentions()
+    assert len(listed) >= 10
+    for page, line in listed:
+        words = shlex.split(line)
+        known = help_of("leadline-load")
+        if words[0] == "leadline":
+            deep = 2 if words[1] == "scenario" else 1
+            known = help_of(*words[1 : deep + 1]) + (known if words[1] == "load" else "")
+            assert known, f"{page}: {line}"
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", line.split(" -- ")[0].split("--options")[0]):
+            if not re.search(rf"(?<![\w-]){option}(?![\w-])", known):
+                missing.append(f"{page}: {line}: no {option}")
+    assert not missing, "\n".join(missing)
 
 
 def _real(word: str, study: RealStudy, *, stored: bool) -> str:
