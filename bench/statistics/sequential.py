@@ -1,6 +1,6 @@
 """Looks and races over simulated studies: errors, findings and trials run. The tables of docs/planning.md.
 
-python bench/statistics/sequential.py [studies] [--only looks slots races]
+python bench/statistics/sequential.py [studies] [--only looks slots levels races]
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,8 @@ from leadline.model.knob import ApplyCost, Level  # noqa: E402
 from leadline.model.plan import Factor, Plan, Role, Treatment  # noqa: E402
 from leadline.model.result import Observation  # noqa: E402
 from leadline.model.study import Design, Switchback, Workload  # noqa: E402
+from leadline.planning.course import race_levels, whole_blocks  # noqa: E402
+from leadline.planning.equals import DRAWS, shares_lost  # noqa: E402
 from leadline.planning.looks import Look, State, look, schedule  # noqa: E402
 from leadline.planning.slotlooks import look_at_slots  # noqa: E402
 from leadline.simulate import Model, Truth, simulate_observations  # noqa: E402
@@ -105,6 +108,21 @@ def race_table(studies: int) -> None:
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
+def levels_table(_studies: int) -> None:
+    """Races without a store: the levels of all rounds against other random numbers than those they are made from."""
+    print("| levels | replicates | rounds | truth | races | a given best one lost | the baseline lost |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for count, replicates, rounds in ((2, 6, 5), (6, 6, 5), (12, 4, 3), (34, 17, 5)):
+        chosen = race_levels(count, count * replicates, rounds)
+        blocks = partial(whole_blocks, count * replicates, rounds)
+        worse = [(f"two best, the others {gap:g} standard deviations worse", gap) for gap in (0.3, 1.5)]
+        for name, gap in (("equal", 0.0), *(worse if count > 2 else ())):
+            gains = np.where(np.arange(count) < 2, 0.0, -gap)
+            lost = shares_lost(blocks, chosen, True, gains)
+            shares = f"{lost[gains == 0].mean():.4f} | {lost[0]:.4f}"
+            print(f"| {count} | {replicates} | {rounds} | {name} | {DRAWS} | {shares} |", flush=True)
+
+
 def slots_table(studies: int) -> None:
     """Three looks at a switchback study of two factors in six lives."""
     print("| true effects of 2 live factors | studies | any wrong finding | each true effect found | lives run |")
@@ -147,7 +165,12 @@ def main() -> None:
         print()
 
 
-TABLES: dict[str, Callable[[int], None]] = {"looks": looks_table, "slots": slots_table, "races": race_table}
+TABLES: dict[str, Callable[[int], None]] = {
+    "looks": looks_table,
+    "slots": slots_table,
+    "levels": levels_table,
+    "races": race_table,
+}
 
 if __name__ == "__main__":
     main()

@@ -19,7 +19,7 @@ from scipy import special
 from leadline.planning.shape import Floats, Ints
 
 SEED = 7_253
-_DRAWS, _FEWEST = 32_768, 4_096
+DRAWS, _FEWEST = 32_768, 4_096
 _WORK = 2e7  # normal numbers drawn
 
 Blocks = Callable[[Ints, Ints, int], Ints]  # (trials used (n), treatments in a block (n), round from 1) -> blocks (n)
@@ -55,7 +55,7 @@ def shares_lost(
 
 
 def _draws(treatments: int, rounds: int) -> int:
-    return int(np.clip(_WORK / (treatments * rounds), _FEWEST, _DRAWS))
+    return int(np.clip(_WORK / (treatments * rounds), _FEWEST, DRAWS))
 
 
 class _Field:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.composite import as_one_factor
-from leadline.design import KINDS, make_plan
-from leadline.design.switchback import assumed_wash_out, switchback_plan
-from leadline.model.errors import UsageError
-from leadline.model.plan import Factor, Plan
+from leadline.analysis.table import SQUARES
+from leadline.design.switchback import assumed_wash_out
+from leadline.model.plan import Plan, Role
 from leadline.model.study import Design, Switchback, Workload
 from leadline.model.units import format_duration
+from leadline.planning.alternatives import alternatives, name_of, rows_of_a_square
+from leadline.planning.between import Between, between_trials
 from leadline.planning.components import cv_of
 from leadline.planning.noise import Noise
 from leadline.planning.power import Precision, percent, precision_of
@@ -21,12 +21,6 @@ from leadline.planning.shape import planned_rows
 POWERS = (0.8, 0.9)
 _LONGEST = 20  # times today's steady state that is still worth naming
 _SEARCHED = 400  # comparisons of a plan for which other designs are tried
-_KINDS = (
-    *("one-at-a-time", "full-factorial", "fractional-factorial", "plackett-burman", "definitive-screening"),
-    "d-optimal",
-)
-_IN_SLOTS = ("one-at-a-time", "fractional-factorial", "plackett-burman", "definitive-screening", "d-optimal")
-_EXCHANGED = 60  # comparisons for which a D-optimal design is still searched
 
 
 @dataclass(frozen=True)
@@ -78,6 +72,7 @@ class Forecast:
     others: tuple[Need, ...] = ()
     reason: str = ""
     lasting: str = ""  # whether longer trials could halve it
+    between: Between | None = None  # factors that change between trials with slots
 
 
 def sigma_of(plan: Plan, noise: Noise, setup: Setup) -> float | None:
@@ -108,7 +103,7 @@ def forecast(
     rows = planned_rows(plan)
     slots = sum(len(trial.slots) for trial in plan.trials)
     seconds = setup.seconds(plan)
-    found = precision_of(rows, level)
+    found = precision_of(rows, level, _places(plan))
     sigma = sigma_of(plan, noise, setup)
     reason = ""
     if isinstance(found, str):
@@ -138,7 +133,8 @@ def forecast(
         need = needed(plan, found, sigma, setup, effect, power)
         if design is not None and workload is not None:
             others = _others(plan, design, workload, noise, setup, effect, power, level)
-    unknown = len(rows.comparisons) - len(found.errors)
+    between = between_trials(plan, noise, sigma**2, level, POWERS, effect)
+    unknown = len(rows.comparisons) - len(found.errors) if between is None else 0
     return Forecast(
         trials=len(plan.trials),
         slots=slots,
@@ -153,11 +149,15 @@ def forecast(
         chance=chance,
         need=need,
         others=others,
-        reason=f"{unknown} comparisons are between whole trials or plots, whose noise the plan cannot tell"
-        if unknown
-        else "",
+        reason=f"{unknown} comparisons are between whole plots, whose noise the plan cannot tell" if unknown else "",
         lasting=_lasting(found, noise, smallest[POWERS[0]]) if not slots else "",
+        between=between,
     )
+
+
+def _places(plan: Plan) -> int:
+    """Degrees of freedom that the analysis gives to the places of a square."""
+    return len({trial.treatment for trial in plan.trials}) - 1 if plan.blocks in SQUARES else 0
 
 
 def _log(effect: float) -> float:
@@ -165,22 +165,19 @@ def _log(effect: float) -> float:
 
 
 def replicates_of(plan: Plan) -> int:
-    """How often the plan repeats its treatments."""
-    return 1 + max(trial.replicate for trial in plan.trials)
+    """How often the plan repeats its treatments; the baseline and sentinels may come more often."""
+    return 1 + max(trial.replicate for trial in plan.trials if trial.role is Role.TREATMENT or trial.slots)
 
 
 def needed(plan: Plan, found: Precision, sigma: float, setup: Setup, effect: float, power: float) -> Need:
     """Replicates, trials and time with which this plan finds ``effect`` percent with probability ``power``."""
     replicates = replicates_of(plan)
-    times = found.times_for(_log(effect), sigma, power, replicates)
+    whole = max(1, replicates // rows_of_a_square(plan))
+    times = found.times_for(_log(effect), sigma, power, whole)
     if times is None:
-        return Need(_name(plan), None, None, None, "no number of trials within reason would do")
+        return Need(name_of(plan), None, None, None, "no number of trials within reason would do")
     trials = math.ceil(len(plan.trials) * times - 1e-9)
-    return Need(_name(plan), round(times * replicates), trials, setup.seconds(plan) * trials / len(plan.trials))
-
-
-def _name(plan: Plan) -> str:
-    return f"{plan.kind}, in slots" if any(trial.slots for trial in plan.trials) else plan.kind
+    return Need(name_of(plan), round(times * replicates), trials, setup.seconds(plan) * trials / len(plan.trials))
 
 
 def _halve(plan: Plan, found: Precision, sigma: float, noise: Noise, setup: Setup, smallest: float | None) -> list[str]:
@@ -231,54 +228,18 @@ def _others(
     if len(planned_rows(plan).comparisons) > _SEARCHED:
         return ()
     found = []
-    for other, note in _variants(plan.factors, design, workload):
-        if _name(other) == _name(plan) or len(other.trials) > 20 * len(plan.trials):
+    for other, note in alternatives(plan.factors, design, workload):
+        if name_of(other) == name_of(plan) or len(other.trials) > 20 * len(plan.trials):
             continue
         if noise.assumed and noise.between_slots is not None and not any(trial.slots for trial in other.trials):
             continue  # what was told is the noise of slots, that of trials is not known
-        precision, sigma = precision_of(planned_rows(other), level), sigma_of(other, noise, setup)
+        precision, sigma = precision_of(planned_rows(other), level, _places(other)), sigma_of(other, noise, setup)
         if isinstance(precision, str) or sigma is None or len(precision.errors) < len(planned_rows(other).comparisons):
             continue
         need = needed(other, precision, sigma, setup, effect, power)
         if need.trials is not None:
             found.append(Need(need.kind, need.replicates, need.trials, need.seconds, note))
     return tuple(sorted(found, key=lambda each: each.seconds or 0.0))
-
-
-def _variants(factors: Sequence[Factor], design: Design, workload: Workload) -> list[tuple[Plan, str]]:
-    found = []
-    levels = sum(len(factor.levels) - 1 for factor in factors)
-    kinds = [kind for kind in _KINDS if kind != "d-optimal" or levels <= _EXCHANGED]
-    for kind in kinds:
-        chosen = _as(kind, design)
-        try:
-            found.append((make_plan(factors, chosen), _NOTES.get(kind, "")))
-        except UsageError:
-            continue
-    for kind in [each for each in _IN_SLOTS if each in kinds]:
-        switched = _as(kind, design, design.switchback or Switchback())
-        try:
-            notes = (_NOTES.get(kind, ""), "all factors change inside warm trials")
-            found.append((switchback_plan(factors, switched, workload), "; ".join(filter(None, notes))))
-        except UsageError:
-            continue
-    return found
-
-
-def _as(kind: str, design: Design, switchback: Switchback | None = None) -> Design:
-    """The same design as another kind, in whole trials or in slots; keys of a kind stay with that kind."""
-    kept = {"sentinels", "seed"} | (KINDS[kind].options & design.model_fields_set if kind == design.kind else set())
-    keys = {key: getattr(design, key) for key in kept}
-    replicates = design.replicates if switchback else max(2, design.replicates)
-    return Design.model_validate({**keys, "kind": kind, "switchback": switchback, "replicates": replicates})
-
-
-_NOTES = {
-    "fractional-factorial": "main effects, if interactions are small",
-    "plackett-burman": "main effects, if interactions are small",
-    "d-optimal": "main effects, if interactions are small",
-    "definitive-screening": "main effects free of two-factor interactions",
-}
 
 
 def setup_of(design: Design, workload: Workload, overhead: float) -> Setup:

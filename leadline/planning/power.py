@@ -96,20 +96,21 @@ def t_power(shift: float, df: int, critical: float) -> float:
     return float(stats.t.sf(critical - shift, df))  # far from the bound, where the library's series fails
 
 
-def precision_of(rows: Rows, level: float = 0.95) -> Precision | str:
-    """What planned rows can tell, or why nothing."""
+def precision_of(rows: Rows, level: float = 0.95, spent: int = 0) -> Precision | str:
+    """What planned rows can tell, or why nothing. ``spent``: degrees of freedom that something else takes."""
     count = len(rows.comparisons)
     part = information(rows)
     solution = solve([part])
     if not solution.known[:count].any():
         return NOT_KNOWN
-    if solution.df <= 0:
+    df = solution.df - spent
+    if df <= 0:
         return NO_NOISE
     errors = solution.errors(count)[solution.known[:count]]
     law = max_t(solution.scatter(count))
     nuisance = len(np.unique(rows.groups))
-    fixed = len(rows.groups) - nuisance - solution.df
-    return Precision(errors, solution.df, law, level, len(rows.groups), nuisance, fixed)
+    fixed = len(rows.groups) - nuisance - df
+    return Precision(errors, df, law, level, len(rows.groups), nuisance, fixed)
 
 
 def percent(effect: float) -> float:

@@ -6,6 +6,7 @@ import math
 
 from leadline.model.result import Interval
 from leadline.model.units import format_duration
+from leadline.planning.between import Between
 from leadline.planning.components import Component
 from leadline.planning.forecast import Forecast, Need, Setup
 from leadline.planning.noise import Noise
@@ -79,6 +80,8 @@ def forecast_lines(found: Forecast) -> list[str]:
         )
     if found.reason:
         lines.append(f"smallest effect: not known; {found.reason}" if small is None else f"but {found.reason}")
+    if found.between is not None:
+        lines.append(_between(found.between))
     if found.halve:
         lines.append(f"to halve that: {'; or '.join(found.halve)}")
     if found.lasting:
@@ -86,6 +89,15 @@ def forecast_lines(found: Forecast) -> list[str]:
     if found.effect is not None and found.chance is not None:
         lines.append(f"an effect of {figure(found.effect)} % is found with probability {found.chance:.2f}")
     return lines
+
+
+def _between(found: Between) -> str:
+    head = f"between trials ({', '.join(found.factors)}): "
+    small, large = (found.smallest.get(power) for power in (0.8, 0.9))
+    if small is None or large is None:
+        return f"{head}smallest effect not known; {found.reason}"
+    text = f"{head}smallest effect {figure(small)} % in 8 of 10 such studies, {figure(large)} % in 9 of 10"
+    return text if found.chance is None else f"{text}; the effect asked for with probability {found.chance:.2f}"
 
 
 def need_line(need: Need) -> str:

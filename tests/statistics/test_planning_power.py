@@ -11,6 +11,7 @@ from statsmodels.stats.power import TTestIndPower
 from leadline.analysis import analyse
 from leadline.design import make_plan
 from leadline.design.switchback import switchback_plan
+from leadline.model.plan import Factor
 from leadline.model.result import Verdict
 from leadline.model.study import Design, Switchback, Workload
 from leadline.planning.components import variance_of
@@ -18,6 +19,7 @@ from leadline.planning.forecast import Setup, forecast, needed, replicates_of, s
 from leadline.planning.noise import Noise, assumed
 from leadline.planning.power import log_effect, percent, precision_of, t_power
 from leadline.planning.shape import planned_rows
+from leadline.planning.wording import forecast_lines
 
 SETUP = Setup(overhead=30.0, steady=30.0)
 
@@ -141,3 +143,45 @@ def test_a_plan_without_repeats_says_so() -> None:
 def test_an_effect_that_is_none_is_refused(effect: float) -> None:
     with pytest.raises(ValueError, match="cannot be planned for"):
         log_effect(effect)
+
+
+def test_squares_and_incomplete_blocks_are_forecast_beside_the_other_designs() -> None:
+    """Squares grow by whole squares and lose the degrees of freedom of their places; effects are as exact as ever."""
+    factors, load = pseudo_factors(3), Workload(users=5, ramp_up=10.0, steady=30.0)
+    design = Design(replicates=4, sentinels=None)
+    plain = make_plan(factors, design)
+    found = forecast(plain, assumed("throughput", 4.3, "given"), SETUP, effect=6.0, design=design, workload=load)
+    others = {need.kind: need for need in found.others}
+    for kind in ("one-at-a-time, latin blocks", "one-at-a-time, williams blocks"):
+        assert others[kind].replicates is not None
+        assert others[kind].replicates % 4 == 0
+        assert others[kind].trials == 4 * others[kind].replicates
+    assert others["one-at-a-time, incomplete blocks"].trials is not None
+    latin = make_plan(factors, Design(replicates=4, sentinels=None, blocks="latin"))
+    square = forecast(latin, assumed("throughput", 4.3, "given"), SETUP)
+    assert (found.df, square.df) == (9, 6)
+    assert square.smallest[0.8] > found.smallest[0.8]
+
+
+def test_factors_between_trials_with_slots_have_a_forecast_of_their_own() -> None:
+    """Two levels between eight trials in four blocks: a t test on 3 degrees of freedom at the pair's share of 5 %."""
+    rng = np.random.default_rng(4)
+    windows = tuple(1 + rng.normal(0, 0.05, 600) for _ in range(9))
+    noise = Noise("throughput", "x@1", False, 9, None, 0.04**2, second=0.05**2, steady=600.0, windows=windows)
+    design = Design(replicates=4, switchback=Switchback(slot=10.0, wash_out=2.0), sentinels=None)
+    factors = [*pseudo_factors(2), Factor("server.pool", (1, 2), 1)]
+    plan = switchback_plan(factors, design, Workload(users=5, ramp_up=10.0, steady=300.0))
+    found = forecast(plan, noise, Setup(30.0, 300.0, 2.0), effect=20.0)
+    assert found.between is not None
+    assert found.reason == ""
+    assert (found.between.factors, found.between.df) == (("server.pool",), 3)
+    slots = len(plan.trials[0].slots)
+    sigma = math.sqrt(0.04**2 - 0.05**2 / 600 + math.log1p((found.cv / 100) ** 2) / slots)
+    critical = stats.t.isf(0.05 / 3 / 2, 3)
+    size = math.log1p(found.between.smallest[0.8] / 100)
+    assert t_power(size / (sigma * math.sqrt(2 / 4)), 3, critical) == pytest.approx(0.8, abs=0.01)
+    assert "between trials (server.pool): smallest effect" in "\n".join(forecast_lines(found))
+    told = forecast(plan, assumed("throughput", 2.0, "given", slots=True), Setup(30.0, 300.0, 2.0))
+    assert told.between is not None
+    assert told.between.smallest[0.8] is None
+    assert "--cv gave that of slots" in told.between.reason

@@ -96,3 +96,55 @@ def test_bad_use_is_told(study: Path, tmp_path: Path) -> None:
     assert "name a study" in refused()
     assert "nothing else" in refused(study, "--check", tmp_path / "plan.json")
     assert "cannot be written" in refused(study, "--out", tmp_path / "no" / "plan.json")
+
+
+TWO, THREE, DEAR = "[x, y]", "[x, y, z]", "pseudo_apply_costs: { a: reboot }\n"
+PLANS = [
+    ("one-at-a-time", TWO, "replicates: 3", ""),
+    ("full-factorial", TWO, "replicates: 2", ""),
+    ("fractional-factorial", TWO, "replicates: 2, resolution: 4", ""),
+    ("plackett-burman", TWO, "replicates: 1, foldover: true, sentinels: 6", ""),
+    ("definitive-screening", THREE, "replicates: 2", ""),
+    ("d-optimal", THREE, "replicates: 2, runs: 14", ""),
+    ("d-optimal", TWO, "replicates: 2, model: interactions", ""),
+    ("racing", THREE, "replicates: 4, looks: 3", ""),
+    ("confirmation", TWO, "replicates: 4", ""),
+    ("one-at-a-time", TWO, "replicates: 5, blocks: latin", ""),
+    ("one-at-a-time", TWO, "replicates: 10, blocks: williams", ""),
+    ("confirmation", TWO, "replicates: 4, blocks: abba", ""),
+    ("one-at-a-time", TWO, "replicates: 4, blocks: incomplete, block_size: 3", ""),
+    ("full-factorial", TWO, "replicates: 2, blocks: incomplete, block_size: 8", ""),
+    ("one-at-a-time", TWO, "replicates: 3", DEAR),
+    ("fractional-factorial", TWO, "replicates: 2", DEAR),
+    ("one-at-a-time", TWO, "replicates: 2, switchback: { slot: 5s }", ""),
+    ("one-at-a-time", TWO, "replicates: 2, switchback: { slot: 5s, order: williams }", ""),
+    ("confirmation", TWO, "replicates: 2, switchback: { slot: 5s, order: abba }", ""),
+    ("plackett-burman", TWO, "replicates: 2, switchback: { slot: 5s }", ""),
+    ("fractional-factorial", TWO, "replicates: 2, resolution: 3, switchback: { slot: 5s }", DEAR),
+    ("definitive-screening", THREE, "replicates: 2, switchback: { slot: 5s }", ""),
+    ("d-optimal", THREE, "replicates: 2, runs: 14, switchback: { slot: 5s }", ""),
+]
+
+
+@pytest.mark.parametrize(("kind", "levels", "keys", "more"), PLANS)
+def test_every_kind_of_plan_is_printed_saved_read_back_and_checked(
+    tmp_path: Path, kind: str, levels: str, keys: str, more: str
+) -> None:
+    path, saved = tmp_path / "one.yaml", tmp_path / "plan.json"
+    factors = "".join(f"  {name}: {levels}\n" for name in "abcd")
+    path.write_text(
+        f"study: one\nquestion: q?\nworkload: {{ users: 5, steady: 200s }}\npseudo_factors:\n{factors}{more}"
+        f"design: {{ kind: {kind}, {keys} }}\n"
+    )
+    printed = run(path, "--out", saved)
+    assert kind in printed
+    document = json.loads(saved.read_text())
+    read = run("--check", saved)
+    assert "the plan is sound" in read
+    assert f"{len(document['trials'])} trials, {kind}" in printed
+    table = [line for line in printed.splitlines() if line.startswith("│")]
+    assert table == [line for line in read.splitlines() if line.startswith("│")]
+    assert json.loads(run("--check", saved, "--json"))["plan"] == document
+    document["trials"][-1]["levels"]["a"] = "w"
+    saved.write_text(json.dumps(document))
+    assert refused("--check", saved).startswith(f"{saved}: plan: ")

@@ -139,6 +139,10 @@ def document(noise: Noise, found: Forecast, setup: Setup) -> dict[str, Any]:
         "need": _need(found.need),
         "others": [_need(need) for need in found.others],
         "reason": found.reason,
+        "between_trials": None
+        if found.between is None
+        else asdict(found.between)
+        | {"smallest": {f"{power:g}": value for power, value in found.between.smallest.items()}},
         "repeat": None if advice is None else asdict(advice),
     }
 
