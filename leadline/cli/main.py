@@ -11,6 +11,7 @@ import typer
 import leadline
 from leadline.cli.lazy import LazyCommands
 from leadline.cli.output import errors
+from leadline.host.threads import one_blas_thread
 from leadline.model.errors import LeadlineError
 
 app = typer.Typer(
@@ -40,6 +41,7 @@ def _root(
 
 def main() -> None:
     """The console script: one clear message for every foreseen error."""
+    one_blas_thread()
     try:
         app()  # ends by SystemExit, with 2 for its own usage errors
     except LeadlineError as error:

@@ -20,6 +20,7 @@ from leadline.host.cgroup import MemoryGroup
 from leadline.host.journal import UndoJournal
 from leadline.host.privilege import unprivileged_prefix
 from leadline.host.procfs import ProcessStat
+from leadline.host.threads import inherited
 from leadline.host.undo import Entry
 from leadline.model.errors import TrialFailure, UsageError
 
@@ -229,7 +230,7 @@ def start(spec: ProcessSpec, journal: UndoJournal) -> LocalProcess:
     TrialFailure(infrastructure) when the journal cannot be written, OSError.
     """
     token = uuid.uuid4().hex
-    env = {**os.environ, **spec.env, procfs.MARK: token}
+    env = {**inherited(), **spec.env, procfs.MARK: token}
     _require_program(spec, env)
     prefix: tuple[str, ...] = ()
     if spec.cpus:
