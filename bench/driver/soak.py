@@ -1,5 +1,5 @@
 """Runs leadline-load at a high rate for a long time and tests whether its memory, open files and live sessions stay
-flat. Loopback only. `python bench/driver/soak.py [SECONDS, default 3600] [--rate 2000]`.
+flat. Loopback only. `python bench/driver/soak.py [SECONDS, default 3600] [--rate 2000] [--https 1.1|2]`.
 
 Sessions of three transactions arrive at random; each has cookies, a connection and an end, so everything that could
 leak is made and given up all the time. Once a second the resident memory, the open files (one for each live session)
@@ -78,17 +78,18 @@ def trend(samples: list[Sample], values: list[float]) -> Trend:
     return Trend(statistics.mean(values), growth, growth - half, growth + half)
 
 
-def run(seconds: int, rate: float) -> tuple[list[Sample], dict[str, object]]:
+def run(seconds: int, rate: float, https: str | None) -> tuple[list[Sample], dict[str, object]]:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         scenario, out = Path(scratch, "soak.yaml"), Path(scratch, "out")
         scenario.write_text(SCENARIO)
-        argv = [str(RELEASE / "leadline-load"), "run", str(scenario), "--url", f"http://127.0.0.1:{PORT}/"]
-        argv += ["--out", str(out), "--steady", f"{seconds}s", "--arrivals", "poisson", "--rate", str(rate)]
+        url = f"{'https' if https else 'http'}://127.0.0.1:{PORT}/"
+        argv = [str(RELEASE / "leadline-load"), "run", str(scenario), "--url", url, "--out", str(out)]
+        argv += ["--steady", f"{seconds}s", "--arrivals", "poisson", "--rate", str(rate)]
         argv += ["--max-sessions", "4000", "--priority", "normal", "--progress", "json"]
-        server = subprocess.Popen(
-            [str(RELEASE / "examples" / "known_answers"), "--port", str(PORT)], stdout=subprocess.DEVNULL
-        )
+        argv += ["--insecure", "--http", https] if https else []
+        target = "secure_server" if https else "known_answers"
+        server = subprocess.Popen([str(RELEASE / "examples" / target), "--port", str(PORT)], stdout=subprocess.DEVNULL)
         try:
             time.sleep(0.5)
             driver = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
@@ -115,19 +116,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seconds", type=int, nargs="?", default=3600)
     parser.add_argument("--rate", type=float, default=2000.0, help="sessions a second")
+    parser.add_argument("--https", choices=["1.1", "2"], help="HTTP of this version over TLS, a handshake a session")
     options = parser.parse_args()
     if options.seconds < 2 * BLOCKS:
         parser.error(f"at least {2 * BLOCKS} seconds")
     build = ["cargo", "build", "--release", "--locked", "--bins", "--examples"]
     subprocess.run([*build, "--manifest-path", str(ROOT / "driver" / "Cargo.toml")], check=True)
-    samples, summary = run(options.seconds, options.rate)
+    samples, summary = run(options.seconds, options.rate, options.https)
     settled = samples[len(samples) // 5 :]
     if len(settled) < BLOCKS:
         raise SystemExit(f"only {len(settled)} samples")
     requests, total = summary["requests"], summary["arrivals_planned"]
     assert isinstance(requests, dict)
     print(f"{options.seconds} s at {options.rate:g} sessions/s: {total} sessions, {requests['count']} requests, ")
-    print(f"{requests['connects']} connections, errors {summary['errors']}, dropped {summary['dropped']}")
+    print(f"{requests['connects']} connections, {requests['tls_handshakes']} TLS handshakes, ")
+    print(f"errors {summary['errors']}, dropped {summary['dropped']}")
     print(f"\n| | mean | growth in {settled[-1].second - settled[0].second:.0f} s (95 % interval) | flat |")
     print("| --- | --- | --- | --- |")
     rows = [

@@ -6,7 +6,9 @@ use leadline_load::http::cookies::Jar;
 use leadline_load::http::encoding::Encoding;
 use leadline_load::http::h2::{Answers, Client, Event};
 use leadline_load::http::response::{Limits, ParseError, Parser};
+use leadline_load::http::target::Target;
 use leadline_load::scenario::read;
+use leadline_load::select::{resources, text_of, Css, Pointer};
 
 const LIMITS: Limits = Limits { head: 4096, headers: 64, body: 20_000 };
 
@@ -141,6 +143,24 @@ pub fn encoding(mut data: &[u8]) {
     }
 }
 
+/// A page and the links on it: none of them can end a request line, and none leads to another server.
+pub fn page(data: &[u8]) {
+    let target = Target::parse("http://127.0.0.1:9/app").expect("a target");
+    let css = Css::parse("a.x, p > b", None).expect("a selector");
+    let href = Css::parse("a[href]", Some("href".into())).expect("a selector");
+    for link in resources(data).iter().chain(&href.find(data)).chain(&css.find(data)) {
+        if let Some(path) = target.follow(link, b"/app/page?x=1") {
+            assert!(path.first() == Some(&b'/') || path.first() == Some(&b'?'), "{:?}", String::from_utf8_lossy(&path));
+            assert!(path.iter().all(|b| (b'!'..=b'~').contains(b)), "{:?}", String::from_utf8_lossy(&path));
+        }
+    }
+    let Ok(document) = serde_json::from_slice(data) else { return };
+    for text in ["", "/a/*", "/*/*", "/0/a~1b"] {
+        let found = Pointer::parse(text).expect("a pointer");
+        assert!(found.find(&document).iter().all(|value| text_of(value).is_some() || value.is_null()));
+    }
+}
+
 /// A scenario file: it is read, or the message names a line.
 pub fn scenario(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -154,5 +174,11 @@ pub fn scenario(data: &[u8]) {
 
 pub type Entry = fn(&[u8]);
 
-pub const ALL: [(&str, Entry); 5] =
-    [("response", response), ("frames", frames), ("cookies", cookies), ("encoding", encoding), ("scenario", scenario)];
+pub const ALL: [(&str, Entry); 6] = [
+    ("response", response),
+    ("frames", frames),
+    ("cookies", cookies),
+    ("encoding", encoding),
+    ("page", page),
+    ("scenario", scenario),
+];

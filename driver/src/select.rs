@@ -1,7 +1,7 @@
 //! Values found in answers: by JSON pointer and by CSS selector.
 
 use lol_html::html_content::{Element, TextChunk};
-use lol_html::{ElementContentHandlers, HtmlRewriter, Selector, Settings};
+use lol_html::{ElementContentHandlers, HtmlRewriter, MemorySettings, Selector, Settings};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -58,6 +58,11 @@ pub fn text_of(value: &Value) -> Option<Vec<u8>> {
     }
 }
 
+/// What a page's open elements may take: 32 MiB.
+fn memory() -> MemorySettings {
+    MemorySettings { max_allowed_memory_usage: 32 << 20, ..MemorySettings::new() }
+}
+
 /// Elements of a page, and what of them is the value.
 pub struct Css {
     text: String,
@@ -103,8 +108,11 @@ impl Css {
         } else {
             handlers
         };
-        let settings =
-            Settings { element_content_handlers: vec![(Cow::Borrowed(&self.selector), handlers)], ..Settings::new() };
+        let settings = Settings {
+            element_content_handlers: vec![(Cow::Borrowed(&self.selector), handlers)],
+            memory_settings: memory(),
+            ..Settings::new()
+        };
         let mut rewriter = HtmlRewriter::new(settings, |_: &[u8]| {});
         // What came before a mistake is found all the same.
         match rewriter.write(page) {
@@ -150,8 +158,11 @@ pub fn resources(page: &[u8]) -> Vec<Vec<u8>> {
             });
             (Cow::Owned(selector.clone()), handlers)
         };
-        let settings =
-            Settings { element_content_handlers: selectors.iter().map(handler).collect(), ..Settings::new() };
+        let settings = Settings {
+            element_content_handlers: selectors.iter().map(handler).collect(),
+            memory_settings: memory(),
+            ..Settings::new()
+        };
         let mut rewriter = HtmlRewriter::new(settings, |_: &[u8]| {});
         match rewriter.write(page) {
             Ok(()) => drop(rewriter.end()),

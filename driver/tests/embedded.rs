@@ -38,7 +38,7 @@ fn site(body: String) -> (String, Arc<Seen>) {
         match request.path() {
             _ if !known => page("403 Forbidden", "", ""),
             "/site/moved.png" => page("302 Found", "Location: /site/there.png\r\n", ""),
-            "/site/none.png" => page("404 Not Found", "", ""),
+            path if path.starts_with("/site/none") => page("404 Not Found", "", ""),
             "/site/cut.png" => b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n".to_vec(),
             _ => page("200 OK", "", "x"),
         }
@@ -125,4 +125,16 @@ fn resets_and_nonsense_fail_the_page_and_nothing_else() {
     assert_eq!(run.total("view", "ok"), 0, "{}", run.summary);
     let told = run.error("reset") + run.error("protocol") + run.error("closed") + run.error("unfinished");
     assert!(told > 3 && told == run.total("view", "failed"), "{}", run.summary);
+}
+
+#[test]
+fn pages_without_end_and_links_without_end() {
+    let (url, seen) = site(images(5000));
+    let many = run(&url, PAGE, "--users 1 --steady 200ms");
+    assert!(many.error("protocol") > 0 && many.total("view", "ok") == 0, "{}", many.summary);
+    assert!(seen.paths.lock().expect("no other panic").iter().all(|path| path == "/site/page"));
+    let (url, _) = site(format!("<img src=none{}><body>", "x".repeat(100_000)));
+    let long = run(&url, PAGE, "--users 1 --steady 150ms --ramp-down 1s");
+    let sample = long.summary["error_samples"]["status_4xx"][0].as_str().expect("a text");
+    assert!(sample.contains("embedded /site/nonexxx") && sample.len() < 1000, "{} bytes", sample.len());
 }

@@ -80,6 +80,11 @@ fn encodings() {
 }
 
 #[test]
+fn pages() {
+    run("page", 1500);
+}
+
+#[test]
 fn scenarios() {
     run("scenario", 250);
 }

@@ -6,6 +6,10 @@ use crate::http::request::Sent;
 use crate::measure::{ErrorKind, Outcome};
 use crate::scenario::Method;
 use crate::select::resources;
+use std::collections::HashSet;
+
+/// Resources a page may name.
+const MOST_RESOURCES: usize = 4096;
 
 /// Something a page embeds, being fetched.
 #[derive(Debug)]
@@ -21,19 +25,26 @@ pub(super) struct Lane {
 }
 
 impl Engine<'_> {
-    /// Begins to fetch what the page just answered embeds, over at most `connections`; false when there is nothing.
+    /// Begins to fetch what the page just answered embeds, over at most `connections`; false when there is nothing
+    /// to wait for.
     pub(super) fn fetch_embedded(&mut self, slot: u32, connections: u32, now: u64) -> bool {
         let connections = self.parallel(slot, connections);
         let at = &mut self.slots[slot as usize];
         let target = &self.settings.transport.targets[at.target];
         let Some(running) = &mut at.session.running else { return false };
         let mut queue: Vec<Vec<u8>> = Vec::new();
+        let mut known = HashSet::new();
         for link in resources(&at.connection.parser.body) {
             let path = target.follow(&link, &running.sent.path);
-            queue.extend(path.filter(|path| !queue.contains(path)));
+            queue.extend(path.filter(|path| known.insert(path.clone())));
         }
         if queue.is_empty() {
             return false;
+        }
+        if queue.len() > MOST_RESOURCES {
+            let message = format!("the page embeds more than {MOST_RESOURCES} resources");
+            self.end(slot, Outcome::Failed(ErrorKind::Protocol), &message, now);
+            return true;
         }
         queue.reverse(); // taken from the end
         running.embedded = queue;

@@ -6,6 +6,9 @@ use crate::measure::{ErrorKind, Outcome};
 use crate::session::{Running, Verdict};
 use crate::template::RenderError;
 
+/// Characters of an error sample: servers choose links and paths.
+const LONGEST_SAMPLE: usize = 500;
+
 impl Engine<'_> {
     /// Takes up the transaction that is due in `slot`.
     pub(super) fn take_up(&mut self, slot: u32) {
@@ -170,7 +173,8 @@ impl Engine<'_> {
                     let name = &self.scenario.transactions[running.transaction].name;
                     let path = String::from_utf8_lossy(&running.sent.path);
                     let method = running.sent.method.as_str();
-                    self.result.samples.push((kind, format!("{name}: {method} {path}: {message}")));
+                    let sample = format!("{name}: {method} {path}: {message}");
+                    self.result.samples.push((kind, sample.chars().take(LONGEST_SAMPLE).collect()));
                 }
             }
         }
