@@ -14,6 +14,10 @@ from typing import Any
 
 import pytest
 
+from leadline.host.threads import one_blas_thread
+
+one_blas_thread()  # before any test imports numpy
+
 STUDY = """\
 study: mini
 question: Does a pool of one connection hurt?
