@@ -21,7 +21,7 @@ from leadline.planning.slotlooks import look_at_slots
 
 SKIPPED = "skipped"  # state of a trial that a look made superfluous
 REPEATED = (
-    "simultaneous intervals, adjusted p and q hold over all of them together; plain intervals and p, the p of "
+    "simultaneous intervals, adjusted p and q hold; plain intervals and p, the p of "
     "equivalence, and rank and bootstrap intervals are those of a single analysis"
 )
 
@@ -142,4 +142,4 @@ def _notes(skipped: list[TrialRecord], trials: int, looks: int) -> list[str]:
     for trial in skipped:
         reasons[trial.failure_message] = reasons.get(trial.failure_message, 0) + 1
     notes = [f"Not needed, {count} of {trials} trials: {reason}." for reason, count in reasons.items()]
-    return [*notes, f"The study was planned with {looks} looks; {REPEATED}."]
+    return [*notes, f"The study was planned with {looks} looks; over all of them together {REPEATED}."]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from leadline.analysis.table import Describe, StudyTable, plain_level
 from leadline.analysis.wording import answer
 from leadline.design.racing import rounds_of
-from leadline.lab.looking import SKIPPED, Gate, finished, is_left, plan_that_ran, skip
+from leadline.lab.looking import REPEATED, SKIPPED, Gate, finished, is_left, plan_that_ran, skip
 from leadline.lab.store import Store
 from leadline.model.plan import Plan, Treatment
 from leadline.model.record import StudyRecord, TrialRecord
@@ -115,7 +115,7 @@ def with_race(record: StudyRecord, analysis: StudyAnalysis, describe: Describe) 
         f"Not needed, {sum(trial.state == SKIPPED for trial in record.trials)} of {len(record.trials)} trials."
     ] * any(trial.state == SKIPPED for trial in record.trials)
     notes.append(
-        "The level that is best in truth is dropped in at most 5 % of such races; simultaneous intervals hold over all "
-        "rounds together."
+        "The best level leaves in at most 5 % of such races (of several equally good ones, each), however the others "
+        f"differ; over all rounds together {REPEATED}."
     )
     return replace(result, answer=f"Race: {said}. {result.answer}", warnings=(*notes, *result.warnings))

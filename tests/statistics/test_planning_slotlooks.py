@@ -18,7 +18,7 @@ from leadline.simulate import Model, Truth, simulate_observations
 LOAD = Workload(users=20, ramp_up=5, steady=90)
 NOISE = {"trials": 0.05, "seconds": 0.05, "autocorrelation": 0.5}
 LIVE = [Factor(f"vm.k{number}", (0, 1), 0, apply_cost=ApplyCost.LIVE) for number in (1, 2)]
-STUDIES = 40
+STUDIES = 24
 FOUND = (State.BETTER, State.WORSE)
 
 
