@@ -71,7 +71,7 @@ class Judged:
 
 
 def judged(truth: Sequence[float], found: Course, ran: Sequence[Observation], rounds: int) -> Judged:
-    """``truth``: ratio of every level to the baseline."""
+    """``truth``: what every level does, in any unit."""
     highest = max(truth)
     best = {level for level, ratio in enumerate(truth) if ratio == highest}
     running = {int(each[NAME]) for each in found.race.running}
@@ -82,7 +82,7 @@ def judged(truth: Sequence[float], found: Course, ran: Sequence[Observation], ro
     for effect in analysis.responses[0].effects:
         if is_interaction(effect):
             continue
-        percent = 100 * (truth[int(effect.level)] - 1)
+        percent = 100 * (truth[int(effect.level)] / truth[0] - 1)
         intervals &= effect.simultaneous is not None and effect.simultaneous.contains(percent)
         verdicts &= not (effect.verdict is Verdict.BETTER and percent <= 0)
         verdicts &= not (effect.verdict is Verdict.WORSE and percent >= 0)
