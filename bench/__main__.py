@@ -10,7 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SCRIPTS = {
     "designs": ["designs/compare.py", "33"],
-    "driver": ["driver/run.py", "--rounds", "5", "--seconds", "2"],
+    "driver": ["driver/run.py"],
     "observers": ["observers/cost.py"],
     "calibration": ["statistics/calibration.py", "300"],
     "coverage": ["statistics/coverage.py", "100"],

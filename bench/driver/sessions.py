@@ -1,202 +1,180 @@
-"""The same sessions for every generator: login, a page with a token, six transactions (three pages, two forms, an act
-with the token), logout; 20 ms of thinking after each transaction; answers checked; a new session is a new user.
-"""
+"""Sessions: CPU at equal rates and the highest rate, start, memory of idle ones."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import shutil
+import select
+import socket
+import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from common import PORT, RELEASE, ROOT, URL, child
+from common import PORT, URL, Lengths, Ratio, Target, Unfit, Verdicts, on_generators_cpu, ratio, spread, turns
+from generators import WARM_USERS, Generator, Load, cache, present
+from watch import PATIENCE, Running, Window, counts, keeps
 
-REQUESTS = 9  # of a session
-THINK_MS = 20
-STEPS = ("look", "form", "look", "act", "look", "form")
-HYPERFOIL = Path(__file__).parent / "hyperfoil"
-
-
-@dataclass(frozen=True)
-class Used:
-    requests: int
-    cpu: float  # seconds
+RATE = 2000.0
 
 
-Run = Callable[[float, float], Used]  # requests a second, seconds
+class Costs:
+    """Of one generator, a value a round: CPU seconds per 100,000 requests, and CPU microseconds of a saturated one."""
+
+    def __init__(self) -> None:
+        self.steady: list[float] = []
+        self.whole: list[float] = []
+        self.full: list[Window] = []
 
 
-def cache() -> Path:
-    """Where what the bench fetches and builds is kept."""
-    base = os.environ.get("LEADLINE_CACHE") or str(
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "leadline"
+def compare(lengths: Lengths, verdicts: Verdicts) -> None:
+    """Equal rates, steady and whole run, and no limit; all generators in every round."""
+    found, missing = present()
+    absent = list(missing)
+    by_name = {generator.name: generator for generator in found}
+    costs = {name: Costs() for name in by_name}
+    with Target(example="session_server"):
+        for _, name in turns(list(by_name), lengths.rounds):
+            if name in costs:
+                try:
+                    _measure(by_name[name], lengths, costs[name])
+                except Unfit as error:
+                    absent.append(f"{name} is left out: {error}")
+                    del costs[name]
+    if "leadline-load" not in costs:
+        raise Unfit("; ".join(absent))
+    ours = costs["leadline-load"]
+    print(
+        f"Sessions of nine requests with rests of 20 ms at {RATE:,.0f} requests/s, {lengths.rounds} rounds: CPU s "
+        f"per 100,000 requests. Whole: a run of {lengths.whole:g} s from the start of the process to its end. Steady: "
+        f"{lengths.window[1] - lengths.window[0]:g} s of that run; Hyperfoil and Gatling, which compile themselves, "
+        f"{lengths.warmed_window[1] - lengths.warmed_window[0]:g} s of another process after {lengths.warm} s of work "
+        f"without rests by {WARM_USERS} users. The server counted the same requests of each, and none that was wrong.\n"
     )
-    return Path(base) / "bench"
-
-
-def _request(step: str) -> str:
-    if step == "act":
-        return '{ post: /act, form: { token: "${token}" }, check: { contains: done } }'
-    extract = ', extract: { token: { regex: \'name="token" value="([^"]*)"\' } }' if step == "form" else ""
-    return f"{{ get: /{step}, check: {{ contains: page }}{extract} }}"
-
-
-def leadline_scenario() -> str:
-    rows = [f"  start: {{ {STEPS[0]}1: 1 }}"]
-    for number, step in enumerate(STEPS, 1):
-        following = f"{STEPS[number]}{number + 1}" if number < len(STEPS) else "end"
-        rows.append(f"  {step}{number}: {{ {following}: 1 }}")
-    steps = "\n".join(f"  {step}{number}: [{_request(step)}]" for number, step in enumerate(STEPS, 1))
-    login = f"  login: [{{ post: /login, form: {{ user: u }}, check: {{ contains: Welcome }} }}, {_request('form')}]"
-    head = f"scenario: sessions\nlogin: login\nlogout: logout\npause: {{ shape: fixed, mean: {THINK_MS}ms }}\n"
-    graph = "graph:\n" + "\n".join(rows)
-    return f"{head}{graph}\ntransactions:\n{login}\n  logout: [{{ post: /logout }}]\n{steps}\n"
-
-
-def leadline(*options: str) -> Run:
-    def run(rate: float, seconds: float) -> Used:
-        with tempfile.TemporaryDirectory() as scratch:
-            scenario, out = Path(scratch, "sessions.yaml"), Path(scratch, "out")
-            scenario.write_text(leadline_scenario())
-            argv = [str(RELEASE / "leadline-load"), "run", str(scenario), "--url", URL, "--out", str(out)]
-            argv += ["--arrivals", "constant", "--rate", str(rate / REQUESTS), "--steady", f"{seconds}s"]
-            _, cpu, _ = child([*argv, "--ramp-down", "1s", "--priority", "normal", *options])
-            found = json.loads((out / "summary.json").read_text())
-        if set(found["errors"]) - {"unfinished"} or found["dropped"]:
-            raise SystemExit(f"leadline-load: errors {found['errors']}, dropped {found['dropped']}")
-        return Used(found["requests"]["count"], cpu)
-
-    return run
-
-
-K6 = """import http from 'k6/http';
-import { check, sleep } from 'k6';
-export const options = { discardResponseBodies: false, scenarios: { s: { executor: 'constant-arrival-rate',
-  rate: %d, timeUnit: '9s', duration: '%dms', preAllocatedVUs: 300, maxVUs: 1000 } } };
-const url = '%s';
-let token = '';
-function step(name) {
-  if (name === 'act') {
-    check(http.post(url + '/act', { token: token }), { done: (r) => r.status === 200 && r.body.includes('done') });
-    return;
-  }
-  const page = http.get(url + '/' + name);
-  check(page, { page: (r) => r.status === 200 && r.body.includes('page') });
-  if (name === 'form') { token = page.body.match(/name="token" value="([^"]*)"/)[1]; }
-}
-export default function () {
-  check(http.post(url + '/login', { user: 'u' }), { hello: (r) => r.body.includes('Welcome') });
-  step('form');
-  sleep(0.02);
-  for (const name of %s) { step(name); sleep(0.02); }
-  http.post(url + '/logout');
-}
-"""
-
-
-def k6() -> Run | str:
-    """The generator, or why there is none."""
-    binary = cache() / "k6"
-    if not binary.exists():
-        if not shutil.which("go"):
-            return "k6 is not there: it is built with Go, which is not installed"
-        made = subprocess.run(
-            ["go", "install", "go.k6.io/k6@v1.8.1"],
-            env={**os.environ, "GOBIN": str(cache())},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if made.returncode:
-            return f"k6 could not be built: {made.stderr.strip().splitlines()[-1]}"
-
-    def run(rate: float, seconds: float) -> Used:
-        with tempfile.TemporaryDirectory() as scratch:
-            script, summary = Path(scratch, "s.js"), Path(scratch, "summary.json")
-            script.write_text(K6 % (round(rate), round(seconds * 1000), URL, json.dumps(STEPS)))
-            _, cpu, _ = child(
-                [str(binary), "run", "-q", "--no-usage-report", "--summary-export", str(summary), str(script)]
-            )
-            metrics = json.loads(summary.read_text())["metrics"]
-        failed, dropped = metrics["checks"]["fails"], metrics.get("dropped_iterations", {}).get("count", 0)
-        if failed or dropped:
-            raise SystemExit(f"k6: {failed} checks failed, {dropped} iterations dropped")
-        return Used(metrics["http_reqs"]["count"], cpu)
-
-    return run
-
-
-def hyperfoil_benchmark(rate: float, seconds: float) -> str:
-    def ask(method: str, path: str, rest: str = "") -> str:
-        return f"      - httpRequest:\n          {method}: {path}\n          metric: {path[1:]}\n{rest}"
-
-    def form(field: str) -> str:
-        return f"          body:\n            form:\n            - name: {field}\n"
-
-    token = (
-        "          handler:\n            body:\n              parseHtml:\n                onTagAttribute:\n"
-        "                  tag: input\n                  attribute: value\n                  toVar: token\n"
+    for line in absent:
+        print(f"{line}\n")
+    print("| generator | steady, median (least, most) | ours : this | whole 10 s, median (least, most) | ours : this |")
+    print("| --- | --- | --- | --- | --- |")
+    ratios: dict[tuple[str, str], Ratio] = {}
+    for name, cost in costs.items():
+        ratios[name, "steady"] = ratio(ours.steady, cost.steady)
+        ratios[name, "whole"] = ratio(ours.whole, cost.whole)
+        same = name == "leadline-load"
+        steady, whole = ("" if same else ratios[name, key].text() for key in ("steady", "whole"))
+        print(f"| {name} | {spread(cost.steady)} | {steady} | {spread(cost.whole)} | {whole} |")
+    print(
+        f"\nThe same sessions without rests, {WARM_USERS} users: highest rate on one core, a second of CPU over the "
+        "CPU of a request.\n"
     )
-    think = f"      - thinkTime: {THINK_MS}ms\n"
-    steps = {
-        "look": ask("GET", "/look"),
-        "form": ask("GET", "/form", token),
-        "act": ask("POST", "/act", form("token") + "              fromVar: token\n"),
-    }
-    body = ask("POST", "/login", form("user") + "              value: u\n") + steps["form"] + think
-    body += "".join(steps[step] + think for step in STEPS) + ask("POST", "/logout")
-    return (
-        f"name: sessions\nhttp:\n  host: {URL}\n  sharedConnections: 300\nphases:\n- run:\n    constantRate:\n"
-        f"      usersPerSec: {rate / REQUESTS}\n      duration: {round(seconds * 1000)}ms\n      maxSessions: 1000\n"
-        "      scenario:\n      - session:\n" + "\n".join("  " + line for line in body.splitlines()) + "\n"
-    )
+    print("| generator | highest rate on one core, median (least, most) | rate seen | of its core | ours : this |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, cost in costs.items():
+        highest = [window.highest for window in cost.full]
+        against = "" if name == "leadline-load" else ratio([window.highest for window in ours.full], highest).text()
+        rate, share = (statistics.median(getattr(window, key) for window in cost.full) for key in ("rate", "share"))
+        print(f"| {name} | {spread(highest, 0)} | {rate:,.0f}/s | {share:.0%} | {against} |")
+    for text, key, limit in (
+        ("sessions, steady: CPU at most half of warm Hyperfoil's", ("Hyperfoil", "steady"), 0.5),
+        ("sessions, steady: CPU at most a quarter of k6's", ("k6", "steady"), 0.25),
+        ("sessions, whole 10 s: CPU at most a quarter of Hyperfoil's", ("Hyperfoil", "whole"), 0.25),
+    ):
+        verdicts.most(text, ratios.get(key), limit)
 
 
-def hyperfoil(warm: float) -> Run | str:
-    """The generator (its engine, embedded), warmed for so many seconds before it is measured; or why there is none."""
-    classes = cache() / "hyperfoil"
-    if not (classes / "Run.class").exists():
-        if not (shutil.which("mvn") and shutil.which("javac")):
-            return "Hyperfoil is not there: Maven and a JDK are not installed"
-        mvn = ["mvn", "-q", "-B", "-f", str(HYPERFOIL / "pom.xml"), "dependency:copy-dependencies"]
-        made = subprocess.run([*mvn, f"-DoutputDirectory={classes}"], capture_output=True, text=True, check=False)
-        if made.returncode:
-            return f"Hyperfoil could not be fetched: {(made.stdout or made.stderr).strip().splitlines()[0]}"
-        javac = ["javac", "-cp", f"{classes}/*", "-d", str(classes), str(HYPERFOIL / "Run.java")]
-        subprocess.run(javac, check=True)
-
-    def run(rate: float, seconds: float) -> Used:
-        with tempfile.TemporaryDirectory() as scratch:
-            files = []
-            for number, length in enumerate([warm, seconds] if warm else [seconds]):
-                files.append(Path(scratch, f"{number}.yaml"))
-                files[-1].write_text(hyperfoil_benchmark(rate, length))
-            text, cpu, _ = child(["java", "-cp", f"{classes}:{classes}/*", "Run", *map(str, files)])
-        lines = re.findall(r"^cpu ([\d.]+) ok (\d+) other (\d+)", text, re.M)
-        if len(lines) != len(files) or any(int(other) for _, _, other in lines):
-            raise SystemExit(f"Hyperfoil: {lines}\n{text[:2000]}")
-        return Used(int(lines[-1][1]), float(lines[-1][0]) if warm else cpu)
-
-    return run
+def _measure(generator: Generator, lengths: Lengths, costs: Costs) -> None:
+    with Running(generator, Load(lengths.whole, rate=RATE)) as running:
+        cold = running.window(running.begins(), *lengths.window)
+        whole = running.end()
+    if not generator.compiles:
+        keeps(cold, RATE)
+        with Running(generator, Load(lengths.full, users=WARM_USERS)) as running:
+            full = running.window(running.begins(), *lengths.full_window)
+            running.end()
+        steady = cold
+    else:
+        with Running(generator, Load(lengths.warmed, rate=RATE, warm=lengths.warm)) as running:
+            full = running.window(running.first_request(), 0.65 * lengths.warm, 0.95 * lengths.warm)
+            steady = running.window(running.begins(), *lengths.warmed_window)
+            running.end()
+        keeps(steady, RATE)
+    costs.steady.append(steady.per_100k)
+    costs.whole.append(whole.per_100k)
+    costs.full.append(full)
 
 
-def first_request(argv: list[str]) -> float:
-    """Seconds from the start of a generator until its first connection arrives."""
-    import socket  # here: only this function listens itself
+def compare_start(lengths: Lengths, _: Verdicts) -> None:
+    """From the start of the process to its first request."""
+    found, absent = present()
+    print(f"Seconds from the start of the process to its first request, {lengths.rounds} rounds.\n")
+    for line in absent:
+        print(f"{line}\n")
+    print("| generator | seconds, median (least, most) |\n| --- | --- |")
+    with tempfile.TemporaryDirectory() as scratch:
+        commands = {one.name: one.argv(Load(5.0, rate=RATE), Path(scratch)) for one in found}
+        commands["wrk"] = ["wrk", "-t1", "-c1", "-d5s", URL]
+        if (cache() / "oha").exists():
+            commands["oha"] = [str(cache() / "oha"), "--no-tui", "-c", "1", "-z", "5s", URL]
+        taken: dict[str, list[float]] = {name: [] for name in commands}
+        for _, name in turns(list(commands), lengths.rounds):
+            taken[name].append(first_request(commands[name], scratch))
+    for name, seconds in taken.items():
+        print(f"| {name} | {spread(seconds, 3)} |", flush=True)
 
-    with socket.create_server(("127.0.0.1", PORT)) as listener:
-        listener.settimeout(60)
+
+def first_request(argv: list[str], folder: str) -> float:
+    """Seconds from the start of a generator until bytes of a request arrive."""
+    with socket.create_server(("127.0.0.1", PORT), backlog=1000) as listener:
         begin = time.monotonic()
-        process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT)
+        process = subprocess.Popen(
+            argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, preexec_fn=on_generators_cpu
+        )
+        clients: list[socket.socket] = []
         try:
-            listener.accept()[0].close()
-            return time.monotonic() - begin
+            while time.monotonic() < begin + PATIENCE:
+                ready, _, _ = select.select([listener, *clients], [], [], 1.0)
+                if any(client in ready for client in clients):
+                    return time.monotonic() - begin
+                if listener in ready:
+                    clients.append(listener.accept()[0])
+            raise Unfit(f"{Path(argv[0]).name} sent nothing for {PATIENCE:g} s")
         finally:
             process.kill()
             process.wait()
+            for client in clients:
+                client.close()
+
+
+def compare_memory(lengths: Lengths, _: Verdicts) -> None:
+    """Resident memory of sessions that have logged in and rest, less that of one session."""
+    found, absent = present()
+    print("Resident memory, MB, of sessions that have logged in and rest, each with its connection.\n")
+    for line in absent:
+        print(f"{line}\n")
+    print("| generator | one or two | sessions | with those | for 10,000 more |\n| --- | --- | --- | --- | --- |")
+    for generator in found:
+        # A virtual user of k6 has an interpreter of its own: a part of them is enough.
+        many = lengths.idle // 10 if generator.name == "k6" else lengths.idle
+        with Target(example="session_server"):
+            try:
+                few, little = resident(generator, 2, 2.0)
+                reached, much = resident(generator, many, 4.0)
+            except Unfit as error:
+                print(f"| {generator.name} | failed: {error} | | | |", flush=True)
+                continue
+        each = (much - little) / (reached - few)
+        print(f"| {generator.name} | {little:.1f} | {reached:,} | {much:.1f} | {10_000 * each:.1f} |", flush=True)
+
+
+def resident(generator: Generator, sessions: int, seconds: float) -> tuple[int, float]:
+    """Sessions, and MB when nearly all have logged in and asked for the page after it."""
+    before = counts().get("form", 0)
+    with Running(generator, Load(seconds, idle=sessions)) as running:
+        until = running.begins() + PATIENCE
+        while counts().get("form", 0) < before + 0.99 * sessions - 1:
+            if time.monotonic() > until:
+                raise Unfit(f"{counts().get('form', 0) - before} of {sessions} sessions came")
+            time.sleep(0.1)
+        time.sleep(0.5)
+        came = counts()["form"] - before
+        status = Path(f"/proc/{running.pid}/status").read_text()
+    return came, int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) * 1024 / 1e6

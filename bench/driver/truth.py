@@ -17,13 +17,10 @@ STATISTICS = ("mean", "p50", "p95", "p99", "p999")
 
 @dataclass(frozen=True)
 class Served:
-    """One request: when the server's kernel received it, and when its answer was in the other's kernel, which over
-    loopback happens while the server hands it over; the middle of that is taken.
-    """
+    """One request: when the server's kernel received it, and when the server began to hand its answer over."""
 
     came: float
-    answered: float
-    handing: float  # how long it took to hand the answer over
+    answering: float
 
 
 @dataclass(frozen=True)
@@ -32,13 +29,7 @@ class Log:
 
     freezes: Sequence[tuple[float, float]] = ()
     requests: Mapping[str, Served] = field(default_factory=dict)
-
-    @property
-    def way(self) -> float:
-        """From the call that sends to the other's kernel, over loopback: half of what the server's calls took, median.
-        A request needs as long as an answer.
-        """
-        return statistics.median(served.handing for served in self.requests.values()) / 2
+    way: float = 0.0  # from the call that sends to the other's kernel, over loopback; as long for request as for answer
 
     def working(self, begin: float, end: float) -> float:
         """The time in [begin, end] in which the server did not stand still."""
@@ -65,26 +56,34 @@ class Log:
 
 def read_log(path: Path) -> Log:
     """What `known_answers --log` wrote."""
-    freezes, requests = [], {}
+    freezes, requests, ways = [], {}, []
     for line in path.read_text().splitlines():
         name, *numbers = line.split()
         times = [float(number) for number in numbers]
         if name == "freeze":
             freezes.append((times[0], times[1]))
+        elif name == "way":
+            ways.append(times[0])
         else:
-            requests[name] = Served(times[0], (times[2] + times[3]) / 2, times[3] - times[2])
-    return Log(freezes, requests)
+            requests[name] = Served(times[0], times[2])
+    return Log(freezes, requests, statistics.median(ways))
+
+
+def answered(log: Log, moment: float, served: Served) -> float:
+    """When the answer to a request that is sent at ``moment`` is in the sender's kernel, if the server takes as long
+    over it as it really did.
+    """
+    return log.after(moment + log.way, log.working(served.came, served.answering + log.way))
 
 
 def of_open(log: Log, due: Mapping[str, float], until: float) -> list[tuple[float, float]]:
     """(end, response) of each request that was due before ``until``, had it been sent when it was due and taken the
     server as long as it really did. Raises KeyError when the server never saw one.
     """
-    found, way = [], log.way
+    found = []
     for name, moment in due.items():
         if moment < until:
-            served = log.requests[name]
-            end = log.after(moment + way, log.working(served.came, served.answered))
+            end = answered(log, moment, log.requests[name])
             found.append((end, end - moment))
     return found
 
@@ -93,33 +92,17 @@ def of_users(log: Log, due: Mapping[str, float], until: float) -> list[tuple[flo
     """The same for users with one request at a time: ``due`` is `/user/number`, each user's in order. A request that is
     due before the answer to the one before it starts with that answer.
     """
-    found, way = [], log.way
+    found = []
     free: dict[str, float] = {}
     for name, moment in due.items():
         user = name.rsplit("/", 1)[0]
         begin = max(moment, free.get(user, 0.0))
         if begin >= until:
             continue
-        served = log.requests[name]
-        end = log.after(begin + way, log.working(served.came, served.answered))
+        end = answered(log, begin, log.requests[name])
         free[user] = end
         found.append((end, end - moment))
     return found
-
-
-def of_average(log: Log, since: float, until: float, points: int = 20_000) -> dict[str, float]:
-    """What arrivals at random moments of [since, until) would have seen (time averages: Wolff, Poisson arrivals see
-    time averages, 1982), each taking the server as long as the next request it really got. For generators whose
-    planned moments are not known.
-    """
-    served = sorted(log.requests.values(), key=lambda one: one.came)
-    came = [one.came for one in served]
-    values, way = [], log.way
-    for point in range(points):
-        moment = since + (point + 0.5) * (until - since) / points
-        near = served[min(bisect.bisect_left(came, moment), len(served) - 1)]
-        values.append(log.after(moment + way, log.working(near.came, near.answered)) - moment)
-    return summary(values)
 
 
 def summary(values: Iterable[float]) -> dict[str, float]:

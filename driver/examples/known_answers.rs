@@ -5,7 +5,9 @@
 //!
 //! With a log it writes down, when SIGTERM ends it, what it really did, in Unix nanoseconds: a line `freeze FROM UNTIL`
 //! for each freeze, and `PATH CAME READ ANSWERING ANSWERED` for each request: when the kernel received it, when the
-//! server read it, and when the server began and ended to hand its answer to the kernel.
+//! server read it, and when the server began and ended to hand its answer to the kernel. Then it sends itself a
+//! few messages as long as its answers over a loopback connection of its own and writes a line `way NANOSECONDS` for
+//! each: from the call that sends it to the kernel's stamp of its arrival.
 
 use leadline_load::sys::poller::Poller;
 use leadline_load::sys::process::{catch_signals, stop_requested};
@@ -41,12 +43,35 @@ fn main() -> std::io::Result<()> {
         clients: HashMap::new(),
         log: text("--log").map(|_| Log::default()),
     };
+    let message = server.answer.clone();
     catch_signals()?;
     let log = server.serve(&listener)?;
     match (text("--log"), log) {
-        (Some(path), Some(log)) => log.write(&path),
+        (Some(path), Some(log)) => log.write(&path, &ways(&message)?),
         _ => Ok(()),
     }
+}
+
+const WAYS: usize = 200;
+
+/// How long messages are under way over loopback, nanoseconds; each is sent after a rest, as answers are.
+fn ways(message: &[u8]) -> std::io::Result<Vec<u64>> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut sender = TcpStream::connect(listener.local_addr()?)?;
+    sender.set_nodelay(true)?;
+    let (receiver, _) = listener.accept()?;
+    enable(receiver.as_raw_fd());
+    let mut buffer = vec![0u8; 64 << 10];
+    let mut found = Vec::with_capacity(WAYS);
+    for _ in 0..WAYS {
+        std::thread::sleep(Duration::from_millis(1));
+        let sent = unix_now();
+        sender.write_all(message)?;
+        if let (_, Some(came)) = receive(receiver.as_raw_fd(), &mut buffer)? {
+            found.push(came.saturating_sub(sent));
+        }
+    }
+    Ok(found)
 }
 
 struct Client {
@@ -69,13 +94,16 @@ struct Log {
 }
 
 impl Log {
-    fn write(&self, path: &str) -> std::io::Result<()> {
+    fn write(&self, path: &str, ways: &[u64]) -> std::io::Result<()> {
         let mut file = BufWriter::new(std::fs::File::create(path)?);
         for (from, until) in &self.freezes {
             writeln!(file, "freeze {from} {until}")?;
         }
         for (request, answering, answered) in &self.requests {
             writeln!(file, "{} {} {} {answering} {answered}", request.path, request.came, request.read)?;
+        }
+        for way in ways {
+            writeln!(file, "way {way}")?;
         }
         file.flush()
     }

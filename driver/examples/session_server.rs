@@ -4,15 +4,32 @@
 //!
 //! `POST /login` sets the cookie `sid`; every other request without it is answered 403. Pages hold a token in a form
 //! field; `POST /act` without the token of the session in its body is answered 403. `POST /logout` ends it.
+//! `GET /counts` tells, as JSON, how many requests of each kind were answered rightly, and how many were refused, and
+//! how many connections there were; it is counted nowhere.
 
 use leadline_load::sys::poller::Poller;
 use leadline_load::sys::process::{catch_signals, stop_requested};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
 const LISTENER: u64 = u64::MAX - 1;
+
+/// What was asked for so far.
+#[derive(Default)]
+struct Seen {
+    sessions: u64,
+    connections: u64,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Seen {
+    fn counts(&self) -> String {
+        let counts = self.counts.iter().map(|(kind, count)| format!("\"{kind}\": {count}, ")).collect::<String>();
+        format!("{{{counts}\"connections\": {}}}", self.connections)
+    }
+}
 
 struct Client {
     stream: TcpStream,
@@ -30,7 +47,7 @@ fn main() -> std::io::Result<()> {
     unsafe { libc::listen(listener.as_raw_fd(), 16384) };
     let mut poller = Poller::new()?;
     poller.add(listener.as_raw_fd(), LISTENER)?;
-    let (mut clients, mut next, mut sessions) = (HashMap::new(), 0u64, 0u64);
+    let (mut clients, mut next, mut seen) = (HashMap::new(), 0u64, Seen::default());
     let mut buffer = vec![0; 64 << 10];
     println!("listening on {}", listener.local_addr()?);
     while !stop_requested() {
@@ -44,10 +61,10 @@ fn main() -> std::io::Result<()> {
                     poller.add(stream.as_raw_fd(), next)?;
                     clients.insert(next, Client { stream, received: Vec::new() });
                     next += 1;
+                    seen.connections += 1;
                 }
             } else if event.readable() {
-                let stays =
-                    clients.get_mut(&event.token).is_none_or(|client| serve(client, &mut buffer, &mut sessions));
+                let stays = clients.get_mut(&event.token).is_none_or(|client| serve(client, &mut buffer, &mut seen));
                 if !stays {
                     clients.remove(&event.token);
                 }
@@ -58,7 +75,7 @@ fn main() -> std::io::Result<()> {
 }
 
 /// Reads and answers; false when the connection is over.
-fn serve(client: &mut Client, buffer: &mut [u8], sessions: &mut u64) -> bool {
+fn serve(client: &mut Client, buffer: &mut [u8], seen: &mut Seen) -> bool {
     loop {
         match client.stream.read(buffer) {
             Ok(0) => return false,
@@ -80,7 +97,7 @@ fn serve(client: &mut Client, buffer: &mut [u8], sessions: &mut u64) -> bool {
         }
         let body = String::from_utf8_lossy(&client.received[end + 4..end + 4 + length]).into_owned();
         client.received.drain(..end + 4 + length);
-        if client.stream.write_all(answer(&head, &body, sessions).as_bytes()).is_err() {
+        if client.stream.write_all(answer(&head, &body, seen).as_bytes()).is_err() {
             return false;
         }
     }
@@ -95,27 +112,38 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.trim())
 }
 
-fn answer(head: &str, body: &str, sessions: &mut u64) -> String {
+fn answer(head: &str, body: &str, seen: &mut Seen) -> String {
     let mut words = head.split(' ');
     let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    if path == "/counts" {
+        let page = seen.counts();
+        return format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len());
+    }
     let sid = header(head, "cookie").and_then(|text| text.split("sid=").nth(1)).and_then(|s| s.split(';').next());
-    let (status, more, page) = match (method, path, sid) {
+    let sid = sid.filter(|sid| !sid.is_empty());
+    let mut more = String::new();
+    let (kind, page) = match (method, path, sid) {
         ("POST", "/login", _) => {
-            *sessions += 1;
-            ("200 OK", format!("Set-Cookie: sid=s{sessions}x; Path=/\r\n"), "<p>Welcome</p>".to_string())
+            seen.sessions += 1;
+            more = format!("Set-Cookie: sid=s{}x; Path=/\r\n", seen.sessions);
+            ("login", "<p>Welcome</p>".to_string())
         }
-        (_, _, None) => ("403 Forbidden", String::new(), "no session".into()),
+        (_, _, None) => ("refused", "no session".into()),
         ("POST", "/logout", Some(_)) => {
-            ("200 OK", "Set-Cookie: sid=; Max-Age=0; Path=/\r\n".into(), "<p>Bye</p>".into())
+            more = "Set-Cookie: sid=; Max-Age=0; Path=/\r\n".into();
+            ("logout", "<p>Bye</p>".into())
         }
-        ("POST", "/act", Some(sid)) if !body.contains(&format!("token=t{sid}")) => {
-            ("403 Forbidden", String::new(), "wrong token".into())
-        }
-        ("POST", "/act", Some(_)) => ("200 OK", String::new(), "<p>done</p>".into()),
-        (_, _, Some(sid)) => {
+        ("POST", "/act", Some(sid)) if !body.contains(&format!("token=t{sid}")) => ("refused", "wrong token".into()),
+        ("POST", "/act", Some(_)) => ("act", "<p>done</p>".into()),
+        ("GET", "/look" | "/form", Some(sid)) => {
             let form = format!("<form><input name=\"token\" value=\"t{sid}\"></form>");
-            ("200 OK", String::new(), format!("<h1>page</h1>{form}{}", "<p>text</p>".repeat(80)))
+            let page = format!("<h1>page</h1>{form}{}", "<p>text</p>".repeat(80));
+            (if path == "/look" { "look" } else { "form" }, page)
         }
+        _ => ("refused", "nothing here".into()),
     };
-    format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\n{more}Content-Length: {}\r\n\r\n{page}", page.len())
+    let status = if kind == "refused" { "403 Forbidden" } else { "200 OK" };
+    *seen.counts.entry(kind).or_insert(0) += 1;
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\nCache-Control: no-store\r\n{more}");
+    format!("{head}Content-Length: {}\r\n\r\n{page}", page.len())
 }

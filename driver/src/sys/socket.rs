@@ -16,7 +16,11 @@ pub enum Peer {
 }
 
 #[derive(Debug)]
-pub struct Socket(OwnedFd, Cell<Option<u64>>);
+pub struct Socket {
+    descriptor: OwnedFd,
+    stamped: Cell<bool>,
+    stamp: Cell<Option<u64>>,
+}
 
 impl Socket {
     /// Begins to connect, from `source` where one is given (TCP only). The poller says when that is done; ask
@@ -55,7 +59,8 @@ impl Socket {
         // SAFETY: plain system call.
         let descriptor = check(unsafe { libc::socket(family, kind, 0) } as isize)?;
         // SAFETY: the descriptor was just made and is owned by nobody else.
-        Ok(Socket(unsafe { OwnedFd::from_raw_fd(descriptor as i32) }, Cell::new(None)))
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor as i32) };
+        Ok(Socket { descriptor, stamped: Cell::new(false), stamp: Cell::new(None) })
     }
 
     fn begun(self, result: libc::c_int) -> io::Result<Self> {
@@ -72,7 +77,7 @@ impl Socket {
     }
 
     pub fn fd(&self) -> i32 {
-        self.0.as_raw_fd()
+        self.descriptor.as_raw_fd()
     }
 
     /// The pending error of the socket, if any; clears it.
@@ -92,17 +97,23 @@ impl Socket {
     /// From now on the kernel stamps what comes in.
     pub fn ask_for_stamps(&self) {
         stamp::enable(self.fd());
+        self.stamped.set(true);
     }
 
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.stamped.get() {
+            // SAFETY: the buffer is writable for its length.
+            return check(unsafe { libc::recv(self.fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) })
+                .map(|n| n as usize);
+        }
         let (count, stamp) = stamp::receive(self.fd(), buffer)?;
-        self.1.set(stamp);
+        self.stamp.set(stamp);
         Ok(count)
     }
 
     /// When the last byte read came in, Unix nanoseconds; None where the kernel does not say.
     pub fn stamp(&self) -> Option<u64> {
-        self.1.get()
+        self.stamp.get()
     }
 
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
