@@ -91,7 +91,7 @@ def run(kind: Kind, seconds: float, seed: int, busy: bool) -> Result:
 
 def compare(lengths: Lengths, verdicts: Verdicts) -> None:
     """Each model of arrivals with the driver's CPU to itself and beside a process that never rests."""
-    rounds = 2 * lengths.rounds
+    rounds = lengths.rounds + 1
     print(
         f"A server of 1 ms that freezes for 200 ms every 2 s, 1,000 requests/s, {rounds} rounds of {lengths.frozen:g} "
         "s: reported against the truth of the same run, geometric mean of the ratios with 95 % interval; in brackets "

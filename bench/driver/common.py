@@ -159,8 +159,8 @@ class Lengths:
     """Rounds, and seconds of what is run in each."""
 
     rounds: int = 3
-    saturated: float = 1.5
-    rate: float = 3.0
+    saturated: float = 2.0  # whole seconds: wrk takes no others
+    rate: float = 1.0
     whole: float = 10.0
     window: tuple[float, float] = (2.0, 9.5)
     warm: int = 6
@@ -172,4 +172,4 @@ class Lengths:
     idle: int = 10_000
 
 
-SHORT = Lengths(1, 0.3, 0.5, 2.0, (0.3, 1.6), 2, 2.0, (0.3, 1.6), 1.0, (0.2, 0.8), 2.0, 500)
+SHORT = Lengths(1, 1.0, 0.5, 2.0, (0.3, 1.6), 2, 2.0, (0.3, 1.6), 1.0, (0.2, 0.8), 2.0, 500)

@@ -196,7 +196,15 @@ def _gatling(load: Load, folder: Path) -> list[str]:
     given = {"url": URL, "steps": ",".join(STEPS), "think": load.rest_ms, "seconds": load.seconds, "warm": load.warm}
     properties = [f"-D{key}={value}" for key, value in {**given, **which}.items()]
     classes = cache() / "gatling"
-    argv = ["java", "--add-opens=java.base/java.lang=ALL-UNNAMED", *properties, "-cp", f"{classes}:{classes}/*"]
+    # With one processor in sight it waits for ever.
+    argv = [
+        "java",
+        "-XX:ActiveProcessorCount=2",
+        "--add-opens=java.base/java.lang=ALL-UNNAMED",
+        *properties,
+        "-cp",
+        f"{classes}:{classes}/*",
+    ]
     return [*argv, "io.gatling.app.Gatling", "-s", "Sessions", "-rf", str(folder / "results"), "-nr"]
 
 

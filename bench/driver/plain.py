@@ -87,7 +87,7 @@ def measured(tools: dict[str, Tool], rounds: int, seconds: float) -> dict[str, l
 
 def compare_saturated(lengths: Lengths, verdicts: Verdicts) -> None:
     """Closed, kept connections, no pauses."""
-    rounds = 2 * lengths.rounds
+    rounds = lengths.rounds + 2
     tools: dict[str, Tool] = {
         "leadline-load": lambda seconds: leadline(seconds, *CLOSED),
         "leadline-load, --stamps loop": lambda seconds: leadline(seconds, *CLOSED, "--stamps", "loop"),
@@ -141,7 +141,7 @@ def compare_rate(lengths: Lengths, _: Verdicts) -> None:
         print(f"| {name} | {spread([each / 10 for each in us])} | {rate:,.0f}/s | {against} |")
 
 
-def compare_instructions(lengths: Lengths, _: Verdicts) -> None:
+def compare_instructions(_: Lengths, __: Verdicts) -> None:
     """Instructions of a request outside the kernel, as callgrind counts them: those of a longer run less those of a
     shorter one.
     """
@@ -162,7 +162,7 @@ def compare_instructions(lengths: Lengths, _: Verdicts) -> None:
         for name, tool in tools.items():
             try:
                 counted = []
-                for seconds in (1, max(2, round(2 * lengths.saturated))):
+                for seconds in (1, 2):
                     requests = tool(seconds, under).requests
                     total = re.search(r"^(?:totals|summary): (\d+)", out.read_text(errors="replace"), re.M)
                     assert total

@@ -21,18 +21,18 @@ from common import ROOT, SHORT, Lengths, Part, Unfit, Verdicts, on_targets_cpu
 
 PARTS: dict[str, tuple[str, Part]] = {
     "saturated": ("Plain requests, saturated", plain.compare_saturated),
-    "instructions": ("Instructions of a plain request", plain.compare_instructions),
-    "rate": ("Plain requests at an equal rate", plain.compare_rate),
-    "start": ("From start to first request", sessions.compare_start),
-    "memory": ("Memory of idle sessions", sessions.compare_memory),
     "accuracy": ("Accuracy", accuracy.compare),
     "sessions": ("Sessions at equal rates, and as fast as they go", sessions.compare),
+    "start": ("From start to first request", sessions.compare_start),
+    "memory": ("Memory of idle sessions", sessions.compare_memory),
+    "rate": ("Plain requests at an equal rate", plain.compare_rate),
+    "instructions": ("Instructions of a plain request", plain.compare_instructions),
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=Lengths.rounds, help="twice as many where rounds are short")
+    parser.add_argument("--rounds", type=int, default=Lengths.rounds, help="one or two more where rounds are short")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--short", action="store_true", help="tries whether all works; its figures mean nothing")
     options = parser.parse_args()
