@@ -269,7 +269,8 @@ def sleepers(parts: Parts, tmp_path: Path) -> Iterator[list[subprocess.Popen[byt
     started = []
     for service in (parts.database, parts.server):
         assert service.process is not None
-        started.append(subprocess.Popen(["sleep", "60"]))
+        # a shell's background jobs start with SIGINT ignored, and hand that on
+        started.append(subprocess.Popen(["env", "--default-signal=INT", "sleep", "60"]))
         service.process.pid = started[-1].pid
     yield started
     for process in started:
