@@ -43,15 +43,16 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from races import play  # noqa: E402
+from sequential import sequential  # noqa: E402
 
 from leadline.analysis import analyse, is_interaction  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
 from leadline.design.switchback import switchback_plan  # noqa: E402
 from leadline.model.knob import ApplyCost  # noqa: E402
-from leadline.model.plan import Factor, Plan, Role, Treatment  # noqa: E402
+from leadline.model.plan import Factor, Plan  # noqa: E402
 from leadline.model.result import Observation, Verdict  # noqa: E402
 from leadline.model.study import Design, Switchback, Workload  # noqa: E402
-from leadline.planning.looks import State, look, schedule  # noqa: E402
+from leadline.planning.looks import State  # noqa: E402
 from leadline.simulate import Model, Truth, simulate_observations  # noqa: E402
 
 CV = 0.043
@@ -220,28 +221,17 @@ def _with_days(observations: list[Observation], seed: int) -> list[Observation]:
 def looked(replicates: int, scenario: Scenario, effect: float, studies: int, seed: int) -> tuple[Judged, float]:
     """The one-at-a-time plan with looks, played as the lab does it; and the hours it took on average."""
     plan, truth = make_plan(FACTORS, Design(replicates=replicates)), scenario.truth(effect)
-    model, blocks = Model(truth, PUBLISHED), schedule(plan, LOOKS)
+    model = Model(truth, PUBLISHED)
     found, wrong, trials = 0, 0, 0
     for number in range(studies):
         every = simulate_observations(plan, truth, PUBLISHED, seed + number, model=model)
         every = _with_days(every, seed + number) if scenario.days else every
-        ran: list[Observation] = []
-        gone: set[Treatment] = set()
-        for look_number, (low, high) in enumerate(zip((0, *blocks), blocks, strict=False), 1):
-            ran += [
-                one
-                for one in every
-                if low <= one.block < high and not (one.role is Role.TREATMENT and one.treatment in gone)
-            ]
-            state = look(plan, ran, "throughput", blocks, look_number)
-            if state.stop:
-                break
-            gone = set(state.drop)
+        state, taken = sequential(plan, every, LOOKS)
         called = {(one.comparison.factor, one.comparison.level): one.state for one in state.settlings}
         planted = PLANTED if effect else set()
         found += sum(called[each] is State.BETTER for each in planted)
         wrong += any(called[each] in (State.BETTER, State.WORSE) for each in called if each not in planted)
-        trials += len(ran)
+        trials += taken
     return Judged(0.0, 0.0, found / studies / len(PLANTED), wrong / studies), trials / studies * RUN / 3600
 
 

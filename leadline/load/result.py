@@ -169,8 +169,8 @@ class DriverResult:
     statuses: Mapping[str, int] = field(default_factory=dict)  # answers of the whole run by HTTP status
 
 
-def read_summary(directory: Path) -> DriverResult:
-    """The result in ``directory``. Raises LeadlineError when it is absent (the driver was killed) or strange."""
+def read_document(directory: Path) -> dict[str, Any]:
+    """``summary.json`` as it stands. Raises LeadlineError when it is absent or of another format."""
     path = directory / "summary.json"
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -180,6 +180,12 @@ def read_summary(directory: Path) -> DriverResult:
         raise LeadlineError(f"{path} is not JSON: {error}") from None
     if found.get("format") != FORMAT:
         raise LeadlineError(f"{path} has format {found.get('format')!r}, expected {FORMAT!r}")
+    return found
+
+
+def read_summary(directory: Path) -> DriverResult:
+    """The result in ``directory``. Raises LeadlineError when it is absent (the driver was killed) or strange."""
+    found, path = read_document(directory), directory / "summary.json"
     try:
         return _result(found)
     except (KeyError, TypeError, AttributeError, IndexError) as error:

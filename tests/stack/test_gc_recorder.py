@@ -20,34 +20,7 @@ from leadline.observe.gclog import parse, summary
 
 pytestmark = pytest.mark.stack
 
-SOURCE = """
-import java.util.ArrayList;
-import java.util.List;
-
-public final class Churn {
-    private static volatile Object sink;
-
-    public static void main(String[] args) throws InterruptedException {
-        long blocks = Long.parseLong(args[0]);
-        int live = Integer.parseInt(args[1]);
-        List<byte[]> kept = new ArrayList<>();
-        for (long n = 0; n < blocks; n++) {
-            byte[] block = new byte[4096 + (int) (n % 7) * 512];
-            if (n % 8 == 0 && kept.size() < live) {
-                kept.add(block);
-            } else if (n % 8 == 0) {
-                kept.set((int) (n / 8 % live), block);
-            }
-            if (n % 20_000 == 0) {
-                sink = new byte[3 << 20];
-            }
-            sink = block;
-        }
-        System.gc();
-        Thread.sleep(200); // for cycles beside the application to end before the recorder does
-    }
-}
-"""
+SOURCE = Path(__file__).parents[2] / "bench" / "gc" / "Churn.java"
 SETTINGS = """<?xml version="1.0" encoding="UTF-8"?>
 <configuration version="2.0">
   <event name="jdk.GCPhasePause">
@@ -101,11 +74,8 @@ CASES = [(jdk.release, name) for jdk in jdks() for name in COLLECTORS]
 @pytest.fixture(scope="module")
 def churn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("churn")
-    (directory / "Churn.java").write_text(SOURCE)
     (directory / "gc.jfc").write_text(SETTINGS)
-    subprocess.run(
-        [jdks()[0].tool("javac"), "-d", str(directory), str(directory / "Churn.java")], check=True, timeout=60
-    )
+    subprocess.run([jdks()[0].tool("javac"), "-d", str(directory), str(SOURCE)], check=True, timeout=60)
     return directory
 
 

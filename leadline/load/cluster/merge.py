@@ -12,7 +12,8 @@ from typing import Any
 from leadline.load.cluster import histograms
 from leadline.load.cluster.clock import Offset
 from leadline.load.cluster.histograms import Interval
-from leadline.load.cluster.summary import merged_summary, read_document, write_document
+from leadline.load.cluster.summary import merged_summary, write_document
+from leadline.load.result import read_document
 from leadline.load.series import ALL
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import LeadlineError

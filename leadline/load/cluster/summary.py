@@ -8,26 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from leadline.load.cluster.histograms import Counts, empty, latency, total
-from leadline.load.result import FORMAT
 from leadline.model.errors import LeadlineError
 
 Document = dict[str, Any]
 _SCHEDULING = ("normal", "raised", "realtime")  # the least of all counts
 _SAMPLES = 3
-
-
-def read_document(directory: Path) -> Document:
-    """One driver's summary. Raises LeadlineError."""
-    path = directory / "summary.json"
-    try:
-        found: Document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise LeadlineError(f"{path} is missing: the driver did not end in order") from None
-    except ValueError as error:
-        raise LeadlineError(f"{path} is not JSON: {error}") from None
-    if found.get("format") != FORMAT:
-        raise LeadlineError(f"{path} has format {found.get('format')!r}, expected {FORMAT!r}")
-    return found
 
 
 def write_document(directory: Path, document: Document) -> None:
