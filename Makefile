@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DRIVER := $(or $(CARGO_TARGET_DIR),driver/target)/release/leadline-load
+HYPOTHESIS ?= same
 JAVA := workloads/target/.packaged
 DRIVER_SOURCES := $(shell find driver/src driver/build.rs -name '*.rs' 2>/dev/null) driver/Cargo.toml driver/Cargo.lock
 JAVA_SOURCES := $(shell find workloads -path '*/target' -prune -o \( -path '*/src/*' -type f -o -name pom.xml \) -print)
@@ -32,7 +33,7 @@ test: lint  ## formatters, linters, strict types and every test
 	@touch $(JAVA)
 	@$(MAKE) --no-print-directory $(DRIVER)
 	$(call say,"testing leadline (Python)")
-	$(BIN)/pytest --numprocesses 2 --dist worksteal tests/unit tests/statistics
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit tests/statistics
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-host test-beside
 
 test-host:  # tests that take the host's lease or change its settings, one after the other

@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 from leadline.host.threads import one_blas_thread
 
 one_blas_thread()  # before any test imports numpy
+
+# The same examples in every run; `make test HYPOTHESIS=default` searches anew.
+hypothesis_settings.register_profile("same", derandomize=True)
 
 STUDY = """\
 study: mini
