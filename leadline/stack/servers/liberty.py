@@ -34,6 +34,11 @@ _NOT_STARTED = re.compile(r"\bCWWK[ZFG]\d{4}E\b|\bCWWKZ0012I\b")
 _REFERENCES = {"manager": ("source", "connectionManagerRef"), "http": ("endpoint", "httpOptionsRef")}
 _IDENTITIES = {"source": "DefaultDataSource", "endpoint": "defaultHttpEndpoint"}
 _LAUNCH_VARIABLES = ("JVM_ARGS", "WLP_DEBUG_ADDRESS", "LOG_FILE", "VARIABLE_SOURCE_DIRS", "SERVER_WORKING_DIR")
+_MANUAL = "Open Liberty server configuration reference"
+
+
+def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
+    return knobs.for_server(knob, "liberty", name, default, _MANUAL, **more)
 
 
 class Liberty(JavaServer):
@@ -45,15 +50,15 @@ class Liberty(JavaServer):
 
     def server_knobs(self) -> Sequence[Knob]:
         return [
-            knobs.for_server(knobs.MAX_CONNECTIONS, "liberty", 50),
-            knobs.for_server(knobs.MIN_CONNECTIONS, "liberty", 0),
-            knobs.for_server(knobs.STATEMENT_CACHE, "liberty", 10),
-            knobs.for_server(knobs.CONNECTION_TIMEOUT, "liberty", 30.0, minimum=1),
-            knobs.for_server(knobs.THREADS, "liberty", None, minimum=4),  # none: as many as throughput gains from
-            knobs.for_server(knobs.MIN_THREADS, "liberty", None),
-            knobs.for_server(knobs.KEEP_ALIVE, "liberty", -1),
-            knobs.for_server(knobs.MONITORING, "liberty", False),
-            knobs.for_server(knobs.ACCESS_LOG, "liberty", False),
+            _own(knobs.MAX_CONNECTIONS, "connectionManager/@maxPoolSize", 50),
+            _own(knobs.MIN_CONNECTIONS, "connectionManager/@minPoolSize", 0),
+            _own(knobs.STATEMENT_CACHE, "dataSource/@statementCacheSize", 10),
+            _own(knobs.CONNECTION_TIMEOUT, "connectionManager/@connectionTimeout", 30.0, minimum=1),
+            _own(knobs.THREADS, "executor/@maxThreads", None, minimum=4),  # none: as many as throughput gains from
+            _own(knobs.MIN_THREADS, "executor/@coreThreads", None),
+            _own(knobs.KEEP_ALIVE, "httpOptions/@maxKeepAliveRequests", -1),
+            _own(knobs.MONITORING, "featureManager/feature monitor-1.0", False),
+            _own(knobs.ACCESS_LOG, "httpEndpoint/accessLogging", False),
         ]
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:

@@ -48,6 +48,11 @@ _BEANS = (
     "Catalina:type=ProtocolHandler,*|maxKeepAliveRequests",
     "Catalina:type=Valve,name=AccessLogValve,*|enabled",
 )
+_MANUAL = "Apache Tomcat 10.1 configuration reference"
+
+
+def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
+    return knobs.for_server(knob, "tomcat", name, default, _MANUAL, **more)
 
 
 class Tomcat(JavaServer):
@@ -59,15 +64,15 @@ class Tomcat(JavaServer):
 
     def server_knobs(self) -> Sequence[Knob]:
         return [
-            knobs.for_server(knobs.MAX_CONNECTIONS, "tomcat", 8),
-            knobs.for_server(knobs.MIN_CONNECTIONS, "tomcat", 0),
-            knobs.for_server(knobs.STATEMENT_CACHE, "tomcat", 0),
-            knobs.for_server(knobs.CONNECTION_TIMEOUT, "tomcat", None),  # waits without end
-            knobs.for_server(knobs.THREADS, "tomcat", _THREADS),
-            knobs.for_server(knobs.MIN_THREADS, "tomcat", _SPARE_THREADS),
-            knobs.for_server(knobs.KEEP_ALIVE, "tomcat", 100),
-            knobs.for_server(knobs.MONITORING, "tomcat", True),
-            knobs.for_server(knobs.ACCESS_LOG, "tomcat", False),
+            _own(knobs.MAX_CONNECTIONS, "Resource/@maxTotal", 8),
+            _own(knobs.MIN_CONNECTIONS, "Resource/@minIdle and @initialSize", 0),
+            _own(knobs.STATEMENT_CACHE, "Resource/@maxOpenPreparedStatements", 0),
+            _own(knobs.CONNECTION_TIMEOUT, "Resource/@maxWaitMillis", None),  # waits without end
+            _own(knobs.THREADS, "Executor/@maxThreads", _THREADS),
+            _own(knobs.MIN_THREADS, "Executor/@minSpareThreads", _SPARE_THREADS),
+            _own(knobs.KEEP_ALIVE, "Connector/@maxKeepAliveRequests", 100),
+            _own(knobs.MONITORING, "Resource/@registerConnectionMBean", True),
+            _own(knobs.ACCESS_LOG, "Valve AccessLogValve/@enabled", False),
         ]
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
