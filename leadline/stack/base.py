@@ -17,17 +17,19 @@ Settings = Mapping[str, Level]  # knob name -> level, only knobs that this servi
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a database listens and how to log in."""
+    """Where a database listens and how to log in. ``subprotocol`` is JDBC's word for the product."""
 
     host: str
     port: int
     database: str
     user: str
     password: str
+    subprotocol: str = "postgresql"
 
     @property
     def jdbc_url(self) -> str:
-        return f"jdbc:postgresql://{self.host}:{self.port}/{self.database}"
+        """Without parameters; a server's pool takes ``leadline.stack.jdbc``'s."""
+        return f"jdbc:{self.subprotocol}://{self.host}:{self.port}/{self.database}"
 
 
 @dataclass(frozen=True)

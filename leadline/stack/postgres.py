@@ -16,8 +16,8 @@ from leadline.host.paths import cache_dir
 from leadline.host.privilege import make_accessible
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
+from leadline.stack import jdbc, postgres_knobs, snapshots
 from leadline.stack import postgres_client as client
-from leadline.stack import postgres_knobs, snapshots
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.provision import fetch, postgres_artefact
 
@@ -61,6 +61,7 @@ class Postgres:
 
     def provision(self, progress: Progress) -> None:
         fetch(postgres_artefact(), progress)
+        jdbc.POSTGRES.jar(progress)
 
     # configuration -------------------------------------------------------------------------------------------
 
@@ -74,7 +75,7 @@ class Postgres:
 
     def endpoint(self) -> Endpoint:
         """Raises LookupError while there are no data."""
-        return Endpoint(_LOOPBACK, self._port, _DATABASE, _USER, self._password())
+        return Endpoint(_LOOPBACK, self._port, _DATABASE, _USER, self._password(), jdbc.POSTGRES.subprotocol)
 
     def _configured(self) -> ServiceContext:
         if self._context is None:

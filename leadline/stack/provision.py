@@ -91,6 +91,16 @@ POSTGRES_JDBC = Artefact(
     1221004,
     "none",
 )
+MARIADB_JDBC = Artefact(
+    "org.mariadb.jdbc",
+    "mariadb-java-client",
+    "3.5.6",
+    "jar",
+    "",
+    "a129703efd7b0f334564d46753de999f09b3a361489a2eb647e6020390981cc9",
+    760265,
+    "none",
+)
 _POSTGRES = {
     "x86_64": Artefact(
         "io.zonky.test.postgres",

@@ -15,7 +15,8 @@ from leadline.host.base import Host, Process, ProcessSpec
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import Placement
-from leadline.stack.base import Endpoint, ServiceContext
+from leadline.stack import jdbc
+from leadline.stack.base import Endpoint, Progress, ServiceContext
 from leadline.stack.provision import Artefact
 from leadline.stack.servers import common
 from leadline.stack.servers.common import JavaServer
@@ -32,13 +33,16 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
     conf.mkdir(parents=True)
     (conf / "web.xml").write_text("<web-app/>")
     (conf / "catalina.properties").write_text("common.loader=x\n")
-    driver = tmp_path / "postgresql.jar"
-    driver.touch()
 
-    def fake_fetch(artefact: Artefact, progress: common.Progress) -> Path:
-        return driver if artefact.name == "postgresql" else distribution
+    def fake_fetch(artefact: Artefact, progress: Progress) -> Path:
+        if artefact.packaging != "jar":
+            return distribution
+        driver = tmp_path / artefact.file_name
+        driver.touch()
+        return driver
 
-    monkeypatch.setattr(common, "fetch", fake_fetch)
+    for module in (common, jdbc):
+        monkeypatch.setattr(module, "fetch", fake_fetch)
     archive = tmp_path / "brokerage.war"
     archive.touch()
     return ServiceContext(

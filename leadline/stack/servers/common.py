@@ -16,7 +16,8 @@ from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, find_java_home, jav
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.provision import POSTGRES_JDBC, Artefact, fetch
+from leadline.stack.jdbc import JdbcDriver, driver_for
+from leadline.stack.provision import Artefact, fetch
 from leadline.stack.servers import evidence, jvm, ports
 from leadline.stack.servers.agent import ensure_agent
 
@@ -81,7 +82,6 @@ class JavaServer(ABC):
 
     def provision(self, progress: Progress) -> None:
         fetch(self.distribution, progress)
-        fetch(POSTGRES_JDBC, progress)
         ensure_agent(progress)
 
     def configure(self, context: ServiceContext, settings: Settings) -> None:
@@ -196,8 +196,21 @@ class JavaServer(ABC):
         return fetch(self.distribution, _quiet)
 
     @property
-    def driver(self) -> Path:
-        return fetch(POSTGRES_JDBC, _quiet)
+    def driver(self) -> JdbcDriver:
+        """Of the database of this start: its jar, its classes, the URL for a pool."""
+        if self.context.database is None:
+            raise LeadlineError(f"{self.title} has been configured without a database")
+        return driver_for(self.context.database)
+
+    def database_properties(self, context: ServiceContext) -> dict[str, str]:
+        """``leadline.database.url``, ``.user``, ``.password`` and ``.driver`` (class of ``java.sql.Driver``)."""
+        assert context.database is not None
+        return {
+            "leadline.database.url": self.driver.pool_url(context.database),
+            "leadline.database.user": context.database.user,
+            "leadline.database.password": context.database.password,
+            "leadline.database.driver": self.driver.driver,
+        }
 
     def jvm_options(self, context: ServiceContext) -> list[str]:
         """Options of the JVM: the levels, the collector's log, the application's properties."""

@@ -75,18 +75,14 @@ class Liberty(JavaServer):
         self.keep("levels.xml", self._overrides(context, settings, hidden))
 
     def _variables(self, context: ServiceContext, settings: Settings) -> dict[str, str]:
-        assert context.database is not None
         values = {
             "leadline.http.address": context.http_address,
             "leadline.http.port": str(context.http_port),
             "leadline.archive": str(context.archive),
             "leadline.context.root": context.context_root,
-            "leadline.driver": str(self.driver),
-            "leadline.database.host": context.database.host,
-            "leadline.database.port": str(context.database.port),
-            "leadline.database.name": context.database.database,
-            "leadline.database.user": context.database.user,
-            "leadline.database.password": context.database.password,
+            "leadline.driver": str(self.driver.jar()),
+            **self.database_properties(context),
+            "leadline.database.driver": self.driver.connection_pool_data_source,
         }
         names = {
             knobs.MAX_CONNECTIONS.name: "leadline.pool.max",

@@ -81,7 +81,8 @@ class Tomcat(JavaServer):
         for part in ("conf/Catalina/localhost", "lib", "logs", "temp", "webapps", "work"):
             (base / part).mkdir(parents=True)
         shutil.copyfile(home / "conf" / "web.xml", base / "conf" / "web.xml")
-        (base / "lib" / self.driver.name).symlink_to(self.driver)
+        jar = self.driver.jar()
+        (base / "lib" / jar.name).symlink_to(jar)
         (base / "conf" / "server.xml").write_text(template("tomcat-server.xml"))
         (base / "conf" / "logging.properties").write_text(template("tomcat-logging.properties"))
         application = context.context_root.strip("/").replace("/", "#") or "ROOT"
@@ -95,15 +96,11 @@ class Tomcat(JavaServer):
         self.keep("levels.properties", properties_text({**properties, "leadline.database.password": "(not kept)"}))
 
     def _properties(self, context: ServiceContext, settings: Settings) -> dict[str, str]:
-        assert context.database is not None
         values = {
             "leadline.http.address": context.http_address,
             "leadline.http.port": str(context.http_port),
             "leadline.archive": str(context.archive),
-            # The driver's own statement cache would hide the pool's, which is the factor.
-            "leadline.database.url": f"{context.database.jdbc_url}?preparedStatementCacheQueries=0",
-            "leadline.database.user": context.database.user,
-            "leadline.database.password": context.database.password,
+            **self.database_properties(context),
         }
         names = {
             knobs.MAX_CONNECTIONS.name: "leadline.pool.max",

@@ -1,0 +1,69 @@
+"""JDBC drivers: the one place from which a server reads driver jar, class names and URL for its pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.model.errors import UsageError
+from leadline.stack.base import Endpoint, Progress
+from leadline.stack.provision import MARIADB_JDBC, POSTGRES_JDBC, Artefact, fetch
+
+
+@dataclass(frozen=True)
+class JdbcDriver:
+    """The driver of one database. The classes are those that JDBC 4.3 names, for a server to choose from.
+
+    ``pool_parameters`` turn the driver's own statement cache off: it would hide the pool's, which is a factor. With
+    each, a statement that the pool keeps is one that the database keeps prepared.
+    """
+
+    subprotocol: str  # as in jdbc:<subprotocol>://
+    artefact: Artefact
+    driver: str  # java.sql.Driver
+    data_source: str  # javax.sql.DataSource
+    connection_pool_data_source: str  # javax.sql.ConnectionPoolDataSource
+    xa_data_source: str  # javax.sql.XADataSource
+    pool_parameters: Mapping[str, str]
+
+    def jar(self, progress: Progress = lambda _: None) -> Path:
+        """Fetched into the cache where it is missing. Raises LeadlineError."""
+        return fetch(self.artefact, progress)
+
+    def pool_url(self, endpoint: Endpoint) -> str:
+        """The URL for a server's pool; user and password are given apart."""
+        parameters = "&".join(f"{name}={value}" for name, value in self.pool_parameters.items())
+        return f"{endpoint.jdbc_url}?{parameters}"
+
+
+POSTGRES = JdbcDriver(
+    subprotocol="postgresql",
+    artefact=POSTGRES_JDBC,
+    driver="org.postgresql.Driver",
+    data_source="org.postgresql.ds.PGSimpleDataSource",
+    connection_pool_data_source="org.postgresql.ds.PGConnectionPoolDataSource",
+    xa_data_source="org.postgresql.xa.PGXADataSource",
+    pool_parameters={"preparedStatementCacheQueries": "0"},
+)
+MARIADB = JdbcDriver(
+    subprotocol="mariadb",
+    artefact=MARIADB_JDBC,
+    driver="org.mariadb.jdbc.Driver",
+    data_source="org.mariadb.jdbc.MariaDbDataSource",
+    connection_pool_data_source="org.mariadb.jdbc.MariaDbDataSource",
+    xa_data_source="org.mariadb.jdbc.MariaDbDataSource",
+    # without the first the driver writes parameters into the text and the database prepares nothing
+    pool_parameters={"useServerPrepStmts": "true", "cachePrepStmts": "false"},
+)
+DRIVERS = {each.subprotocol: each for each in (POSTGRES, MARIADB)}
+
+
+def driver_for(endpoint: Endpoint) -> JdbcDriver:
+    """The driver that speaks to this database. Raises UsageError for one that leadline has no driver for."""
+    try:
+        return DRIVERS[endpoint.subprotocol]
+    except KeyError:
+        raise UsageError(
+            f"there is no JDBC driver for {endpoint.subprotocol}; there is one for {', '.join(DRIVERS)}"
+        ) from None
