@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from leadline.design import DesignError, make_plan
@@ -19,7 +19,7 @@ from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import RESPONSES
 from leadline.model.study import Study
-from leadline.stack.registry import check_http
+from leadline.stack.registry import check_http, knob_of_others
 
 OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
 
@@ -45,7 +45,7 @@ def plan_study(file: StudyFile, host: Host, service_knobs: list[Knob], disposabl
     skipped: list[str] = []
     factors: list[Factor] = []
     for name, raw in study.settings.items():
-        knob = _knob(catalogue, name, lambda n=name: file.where(("settings", n)))  # type: ignore[misc]
+        knob = _knob(file, catalogue, name, ("settings", name))
         settings[name] = _level(knob, raw, file.where(("settings", name)), disposable)
         knobs[name] = knob
         if name in study.factors:
@@ -156,11 +156,13 @@ def _check_names(file: StudyFile) -> None:
             raise UsageError(f"{file.where(('workload', 'preset'))}: {error}") from None
 
 
-def _knob(catalogue: Catalogue, name: str, where: Callable[[], str]) -> Knob:
+def _knob(file: StudyFile, catalogue: Catalogue, name: str, path: tuple[str, ...]) -> Knob:
     try:
         return catalogue.get(name)
     except UsageError as error:
-        raise UsageError(f"{where()}: {error}") from None
+        stack = file.study.stack
+        why = knob_of_others(name, stack.server, stack.database) or str(error)
+        raise UsageError(f"{file.where(path)}: {why}") from None
 
 
 def _level(knob: Knob, raw: object, where: str, disposable: bool) -> Level:
@@ -180,7 +182,7 @@ def _factor(
     file: StudyFile, catalogue: Catalogue, name: str, raws: list[bool | int | float | str], disposable: bool
 ) -> tuple[Factor, Knob]:
     place = file.where(("factors", name))
-    knob = _knob(catalogue, name, lambda: place)
+    knob = _knob(file, catalogue, name, ("factors", name))
     levels = []
     for index, raw in enumerate(raws):
         level = _level(knob, raw, file.where(("factors", name, index)), disposable)

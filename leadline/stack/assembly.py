@@ -208,7 +208,8 @@ class Stack:
         known = {knob.name for knob in self.knobs()}
         for name in settings:
             if name not in known:
-                raise UsageError(f"neither {self.server.name} nor {self.database.name} has a knob {name}")
+                why = registry.knob_of_others(name, self.server.name, self.database.name)
+                raise UsageError(why or f"neither {self.server.name} nor {self.database.name} has a knob {name}")
 
     def check_alive(self) -> None:
         """Raises TrialFailure with the last words of a service that has ended: infrastructure when something outside

@@ -46,6 +46,19 @@ def service_catalogue(server_name: str, database_name: str) -> list[Knob]:
     return [*server(server_name).knobs(), *database(database_name).knobs()]
 
 
+def knob_of_others(name: str, server_name: str, database_name: str) -> str:
+    """Why this server and database have no knob ``name`` though others have; empty when nobody has it."""
+    programs: list[tuple[str, str, Service]] = [("server", each, make()) for each, make in SERVERS.items()]
+    programs += [("database", each, make(0)) for each, make in DATABASES.items()]
+    able = {each: role for role, each, program in programs if name in {knob.name for knob in program.knobs()}}
+    if not able or server_name in able or database_name in able:
+        return ""
+    roles = set(able.values())
+    lacking = [each for role, each in (("server", server_name), ("database", database_name)) if role in roles]
+    have = ["has" if len(names) == 1 else "have" for names in (lacking, able)]
+    return f"{' and '.join(lacking)} {have[0]} no knob {name}; {' and '.join(able)} {have[1]} it"
+
+
 def check_mode(app: str, mode: str, server_name: str) -> None:
     """Raises UsageError when the application has no such mode or the server cannot run it."""
     modes = list(application(app).modes())

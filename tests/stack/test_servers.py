@@ -39,9 +39,15 @@ LEVELS: dict[str, Level] = {
     "server.datasource.min_connections": 2,
     "server.datasource.statement_cache": 33,
     "server.datasource.connection_timeout": 17.0,
+    "server.datasource.idle_timeout": 600.0,
+    "server.datasource.max_age": 1200.0,
     "server.threads.max": 19,
     "server.threads.min": 11,
     "server.http.max_keep_alive_requests": 123,
+    "server.http.keep_alive_timeout": 7.0,
+    "server.http.max_connections": 77,
+    "server.http.http2": False,
+    "server.http.compression": True,
     "server.access_log": True,
     "jvm.heap": 300 * MIB,
     "jvm.heap_initial": 200 * MIB,
@@ -50,7 +56,20 @@ LEVELS: dict[str, Level] = {
     "jvm.gc_threads": 3,
 }
 # Off the server's own default, where the observer's figures do not need it on.
-MONITORING: dict[type[JavaServer], bool] = {Tomcat: False, Liberty: True}
+OWN_LEVELS: dict[type[JavaServer], dict[str, Level]] = {
+    Tomcat: {
+        "server.monitoring": False,
+        "server.datasource.validation": False,
+        "server.threads.keep_alive": 44.0,
+        "server.threads.queue": 55,
+        "server.http.accept_queue": 66,
+    },
+    Liberty: {
+        "server.monitoring": True,
+        "server.datasource.validation": True,
+        "server.datasource.purge_policy": "validate-all",
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +158,7 @@ def hold_connections(port: int, requests: int, milliseconds: int) -> list[int]:
 def test_a_server_from_configuration_to_stop(kind: type[JavaServer], context: ServiceContext) -> None:
     server = kind()
     server.provision(print)
-    levels = {**LEVELS, "server.monitoring": MONITORING[kind]}
+    levels = {**LEVELS, **OWN_LEVELS[kind]}
     assert set(levels) == {knob.name for knob in server.knobs()}, "every knob is given a level"
     defaults = {knob.name: knob.default for knob in server.knobs()}
     server.configure(context, levels)

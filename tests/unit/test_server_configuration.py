@@ -20,6 +20,7 @@ from leadline.stack.base import Endpoint, Progress, ServiceContext
 from leadline.stack.provision import Artefact
 from leadline.stack.servers import common
 from leadline.stack.servers.common import JavaServer
+from leadline.stack.servers.knobs import KNOBS as COMMON
 from leadline.stack.servers.liberty import Liberty
 from leadline.stack.servers.tomcat import Tomcat
 
@@ -88,8 +89,11 @@ def test_knobs_are_one_catalogue_with_the_servers_own_names(kind: type[JavaServe
             assert knob.parse(knob.default) == knob.default
 
 
-def test_both_servers_have_the_same_names() -> None:
-    assert {knob.name for knob in Tomcat().knobs()} == {knob.name for knob in Liberty().knobs()}
+def test_every_common_knob_is_some_servers() -> None:
+    of_tomcat, of_liberty = ({knob.name for knob in kind().knobs()} for kind in (Tomcat, Liberty))
+    assert {knob.name for knob in COMMON} <= of_tomcat | of_liberty
+    assert of_liberty - of_tomcat == {"server.datasource.purge_policy"}
+    assert of_tomcat - of_liberty == {"server.threads.keep_alive", "server.threads.queue", "server.http.accept_queue"}
 
 
 def test_only_levels_that_are_set_are_written(context: ServiceContext) -> None:

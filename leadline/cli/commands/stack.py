@@ -16,7 +16,7 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import StackChoice
 from leadline.stack.assembly import Stack, StackOptions
-from leadline.stack.registry import service_catalogue
+from leadline.stack.registry import knob_of_others, service_catalogue
 from leadline.stack.standing import require_none_standing, save_standing, stop_standing
 
 
@@ -77,6 +77,8 @@ def _settings(choice: StackChoice, assignments: list[str]) -> dict[str, Level]:
     settings = {}
     for assignment in assignments:
         name, _, value = assignment.partition("=")
+        if name not in catalogue and (why := knob_of_others(name, choice.server, choice.database)):
+            raise UsageError(f"--set {assignment}: {why}")
         try:
             settings[name] = catalogue.get(name).parse(value)
         except ValueError as error:

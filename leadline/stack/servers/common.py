@@ -18,8 +18,9 @@ from leadline.model.knob import Knob, Level
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
-from leadline.stack.servers import evidence, jvm, ports
+from leadline.stack.servers import evidence, jvm, knobs, ports
 from leadline.stack.servers.agent import ensure_agent
+from leadline.stack.servers.http2 import speaks_http2
 
 MODE = "brokerage.mode"  # the system property that names the application's persistence mode
 READY_PATH = "/health"
@@ -154,6 +155,8 @@ class JavaServer(ABC):
         try:
             if name.startswith("jvm."):
                 return jvm.level(name, answer["flags"], java_pid(process))
+            if name == knobs.HTTP2.name:
+                return speaks_http2(self.context.http_port)
             return self.level_of(name, answer)
         except (KeyError, IndexError) as error:
             raise LookupError(f"{self.title} does not tell the level of {name}: no {error} in its answer") from error
@@ -268,14 +271,6 @@ def properties_text(values: Mapping[str, str]) -> str:
     """A Java properties file (UTF-8); backslashes and line ends escaped."""
     escaped = {key: value.replace("\\", "\\\\").replace("\n", "\\n") for key, value in values.items()}
     return "".join(f"{key}={value}\n" for key, value in escaped.items())
-
-
-def beans(answer: Answer, part: str) -> list[Mapping[str, Any]]:
-    """Attributes of the MBeans whose object name contains ``part``; KeyError if there is none."""
-    found = [attributes for name, attributes in answer["beans"].items() if part in name]
-    if not found:
-        raise KeyError(f"MBean {part}")
-    return found
 
 
 def _quiet(message: str) -> None:

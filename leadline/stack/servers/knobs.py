@@ -8,6 +8,8 @@ from dataclasses import replace
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level
 
+UPKEEP = 5  # seconds between two looks at a pool whose connections have a limit
+
 
 def _knob(name: str, kind: Kind, summary: str, **more: object) -> Knob:
     return replace(Knob(f"server.{name}", kind, ApplyCost.RESTART, summary), **more)  # type: ignore[arg-type]
@@ -46,6 +48,34 @@ CONNECTION_TIMEOUT = _knob(
     minimum=0.001,
     maximum=86_400,
 )
+IDLE_TIMEOUT = _knob(
+    "datasource.idle_timeout",
+    Kind.DURATION,
+    "How long a pooled connection may stay unused before it is closed, down to the pool's minimum;"
+    " with a level the pool is looked over every five seconds",
+    unit="seconds",
+    minimum=1,
+    maximum=86_400,
+)
+MAX_AGE = _knob(
+    "datasource.max_age",
+    Kind.DURATION,
+    "How old a pooled connection may grow before it is closed; with a level the pool is looked over every five seconds",
+    unit="seconds",
+    minimum=1,
+    maximum=86_400,
+)
+PURGE_POLICY = _knob(
+    "datasource.purge_policy",
+    Kind.CHOICE,
+    "Which connections are closed when one is found broken: all, that one, or those that fail a check",
+    choices=("entire-pool", "failing-connection", "validate-all"),
+)
+VALIDATION = _knob(
+    "datasource.validation",
+    Kind.BOOLEAN,
+    "Every connection is checked by a round trip to the database before a request gets it",
+)
 THREADS = _knob(
     "threads.max",
     Kind.INTEGER,
@@ -63,6 +93,38 @@ MIN_THREADS = _knob(
     minimum=1,
     maximum=100_000,
 )
+THREAD_KEEP_ALIVE = _knob(
+    "threads.keep_alive",
+    Kind.DURATION,
+    "How long a thread beyond those that are kept waits for work before it ends",
+    unit="seconds",
+    minimum=0.001,
+    maximum=86_400,
+)
+THREAD_QUEUE = _knob(
+    "threads.queue",
+    Kind.INTEGER,
+    "Requests that may wait for a thread; a connection whose request finds the queue full is closed",
+    unit="requests",
+    minimum=1,
+    maximum=2**31 - 1,
+)
+HTTP_CONNECTIONS = _knob(
+    "http.max_connections",
+    Kind.INTEGER,
+    "Most HTTP connections open at once; Tomcat leaves further ones in the accept queue, Liberty closes them",
+    unit="connections",
+    minimum=1,
+    maximum=1_000_000,
+)
+ACCEPT_QUEUE = _knob(
+    "http.accept_queue",
+    Kind.INTEGER,
+    "Connections that may wait to be accepted; the kernel caps it at net.core.somaxconn",
+    unit="connections",
+    minimum=1,
+    maximum=2**31 - 1,
+)
 KEEP_ALIVE = _knob(
     "http.max_keep_alive_requests",
     Kind.INTEGER,
@@ -70,6 +132,25 @@ KEEP_ALIVE = _knob(
     unit="requests",
     minimum=-1,
     maximum=2**31 - 1,
+)
+KEEP_ALIVE_TIMEOUT = _knob(
+    "http.keep_alive_timeout",
+    Kind.DURATION,
+    "How long a kept-alive connection may wait for its next request before it is closed",
+    unit="seconds",
+    minimum=0.001,
+    maximum=86_400,
+)
+HTTP2 = _knob(
+    "http.http2",
+    Kind.BOOLEAN,
+    "HTTP/2 for a client that begins with it on the port without TLS",
+)
+COMPRESSION = _knob(
+    "http.compression",
+    Kind.BOOLEAN,
+    "Answers of text are compressed for a client that accepts it",
+    default=False,
 )
 MONITORING = _knob(
     "monitoring",
@@ -88,9 +169,20 @@ KNOBS = (
     MIN_CONNECTIONS,
     STATEMENT_CACHE,
     CONNECTION_TIMEOUT,
+    IDLE_TIMEOUT,
+    MAX_AGE,
+    PURGE_POLICY,
+    VALIDATION,
     THREADS,
     MIN_THREADS,
+    THREAD_KEEP_ALIVE,
+    THREAD_QUEUE,
+    HTTP_CONNECTIONS,
+    ACCEPT_QUEUE,
     KEEP_ALIVE,
+    KEEP_ALIVE_TIMEOUT,
+    HTTP2,
+    COMPRESSION,
     MONITORING,
     ACCESS_LOG,
 )
@@ -99,6 +191,20 @@ KNOBS = (
 def for_server(knob: Knob, server: str, own: str, default: Level | None, manual: str, **more: object) -> Knob:
     """``knob`` as ``server`` has it: ``own`` is the server's name for it; range and risk where they differ."""
     return replace(knob, default=default, source=manual, names={server: own}, **more)  # type: ignore[arg-type]
+
+
+def whole_seconds(name: str, settings: Mapping[str, Level], title: str) -> int | None:
+    """A duration's level for a server that counts whole seconds, None without a level.
+
+    Raises UsageError for parts of a second, with the nearest level.
+    """
+    if name not in settings:
+        return None
+    seconds = float(settings[name])
+    if seconds != int(seconds):
+        nearest = max(1, round(seconds))
+        raise UsageError(f"{name} {seconds:g} s: {title} counts whole seconds; the nearest is {nearest}s")
+    return int(seconds)
 
 
 def check_threads(settings: Mapping[str, Level], most: Level | None) -> None:

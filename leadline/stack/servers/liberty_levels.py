@@ -1,0 +1,189 @@
+"""Open Liberty's knobs: how levels are written as variables and elements, and read from its resolved configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from leadline.model.knob import Knob, Level
+from leadline.stack.base import Settings
+from leadline.stack.servers import knobs
+
+TITLE = "Open Liberty"
+SOURCE, ENDPOINT = "DefaultDataSource", "defaultHttpEndpoint"
+MONITOR = "monitor-1.0"
+_MANUAL = "Open Liberty server configuration reference"
+_PURGE = {
+    "entire-pool": "EntirePool",
+    "failing-connection": "FailingConnectionOnly",
+    "validate-all": "ValidateAllConnections",
+}
+_VALIDATION = "5s"  # how long the check of a connection may take; with a value every one is checked
+_HTTP_1 = "http/1.1"
+
+
+def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
+    return knobs.for_server(knob, "liberty", name, default, _MANUAL, **more)
+
+
+KNOBS = (
+    _own(knobs.MAX_CONNECTIONS, "connectionManager/@maxPoolSize", 50),
+    _own(knobs.MIN_CONNECTIONS, "connectionManager/@minPoolSize", 0),
+    _own(knobs.STATEMENT_CACHE, "dataSource/@statementCacheSize", 10),
+    _own(knobs.CONNECTION_TIMEOUT, "connectionManager/@connectionTimeout", 30.0, minimum=1),
+    _own(knobs.IDLE_TIMEOUT, "connectionManager/@maxIdleTime", 1800.0),
+    _own(knobs.MAX_AGE, "connectionManager/@agedTimeout", None),  # as old as it may grow
+    _own(knobs.PURGE_POLICY, "connectionManager/@purgePolicy", "entire-pool"),
+    _own(knobs.VALIDATION, "dataSource/@validationTimeout", False),
+    _own(knobs.THREADS, "executor/@maxThreads", None, minimum=4),  # as many as throughput gains from
+    _own(knobs.MIN_THREADS, "executor/@coreThreads", None),
+    _own(knobs.KEEP_ALIVE, "httpOptions/@maxKeepAliveRequests", -1),
+    _own(knobs.KEEP_ALIVE_TIMEOUT, "httpOptions/@persistTimeout", 30.0, minimum=1),
+    _own(knobs.HTTP_CONNECTIONS, "tcpOptions/@maxOpenConnections", 128_000),
+    _own(knobs.HTTP2, "httpEndpoint/@protocolVersion", True),
+    _own(knobs.COMPRESSION, "httpEndpoint/compression", False),
+    _own(knobs.MONITORING, f"featureManager/feature {MONITOR}", False),
+    _own(knobs.ACCESS_LOG, "httpEndpoint/accessLogging", False),
+)
+
+_CONFIGURATIONS = {
+    "source": "(service.factoryPid=com.ibm.ws.jdbc.dataSource)",
+    "manager": "(service.factoryPid=com.ibm.ws.jca.connectionManager)",
+    "executor": "(service.pid=com.ibm.ws.threading)",
+    "http": "(service.factoryPid=com.ibm.ws.http.options)",
+    "tcp": "(service.factoryPid=com.ibm.ws.tcpchannel.options)",
+    "compression": "(service.factoryPid=com.ibm.ws.http.compression)",
+    "endpoint": "(service.factoryPid=com.ibm.ws.http)",
+}
+_REFERENCES = {
+    "manager": ("source", "connectionManagerRef"),
+    "http": ("endpoint", "httpOptionsRef"),
+    "tcp": ("endpoint", "tcpOptionsRef"),
+    "compression": ("endpoint", "compressionRef"),
+}
+_IDENTITIES = {"source": SOURCE, "endpoint": ENDPOINT}
+QUESTION = {
+    **{f"configuration.{name}": filter_ for name, filter_ in _CONFIGURATIONS.items()},
+    "bean.0": "WebSphere:type=ThreadPoolStats,*",
+}
+
+_VARIABLES = {
+    knobs.MAX_CONNECTIONS.name: "leadline.pool.max",
+    knobs.MIN_CONNECTIONS.name: "leadline.pool.min",
+    knobs.STATEMENT_CACHE.name: "leadline.statements",
+    knobs.THREADS.name: "leadline.threads.max",
+    knobs.MIN_THREADS.name: "leadline.threads.min",
+    knobs.KEEP_ALIVE.name: "leadline.http.keepalive",
+    knobs.HTTP_CONNECTIONS.name: "leadline.http.connections",
+}
+_DURATIONS = {
+    knobs.CONNECTION_TIMEOUT.name: "leadline.pool.wait",
+    knobs.IDLE_TIMEOUT.name: "leadline.pool.idle",
+    knobs.MAX_AGE.name: "leadline.pool.age",
+    knobs.KEEP_ALIVE_TIMEOUT.name: "leadline.http.keepalive.timeout",
+}
+
+
+def variables(settings: Settings) -> dict[str, str]:
+    """Variables of the template for the levels that are set. Raises UsageError for what Liberty cannot be told."""
+    knobs.check_threads(settings, None)
+    values = {_VARIABLES[name]: str(level) for name, level in settings.items() if name in _VARIABLES}
+    for name, variable in _DURATIONS.items():
+        if (seconds := knobs.whole_seconds(name, settings, TITLE)) is not None:
+            values[variable] = f"{seconds}s"
+    if knobs.IDLE_TIMEOUT.name in settings or knobs.MAX_AGE.name in settings:
+        values["leadline.pool.upkeep"] = f"{knobs.UPKEEP}s"
+    if knobs.PURGE_POLICY.name in settings:
+        values["leadline.pool.purge"] = _PURGE[str(settings[knobs.PURGE_POLICY.name])]
+    if not settings.get(knobs.HTTP2.name, True):
+        values["leadline.http.protocol"] = _HTTP_1
+    return values
+
+
+def elements(settings: Settings, access_log: str) -> list[str]:
+    """Elements of the overrides that only some levels need; ``access_log`` is the path of that log."""
+    parts, lines = [], []
+    if settings.get(knobs.ACCESS_LOG.name, False):
+        parts.append(f"    <accessLogging filePath={quoteattr(access_log)}/>")
+    if settings.get(knobs.COMPRESSION.name, False):
+        parts.append("    <compression/>")
+    if parts:
+        lines += [f'  <httpEndpoint id="{ENDPOINT}">', *parts, "  </httpEndpoint>"]
+    if settings.get(knobs.VALIDATION.name, False):
+        lines.append(f'  <dataSource id="{SOURCE}" validationTimeout="{_VALIDATION}"/>')
+    return lines
+
+
+def _threads(found: object) -> Level:
+    threads = int(str(found))
+    if threads < 0:
+        raise LookupError("Open Liberty chooses the number of threads by the throughput it sees")
+    return threads
+
+
+def _seconds(found: object) -> Level:
+    seconds = float(str(found))  # Liberty has resolved it to seconds
+    if seconds < 0:
+        raise LookupError("Open Liberty has no such limit")
+    return seconds
+
+
+def _integer(found: object) -> Level:
+    return int(str(found))
+
+
+def _purge(found: object) -> Level:
+    return next(level for level, own in _PURGE.items() if own == found)
+
+
+# knob -> configuration, attribute, how it is read
+_READ: Mapping[str, tuple[str, str, Callable[[object], Level]]] = {
+    knobs.MAX_CONNECTIONS.name: ("manager", "maxPoolSize", _integer),
+    knobs.MIN_CONNECTIONS.name: ("manager", "minPoolSize", _integer),
+    knobs.CONNECTION_TIMEOUT.name: ("manager", "connectionTimeout", _seconds),
+    knobs.IDLE_TIMEOUT.name: ("manager", "maxIdleTime", _seconds),
+    knobs.MAX_AGE.name: ("manager", "agedTimeout", _seconds),
+    knobs.PURGE_POLICY.name: ("manager", "purgePolicy", _purge),
+    knobs.STATEMENT_CACHE.name: ("source", "statementCacheSize", _integer),
+    knobs.THREADS.name: ("executor", "maxThreads", _threads),
+    knobs.MIN_THREADS.name: ("executor", "coreThreads", _threads),
+    knobs.KEEP_ALIVE.name: ("http", "maxKeepAliveRequests", _integer),
+    knobs.KEEP_ALIVE_TIMEOUT.name: ("http", "persistTimeout", _seconds),
+    knobs.HTTP_CONNECTIONS.name: ("tcp", "maxOpenConnections", _integer),
+}
+
+
+def level(name: str, answer: Mapping[str, Any]) -> Level:
+    """A knob's level from the agent's answer. Raises LookupError, KeyError."""
+    if name == knobs.MONITORING.name:
+        return any("type=ThreadPoolStats" in bean for bean in answer["beans"])
+    if name == knobs.ACCESS_LOG.name:
+        return bool(_configuration(answer, "endpoint").get("accessLoggingRef"))
+    if name == knobs.COMPRESSION.name:
+        # The default instance is always there and compresses nothing.
+        return _configuration(answer, "compression")["id"] != "defaultCompression"
+    if name == knobs.VALIDATION.name:
+        return _configuration(answer, "source").get("validationTimeout") is not None
+    if name not in _READ:
+        raise LookupError(f"{TITLE} does not tell the level of {name}")
+    kind, attribute, convert = _READ[name]
+    return convert(_configuration(answer, kind)[attribute])
+
+
+def _configuration(answer: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """Resolved properties of the configuration in use: the one that its user refers to, not one of the defaults.
+
+    Raises KeyError when there is none.
+    """
+    found: list[Mapping[str, Any]] = answer["configurations"].get(_CONFIGURATIONS[kind], [])
+    if kind in _REFERENCES:
+        user, reference = _REFERENCES[kind]
+        wanted = _configuration(answer, user)[reference]
+        names = wanted if isinstance(wanted, list) else [wanted]
+        found = [properties for properties in found if properties["service.pid"] in names]
+    elif kind in _IDENTITIES:
+        found = [properties for properties in found if properties.get("id") == _IDENTITIES[kind]]
+    if not found:
+        raise KeyError(f"configuration {_CONFIGURATIONS[kind]}")
+    return found[0]

@@ -1,0 +1,160 @@
+"""Tomcat's knobs: how levels are written as properties that its server.xml substitutes, and read from its MBeans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from leadline.model.knob import Knob, Level
+from leadline.stack.base import Settings
+from leadline.stack.servers import knobs
+from leadline.stack.servers.beans import beans
+
+_THREADS = 200  # Tomcat's default maxThreads
+_SPARE_THREADS = 25  # Tomcat's default minSpareThreads; it must not exceed maxThreads
+_MANUAL = "Apache Tomcat 10.1 configuration reference"
+
+
+def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
+    return knobs.for_server(knob, "tomcat", name, default, _MANUAL, **more)
+
+
+KNOBS = (
+    _own(knobs.MAX_CONNECTIONS, "Resource/@maxTotal", 8),
+    _own(knobs.MIN_CONNECTIONS, "Resource/@minIdle", 0),
+    _own(knobs.STATEMENT_CACHE, "Resource/@maxOpenPreparedStatements", 0),
+    _own(knobs.CONNECTION_TIMEOUT, "Resource/@maxWaitMillis", None),  # waits without end
+    _own(knobs.IDLE_TIMEOUT, "Resource/@softMinEvictableIdleTimeMillis", None),  # idle as long as it may be
+    _own(knobs.MAX_AGE, "Resource/@maxConnLifetimeMillis", None),  # as old as it may grow
+    _own(knobs.VALIDATION, "Resource/@testOnBorrow", True),
+    _own(knobs.THREADS, "Executor/@maxThreads", _THREADS),
+    _own(knobs.MIN_THREADS, "Executor/@minSpareThreads", _SPARE_THREADS),
+    _own(knobs.THREAD_KEEP_ALIVE, "Executor/@maxIdleTime", 60.0),
+    _own(knobs.THREAD_QUEUE, "Executor/@maxQueueSize", 2**31 - 1),
+    _own(knobs.HTTP_CONNECTIONS, "Connector/@maxConnections", 8192),
+    _own(knobs.ACCEPT_QUEUE, "Connector/@acceptCount", 100),
+    _own(knobs.KEEP_ALIVE, "Connector/@maxKeepAliveRequests", 100),
+    _own(knobs.KEEP_ALIVE_TIMEOUT, "Connector/@keepAliveTimeout", 60.0),
+    _own(knobs.HTTP2, "Connector/UpgradeProtocol", True),
+    _own(knobs.COMPRESSION, "Connector/@compression", False),
+    _own(knobs.MONITORING, "Resource/@registerConnectionMBean", True),
+    _own(knobs.ACCESS_LOG, "Valve AccessLogValve/@enabled", False),
+)
+
+_POOL = (
+    "maxTotal",
+    "minIdle",
+    "maxWaitMillis",
+    "softMinEvictableIdleTimeMillis",
+    "maxConnLifetimeMillis",
+    "testOnBorrow",
+    "poolPreparedStatements",
+    "maxOpenPreparedStatements",
+    "numActive",
+    "numIdle",
+)
+_CONNECTOR = ("maxKeepAliveRequests", "keepAliveTimeout", "maxConnections", "acceptCount", "compression")
+_BEANS = (
+    f"Catalina:type=DataSource,*|{','.join(_POOL)}",
+    "Catalina:type=Executor,*|maxThreads,minSpareThreads,maxIdleTime,maxQueueSize",
+    f"Catalina:type=ProtocolHandler,*|{','.join(_CONNECTOR)}",
+    "Catalina:type=Valve,name=AccessLogValve,*|enabled",
+)
+QUESTION = {f"bean.{number}": pattern for number, pattern in enumerate(_BEANS)}
+
+_PROPERTIES = {
+    knobs.MAX_CONNECTIONS.name: "leadline.pool.max",
+    knobs.MIN_CONNECTIONS.name: "leadline.pool.min",
+    knobs.THREADS.name: "leadline.threads.max",
+    knobs.THREAD_QUEUE.name: "leadline.threads.queue",
+    knobs.KEEP_ALIVE.name: "leadline.http.keepalive",
+    knobs.HTTP_CONNECTIONS.name: "leadline.http.connections",
+    knobs.ACCEPT_QUEUE.name: "leadline.http.queue",
+}
+_MILLISECONDS = {
+    knobs.CONNECTION_TIMEOUT.name: "leadline.pool.wait",
+    knobs.IDLE_TIMEOUT.name: "leadline.pool.idle",
+    knobs.MAX_AGE.name: "leadline.pool.age",
+    knobs.THREAD_KEEP_ALIVE.name: "leadline.threads.idle",
+    knobs.KEEP_ALIVE_TIMEOUT.name: "leadline.http.keepalive.timeout",
+}
+_SWITCHES = {
+    knobs.ACCESS_LOG.name: "leadline.access.log",
+    knobs.MONITORING.name: "leadline.monitoring",
+    knobs.VALIDATION.name: "leadline.pool.validation",
+}
+_LOOKED_OVER = (knobs.MIN_CONNECTIONS.name, knobs.IDLE_TIMEOUT.name, knobs.MAX_AGE.name)
+_HTTP2_ELEMENT = '      <UpgradeProtocol className="org.apache.coyote.http2.Http2Protocol"/>\n'
+
+
+def properties(settings: Settings) -> dict[str, str]:
+    """Properties of the template for the levels that are set. Raises UsageError for levels that contradict."""
+    values = {_PROPERTIES[name]: str(level) for name, level in settings.items() if name in _PROPERTIES}
+    for name, own in _MILLISECONDS.items():
+        if name in settings:
+            values[own] = str(round(float(settings[name]) * 1000))
+    values |= {_SWITCHES[name]: str(level).lower() for name, level in settings.items() if name in _SWITCHES}
+    if settings.get(knobs.COMPRESSION.name):
+        values["leadline.http.compression"] = "on"
+    if statements := settings.get(knobs.STATEMENT_CACHE.name, 0):
+        values |= {"leadline.statements.pooled": "true", "leadline.statements.max": str(statements)}
+    knobs.check_threads(settings, _THREADS)
+    spare = min(_SPARE_THREADS, int(settings.get(knobs.THREADS.name, _THREADS)))
+    values["leadline.threads.spare"] = str(settings.get(knobs.MIN_THREADS.name, spare))
+    if any(settings.get(name) for name in _LOOKED_OVER):
+        values["leadline.pool.upkeep"] = str(knobs.UPKEEP * 1000)  # Tomcat never looks by itself
+    return values
+
+
+def configuration(text: str, settings: Settings) -> str:
+    """The template of server.xml without the elements that the levels switch off."""
+    assert _HTTP2_ELEMENT in text
+    return text if settings.get(knobs.HTTP2.name, True) else text.replace(_HTTP2_ELEMENT, "")
+
+
+# knob -> part of the MBean's name, attribute
+_READ = {
+    knobs.THREADS.name: ("type=Executor", "maxThreads"),
+    knobs.MIN_THREADS.name: ("type=Executor", "minSpareThreads"),
+    knobs.THREAD_KEEP_ALIVE.name: ("type=Executor", "maxIdleTime"),
+    knobs.THREAD_QUEUE.name: ("type=Executor", "maxQueueSize"),
+    knobs.KEEP_ALIVE.name: ("type=ProtocolHandler", "maxKeepAliveRequests"),
+    knobs.KEEP_ALIVE_TIMEOUT.name: ("type=ProtocolHandler", "keepAliveTimeout"),
+    knobs.HTTP_CONNECTIONS.name: ("type=ProtocolHandler", "maxConnections"),
+    knobs.ACCEPT_QUEUE.name: ("type=ProtocolHandler", "acceptCount"),
+    knobs.COMPRESSION.name: ("type=ProtocolHandler", "compression"),
+    knobs.ACCESS_LOG.name: ("name=AccessLogValve", "enabled"),
+}
+_OF_THE_POOL = {
+    knobs.MAX_CONNECTIONS.name: "maxTotal",
+    knobs.MIN_CONNECTIONS.name: "minIdle",
+    knobs.CONNECTION_TIMEOUT.name: "maxWaitMillis",
+    knobs.IDLE_TIMEOUT.name: "softMinEvictableIdleTimeMillis",
+    knobs.MAX_AGE.name: "maxConnLifetimeMillis",
+    knobs.VALIDATION.name: "testOnBorrow",
+}
+
+
+def level(name: str, answer: Mapping[str, Any]) -> Level:
+    """A knob's level from the agent's answer. Raises LookupError, KeyError."""
+    if name in _READ:
+        part, attribute = _READ[name]
+        found = beans(answer, part)[0][attribute]
+    else:
+        pool = next(bean for bean in beans(answer, "type=DataSource") if "maxTotal" in bean)
+        if name == knobs.STATEMENT_CACHE.name:
+            return int(pool["maxOpenPreparedStatements"]) if pool["poolPreparedStatements"] else 0
+        if name == knobs.MONITORING.name:
+            if not pool["numActive"] + pool["numIdle"]:
+                raise LookupError("Tomcat's pool has opened no connection yet whose MBean would tell server.monitoring")
+            return any("connection=" in bean for bean in answer["beans"])
+        if name not in _OF_THE_POOL:
+            raise LookupError(f"Tomcat does not tell the level of {name}")
+        found = pool[_OF_THE_POOL[name]]
+    if name in _MILLISECONDS:
+        if int(found) < 0:
+            raise LookupError(f"Tomcat has no limit for {name}")
+        return float(found) / 1000
+    if name == knobs.COMPRESSION.name:
+        return bool(found == "on")
+    return bool(found) if isinstance(found, bool) else int(found)
