@@ -162,7 +162,7 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
         return bool(_configuration(answer, "endpoint").get("accessLoggingRef"))
     if name == knobs.COMPRESSION.name:
         # The default instance is always there and compresses nothing.
-        return _configuration(answer, "compression")["id"] != "defaultCompression"
+        return bool(_configuration(answer, "compression")["id"] != "defaultCompression")
     if name == knobs.VALIDATION.name:
         return _configuration(answer, "source").get("validationTimeout") is not None
     if name not in _READ:
