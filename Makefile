@@ -16,7 +16,7 @@ PYTHON_CODE := leadline tests tools $(wildcard bench)
 
 say = @printf '\033[1m==>\033[0m %s\n' $(1)
 
-.PHONY: quickstart install test test-host test-beside lint format wheel bench lock clean check-tools check-python
+.PHONY: quickstart install test test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench lock clean check-tools check-python
 .DELETE_ON_ERROR:
 
 quickstart: install  ## provision, run the built-in study, write its report
@@ -25,16 +25,19 @@ quickstart: install  ## provision, run the built-in study, write its report
 
 install: check-tools $(VENV)/.run $(DRIVER) $(JAVA)  ## everything .venv/bin/leadline needs in this checkout
 
-test: lint  ## formatters, linters, strict types and every test
+test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every test
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust lint-java test-java
 	$(call say,"testing the driver (Rust)")
 	$(CARGO) test --quiet --locked --manifest-path driver/Cargo.toml
-	$(call say,"testing the workloads (Java)")
-	$(MVN) -B -q -f workloads/pom.xml verify
-	@touch $(JAVA)
 	@$(MAKE) --no-print-directory $(DRIVER)
 	$(call say,"testing leadline (Python)")
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit tests/statistics
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-host test-beside
+
+test-java: lint-java  # the compiler lints too
+	$(call say,"testing the workloads (Java)")
+	$(MVN) -B -q -f workloads/pom.xml verify
+	@touch $(JAVA)
 
 test-host:  # tests that take the host's lease or change its settings, one after the other
 	$(BIN)/pytest -m host tests/stack tests/browser
@@ -43,14 +46,21 @@ test-beside:  # real servers, databases and pages that need nothing to themselve
 	$(BIN)/pytest -m "not host" tests/stack tests/browser
 
 lint: check-tools $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust lint-java
+
+lint-python:
 	$(call say,"checking Python: format and lint and strict types")
 	$(BIN)/ruff format --quiet --check $(PYTHON_CODE)
 	$(BIN)/ruff check --quiet $(PYTHON_CODE)
 	$(BIN)/mypy
+
+lint-rust:
 	$(call say,"checking Rust: format and lint")
 	$(CARGO) fmt --check --manifest-path driver/Cargo.toml
 	$(CARGO) clippy --quiet --locked --all-targets --manifest-path driver/Cargo.toml -- -D warnings
-	$(call say,"checking Java: format (the compiler lints during the tests)")
+
+lint-java:
+	$(call say,"checking Java: format")
 	$(MVN) -B -q -f workloads/pom.xml spotless:check
 
 format: check-tools $(VENV)/.dev
