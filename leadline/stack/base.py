@@ -60,7 +60,7 @@ class Service(Protocol):
 
     @property
     def name(self) -> str:
-        """``postgres``, ``liberty``, ``tomcat``."""
+        """``postgres``, ``liberty``, ``tomcat``, ``wildfly``."""
 
     @property
     def version(self) -> str: ...

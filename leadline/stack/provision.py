@@ -81,6 +81,15 @@ TOMCAT = Artefact(
     "c156101c33584748c74a44b3e3352191ef66a783a1fd2cb37a7c82308cb3d75c",
     14977703,
 )
+WILDFLY = Artefact(
+    "org.wildfly",
+    "wildfly-dist",
+    "39.0.1.Final",
+    "zip",
+    "",
+    "2f2f24e786a4a3d0e3fb348aa45f70d7278be00844bc8593a2a50d4d8714f97a",
+    261317791,
+)
 POSTGRES_JDBC = Artefact(
     "org.postgresql",
     "postgresql",

@@ -12,18 +12,23 @@ from leadline.stack.brokerage import Brokerage
 from leadline.stack.postgres import Postgres
 from leadline.stack.servers.liberty import Liberty
 from leadline.stack.servers.tomcat import Tomcat
+from leadline.stack.servers.wildfly import WildFly
 
 _T = TypeVar("_T")
 
-SERVERS: Mapping[str, Callable[[], Service]] = {"liberty": Liberty, "tomcat": Tomcat}
+SERVERS: Mapping[str, Callable[[], Service]] = {"liberty": Liberty, "tomcat": Tomcat, "wildfly": WildFly}
 DATABASES: Mapping[str, Callable[[int], Database]] = {"postgres": Postgres}
 APPLICATIONS: Mapping[str, Callable[[], Application]] = {"brokerage": Brokerage}
 
 # Persistence modes of the applications that a server can run; a servlet container has no session beans.
-MODES: Mapping[str, tuple[str, ...]] = {"liberty": ("direct", "session", "orm"), "tomcat": ("direct",)}
+MODES: Mapping[str, tuple[str, ...]] = {
+    "liberty": ("direct", "session", "orm"),
+    "tomcat": ("direct",),
+    "wildfly": ("direct", "session", "orm"),
+}
 
 # Servers whose plain port also speaks HTTP/2 to who begins with it (prior knowledge).
-HTTP2 = ("liberty", "tomcat")
+HTTP2 = ("liberty", "tomcat", "wildfly")
 
 
 def server(name: str) -> Service:

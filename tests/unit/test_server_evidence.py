@@ -70,3 +70,13 @@ def test_a_log_is_read_from_where_this_start_began(tmp_path: Path) -> None:
     log.write_text("SEVERE of an earlier start\nnow\n")
     assert evidence.read(log, start=len("SEVERE of an earlier start\n")) == "now\n"
     assert evidence.read(log, most=4) == "now\n"
+
+
+def test_wildflys_errors_are_found_by_their_level() -> None:
+    log = """\
+2026-11-21 20:49:49,639 INFO  [org.jboss.as] (MSC service thread 1-2) WFLYSRV0049: WildFly 39.0.1.Final starting
+2026-11-21 20:49:58,778 WARN  [org.wildfly.extension.elytron] (MSC service thread 1-5) WFLYELY00023: Used blank.
+2026-11-21 20:50:12,860 ERROR [leadline.brokerage.web.Startup] (ServerService 85) brokerage does not start: no mode
+"""
+    (error,) = evidence.gather(log).errors
+    assert error.endswith("brokerage does not start: no mode")

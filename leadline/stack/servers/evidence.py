@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Liberty marks errors with a code that ends in E, Tomcat with SEVERE, the JVM with fixed phrases.
+# Liberty marks errors with a code that ends in E, Tomcat with SEVERE, WildFly with ERROR, the JVM with fixed phrases.
 _ERROR = re.compile(
-    r"\b[A-Z]{4,5}\d{4}E\b|\bCWWKZ0012I\b|\[ERROR|\bSEVERE\b|Address already in use|^Error: "
+    r"\b[A-Z]{4,5}\d{4}E\b|\bCWWKZ0012I\b|\[ERROR|\bSEVERE\b|\bERROR \[|\bFATAL \[|Address already in use|^Error: "
     r"|Error occurred during initialization"
     r"|Could not (?:create|reserve|allocate)|OutOfMemoryError|Unrecognized VM option|Unrecognized option"
     r"|Invalid (?:maximum|initial|minimum) heap|Too small|Conflicting collector|is larger than|not supported"

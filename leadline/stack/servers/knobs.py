@@ -158,6 +158,28 @@ MONITORING = _knob(
     "The server's own statistics: Liberty's monitor-1.0 feature, without a level on while the trial is observed;"
     " on Tomcat an MBean for every pooled connection and its statements (its other figures cannot be turned off)",
 )
+IO_THREADS = _knob(
+    "threads.io",
+    Kind.INTEGER,
+    "Threads that read requests and write answers without ever waiting, beside those that serve requests",
+    unit="threads",
+    minimum=1,
+    maximum=10_000,
+)
+BEAN_INSTANCES = _knob(
+    "beans.max_instances",
+    Kind.INTEGER,
+    "Most instances of a stateless session bean; a call that finds all in use waits for one",
+    unit="instances",
+    minimum=1,
+    maximum=100_000,
+)
+BY_REFERENCE = _knob(
+    "calls.by_reference",
+    Kind.BOOLEAN,
+    "Calls of a bean's remote interface inside the server pass their arguments and results by reference;"
+    " off, the standard's way, copies them",
+)
 ACCESS_LOG = _knob(
     "access_log",
     Kind.BOOLEAN,
@@ -177,6 +199,9 @@ KNOBS = (
     MIN_THREADS,
     THREAD_KEEP_ALIVE,
     THREAD_QUEUE,
+    IO_THREADS,
+    BEAN_INSTANCES,
+    BY_REFERENCE,
     HTTP_CONNECTIONS,
     ACCEPT_QUEUE,
     KEEP_ALIVE,

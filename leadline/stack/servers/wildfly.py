@@ -1,0 +1,134 @@
+"""WildFly: a private server base directory, levels as properties that the prepared configuration's expressions read."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from leadline.host.jvm import find_java_home
+from leadline.model.knob import Knob, Level
+from leadline.stack.base import Progress, ServiceContext, Settings
+from leadline.stack.provision import WILDFLY, Artefact
+from leadline.stack.servers import evidence, knobs, wildfly_cli, wildfly_levels
+from leadline.stack.servers.common import Answer, JavaServer, properties_text, template
+
+_PROFILE = "standalone.xml"
+_STARTED_WITH_ERRORS = re.compile(r"\bWFLYSRV0026\b|\bWFLYSRV0056\b")
+# As bin/standalone.conf and bin/common.sh of this version pass them.
+_SIZING = ("-Xms64m", "-Xmx512m")
+_JAVA_OPTIONS = (
+    "-Djdk.serialFilter=maxbytes=10485760;maxdepth=128;maxarray=100000;maxrefs=300000",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Djboss.modules.system.pkgs=org.jboss.byteman",
+    "-Djava.awt.headless=true",
+    "--add-exports=java.desktop/sun.awt=ALL-UNNAMED",
+    "--add-exports=java.naming/com.sun.jndi.ldap=ALL-UNNAMED",
+    "--add-exports=java.naming/com.sun.jndi.url.ldap=ALL-UNNAMED",
+    "--add-exports=java.naming/com.sun.jndi.url.ldaps=ALL-UNNAMED",
+    "--add-exports=jdk.naming.dns/com.sun.jndi.dns=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.invoke=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "--add-opens=java.base/java.net=ALL-UNNAMED",
+    "--add-opens=java.base/java.security=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent=ALL-UNNAMED",
+    "--add-opens=java.management/javax.management=ALL-UNNAMED",
+    "--add-opens=java.naming/javax.naming=ALL-UNNAMED",
+)
+# So that a connection which has failed is seen as such, and the pool is purged as the policy says.
+_SORTERS = {
+    "postgresql": "org.jboss.jca.adapters.jdbc.extensions.postgres.PostgreSQLExceptionSorter",
+    "mariadb": "org.jboss.jca.adapters.jdbc.extensions.mysql.MySQLExceptionSorter",
+}
+
+
+class WildFly(JavaServer):
+    """WildFly's default profile with one application; started as a JVM directly, without its scripts."""
+
+    name: ClassVar[str] = "wildfly"
+    title: ClassVar[str] = "WildFly"
+    distribution: ClassVar[Artefact] = WILDFLY
+
+    def server_knobs(self) -> Sequence[Knob]:
+        return wildfly_levels.KNOBS
+
+    def provision(self, progress: Progress) -> None:
+        super().provision(progress)
+        self._prepared({}, find_java_home(), progress)  # else the first trial would wait for it
+
+    def _prepared(self, settings: Settings, java: Path, progress: Progress) -> Path:
+        operations = [*template("wildfly.cli").splitlines(), *wildfly_levels.operations(settings)]
+        return wildfly_cli.prepared(self._unpacked, java, _PROFILE, operations, progress)
+
+    @property
+    def _unpacked(self) -> Path:
+        return self.home / f"wildfly-{self.version}"
+
+    def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
+        base = context.directory
+        configuration = base / "configuration"
+        shutil.copytree(self._prepared(settings, self.java_home(context), lambda _: None), configuration)
+        (configuration / "logging.properties").write_text(template("wildfly-logging.properties"))
+        module = base / "modules" / "leadline" / "jdbc" / "main"
+        module.mkdir(parents=True)
+        (module / "module.xml").write_text(template("wildfly-module.xml"))
+        (module / "driver.jar").symlink_to(self.driver.jar())
+        deployments = base / "deployments"
+        deployments.mkdir()
+        application = f"{context.context_root.strip('/') or 'ROOT'}.war"
+        assert context.archive is not None
+        (deployments / application).symlink_to(context.archive)
+        properties = self._properties(context, settings)
+        levels = base / "levels.properties"
+        levels.write_text(properties_text(properties))
+        levels.chmod(0o600)
+        self.keep("standalone.xml", (configuration / _PROFILE).read_text())
+        self.keep("levels.properties", properties_text({**properties, "leadline.database.password": "(not kept)"}))
+
+    def _properties(self, context: ServiceContext, settings: Settings) -> dict[str, str]:
+        values = {
+            "jboss.bind.address": context.http_address,
+            "jboss.http.port": str(context.http_port),
+            "jboss.tx.node.id": "leadline",
+            "jboss.management.http.port": "0",  # any free one: nothing of leadline uses it
+            **self.database_properties(context),
+        }
+        if self.driver.subprotocol in _SORTERS:
+            values["leadline.pool.sorter"] = _SORTERS[self.driver.subprotocol]
+        # A level that was set wins: observing must not undo a treatment.
+        observed: Settings = {knobs.MONITORING.name: context.observe}
+        return values | wildfly_levels.properties({**observed, **settings})
+
+    def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
+        base, home = context.directory, self._unpacked
+        argv = [
+            str(self.java_home(context) / "bin" / "java"),
+            *_SIZING,  # a level comes later and wins
+            *self.jvm_options(context),
+            *_JAVA_OPTIONS,
+            f"-Dlogging.configuration={(base / 'configuration' / 'logging.properties').as_uri()}",
+            "-jar",
+            str(home / "jboss-modules.jar"),
+            "-mp",
+            f"{home / 'modules'}:{base / 'modules'}",
+            "org.jboss.as.standalone",
+            f"-Djboss.home.dir={home}",
+            f"-Djboss.server.base.dir={base}",
+            f"--server-config={_PROFILE}",
+            f"--properties={base / 'levels.properties'}",
+        ]
+        return argv, {"JBOSS_HOME": str(home)}
+
+    def failed_for_good(self, found: evidence.Evidence) -> bool:
+        return super().failed_for_good(found) or any(_STARTED_WITH_ERRORS.search(line) for line in found.errors)
+
+    def question(self) -> Mapping[str, str]:
+        return wildfly_levels.QUESTION
+
+    def level_of(self, name: str, answer: Answer) -> Level:
+        return wildfly_levels.level(name, answer)

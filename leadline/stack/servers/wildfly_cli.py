@@ -1,0 +1,92 @@
+"""WildFly's configuration written by its own command line, offline, once for each script; trials only copy it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from leadline.host.jvm import JAVA_ENVIRONMENT
+from leadline.host.paths import cache_dir
+from leadline.model.errors import LeadlineError
+from leadline.stack.base import Progress
+from leadline.stack.lock import exclusive
+
+_TIMEOUT = 300.0
+
+
+def prepared(home: Path, java: Path, profile: str, operations: Sequence[str], progress: Progress) -> Path:
+    """A configuration directory with ``profile`` of the distribution ``home`` after ``operations``.
+
+    Made by an embedded server in admin-only mode (WildFly Admin Guide, "Offline mode"), all operations or none; kept in
+    the cache under the hash of all that decides it. ``java`` is the home of a JDK. Raises LeadlineError with WildFly's
+    own words.
+    """
+    lines = [line for line in operations if line.strip() and not line.startswith("#")]
+    text = "\n".join([f"embed-server --server-config={profile} --std-out=discard", "batch", *lines, "run-batch"])
+    script = f"{text}\nstop-embedded-server\n"
+    digest = hashlib.sha256(f"{home.parent.name}\n{script}".encode()).hexdigest()[:16]
+    place = cache_dir() / "dist"
+    target = place / f"{home.name}-configuration-{digest}"
+    if not target.exists():
+        with exclusive(
+            place / f".{digest}.lock", lambda: progress("waiting for another process that prepares WildFly")
+        ):
+            if not target.exists():
+                progress("preparing WildFly's configuration")
+                _prepare(home, java, profile, script, target)
+    return target
+
+
+def _prepare(home: Path, java: Path, profile: str, script: str, target: Path) -> None:
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+    try:
+        source, made = home / "standalone" / "configuration", work / "base" / "configuration"
+        made.mkdir(parents=True)
+        for name in {profile, *(path.name for path in source.glob("*.properties"))}:
+            shutil.copyfile(source / name, made / name)
+        (work / "script.cli").write_text(script)
+        said = _run(home, java, work)
+        written = made / profile
+        if said or written.read_bytes() == (source / profile).read_bytes():
+            raise LeadlineError(
+                f"WildFly refused the configuration that leadline wants:\n{said or '(it said nothing)'}"
+            )
+        for left in ("standalone_xml_history", "logging.properties"):
+            path = made / left
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        (work / "script.cli").rename(made / "script.cli")
+        made.rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(home: Path, java: Path, work: Path) -> str:
+    """Run the script; empty when every operation was done, else the last words."""
+    command = [
+        str(java / "bin" / "java"),
+        f"-Djboss.cli.config={home / 'bin' / 'jboss-cli.xml'}",
+        f"-Djboss.server.base.dir={work / 'base'}",
+        f"-Dlogging.configuration={(home / 'bin' / 'jboss-cli-logging.properties').as_uri()}",
+        "-jar",
+        str(home / "jboss-modules.jar"),
+        "-mp",
+        str(home / "modules"),
+        "org.jboss.as.cli",
+        f"--file={work / 'script.cli'}",
+    ]
+    environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
+    environment["JBOSS_HOME"] = str(home)
+    try:
+        done = subprocess.run(
+            command, cwd=work, env=environment, capture_output=True, text=True, timeout=_TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"no end after {_TIMEOUT:g} s"
+    if done.returncode == 0:
+        return ""
+    return "\n".join(f"  {line}" for line in (done.stdout + done.stderr).strip().splitlines()[-20:])

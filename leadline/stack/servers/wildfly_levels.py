@@ -1,0 +1,280 @@
+"""WildFly's knobs: properties that its configuration's expressions read, and its management model to read them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from leadline.model.errors import UsageError
+from leadline.model.knob import Knob, Level
+from leadline.stack.base import Settings
+from leadline.stack.servers import knobs
+
+_MANUAL = "WildFly 39 model reference"
+_WORKER = "/subsystem=io/worker=default"
+_BEAN_POOL = "/subsystem=ejb3/strict-max-bean-instance-pool=slsb-strict-max-pool"
+_LISTENER = "/subsystem=undertow/server=default-server/http-listener=default"
+_HOST = "/subsystem=undertow/server=default-server/host=default-host"
+_TEXT = (
+    "regex(pattern='text/.*|application/(json|javascript).*',value=%{o,Content-Type},full-match=true)"  # of the answer
+)
+_PURGE = {
+    "entire-pool": "EntirePool",
+    "failing-connection": "FailingConnectionOnly",
+    "validate-all": "InvalidIdleConnections",
+}
+_MINUTE = 60
+# Management resources; of the worker what it has, not what its configuration asks for.
+_RESOURCES = {
+    "source": "subsystem=datasources,data-source=brokerage",
+    "worker": "subsystem=io,worker=default",
+    "listener": "subsystem=undertow,server=default-server,http-listener=default",
+    "access": "subsystem=undertow,server=default-server,host=default-host,setting=access-log",
+    "compression": "subsystem=undertow,server=default-server,host=default-host,filter-ref=compression",
+    "beans": "subsystem=ejb3",
+    "instances": "subsystem=ejb3,strict-max-bean-instance-pool=slsb-strict-max-pool",
+}
+_PRESENCE = {"access": "pattern", "compression": "predicate"}  # on where the resource is; one attribute of each
+
+
+@dataclass(frozen=True)
+class _Own:
+    """A knob as WildFly has it: the property that carries its level, the resource and attribute that tell it.
+
+    ``operations`` are written into the configuration only when there is a level (a switch: when it is on), because
+    WildFly derives the default by itself or has nothing there.
+    """
+
+    knob: Knob
+    property: str
+    resource: str = ""
+    attribute: str = ""
+    form: Literal["plain", "milliseconds", "minutes", "negated", "purge"] = "plain"
+    operations: tuple[str, ...] = ()
+
+
+def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
+    return knobs.for_server(knob, "wildfly", name, default, _MANUAL, **more)
+
+
+def _set(resource: str, attribute: str, name: str) -> str:
+    return f'{resource}:write-attribute(name={attribute},value="${{{name}}}")'
+
+
+_TABLE = (
+    _Own(
+        _own(knobs.MAX_CONNECTIONS, "data-source/max-pool-size", 20),
+        "leadline.pool.max",
+        "source",
+        "maxPoolSize",
+    ),
+    _Own(
+        _own(knobs.MIN_CONNECTIONS, "data-source/min-pool-size", 0),
+        "leadline.pool.min",
+        "source",
+        "minPoolSize",
+    ),
+    _Own(
+        _own(knobs.STATEMENT_CACHE, "data-source/prepared-statements-cache-size", 0),
+        "leadline.statements",
+        "source",
+        "preparedStatementsCacheSize",
+    ),
+    _Own(
+        _own(knobs.CONNECTION_TIMEOUT, "data-source/blocking-timeout-wait-millis", 30.0),
+        "leadline.pool.wait",
+        "source",
+        "blockingTimeoutWaitMillis",
+        "milliseconds",
+    ),
+    _Own(
+        _own(knobs.IDLE_TIMEOUT, "data-source/idle-timeout-minutes", 1800.0, minimum=_MINUTE),
+        "leadline.pool.idle",
+        "source",
+        "idleTimeoutMinutes",
+        "minutes",
+    ),
+    _Own(
+        _own(knobs.PURGE_POLICY, "data-source/flush-strategy", "failing-connection"),
+        "leadline.pool.flush",
+        "source",
+        "flushStrategy",
+        "purge",
+    ),
+    _Own(
+        _own(knobs.VALIDATION, "data-source/validate-on-match", False),
+        "leadline.pool.validation",
+        "source",
+        "validateOnMatch",
+    ),
+    _Own(
+        _own(knobs.THREADS, "worker/task-max-threads", None),  # 16 for each CPU
+        "leadline.threads.max",
+        "worker",
+        "maxPoolSize",
+        operations=(_set(_WORKER, "task-max-threads", "leadline.threads.max"),),
+    ),
+    _Own(
+        _own(knobs.MIN_THREADS, "worker/task-core-threads", 2),
+        "leadline.threads.min",
+        "worker",
+        "corePoolSize",
+    ),
+    _Own(
+        _own(knobs.THREAD_KEEP_ALIVE, "worker/task-keepalive", 60.0),
+        "leadline.threads.idle",
+        "worker",
+        "taskKeepalive",
+        "milliseconds",
+    ),
+    _Own(
+        _own(knobs.IO_THREADS, "worker/io-threads", None),  # 2 for each CPU
+        "leadline.threads.io",
+        "worker",
+        "ioThreadCount",
+        operations=(_set(_WORKER, "io-threads", "leadline.threads.io"),),
+    ),
+    _Own(
+        _own(knobs.BEAN_INSTANCES, "slsb-strict-max-pool/max-pool-size", None),  # as many as the worker has threads
+        "leadline.beans.max",
+        "instances",
+        "derivedSize",  # with a derived size or without
+        operations=(
+            f"{_BEAN_POOL}:undefine-attribute(name=derive-size)",
+            _set(_BEAN_POOL, "max-pool-size", "leadline.beans.max"),
+        ),
+    ),
+    _Own(
+        _own(knobs.BY_REFERENCE, "ejb3/in-vm-remote-interface-invocation-pass-by-value, negated", False),
+        "leadline.calls.by_value",
+        "beans",
+        "inVmRemoteInterfaceInvocationPassByValue",
+        "negated",
+    ),
+    _Own(
+        _own(knobs.HTTP_CONNECTIONS, "http-listener/max-connections", None),  # as many as come
+        "leadline.http.connections",
+        "listener",
+        "maxConnections",
+        operations=(_set(_LISTENER, "max-connections", "leadline.http.connections"),),
+    ),
+    _Own(
+        _own(knobs.ACCEPT_QUEUE, "http-listener/tcp-backlog", 10_000),
+        "leadline.http.queue",
+        "listener",
+        "tcpBacklog",
+    ),
+    _Own(
+        _own(knobs.KEEP_ALIVE_TIMEOUT, "http-listener/no-request-timeout", 60.0),
+        "leadline.http.keepalive.timeout",
+        "listener",
+        "noRequestTimeout",
+        "milliseconds",
+    ),
+    _Own(
+        _own(knobs.HTTP2, "http-listener/enable-http2", True),
+        "leadline.http.http2",
+        "listener",
+        "enableHttp2",
+    ),
+    _Own(
+        _own(knobs.COMPRESSION, "filter gzip", False),
+        "",
+        "compression",
+        operations=(
+            "/subsystem=undertow/configuration=filter/gzip=compression:add",
+            f'{_HOST}/filter-ref=compression:add(predicate="{_TEXT}")',
+        ),
+    ),
+    _Own(
+        _own(knobs.MONITORING, "statistics-enabled", False),
+        "wildfly.statistics-enabled",
+        "source",
+        "statisticsEnabled",
+    ),
+    _Own(
+        _own(knobs.ACCESS_LOG, "host/setting=access-log", False),
+        "",
+        "access",
+        operations=(f"{_HOST}/setting=access-log:add(prefix=access,suffix=.log,rotate=false,pattern=common)",),
+    ),
+)
+_OWN = {row.knob.name: row for row in _TABLE}
+KNOBS = tuple(row.knob for row in _TABLE)
+
+
+def _question() -> dict[str, str]:
+    asked = {}
+    for number, (kind, resource) in enumerate(_RESOURCES.items()):
+        attributes = ",".join(row.attribute for row in _TABLE if row.resource == kind and row.attribute)
+        asked[f"bean.{number}"] = f"jboss.as:{resource}|{attributes or _PRESENCE[kind]}"
+    return asked
+
+
+QUESTION = _question()
+
+
+def operations(settings: Settings) -> list[str]:
+    """Operations of the command line that these levels need beside the template's."""
+    return [line for name, row in _OWN.items() if name in settings and settings[name] is not False
+            for line in row.operations]  # fmt: skip
+
+
+def properties(settings: Settings) -> dict[str, str]:
+    """Properties for the levels that are set. Raises UsageError for levels that contradict or cannot be written."""
+    knobs.check_threads(settings, None)
+    return {_OWN[name].property: _written(_OWN[name], level) for name, level in settings.items()
+            if name in _OWN and _OWN[name].property}  # fmt: skip
+
+
+def _written(row: _Own, level: Level) -> str:
+    if row.form == "milliseconds":
+        return str(round(float(level) * 1000))
+    if row.form == "minutes":
+        minutes = float(level) / _MINUTE
+        if minutes != int(minutes):
+            raise UsageError(
+                f"{row.knob.name} {float(level):g} s: WildFly counts whole minutes; the nearest is"
+                f" {max(1, round(minutes))}m"
+            )
+        return str(int(minutes))
+    if row.form == "purge":
+        return _PURGE[str(level)]
+    if isinstance(level, bool):
+        return str(level != (row.form == "negated")).lower()
+    return str(level)
+
+
+def level(name: str, answer: Mapping[str, Any]) -> Level:
+    """A knob's level from the agent's answer. Raises LookupError, KeyError."""
+    if name not in _OWN:
+        raise LookupError(f"WildFly does not tell the level of {name}")
+    row = _OWN[name]
+    resource = _resource(answer, row.resource)
+    if row.resource in _PRESENCE:
+        return resource is not None
+    if resource is None:
+        raise KeyError(f"management resource {_RESOURCES[row.resource]}")
+    found = resource[row.attribute]
+    if found is None:
+        raise LookupError(f"WildFly has no limit for {name}")
+    if row.form == "milliseconds":
+        return float(found) / 1000
+    if row.form == "minutes":
+        return float(found) * _MINUTE
+    if row.form == "negated":
+        return not found
+    if row.form == "purge":
+        return next((word for word, own in _PURGE.items() if own == found), str(found))
+    return found if isinstance(found, bool) else int(found)
+
+
+def _resource(answer: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    """Its attributes, None where the server has no such resource. MBean names come with their keys sorted."""
+    wanted = set(_RESOURCES[kind].split(","))
+    for name, attributes in answer["beans"].items():
+        if set(name.partition(":")[2].split(",")) == wanted:
+            found: Mapping[str, Any] = attributes
+            return found
+    return None

@@ -1,0 +1,252 @@
+"""What WildFly's part writes for a set of levels and reads from an answer, without starting the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from leadline.host.base import Host
+from leadline.host.paths import cache_dir
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.knob import Catalogue, Level
+from leadline.stack import jdbc
+from leadline.stack.base import Endpoint, Progress, ServiceContext
+from leadline.stack.provision import Artefact
+from leadline.stack.servers import common, wildfly_levels
+from leadline.stack.servers.common import template
+from leadline.stack.servers.wildfly import WildFly
+
+PASSWORD = "a<b&c\\d"
+HOME = f"wildfly-{WildFly.distribution.version}"
+
+
+class FakeJava:
+    """A JDK whose ``java`` stands for WildFly's command line: it writes what it was asked into the profile."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.calls = home / "calls"
+        program = home / "bin" / "java"
+        program.parent.mkdir(parents=True)
+        program.write_text(
+            f"""#!/bin/sh
+echo "$*" >> {self.calls}
+if test -e {home}/words; then cat {home}/words; exit 1; fi
+for word in "$@"; do
+  case $word in
+    -Djboss.server.base.dir=*) base=${{word#*=}} ;;
+    --file=*) script=${{word#*=}} ;;
+  esac
+done
+mkdir -p "$base/configuration/standalone_xml_history"
+cat "$script" >> "$base/configuration/standalone.xml"
+"""
+        )
+        program.chmod(0o755)
+
+    def count(self) -> int:
+        return len(self.calls.read_text().splitlines()) if self.calls.exists() else 0
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeJava:
+    distribution = tmp_path / "dist"
+    configuration = distribution / HOME / "standalone" / "configuration"
+    configuration.mkdir(parents=True)
+    (configuration / "standalone.xml").write_text("<server/>\n")
+    (configuration / "mgmt-users.properties").touch()
+
+    def fake_fetch(artefact: Artefact, progress: Progress) -> Path:
+        return tmp_path / artefact.file_name if artefact.packaging == "jar" else distribution
+
+    for module in (common, jdbc):
+        monkeypatch.setattr(module, "fetch", fake_fetch)
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
+    return FakeJava(tmp_path / "jdk")
+
+
+@pytest.fixture
+def context(tmp_path: Path, java: FakeJava) -> ServiceContext:
+    archive = tmp_path / "brokerage.war"
+    archive.touch()
+    return ServiceContext(
+        cast(Host, None),  # nothing is started
+        tmp_path / "server",
+        tmp_path / "trial" / "logs",
+        java_home=java.home,
+        http_port=15701,
+        database=Endpoint("127.0.0.1", 15700, "leadline", "someone", PASSWORD),
+        archive=archive,
+        properties={"brokerage.mode": "direct"},
+        raw=tmp_path / "trial" / "raw",
+    )
+
+
+def properties(context: ServiceContext, levels: dict[str, Level]) -> dict[str, str]:
+    WildFly().configure(context, levels)
+    lines = (context.directory / "levels.properties").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def script(context: ServiceContext) -> str:
+    return (context.directory / "configuration" / "script.cli").read_text()
+
+
+def test_knobs_are_one_catalogue_with_the_servers_own_names() -> None:
+    for knob in Catalogue(WildFly().knobs()):
+        assert knob.summary
+        assert knob.source
+        assert set(knob.names) in ({"wildfly"}, {"jvm"})
+        if knob.default is not None:
+            assert knob.parse(knob.default) == knob.default
+
+
+def test_levels_are_properties(context: ServiceContext) -> None:
+    levels: dict[str, Level] = {
+        "server.datasource.max_connections": 7,
+        "server.datasource.statement_cache": 0,
+        "server.datasource.connection_timeout": 0.25,
+        "server.datasource.idle_timeout": 120.0,
+        "server.datasource.purge_policy": "entire-pool",
+        "server.calls.by_reference": True,
+        "server.http.http2": False,
+    }
+    found = properties(context, levels)
+    assert found["leadline.pool.max"] == "7"
+    assert found["leadline.statements"] == "0"
+    assert found["leadline.pool.wait"] == "250"
+    assert found["leadline.pool.idle"] == "2"
+    assert found["leadline.pool.flush"] == "EntirePool"
+    assert found["leadline.calls.by_value"] == "false"
+    assert found["leadline.http.http2"] == "false"
+    assert found["leadline.database.url"].endswith("?preparedStatementCacheQueries=0")
+    assert found["leadline.database.password"] == PASSWORD.replace("\\", "\\\\")
+    assert found["leadline.pool.sorter"].endswith("PostgreSQLExceptionSorter")
+
+
+def test_every_property_is_read_by_the_configuration() -> None:
+    levels = {knob.name: knob.default for knob in wildfly_levels.KNOBS}
+    some: dict[str, Level] = {name: 60 if level is None else level for name, level in levels.items()}
+    text = "\n".join([template("wildfly.cli"), *wildfly_levels.operations(some)])
+    for name in wildfly_levels.properties(some):
+        assert f"${{{name}" in text, name
+    for name in ("leadline.database.url", "leadline.database.user", "leadline.database.password"):
+        assert f"${{{name}}}" in text
+
+
+def test_a_level_that_wildfly_derives_is_written_only_when_it_is_set(context: ServiceContext) -> None:
+    properties(context, {})
+    plain = script(context)
+    properties(context, {"server.threads.max": 40, "server.access_log": True, "server.http.compression": False})
+    assert set(script(context).splitlines()) - set(plain.splitlines()) == {
+        '/subsystem=io/worker=default:write-attribute(name=task-max-threads,value="${leadline.threads.max}")',
+        "/subsystem=undertow/server=default-server/host=default-host/setting=access-log:add("
+        "prefix=access,suffix=.log,rotate=false,pattern=common)",
+    }
+
+
+def test_the_command_line_runs_once_for_each_script(context: ServiceContext, java: FakeJava) -> None:
+    for levels in ({}, {"server.datasource.max_connections": 3}, {"server.monitoring": True}):
+        properties(context, cast(dict[str, Level], levels))
+    assert java.count() == 1
+    for threads in (20, 30):
+        properties(context, {"server.threads.max": threads})
+    assert java.count() == 2
+    assert not (context.directory / "configuration" / "standalone_xml_history").exists()
+
+
+@pytest.mark.parametrize("words", ["WFLYCTL0062: Composite operation failed", ""])
+def test_a_refused_script_is_told_in_wildflys_words_and_not_kept(
+    context: ServiceContext, java: FakeJava, words: str
+) -> None:
+    (java.home / "words").write_text(words)
+    for _ in range(2):
+        with pytest.raises(LeadlineError, match=f"refused the configuration(?s:.*){words or 'it said nothing'}"):
+            WildFly().configure(context, {})
+    (java.home / "words").unlink()
+    WildFly().configure(context, {})
+    assert java.count() == 3
+    left = [path.name for path in (cache_dir() / "dist").iterdir() if path.name.endswith(".tmp")]
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("observe", "levels", "on"),
+    [
+        (True, {}, "true"),
+        (False, {}, "false"),
+        (True, {"server.monitoring": False}, "false"),
+        (False, {"server.monitoring": True}, "true"),
+    ],
+)
+def test_a_level_of_monitoring_wins_over_observing(
+    context: ServiceContext, observe: bool, levels: dict[str, Level], on: str
+) -> None:
+    found = properties(replace(context, observe=observe), levels)
+    assert found["wildfly.statistics-enabled"] == on
+
+
+def test_levels_that_wildfly_cannot_have_are_refused(context: ServiceContext) -> None:
+    with pytest.raises(UsageError, match=r"idle_timeout 90 s: WildFly counts whole minutes; the nearest is 2m"):
+        WildFly().configure(context, {"server.datasource.idle_timeout": 90.0})
+    with pytest.raises(UsageError, match=r"server.threads.min 30 is more than server.threads.max 20; set at most 20"):
+        WildFly().configure(context, {"server.threads.max": 20, "server.threads.min": 30})
+    with pytest.raises(UsageError, match=r"no knob server.http.max_keep_alive_requests"):
+        WildFly().configure(context, {"server.http.max_keep_alive_requests": 100})
+
+
+def test_no_artefact_keeps_the_password(context: ServiceContext) -> None:
+    server = WildFly()
+    server.configure(context, {})
+    files: Sequence[Path] = server.artefacts()
+    assert {file.name for file in files} == {"wildfly-standalone.xml", "wildfly-levels.properties"}
+    assert not [f for f in files for text in (PASSWORD, PASSWORD.replace("\\", "\\\\")) if text in f.read_text()]
+    assert (context.directory / "levels.properties").stat().st_mode & 0o077 == 0
+
+
+def test_a_level_of_the_heap_comes_after_wildflys_own(context: ServiceContext) -> None:
+    server = WildFly()
+    server.configure(context, {"jvm.heap": 2**28})
+    command, _ = server.command(context)
+    assert command.index("-Xmx512m") < command.index(f"-Xmx{2**28}")
+    assert "-Dbrokerage.mode=direct" in command
+
+
+def test_levels_are_read_from_the_resource_that_has_them() -> None:
+    answer = {
+        "beans": {
+            "jboss.as:data-source=brokerage,subsystem=datasources": {
+                "maxPoolSize": 7,
+                "blockingTimeoutWaitMillis": 17000,
+                "idleTimeoutMinutes": None,
+                "flushStrategy": "EntirePool",
+                "statisticsEnabled": False,
+            },
+            "jboss.as:subsystem=ejb3": {"inVmRemoteInterfaceInvocationPassByValue": True},
+            "jboss.as:strict-max-bean-instance-pool=slsb-strict-max-pool,subsystem=ejb3": {"derivedSize": 9},
+            "jboss.as:subsystem=io,worker=default": {"maxPoolSize": 19},
+        }
+    }
+    server = WildFly()
+    expected: dict[str, Level] = {
+        "server.datasource.max_connections": 7,
+        "server.datasource.connection_timeout": 17.0,
+        "server.datasource.purge_policy": "entire-pool",
+        "server.monitoring": False,
+        "server.calls.by_reference": False,
+        "server.beans.max_instances": 9,
+        "server.threads.max": 19,
+        "server.access_log": False,
+        "server.http.compression": False,
+    }
+    assert {name: server.level_of(name, answer) for name in expected} == expected
+    with pytest.raises(LookupError, match=r"no limit for server.datasource.idle_timeout"):
+        server.level_of("server.datasource.idle_timeout", answer)
+    with pytest.raises(KeyError, match="http-listener=default"):
+        server.level_of("server.http.accept_queue", answer)
+    with pytest.raises(LookupError, match=r"does not tell the level of server.nonsense"):
+        server.level_of("server.nonsense", answer)
