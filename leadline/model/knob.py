@@ -63,6 +63,7 @@ class Knob:
     dangerous_below: float | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     source: str = ""  # the manual that documents it
+    refused: Mapping[str, str] = field(default_factory=dict)  # level that cannot be had here -> why, and where it can
 
     def parse(self, raw: object) -> Level:
         """A level from what a study file or the command line says. Raises ValueError with the reason."""
@@ -71,6 +72,8 @@ class Knob:
             near = nearest(str(level), list(self.choices))
             hint = f"; did you mean {near}?" if near else ""
             raise ValueError(f"{raw!r} is not one of {', '.join(self.choices)}{hint}")
+        if str(level) in self.refused:
+            raise ValueError(f"{raw} cannot be had here: {self.refused[str(level)]}")
         if isinstance(level, (int, float)) and not isinstance(level, bool):
             if self.minimum is not None and level < self.minimum:
                 raise ValueError(f"{raw} is below the smallest legal value {self.format(self._like(self.minimum))}")

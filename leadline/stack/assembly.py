@@ -78,7 +78,7 @@ class Stack:
         return {part.name: part.version for part in (self.database, self.server, self.application)}
 
     def knobs(self) -> list[Knob]:
-        return [*self.server.knobs(), *self.database.knobs()]
+        return [*self.server.knobs(), *self.database.knobs(), *self.application.knobs()]
 
     def url(self) -> str:
         """Base address of the running application."""
@@ -157,6 +157,7 @@ class Stack:
     def start_server(self, settings: Settings, directory: Path) -> float:
         """Seconds from the start until the application answers; the database runs."""
         self._http_port = self.options.http_port or _free_port()
+        own = {name: level for name, level in settings.items() if name in self._application_knobs()}
         archive = self.application.archive()
         if not archive.is_file():
             raise LeadlineError(f"{self.application.name} is not built: {archive} does not exist")
@@ -167,7 +168,11 @@ class Stack:
             database=self.endpoint(),
             archive=archive,
             context_root=f"/{self.application.name}",
-            properties={**self.options.properties, f"{self.application.name}.mode": self.choice.mode},
+            properties={
+                **self.options.properties,
+                **self.application.properties(own),
+                f"{self.application.name}.mode": self.choice.mode,
+            },
         )
         self.server.configure(context, _own(self.server, settings))
         self._processes["server"] = self.server.start()
@@ -201,6 +206,8 @@ class Stack:
         for service in (self.database, self.server):
             if knob in {each.name for each in service.knobs()}:
                 return service.read_back(knob)
+        if knob in self._application_knobs():
+            return self.application.read_back(self.url(), knob)
         raise LookupError(f"no service of this stack has a knob {knob}")
 
     def check_settings(self, settings: Settings) -> None:
@@ -209,7 +216,11 @@ class Stack:
         for name in settings:
             if name not in known:
                 why = registry.knob_of_others(name, self.server.name, self.database.name)
-                raise UsageError(why or f"neither {self.server.name} nor {self.database.name} has a knob {name}")
+                parts = f"{self.server.name}, {self.database.name} and {self.application.name}"
+                raise UsageError(why or f"none of {parts} has a knob {name}")
+
+    def _application_knobs(self) -> set[str]:
+        return {knob.name for knob in self.application.knobs()}
 
     def check_alive(self) -> None:
         """Raises TrialFailure with the last words of a service that has ended: infrastructure when something outside

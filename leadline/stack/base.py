@@ -121,6 +121,15 @@ class Application(Protocol):
     @property
     def version(self) -> str: ...
     def modes(self) -> Sequence[str]: ...
+    def knobs(self) -> Sequence[Knob]:
+        """Switches of the application itself, named ``app.``; they need a restart of its server."""
+
+    def properties(self, settings: Settings) -> Mapping[str, str]:
+        """System properties of the server for these levels. Raises UsageError."""
+
+    def read_back(self, url: str, knob: str) -> Level:
+        """The level in force, asked of the application at ``url``. Raises LookupError."""
+
     def build(self, progress: Progress) -> None: ...
     def archive(self) -> Path: ...
     def data_key(self, load_units: int, seed: int) -> str:

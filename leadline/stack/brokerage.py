@@ -16,7 +16,9 @@ import leadline
 from leadline.host.java import find_java
 from leadline.host.jvm import JAVA_ENVIRONMENT
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.stack.base import AuditResult, Endpoint, Progress
+from leadline.model.knob import Knob, Level
+from leadline.stack import brokerage_knobs
+from leadline.stack.base import AuditResult, Endpoint, Progress, Settings
 
 _PACKAGE = Path(leadline.__file__).resolve().parent
 _ARCHIVE = "brokerage.war"
@@ -63,6 +65,15 @@ class Brokerage:
 
     def modes(self) -> Sequence[str]:
         return ("direct", "session", "orm")
+
+    def knobs(self) -> Sequence[Knob]:
+        return brokerage_knobs.KNOBS
+
+    def properties(self, settings: Settings) -> Mapping[str, str]:
+        return brokerage_knobs.properties(settings)
+
+    def read_back(self, url: str, knob: str) -> Level:
+        return brokerage_knobs.level(knob, brokerage_knobs.ask(url, self.ready_path()))
 
     def ready_path(self) -> str:
         return "/health"

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import Knob
+from leadline.model.study import StackChoice
+from leadline.stack import brokerage_knobs
 from leadline.stack.base import Application, Database, Service
 from leadline.stack.brokerage import Brokerage
 from leadline.stack.postgres import Postgres
@@ -26,6 +28,9 @@ MODES: Mapping[str, tuple[str, ...]] = {
     "tomcat": ("direct",),
     "wildfly": ("direct", "session", "orm"),
 }
+
+# The knobs of an application in a mode, with the levels refused that this mode cannot have.
+_APPLICATION_KNOBS = {"brokerage": brokerage_knobs.for_mode}
 
 # Servers whose plain port also speaks HTTP/2 to who begins with it (prior knowledge).
 HTTP2 = ("liberty", "tomcat", "wildfly")
@@ -62,6 +67,15 @@ def knob_of_others(name: str, server_name: str, database_name: str) -> str:
     lacking = [each for role, each in (("server", server_name), ("database", database_name)) if role in roles]
     have = ["has" if len(names) == 1 else "have" for names in (lacking, able)]
     return f"{' and '.join(lacking)} {have[0]} no knob {name}; {' and '.join(able)} {have[1]} it"
+
+
+def stack_catalogue(choice: StackChoice) -> list[Knob]:
+    """The knobs of a stack's services and its application, with the levels refused that it cannot have.
+
+    Raises UsageError for names that do not exist and a mode the server cannot run.
+    """
+    check_mode(choice.app, choice.mode, choice.server)
+    return [*service_catalogue(choice.server, choice.database), *_APPLICATION_KNOBS[choice.app](choice.mode, MODES)]
 
 
 def check_mode(app: str, mode: str, server_name: str) -> None:

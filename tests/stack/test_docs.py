@@ -15,7 +15,7 @@ from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
 from leadline.lab.studyfile import builtin_studies, parse_study
 from leadline.load.driver import find_binary
-from leadline.stack.registry import service_catalogue
+from leadline.stack.registry import stack_catalogue
 
 pytestmark = pytest.mark.stack
 
@@ -146,7 +146,7 @@ def _real(word: str, study: RealStudy, *, stored: bool) -> str:
 def test_a_study_in_the_docs_can_be_planned(page: str, text: str) -> None:
     file = parse_study(text, page)
     stack = file.study.stack
-    planned = plan_study(file, LocalHost(), service_catalogue(stack.server, stack.database))
+    planned = plan_study(file, LocalHost(), stack_catalogue(stack))
     assert planned.plan.trials
 
 

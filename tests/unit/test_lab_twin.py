@@ -13,7 +13,7 @@ from leadline.lab.twin import aa_twin
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.plan import Treatment
-from leadline.stack.registry import service_catalogue
+from leadline.stack.registry import stack_catalogue
 
 TEXT = """\
 study: both
@@ -30,7 +30,7 @@ design: { kind: one-at-a-time, replicates: 2, switchback: { slot: 10s } }
 
 def _planned(file: StudyFile) -> Planned:
     stack = file.study.stack
-    return plan_study(file, LocalHost(), service_catalogue(stack.server, stack.database), False)
+    return plan_study(file, LocalHost(), stack_catalogue(stack), False)
 
 
 @pytest.mark.parametrize("switchback", [True, False])

@@ -10,7 +10,7 @@ from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import UsageError
-from leadline.stack.registry import service_catalogue
+from leadline.stack.registry import stack_catalogue
 
 STUDY = """\
 study: two
@@ -24,7 +24,7 @@ drivers: [local, { via: ssh b, weight: 3 }]
 def plan(text: str, state: Path) -> None:
     file = parse_study(text, "two.yaml")
     stack = file.study.stack
-    plan_study(file, LocalHost(state=state), service_catalogue(stack.server, stack.database))
+    plan_study(file, LocalHost(state=state), stack_catalogue(stack))
 
 
 def test_a_load_on_several_hosts_is_planned_like_any_other(tmp_path: Path) -> None:

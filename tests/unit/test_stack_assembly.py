@@ -107,6 +107,15 @@ class FakeApplication:
     def modes(self) -> Sequence[str]:
         return ["direct", "session", "orm"]
 
+    def knobs(self) -> Sequence[Knob]:
+        return [Knob("app.switch", Kind.CHOICE, ApplyCost.RESTART, "a word")]
+
+    def properties(self, settings: Mapping[str, Level]) -> Mapping[str, str]:
+        return {name.replace("app", "brokerage"): str(level) for name, level in settings.items()}
+
+    def read_back(self, url: str, knob: str) -> Level:
+        return f"{knob} at {url}"
+
     def build(self, _progress: Any) -> None:
         self.events.append("build")
 
@@ -176,16 +185,17 @@ def test_a_load_that_fails_leaves_no_snapshot_and_no_database(parts: Parts, monk
 
 
 def test_up_in_order_and_down_in_reverse(parts: Parts, tmp_path: Path) -> None:
-    parts.stack.up({"database.size": 3, "server.threads": 4}, tmp_path / "trial")
+    parts.stack.up({"database.size": 3, "server.threads": 4, "app.switch": "on"}, tmp_path / "trial")
     assert parts.events == ["start postgres", "ready postgres", "start liberty", "ready liberty"]
     assert parts.database.settings == {"database.size": 3}
     assert parts.server.settings == {"server.threads": 4}
     assert parts.stack.read_back("database.size") == 3
     assert parts.stack.read_back("server.threads") == 4
+    assert parts.stack.read_back("app.switch") == f"app.switch at {parts.stack.url()}"
     assert set(parts.stack.processes()) == {"database", "server"}
     (context,) = parts.server.contexts
     assert context.database == parts.database.endpoint()
-    assert context.properties == {"brokerage.mode": "direct"}
+    assert context.properties == {"brokerage.mode": "direct", "brokerage.switch": "on"}
     assert context.artefacts == tmp_path / "trial" / "logs"
     assert context.raw == tmp_path / "trial" / "raw"
     assert parts.stack.ready_url() == f"http://127.0.0.1:{context.http_port}/brokerage/health"

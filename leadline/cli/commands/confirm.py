@@ -16,7 +16,7 @@ from leadline.lab.studyfile import StudyFile
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.record import StudyRecord
-from leadline.stack.registry import service_catalogue
+from leadline.stack.registry import stack_catalogue
 
 FEWEST = 3  # replicates, whatever the planning says: the noise must be seen, too
 
@@ -141,9 +141,7 @@ def _planned(file: StudyFile, disposable: bool, simulate: Path | None) -> Planne
 
         return planned_on_simulated(file, disposable)[0]
     stack = file.study.stack
-    return plan_study(
-        file, LocalHost(disposable=disposable), service_catalogue(stack.server, stack.database), disposable
-    )
+    return plan_study(file, LocalHost(disposable=disposable), stack_catalogue(stack), disposable)
 
 
 def _write(out: Path, file: StudyFile, json: bool) -> None:

@@ -17,7 +17,7 @@ from leadline.host.checks import Finding, findings
 from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import Catalogue, Kind, Knob, Level
-from leadline.stack.registry import DATABASES, SERVERS, service_catalogue
+from leadline.stack.registry import APPLICATIONS, DATABASES, SERVERS, application, service_catalogue
 
 
 def register(app: typer.Typer) -> None:
@@ -83,11 +83,13 @@ def _line(knob: Knob, today: Level) -> Text:
 
 
 def _catalogue(host: Host) -> Catalogue:
-    """The host's knobs and every server's and database's; a generic name once, with each program's own name.
+    """The knobs of the host and of every program; a generic name once, with each program's own name.
 
     Where programs differ in the default, it stands beside their own names.
     """
     merged: dict[str, Knob] = {knob.name: knob for knob in host.knobs()}
+    for app in APPLICATIONS:
+        merged |= {knob.name: knob for knob in application(app).knobs()}
     for server in SERVERS:
         for database in DATABASES:
             for knob in service_catalogue(server, database):

@@ -27,7 +27,7 @@ from leadline.lab.studyfile import find_study
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan
 from leadline.model.units import format_duration
-from leadline.stack.registry import service_catalogue
+from leadline.stack.registry import stack_catalogue
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +53,7 @@ def plan(
         raise UsageError("name a study, for instance leadline plan quickstart, or a saved plan with --check plan.json")
     file = find_study(study, set_ or [], factor or [])
     stack = file.study.stack
-    planned = plan_study(file, LocalHost(), service_catalogue(stack.server, stack.database))
+    planned = plan_study(file, LocalHost(), stack_catalogue(stack))
     seconds = cost(file.study, planned.plan)
     lines = [*planned.skipped, f"about {format_duration(seconds)}"]
     if out is not None:

@@ -23,7 +23,7 @@ from leadline.planning.components import Component
 from leadline.planning.forecast import Forecast, Need, Setup, forecast, setup_of
 from leadline.planning.noise import Noise
 from leadline.planning.wording import advice_of, forecast_lines, need_line, noise_lines
-from leadline.stack.registry import service_catalogue
+from leadline.stack.registry import stack_catalogue
 
 
 def register(app: typer.Typer) -> None:
@@ -51,7 +51,7 @@ def power(
     likely = share("--power", chance, 50.0, 99.9) / 100
     file = find_study(study, set_ or [], factor or [])
     stack = file.study.stack
-    planned = plan_study(file, LocalHost(), service_catalogue(stack.server, stack.database))
+    planned = plan_study(file, LocalHost(), stack_catalogue(stack))
     check_looks(file, planned.plan)
     name = _response(file, response)
     noise = noise_for(file.study, lab, noise_cv, from_, name)

@@ -14,7 +14,7 @@ from leadline.host.paths import cache_dir
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.studyfile import StudyFile, find_study
 from leadline.lab.twin import aa_twin
-from leadline.stack.registry import check_mode, service_catalogue
+from leadline.stack.registry import stack_catalogue
 
 
 def register(app: typer.Typer) -> None:
@@ -75,9 +75,7 @@ def run_file(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable
 
 
 def _planned(file: StudyFile, host: LocalHost, disposable: bool) -> Planned:
-    stack = file.study.stack
-    check_mode(stack.app, stack.mode, stack.server)
-    return plan_study(file, host, service_catalogue(stack.server, stack.database), disposable)
+    return plan_study(file, host, stack_catalogue(file.study.stack), disposable)
 
 
 def _twin(file: StudyFile, disposable: bool) -> StudyFile:

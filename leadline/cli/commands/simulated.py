@@ -17,7 +17,7 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.result import RESPONSES
 from leadline.model.units import format_duration
-from leadline.stack.registry import check_mode, service_catalogue
+from leadline.stack.registry import stack_catalogue
 
 FOLDER = "simulated"  # inside a lab: simulated studies are never among the real ones
 
@@ -127,8 +127,6 @@ def planned_on_simulated(file: StudyFile, disposable: bool) -> tuple[Planned, li
     """The plan on a host where every knob can be set, with the knobs of host and services."""
     from leadline.simulate.study import plan_simulated
 
-    stack = file.study.stack
-    check_mode(stack.app, stack.mode, stack.server)
     host_knobs = [knob for family in FAMILIES for knob in family(Path("/")).knobs()]
-    service_knobs = service_catalogue(stack.server, stack.database)
+    service_knobs = stack_catalogue(file.study.stack)
     return plan_simulated(file, host_knobs, service_knobs, disposable), host_knobs, service_knobs

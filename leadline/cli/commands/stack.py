@@ -16,7 +16,7 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import StackChoice
 from leadline.stack.assembly import Stack, StackOptions
-from leadline.stack.registry import knob_of_others, service_catalogue
+from leadline.stack.registry import knob_of_others, stack_catalogue
 from leadline.stack.standing import require_none_standing, save_standing, stop_standing
 
 
@@ -73,7 +73,7 @@ def _choice(stack: str) -> StackChoice:
 
 
 def _settings(choice: StackChoice, assignments: list[str]) -> dict[str, Level]:
-    catalogue = Catalogue(service_catalogue(choice.server, choice.database))
+    catalogue = Catalogue(stack_catalogue(choice))
     settings = {}
     for assignment in assignments:
         name, _, value = assignment.partition("=")

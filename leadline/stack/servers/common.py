@@ -23,6 +23,7 @@ from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.servers.http2 import speaks_http2
 
 MODE = "brokerage.mode"  # the system property that names the application's persistence mode
+CALLS = "brokerage.calls"  # by which interface its servlets call session beans
 READY_PATH = "/health"
 _POLL = 0.1
 _TEMPLATES = Path(__file__).parent / "templates"

@@ -13,7 +13,7 @@ from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import LIBERTY, Artefact
 from leadline.stack.servers import evidence, knobs, liberty_levels
-from leadline.stack.servers.common import MODE, Answer, JavaServer, template
+from leadline.stack.servers.common import CALLS, MODE, Answer, JavaServer, template
 
 _SERVER = "leadline"
 # Jakarta EE 9.1, the level that the archive is compiled against; each mode has what it needs and no more.
@@ -21,6 +21,7 @@ _SERVLETS = ("servlet-5.0", "jdbc-4.3", "jndi-1.0")
 _BEANS = (*_SERVLETS, "enterpriseBeansLite-4.0", "persistence-3.0")
 # The container checks all beans of the archive at start, so those of mode orm need their provider in mode session too.
 _FEATURES = {"direct": _SERVLETS, "session": _BEANS, "orm": _BEANS}
+_REMOTE = "enterpriseBeansRemote-4.0"
 # Errors of the application (CWWKZ), of features (CWWKF) and of the configuration (CWWKG); CWWKZ0012I: not started.
 _NOT_STARTED = re.compile(r"\bCWWK[ZFG]\d{4}E\b|\bCWWKZ0012I\b")
 _LAUNCH_VARIABLES = ("JVM_ARGS", "WLP_DEBUG_ADDRESS", "LOG_FILE", "VARIABLE_SOURCE_DIRS", "SERVER_WORKING_DIR")
@@ -66,6 +67,9 @@ class Liberty(JavaServer):
         if mode not in _FEATURES:
             raise UsageError(f"Open Liberty knows no mode {mode!r}; the modes are {', '.join(_FEATURES)}")
         features = list(_FEATURES[mode])
+        remote = context.properties.get(CALLS) == "remote"
+        if remote:
+            features.append(_REMOTE)
         # A level that was set wins: observing must not undo a treatment.
         if settings.get(knobs.MONITORING.name, context.observe):
             features.append(liberty_levels.MONITOR)
@@ -77,6 +81,8 @@ class Liberty(JavaServer):
             for name, value in sorted(variables.items())
         ]
         lines += liberty_levels.elements(settings, str(context.directory / "access.log"))
+        if remote:  # its own ORB serves calls inside the server; a fixed port would be in the way of a second one
+            lines.append('  <iiopEndpoint id="defaultIiopEndpoint" host="127.0.0.1" iiopPort="-1"/>')
         return "\n".join([*lines, "</server>", ""])
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:

@@ -37,6 +37,13 @@ public class OrmBrokerage implements Brokerage {
     @PersistenceContext(unitName = "brokerage")
     private EntityManager entities;
 
+    public OrmBrokerage() {}
+
+    /** For another bean, which brings the transaction. */
+    public OrmBrokerage(EntityManager entities) {
+        this.entities = entities;
+    }
+
     @Override
     public Login login(String user, String password) {
         AccountEntity account = entities.createQuery(

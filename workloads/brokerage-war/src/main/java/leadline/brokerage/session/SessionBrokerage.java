@@ -35,6 +35,13 @@ public class SessionBrokerage implements Brokerage {
     @Resource(name = "jdbc/brokerage", shareable = false)
     private DataSource source;
 
+    public SessionBrokerage() {}
+
+    /** For another bean, which brings the transaction. */
+    public SessionBrokerage(DataSource source) {
+        this.source = source;
+    }
+
     private <T> T with(Work<T> work) {
         try (Connection connection = source.getConnection()) {
             return work.on(connection);

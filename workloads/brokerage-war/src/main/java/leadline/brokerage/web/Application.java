@@ -8,12 +8,14 @@ final class Application {
     private static final String ATTRIBUTE = Application.class.getName();
 
     private final Mode mode;
+    private final Calls calls;
     private final String version;
     private final SummaryCache summary;
     private volatile Brokerage brokerage;
 
-    Application(Mode mode, String version, long summarySeconds) {
+    Application(Mode mode, Calls calls, String version, long summarySeconds) {
         this.mode = mode;
+        this.calls = calls;
         this.version = version;
         this.summary = new SummaryCache(() -> brokerage().marketSummary(), summarySeconds);
     }
@@ -30,6 +32,10 @@ final class Application {
         return mode;
     }
 
+    Calls calls() {
+        return calls;
+    }
+
     String version() {
         return version;
     }
@@ -42,7 +48,7 @@ final class Application {
     Brokerage brokerage() {
         Brokerage found = brokerage;
         if (found == null) {
-            found = mode.find();
+            found = mode.find(calls);
             brokerage = found;
         }
         return found;

@@ -9,7 +9,7 @@ import java.util.Map;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 
-/** 200 when the database answers, else 503 with the reason. */
+/** 200 with the switches in force when the database answers, else 503 with the reason. */
 public final class HealthServlet extends HttpServlet {
     private static final long serialVersionUID = 1L;
     private static final Logger LOG = Logger.getLogger(HealthServlet.class.getName());
@@ -20,6 +20,8 @@ public final class HealthServlet extends HttpServlet {
         Map<String, Object> body = new LinkedHashMap<>();
         body.put("status", "up");
         body.put("mode", application.mode().word());
+        body.put("calls", application.calls().word());
+        body.put("summary_cache", application.summary().seconds());
         body.put("version", application.version());
         int status = 200;
         try {

@@ -5,6 +5,8 @@ import javax.naming.InitialContext;
 import javax.naming.NamingException;
 import javax.sql.DataSource;
 import leadline.brokerage.domain.Brokerage;
+import leadline.brokerage.remote.Caller;
+import leadline.brokerage.remote.RemoteBrokerage;
 import leadline.brokerage.sql.DirectBrokerage;
 
 /**
@@ -15,16 +17,17 @@ enum Mode {
     /** Servlet to JDBC, commits in code. */
     DIRECT("java:comp/env/jdbc/brokerage"),
     /** Stateless session bean to JDBC, transactions by the container. */
-    SESSION("java:module/SessionBrokerage"),
+    SESSION("SessionBrokerage"),
     /** Stateless session bean to entities, transactions by the container. */
-    ORM("java:module/OrmBrokerage");
+    ORM("OrmBrokerage");
 
     static final String PROPERTY = "brokerage.mode";
 
-    private final String jndiName;
+    /** Name of the data source or of the bean. */
+    private final String name;
 
-    Mode(String jndiName) {
-        this.jndiName = jndiName;
+    Mode(String name) {
+        this.name = name;
     }
 
     static Mode configured() {
@@ -43,14 +46,19 @@ enum Mode {
     }
 
     /** Finds the implementation; a {@link ModeUnavailable} says what the server lacks. */
-    Brokerage find() {
+    Brokerage find(Calls calls) {
+        String jndiName = this == DIRECT ? name : calls.nameOf(name);
         try {
             Object found = InitialContext.doLookup(jndiName);
-            return this == DIRECT ? new DirectBrokerage((DataSource) found) : (Brokerage) found;
+            if (this == DIRECT) {
+                return new DirectBrokerage((DataSource) found);
+            }
+            return calls == Calls.REMOTE ? new Caller((RemoteBrokerage) found) : (Brokerage) found;
         } catch (NamingException e) {
             String lack = this == DIRECT
                     ? "mode direct needs a data source named jdbc/brokerage on this server"
                     : "mode " + word() + " needs a server with enterprise beans"
+                            + (calls == Calls.REMOTE ? ", remote interfaces" : "")
                             + (this == ORM ? " and persistence" : "")
                             + "; this one has none, use mode direct";
             throw new ModeUnavailable(lack + " (" + jndiName + ": " + e + ")", e);

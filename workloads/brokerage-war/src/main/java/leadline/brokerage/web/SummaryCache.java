@@ -45,6 +45,10 @@ final class SummaryCache {
                 "the system property " + PROPERTY + " is \"" + word + "\"; it must be 0 to 86400 whole seconds");
     }
 
+    long seconds() {
+        return nanos / 1_000_000_000L;
+    }
+
     MarketSummary get() {
         if (nanos == 0) {
             return source.get();

@@ -1,0 +1,97 @@
+"""Knobs of the application brokerage: switches it takes as system properties of its server."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from leadline.model.errors import UsageError
+from leadline.model.knob import ApplyCost, Kind, Knob, Level
+from leadline.model.units import format_duration
+from leadline.stack.base import Settings
+
+_SOURCE = "docs/brokerage.md"
+
+CALLS = Knob(
+    "app.calls",
+    Kind.CHOICE,
+    ApplyCost.RESTART,
+    "Interface by which servlets call session beans of the same server: local, or remote with arguments and results"
+    " copied (modes session and orm)",
+    default="local",
+    choices=("local", "remote"),
+    names={"brokerage": "-Dbrokerage.calls"},
+    source=_SOURCE,
+)
+SUMMARY_CACHE = Knob(
+    "app.summary_cache",
+    Kind.DURATION,
+    ApplyCost.RESTART,
+    "How long the home page's market summary lives; 0 asks the database every time",
+    default=20.0,
+    unit="seconds",
+    minimum=0,
+    maximum=86_400,
+    names={"brokerage": "-Dbrokerage.summary.ttl"},
+    source=_SOURCE,
+)
+KNOBS = (CALLS, SUMMARY_CACHE)
+
+_BEANS = ("session", "orm")  # modes whose servlets call beans
+_ANSWER = {CALLS.name: "calls", SUMMARY_CACHE.name: "summary_cache"}  # knob -> key of the application's health answer
+
+
+def for_mode(mode: str, modes: Mapping[str, Sequence[str]]) -> list[Knob]:
+    """The knobs with the levels refused that ``mode`` cannot have; ``modes``: server -> modes it runs."""
+    if mode in _BEANS:
+        return list(KNOBS)
+    able = [server for server, can in modes.items() if set(_BEANS) & set(can)]
+    reason = f"mode {mode} calls no session bean; take mode session or orm, on {' or '.join(able)}"
+    return [replace(CALLS, refused={"remote": reason}), SUMMARY_CACHE]
+
+
+def properties(settings: Settings) -> dict[str, str]:
+    """System properties of the server for these levels; a knob without one keeps its default. Raises UsageError."""
+    found = {}
+    if CALLS.name in settings:
+        found["brokerage.calls"] = str(settings[CALLS.name])
+    if SUMMARY_CACHE.name in settings:
+        seconds = float(settings[SUMMARY_CACHE.name])
+        if seconds != int(seconds):
+            raise UsageError(
+                f"{SUMMARY_CACHE.name} {format_duration(seconds)}: brokerage counts whole seconds;"
+                f" the nearest is {round(seconds)}s"
+            )
+        found["brokerage.summary.ttl"] = str(int(seconds))
+    return found
+
+
+def level(name: str, health: Mapping[str, Any]) -> Level:
+    """A knob's level from what the running application says of itself. Raises LookupError."""
+    if name not in _ANSWER:
+        raise LookupError(f"brokerage has no knob {name}; it has {', '.join(knob.name for knob in KNOBS)}")
+    try:
+        said = health[_ANSWER[name]]
+    except KeyError:
+        raise LookupError(f"brokerage does not tell the level of {name}") from None
+    return float(said) if name == SUMMARY_CACHE.name else str(said)
+
+
+def ask(url: str, path: str, timeout: float = 10.0) -> dict[str, Any]:
+    """The JSON object at ``url`` + ``path`` of the running application. Raises LookupError."""
+    at = urlsplit(url + path)
+    connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=timeout)
+    try:
+        connection.request("GET", f"{at.path}?{at.query}" if at.query else at.path, headers={"Connection": "close"})
+        answer = json.loads(connection.getresponse().read())
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise LookupError(f"brokerage does not answer at {url}{path}: {error}") from error
+    finally:
+        connection.close()
+    if not isinstance(answer, dict):
+        raise LookupError(f"{url}{path} is not an object")
+    return answer

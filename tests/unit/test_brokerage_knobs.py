@@ -1,0 +1,95 @@
+"""The application's knobs: what they become, how they are read back, what a stack cannot have."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from leadline.host.local import LocalHost
+from leadline.lab.planning import plan_study
+from leadline.lab.studyfile import parse_study
+from leadline.model.errors import UsageError
+from leadline.model.study import StackChoice
+from leadline.stack import brokerage_knobs
+from leadline.stack.brokerage import Brokerage
+from leadline.stack.registry import stack_catalogue
+
+STUDY = """\
+study: s
+question: Which?
+stack: {{ server: {server}, mode: {mode} }}
+workload: {{ users: 1, steady: 6s }}
+factors:
+  {factor}
+"""
+
+
+def test_levels_become_system_properties() -> None:
+    app = Brokerage()
+    assert app.properties({}) == {}
+    assert app.properties({"app.calls": "remote", "app.summary_cache": 60.0}) == {
+        "brokerage.calls": "remote",
+        "brokerage.summary.ttl": "60",
+    }
+    with pytest.raises(UsageError, match=r"app\.summary_cache 1\.5s: .* whole seconds; the nearest is 2s"):
+        app.properties({"app.summary_cache": 1.5})
+
+
+def test_a_mode_without_beans_refuses_remote_calls() -> None:
+    direct = StackChoice(server="tomcat", mode="direct")
+    file = parse_study(STUDY.format(server="tomcat", mode="direct", factor="app.calls: [local, remote]"), "s.yaml")
+    with pytest.raises(UsageError, match=r"s\.yaml:6: .*remote cannot be had here: mode direct .* on liberty"):
+        plan_study(file, LocalHost(), stack_catalogue(direct))
+    orm = StackChoice(server="liberty", mode="orm")
+    file = parse_study(STUDY.format(server="liberty", mode="orm", factor="app.summary_cache: [0, 20s, 1m]"), "s.yaml")
+    planned = plan_study(file, LocalHost(), stack_catalogue(orm))
+    assert planned.plan.factors[0].levels == (0.0, 20.0, 60.0)
+
+
+class FakeHealth(http.server.BaseHTTPRequestHandler):
+    answer: ClassVar[object] = {}
+
+    def do_GET(self) -> None:
+        body = json.dumps(self.answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeHealth) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/brokerage"
+        server.shutdown()
+        thread.join()
+
+
+def test_levels_are_read_from_the_running_application(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Brokerage()
+    monkeypatch.setattr(FakeHealth, "answer", {"status": "up", "calls": "remote", "summary_cache": 60})
+    assert app.read_back(url, "app.calls") == "remote"
+    assert app.read_back(url, "app.summary_cache") == 60.0
+    with pytest.raises(LookupError, match=r"no knob app\.other"):
+        app.read_back(url, "app.other")
+    monkeypatch.setattr(FakeHealth, "answer", {"status": "down"})
+    with pytest.raises(LookupError, match=r"does not tell the level of app\.calls"):
+        app.read_back(url, "app.calls")
+    monkeypatch.setattr(FakeHealth, "answer", ["up"])
+    with pytest.raises(LookupError, match="is not an object"):
+        app.read_back(url, "app.calls")
+
+
+def test_nothing_answers() -> None:
+    with pytest.raises(LookupError, match="does not answer at http://127"):
+        brokerage_knobs.ask("http://127.0.0.1:9", "/health", timeout=2)
