@@ -10,6 +10,7 @@ from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation
 
+WHOLE = ("confirmation", "configurations")  # kinds that compare settings of all factors as wholes
 SETTING = "setting"  # name of the factor that stands for all
 _DEAREST = (ApplyCost.KERNEL, ApplyCost.REBOOT, ApplyCost.REMOUNT, ApplyCost.RESTART, ApplyCost.LIVE)
 
@@ -24,8 +25,10 @@ def setting_name(plan: Plan, treatment: Treatment, describe: Describe = plain_le
 def as_one_factor(
     plan: Plan, observations: Sequence[Observation] = (), describe: Describe = plain_level
 ) -> tuple[Plan, list[Observation]]:
-    """A confirmation's plan and observations with one factor in place of several; any other plan as it is."""
-    if plan.kind != "confirmation" or len(plan.factors) < 2:
+    """Plan and observations of a confirmation, or of configurations, with one factor in place of several; any other
+    plan as it is.
+    """
+    if plan.kind not in WHOLE or len(plan.factors) < 2:
         return plan, list(observations)
     used = [slot.treatment for trial in plan.trials for slot in trial.slots]
     used += [trial.treatment for trial in plan.trials]

@@ -132,6 +132,8 @@ def _order_problems(name: str, blocks: Sequence[Sequence[str]]) -> Iterator[str]
 
 def _kind_problems(plan: Plan, runs: Sequence[Treatment]) -> Iterator[str]:
     """What the runs of one replicate must be, by kind."""
+    if plan.kind == "configurations":  # compared as wholes
+        return
     indices = level_indices(plan.factors, runs)
     mains = model_matrix(plan.factors, indices, interactions=False)
     if np.linalg.matrix_rank(mains) < mains.shape[1]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.design import (
+    configurations,
     confirmation,
     d_optimal,
     definitive_screening,
@@ -79,6 +80,14 @@ KINDS: Mapping[str, DesignKind] = {
         ),
         DesignKind("confirmation", confirmation.treatments, lambda _factors, _: 2, confirmation.notes, cells=True),
         DesignKind(
+            "configurations",
+            configurations.treatments,
+            lambda _factors, design: len(design.configurations),
+            configurations.notes,
+            cells=True,
+            options=frozenset({"configurations"}),
+        ),
+        DesignKind(
             "racing",
             racing.treatments,
             lambda factors, _: one_at_a_time.count(factors),
@@ -99,6 +108,7 @@ def check_options(kind: DesignKind, design: Design) -> None:
         "foldover": design.foldover,
         "runs": design.runs is not None,
         "model": "model" in design.model_fields_set,
+        "configurations": bool(design.configurations),
     }
     for option, is_given in given.items():
         if is_given and option not in kind.options:

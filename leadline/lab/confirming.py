@@ -44,6 +44,7 @@ def best_settings(record: StudyRecord, analysis: StudyAnalysis, response: str, c
     factor that is better than its baseline level, all together; where none is, the best single one. Raises UsageError
     where nothing has a figure.
     """
+    _check_factors(record)
     effects = _gains(analysis, response)
     if not effects:
         raise UsageError(f"{_name(record)} has no estimate for {response}, so there is nothing to confirm")
@@ -54,6 +55,13 @@ def best_settings(record: StudyRecord, analysis: StudyAnalysis, response: str, c
     for each in better:
         chosen.setdefault(each.factor, each)
     return [_together(list(chosen.values()))]
+
+
+def _check_factors(record: StudyRecord) -> None:
+    if record.plan.kind == "configurations":
+        raise UsageError(
+            f"{_name(record)} compared whole configurations, which the command confirms by running it again: --new"
+        )
 
 
 def _gains(analysis: StudyAnalysis, response: str) -> list[Effect]:
@@ -92,6 +100,7 @@ def named_setting(
     record: StudyRecord, analysis: StudyAnalysis, response: str, text: str, describe: Describe = plain_level
 ) -> Choice:
     """The setting ``factor=level[,factor=level]``. Raises UsageError with the nearest valid choice."""
+    _check_factors(record)
     levels: Levels = {}
     for part in text.split(","):
         name, _, word = (piece.strip() for piece in part.partition("="))

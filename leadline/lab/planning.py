@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leadline.design import DesignError, make_plan
@@ -18,7 +18,7 @@ from leadline.model.errors import LeadlineError, UsageError, nearest
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import RESPONSES
-from leadline.model.study import Study
+from leadline.model.study import Design, RawLevel, Study
 from leadline.stack.registry import check_http, knob_of_others
 
 OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
@@ -88,9 +88,10 @@ def plan_study(file: StudyFile, host: Host, service_knobs: list[Knob], disposabl
 
 def _plan(file: StudyFile, factors: list[Factor], host_knobs: set[str], skipped: list[str]) -> Plan:
     study = file.study
+    design = _design(file, factors)
     if study.design.switchback is None:
         try:
-            return make_plan(factors, study.design)
+            return make_plan(factors, design)
         except DesignError as error:
             raise UsageError(f"{file.where(_path(study, error))}: {error}") from None
     # Services take their levels when they start, whatever the knob itself could do.
@@ -101,11 +102,29 @@ def _plan(file: StudyFile, factors: list[Factor], host_knobs: set[str], skipped:
         for factor in factors
     ]
     try:
-        return switchback_plan(factors, study.design, study.workload)
+        return switchback_plan(factors, design, study.workload)
     except UsageError as error:
         why = f" ({'; '.join(skipped)})" if skipped else ""
         path = _path(study, error) if isinstance(error, DesignError) else ("design", "switchback")
         raise UsageError(f"{file.where(path)}: {error}{why}") from None
+
+
+def _design(file: StudyFile, factors: list[Factor]) -> Design:
+    """The design with the levels of its configurations as the factors hold them; factors that are left out are left out
+    here, too.
+    """
+    study = file.study
+    raws: dict[str, Sequence[RawLevel]] = {**study.factors, **study.pseudo_factors}
+    known = {factor.name: factor for factor in factors}
+    held: dict[str, dict[str, Level]] = {}
+    for name, levels in study.design.configurations.items():
+        held[name] = {}
+        for factor, raw in levels.items():
+            if factor in raws and factor not in known:
+                continue
+            places = [at for at, one in enumerate(raws.get(factor, [])) if one == raw and type(one) is type(raw)]
+            held[name][factor] = known[factor].levels[places[0]] if places else raw
+    return study.design.model_copy(update={"configurations": held}) if held else study.design
 
 
 def _path(study: Study, error: DesignError) -> tuple[str, ...]:

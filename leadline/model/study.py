@@ -129,6 +129,7 @@ class Design(_Strict):
         "d-optimal",
         "racing",
         "confirmation",
+        "configurations",
     ] = "one-at-a-time"
     replicates: int = Field(default=3, ge=1)
     blocks: Literal["by-replicate", "incomplete", "latin", "williams", "abba"] = "by-replicate"
@@ -138,6 +139,10 @@ class Design(_Strict):
     runs: int | None = Field(default=None, ge=2, description="treatments of a D-optimal design")
     model: Literal["main-effects", "interactions"] = Field(
         default="main-effects", description="what a D-optimal design must be able to estimate"
+    )
+    configurations: dict[str, dict[str, RawLevel]] = Field(
+        default_factory=dict,
+        description="of the kind of this name: name: levels of the factors that are not at their baseline",
     )
     switchback: Switchback | None = None
     looks: int = Field(

@@ -1,0 +1,174 @@
+"""Any differences between the treatments of a study, judged together as one family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from leadline.analysis.columns import fitted
+from leadline.analysis.comparisons import EXACT, LOST, NO_NOISE, TOO_NOISY, Family
+from leadline.analysis.composite import as_one_factor
+from leadline.analysis.linear import Fit
+from leadline.analysis.scale import Scale, response_kind, scale_of
+from leadline.analysis.table import Sample, StudyTable, sample_of
+from leadline.model.plan import Plan, Treatment
+from leadline.model.result import Interval, Observation, Verdict
+
+Pair = tuple[Treatment, Treatment]  # a treatment, and the one it is compared with
+
+
+@dataclass(frozen=True)
+class Change:
+    """A treatment against another, percent of the other.
+
+    ``interval`` is at ``interval.level`` for this comparison alone, ``simultaneous`` for all of the family, which the
+    verdict follows. ``trials`` and ``failures`` are of the treatment, ``against`` the other's trials that count. None
+    where nothing could be estimated, with ``reason``.
+    """
+
+    verdict: Verdict
+    trials: int
+    failures: int
+    against: int
+    percent: float | None = None
+    interval: Interval | None = None
+    simultaneous: Interval | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    df: float | None = None
+    reason: str = ""
+
+    @property
+    def better(self) -> bool:
+        return self.verdict is Verdict.BETTER
+
+
+def contrasts(
+    plan: Plan,
+    observations: Sequence[Observation],
+    response: str,
+    pairs: Sequence[Pair],
+    *,
+    level: float = 0.95,
+    family_level: float | None = None,
+) -> list[Change]:
+    """One change for each pair; the plan is one of whole configurations, and its noise is taken to be the same in all.
+
+    Least squares with blocks (docs/statistics.md); simultaneous intervals by the law of the largest of the correlated t
+    statistics, at ``family_level`` (``level`` if absent). Positive responses are compared as ratios.
+    """
+    whole, seen = as_one_factor(plan, observations)
+    named = _names(plan, whole)
+    table = StudyTable.of(whole, seen, lambda _factor, value: str(value))
+    sample, _ = sample_of(table, response)
+    cells = {factor_level: number for number, factor_level in enumerate(_levels(table))}
+    index = {treatment: cells[name] for treatment, name in named.items() if name in cells}
+    counts = [_counts(seen, whole, named, one) for one in pairs]
+    missing = [_missing(sample, index, pair, count) for pair, count in zip(pairs, counts, strict=True)]
+    if not pairs or sample.size == 0 or all(missing):
+        return [_nothing(count, why or "no trial gave a figure") for count, why in zip(counts, missing, strict=True)]
+    kind = response_kind(response)
+    scale = scale_of(kind, sample)
+    model, fit = fitted(table, sample, scale.into(sample.values), timed=False)
+    asked = [at for at, why in enumerate(missing) if not why]
+    rows = [model.cell(table.cells[index[pairs[at][0]]]) - model.cell(table.cells[index[pairs[at][1]]]) for at in asked]
+    family = Family.of(fit, rows, level if family_level is None else family_level)
+    sign = 1.0 if kind.higher_is_better else -1.0
+    found = [_nothing(count, why) for count, why in zip(counts, missing, strict=True)]
+    for at, place in zip(asked, family.place, strict=True):
+        if place is None:
+            found[at] = _nothing(counts[at], LOST)
+        else:
+            base = _base(scale, sample, index[pairs[at][1]])
+            found[at] = _change(counts[at], family, fit, place, base, sign, level, family_level or level)
+    return found
+
+
+def _names(plan: Plan, whole: Plan) -> dict[Treatment, str]:
+    """The level that stands for each treatment in the plan of one factor."""
+    factor = whole.factors[0].name
+    return {
+        before.treatment: str(after.treatment[factor]) for before, after in zip(plan.trials, whole.trials, strict=True)
+    }
+
+
+def _levels(table: StudyTable) -> list[str]:
+    factor = table.factors[0]
+    return [str(factor.levels[cell[0]]) for cell in table.cells]
+
+
+def _counts(
+    observations: Sequence[Observation], whole: Plan, named: dict[Treatment, str], pair: Pair
+) -> tuple[int, int, int]:
+    """Trials and failed ones of the first, trials that count of the second."""
+    factor = whole.factors[0].name
+    one, other = (
+        [each for each in observations if str(each.treatment.as_dict().get(factor)) == named.get(treatment)]
+        for treatment in pair
+    )
+    return len(one), sum(each.failure is not None for each in one), sum(each.failure is None for each in other)
+
+
+def _missing(sample: Sample, index: dict[Treatment, int], pair: Pair, count: tuple[int, int, int]) -> str:
+    """Why a pair cannot be compared, empty where it can."""
+    trials, failed, _ = count
+    if trials and failed == trials:
+        return f"all {failed} trials failed" if failed > 1 else "its only trial failed"
+    for treatment, whose in zip(pair, ("it", "what it is compared with"), strict=True):
+        cell = index.get(treatment)
+        if cell is None or not np.any(sample.cells == cell):
+            return f"no trial of {whose} gave a figure"
+    return ""
+
+
+def _nothing(count: tuple[int, int, int], reason: str) -> Change:
+    trials, failed, against = count
+    verdict = Verdict.FAILED if trials and failed == trials else Verdict.UNDETERMINED
+    return Change(verdict, trials, failed, against, reason=reason)
+
+
+def _base(scale: Scale, sample: Sample, cell: int) -> Scale:
+    """The scale with differences in percent of the treatment that is compared with."""
+    return scale if scale.log else Scale(False, float(sample.values[sample.cells == cell].mean()))
+
+
+def _change(
+    count: tuple[int, int, int],
+    family: Family,
+    fit: Fit,
+    place: int,
+    scale: Scale,
+    sign: float,
+    level: float,
+    family_level: float,
+) -> Change:
+    trials, failed, against = count
+    value, error = float(family.estimates[place]), float(family.errors[place])
+    percent = scale.percent(value)
+    if family.law is None:
+        reason = NO_NOISE if fit.df <= 0 else EXACT
+        return Change(Verdict.UNDETERMINED, trials, failed, against, percent, reason=reason)
+    df = float(family.degrees[place])
+    wide = float(family.critical[place]) * error
+    interval = scale.interval(value, float(stats.t.ppf((1 + level) / 2, df)) * error, level)
+    simultaneous = scale.interval(value, wide, family_level)
+    reason = "" if percent is not None and interval and simultaneous else TOO_NOISY
+    verdict = Verdict.UNDETERMINED
+    if abs(value) > wide:
+        verdict = Verdict.BETTER if sign * value > 0 else Verdict.WORSE
+    return Change(
+        verdict,
+        trials,
+        failed,
+        against,
+        percent,
+        None if reason else interval,
+        None if reason else simultaneous,
+        family.plain(place),
+        family.adjusted(place),
+        df,
+        reason,
+    )

@@ -1,0 +1,62 @@
+"""Named configurations, compared as they are: each is the baseline with some factors at other levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leadline.design.errors import DesignError
+from leadline.model.errors import nearest
+from leadline.model.plan import Factor, Treatment
+from leadline.model.study import Design
+
+_PATH = ("design", "configurations")
+
+
+def treatments(factors: Sequence[Factor], design: Design) -> tuple[Treatment, ...]:
+    """One treatment for each configuration, in their order; the baseline is one of them.
+
+    Levels are the factors' own. Raises DesignError for an unknown factor or level, for two names of one treatment, and
+    where the baseline is missing.
+    """
+    named = design.configurations
+    if len(named) < 2:
+        raise DesignError(
+            "design: configurations compares two or more of them; name them under `configurations`", _PATH
+        )
+    baseline = {factor.name: factor.baseline for factor in factors}
+    found: dict[Treatment, str] = {}
+    for name, levels in named.items():
+        for factor, level in levels.items():
+            _check(factors, name, factor, level)
+        treatment = Treatment.of(baseline | levels)
+        if treatment in found:
+            raise DesignError(
+                f"design: configurations {found[treatment]!r} and {name!r} are the same; leave one out",
+                (*_PATH, name),
+            )
+        found[treatment] = name
+    if Treatment.of(baseline) not in found:
+        raise DesignError(
+            "design: no configuration is the baseline, with which the others are compared; add one without levels, "
+            "such as `untuned: {}`",
+            _PATH,
+        )
+    return tuple(found)
+
+
+def _check(factors: Sequence[Factor], name: str, factor: str, level: object) -> None:
+    known = next((one for one in factors if one.name == factor), None)
+    if known is None:
+        near = nearest(factor, [one.name for one in factors])
+        hint = f"did you mean {near}?" if near else "list it under `factors`"
+        raise DesignError(f"design: configuration {name!r} names {factor}, which is no factor; {hint}", (*_PATH, name))
+    if level not in known.levels:
+        listed = ", ".join(str(one) for one in known.levels)
+        raise DesignError(
+            f"design: configuration {name!r} has {factor}={level}, which is none of its levels {listed}", (*_PATH, name)
+        )
+
+
+def notes(_factors: Sequence[Factor], _design: Design) -> tuple[str, ...]:
+    """What it cannot tell."""
+    return ("Configurations are compared as wholes, not factor by factor.",)

@@ -1,0 +1,110 @@
+"""A comparison of a tuning as a study file, and back."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.model.plan import Plan, Treatment
+from leadline.model.result import Observation
+from leadline.model.study import RawLevel
+from leadline.model.tuning import MODE, Tuning
+from leadline.planning.sequence import Measured, Part, Stage
+
+_SHARED = ("reset", "placement", "limits", "equivalence", "dead_man", "ready_timeout", "observe", "responses")
+
+
+def study_name(tuning: Tuning, part: Part) -> str:
+    """``daytrader-heap``, ``daytrader-heap-confirm``, ``daytrader-compare``, ``daytrader-factorial-orm``."""
+    words = {
+        Stage.STEP: [part.step],
+        Stage.CONFIRM: [part.step, "confirm"],
+        Stage.COMPARE: ["compare"],
+        Stage.FACTORIAL: ["factorial", part.mode],
+    }[part.stage]
+    return "-".join([tuning.tuning, *words])
+
+
+def _question(tuning: Tuning, part: Part) -> str:
+    return {
+        Stage.STEP: f"Does the step {part.step} of {tuning.tuning} help on top of what is kept so far?",
+        Stage.CONFIRM: f"Do fresh trials confirm the step {part.step} of {tuning.tuning}?",
+        Stage.COMPARE: f"What does {tuning.tuning} gain altogether, untuned against tuned, in trials of their own?",
+        Stage.FACTORIAL: f"How do the steps of {tuning.tuning} work together in mode {part.mode}?",
+    }[part.stage]
+
+
+def part_file(tuning: Tuning, part: Part) -> StudyFile:
+    """The study that runs a part. A knob with one level in all configurations is a setting, the others are factors;
+    a mode that is the same in all is the stack's.
+    """
+    rows = list(part.configurations.values())
+    first = rows[0]
+    factors: dict[str, list[RawLevel]] = {}
+    settings: dict[str, RawLevel] = dict(tuning.settings)
+    for knob in first:
+        levels = _distinct([row[knob] for row in rows])
+        if len(levels) > 1:
+            factors[knob] = levels
+        elif knob != MODE:
+            settings[knob] = levels[0]
+    named = {
+        name: {knob: row[knob] for knob in factors if not _same(row[knob], first[knob])}
+        for name, row in part.configurations.items()
+    }
+    document: dict[str, Any] = {
+        "study": study_name(tuning, part),
+        "question": _question(tuning, part),
+        "stack": {**tuning.stack.model_dump(mode="json", exclude_none=True), "mode": first[MODE]},
+        "workload": tuning.workload.model_dump(mode="json", exclude_unset=True),
+        "factors": factors,
+        "settings": settings,
+        "design": {
+            "kind": "configurations",
+            "configurations": named,
+            "replicates": part.blocks,
+            "sentinels": None,
+            "seed": part.seed,
+        },
+    }
+    dumped = tuning.model_dump(mode="json", exclude_unset=True)
+    document |= {key: dumped[key] for key in _SHARED if key in dumped}
+    text = io.StringIO()
+    yaml = YAML()
+    yaml.width = 4096
+    yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
+    return parse_study(text.getvalue(), f"{document['study']}.yaml")
+
+
+def treatments_of(file: StudyFile, plan: Plan, part: Part) -> dict[str, Treatment]:
+    """The part's configurations with levels as the plan holds them."""
+    raws = file.study.factors
+    found = {}
+    for name, row in part.configurations.items():
+        levels = {}
+        for factor in plan.factors:
+            at = next(i for i, raw in enumerate(raws[factor.name]) if _same(raw, row[factor.name]))
+            levels[factor.name] = factor.levels[at]
+        found[name] = Treatment.of(levels)
+    return found
+
+
+def measured(file: StudyFile, part: Part, plan: Plan, observations: Sequence[Observation], complete: bool) -> Measured:
+    """What a part gave, for the rule that decides."""
+    return Measured(plan, observations, treatments_of(file, plan, part), complete)
+
+
+def _same(one: RawLevel, other: RawLevel) -> bool:
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _distinct(levels: Sequence[RawLevel]) -> list[RawLevel]:
+    found: list[RawLevel] = []
+    for level in levels:
+        if not any(_same(level, known) for known in found):
+            found.append(level)
+    return found

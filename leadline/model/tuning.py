@@ -1,0 +1,157 @@
+"""A tuning: settings tried one step after the other, each kept if it is confirmed, in every mode of the application."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from leadline.model.study import (
+    Limits,
+    Placement,
+    RawLevel,
+    Reset,
+    Seconds,
+    Share,
+    Workload,
+    _Strict,
+)
+
+Mode = Literal["direct", "session", "orm"]
+MODE = "app.mode"  # the knob that a tuning of several modes varies
+
+
+class TuningStack(_Strict):
+    """As a study's stack; the mode is the tuning's."""
+
+    app: str = "brokerage"
+    server: str = "liberty"
+    database: str = "postgres"
+    host: str = "local"
+    java: str | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
+
+
+class Step(_Strict):
+    """Knobs that move together: the first level of each is the untuned one, the others are candidates, in step."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    levels: dict[str, list[RawLevel]] = Field(min_length=1, description="knob: untuned level, candidates")
+    modes: list[Mode] | None = Field(default=None, min_length=1, description="where it is tried; everywhere if absent")
+    why: str = ""
+
+    @property
+    def candidates(self) -> int:
+        return len(next(iter(self.levels.values()))) - 1
+
+    @model_validator(mode="after")
+    def _in_step(self) -> Step:
+        counts = {knob: len(levels) for knob, levels in self.levels.items()}
+        if min(counts.values()) < 2:
+            raise ValueError(f"step {self.name} needs an untuned level and at least one candidate for every knob")
+        if len(set(counts.values())) > 1:
+            told = ", ".join(f"{knob} {count}" for knob, count in counts.items())
+            raise ValueError(f"step {self.name}: its knobs move together, so they have as many levels each ({told})")
+        rows = list(zip(*self.levels.values(), strict=True))
+        for at, row in enumerate(rows):
+            if any(_same(row, other) for other in rows[:at]):
+                raise ValueError(f"step {self.name} lists the levels {', '.join(map(str, row))} twice")
+        return self
+
+
+def _same(one: tuple[RawLevel, ...], other: tuple[RawLevel, ...]) -> bool:
+    return all(a == b and type(a) is type(b) for a, b in zip(one, other, strict=True))
+
+
+class Blocks(_Strict):
+    """Blocks of trials; in each block every configuration that is compared runs once, in random order."""
+
+    step: int = Field(default=3, ge=2, description="of a step: the best so far against the candidates, in every mode")
+    confirm: int = Field(
+        default=3,
+        ge=0,
+        description="fresh ones for a chosen candidate; 0: the last comparison, which then has every rung, confirms",
+    )
+    compare: int = Field(default=4, ge=2, description="of the last comparison: untuned against tuned, all modes")
+
+    @model_validator(mode="after")
+    def _enough(self) -> Blocks:
+        if self.confirm == 1:
+            raise ValueError("confirm is 0, or two blocks and more: one block does not tell the noise")
+        return self
+
+
+class FactorialDesign(_Strict):
+    """The steps of each mode again, as two-level factors of one design, which shows their interactions."""
+
+    kind: Literal["full-factorial", "fractional-factorial", "plackett-burman"] = "fractional-factorial"
+    resolution: int = Field(default=5, ge=3, le=8)
+    foldover: bool = False
+    replicates: int = Field(default=2, ge=1)
+    of: Literal["kept", "all"] = Field(default="kept", description="which steps; all: at their best candidate")
+
+
+class PublishedBar(_Strict):
+    """A published result: performance before tuning relative to the reference mode, and the gain by all tuning."""
+
+    untuned: float = Field(gt=0)
+    gain: Annotated[float, BeforeValidator(lambda raw: _percent(raw))] = Field(description="percent")
+
+
+class Published(_Strict):
+    """A published result that the report draws beside, by the same code."""
+
+    source: str
+    bars: dict[Mode, PublishedBar] = Field(min_length=1)
+
+
+def _percent(raw: object) -> object:
+    """``169%`` and 169 are the same."""
+    return raw.strip().removesuffix("%") if isinstance(raw, str) else raw
+
+
+class Tuning(_Strict):
+    """A sequence of steps in a file."""
+
+    tuning: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="name of the tuning")
+    question: str
+    stack: TuningStack = TuningStack()
+    modes: list[Mode] = Field(default=["orm"], min_length=1, description="the first is the reference of the bars")
+    workload: Workload = Workload()
+    steps: list[Step] = Field(min_length=1, description="in the order in which they are tried")
+    keep: Literal["confirmed"] = "confirmed"
+    blocks: Blocks = Blocks()
+    factorial: FactorialDesign | None = None
+    settings: dict[str, RawLevel] = Field(default_factory=dict, description="knobs held at one level throughout")
+    published: Published | None = None
+    reset: Reset = Reset()
+    placement: Placement = Placement()
+    responses: list[str] = Field(default=["throughput", "p50", "p90", "p99", "cpu_per_transaction"], min_length=1)
+    limits: Limits = Limits()
+    equivalence: Share = Field(default=0.02, gt=0, lt=1)
+    seed: int = 1
+    budget: Seconds | None = None
+    dead_man: Seconds = 30.0
+    ready_timeout: Seconds = 120.0
+    observe: bool = True
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Tuning:
+        if len(set(self.modes)) < len(self.modes):
+            raise ValueError(f"modes lists one twice: {', '.join(self.modes)}")
+        names = [step.name for step in self.steps]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"two steps are named {twice}")
+        owner: dict[str, str] = {}
+        for step in self.steps:
+            for knob in step.levels:
+                if knob in owner:
+                    raise ValueError(f"{knob} is in the steps {owner[knob]} and {step.name}; keep it in one of them")
+                if knob in self.settings:
+                    raise ValueError(f"{knob} is held under settings and moved by the step {step.name}")
+                if knob == MODE:
+                    raise ValueError(f"{MODE} is no knob of a step: name the modes under `modes`")
+                owner[knob] = step.name
+        if MODE in self.settings:
+            raise ValueError(f"{MODE} is not set: name the mode under `modes`")
+        return self

@@ -1,0 +1,26 @@
+"""A tuning as a sequence of comparisons: what to measure next, and what the measured ones say.
+
+``advance(tuning, results)`` is a function of what has been measured alone, so that a run that was cut off goes on where
+it was. docs/tuning.md explains the rule.
+"""
+
+from __future__ import annotations
+
+from leadline.planning.sequence.advance import Progress, advance
+from leadline.planning.sequence.compare import Comparison, Rung
+from leadline.planning.sequence.factorial import Factorial
+from leadline.planning.sequence.keep import Decision, decision_levels
+from leadline.planning.sequence.parts import Measured, Part, Stage
+
+__all__ = [
+    "Comparison",
+    "Decision",
+    "Factorial",
+    "Measured",
+    "Part",
+    "Progress",
+    "Rung",
+    "Stage",
+    "advance",
+    "decision_levels",
+]

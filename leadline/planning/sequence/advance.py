@@ -1,0 +1,136 @@
+"""Where a tuning stands, from what has been measured."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from leadline.model.tuning import Step, Tuning
+from leadline.planning.sequence.compare import Comparison, compare_part, compared
+from leadline.planning.sequence.factorial import Factorial, crossed, factorial_part
+from leadline.planning.sequence.keep import (
+    Decision,
+    chosen_in,
+    confirm_part,
+    confirmed_in,
+    decision_levels,
+    step_part,
+)
+from leadline.planning.sequence.parts import Measured, Part, describe, modes_of
+
+Results = Mapping[str, Measured]  # key of a part -> what it gave
+UNTRIED = "not tried yet"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """``done``: the parts that are complete, in order; ``next``: the one to measure now, None at the end.
+
+    ``decisions``: one for each step and mode in which it is to be tried. ``kept``: mode -> step -> which level.
+    """
+
+    decisions: tuple[Decision, ...]
+    kept: Mapping[str, Mapping[str, int]]
+    comparison: Comparison | None
+    factorials: tuple[Factorial, ...]
+    done: tuple[Part, ...]
+    next: Part | None
+
+    def of(self, mode: str) -> list[Decision]:
+        return [one for one in self.decisions if one.mode == mode]
+
+
+def advance(
+    tuning: Tuning, results: Results, left_out: Mapping[str, str] | None = None, untried: Collection[str] = ()
+) -> Progress:
+    """What the results say, and what is to be measured next.
+
+    ``left_out``: steps that cannot be tried here, each with its reason. ``untried``: steps passed over for want of
+    time; those that have been measured count all the same.
+    """
+    out = left_out or {}
+    kept: dict[str, dict[str, int]] = {mode: {} for mode in tuning.modes}
+    decisions: list[Decision] = []
+    done: list[Part] = []
+    following: Part | None = None
+    for step in tuning.steps:
+        if step.name in out:
+            decisions += [_not_tried(step, mode, out[step.name]) for mode in modes_of(tuning, step)]
+            continue
+        if following is not None or not modes_of(tuning, step):
+            decisions += [_not_tried(step, mode, UNTRIED) for mode in modes_of(tuning, step)]
+            continue
+        found, following = _step(tuning, step, results, kept, out, done)
+        if following is not None and step.name in untried:
+            following = None
+            found = [_not_tried(step, one.mode, "not tried: the budget is left to the comparison") for one in found]
+        decisions += found
+        for one in found:
+            if one.kept:
+                kept[one.mode][one.step] = one.candidate
+    if following is not None:
+        return Progress(tuple(decisions), kept, None, (), tuple(done), following)
+    return _ending(tuning, results, out, kept, decisions, done)
+
+
+def _step(
+    tuning: Tuning,
+    step: Step,
+    results: Results,
+    kept: Mapping[str, Mapping[str, int]],
+    out: Mapping[str, str],
+    done: list[Part],
+) -> tuple[list[Decision], Part | None]:
+    """The step's decisions and the part that it waits for."""
+    first, _ = decision_levels(tuning, len(tuning.steps) - len(out))
+    part = step_part(tuning, step, kept, out)
+    if not _complete(results, part):
+        return [_not_tried(step, mode, UNTRIED) for mode in modes_of(tuning, step)], part
+    done.append(part)
+    found = chosen_in(tuning, step, results[part.key], first)
+    chosen = [one for one in found if not one.settled]
+    if not chosen:
+        return found, None
+    fresh = confirm_part(tuning, step, chosen, kept, out)
+    if not _complete(results, fresh):
+        return [replace(one, kept=False) for one in found], fresh
+    done.append(fresh)
+    by_mode = {one.mode: one for one in confirmed_in(tuning, step, chosen, results[fresh.key])}
+    return [by_mode.get(one.mode, one) for one in found], None
+
+
+def _ending(
+    tuning: Tuning,
+    results: Results,
+    out: Mapping[str, str],
+    kept: Mapping[str, Mapping[str, int]],
+    decisions: list[Decision],
+    done: list[Part],
+) -> Progress:
+    part = compare_part(tuning, kept, out)
+    comparison = None
+    if part is not None:
+        if not _complete(results, part):
+            return Progress(tuple(decisions), kept, None, (), tuple(done), part)
+        done.append(part)
+        comparison = compared(tuning, kept, results[part.key])
+    factorials: list[Factorial] = []
+    for mode in tuning.modes if tuning.factorial else ():
+        assert tuning.factorial is not None
+        crossing = factorial_part(tuning, mode, decisions, tuning.factorial, out)
+        if crossing is None:
+            continue
+        if not _complete(results, crossing):
+            return Progress(tuple(decisions), kept, comparison, tuple(factorials), tuple(done), crossing)
+        done.append(crossing)
+        factorials.append(crossed(tuning, mode, decisions, tuning.factorial, results[crossing.key]))
+    return Progress(tuple(decisions), kept, comparison, tuple(factorials), tuple(done), None)
+
+
+def _complete(results: Results, part: Part) -> bool:
+    found = results.get(part.key)
+    return found is not None and found.complete
+
+
+def _not_tried(step: Step, mode: str, reason: str) -> Decision:
+    return Decision(mode, step.name, False, 0, describe(step, 1), reason=reason, settled=False)

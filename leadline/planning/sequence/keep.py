@@ -1,0 +1,174 @@
+"""Whether a step is kept: the rule, its error rates, and what it said of every mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leadline.analysis.contrasts import Change, contrasts
+from leadline.analysis.scale import response_kind
+from leadline.model.errors import FailureClass
+from leadline.model.plan import Treatment
+from leadline.model.result import Observation, Verdict
+from leadline.model.tuning import Step, Tuning
+from leadline.planning.sequence.parts import Kept, Levels, Measured, Part, Stage, describe, levels_of, modes_of, part_of
+
+FALSE_KEEP = 0.05  # share of whole tunings that may keep anything where nothing helps
+CONFIRM_LEVEL = 0.95
+LOOSEST = 0.2  # one-sided: how easily a candidate may go to its confirmation
+_BLAMED = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A step in one mode. ``candidate``: the level that was chosen, 0 where none was; ``kept`` whether it stays.
+
+    ``tried``: each candidate against the best so far, in order; ``confirmed``: the chosen one in fresh trials.
+    ``settled``: nothing more is to be measured for it.
+    """
+
+    mode: str
+    step: str
+    kept: bool
+    candidate: int
+    setting: str
+    tried: tuple[Change, ...] = ()
+    confirmed: Change | None = None
+    reason: str = ""
+    settled: bool = True
+
+
+def decision_levels(tuning: Tuning, steps: int) -> tuple[float, float]:
+    """Confidence levels of a step's and of a confirmation's intervals, each for all modes and candidates at once.
+
+    They are such that at most ``FALSE_KEEP`` of tunings of ``steps`` steps keep anything where nothing helps: a step
+    keeps what lies outside its interval on the better side. With confirmation both have to, in trials that share
+    nothing, so that the two errors multiply and the first may be larger. Largest and smallest of the comparisons are
+    taken to leave their side with probability p each, independently: both stay inside with (1 - p) squared.
+    """
+    share = FALSE_KEEP / max(steps, 1)
+    if tuning.blocks.confirm:
+        share = min(LOOSEST, share / (1 - CONFIRM_LEVEL**0.5))
+    return (1 - share) ** 2, CONFIRM_LEVEL
+
+
+def step_part(tuning: Tuning, step: Step, kept: Mapping[str, Kept], left_out: Mapping[str, str]) -> Part:
+    """In every mode the best so far and each candidate on top of it."""
+    configurations: dict[str, Levels] = {}
+    for mode in modes_of(tuning, step):
+        configurations[f"{mode} before"] = levels_of(tuning, mode, kept[mode], left_out)
+        for candidate in range(1, step.candidates + 1):
+            levels = levels_of(tuning, mode, {**kept[mode], step.name: candidate}, left_out)
+            configurations[_named(mode, step, candidate)] = levels
+    return part_of(tuning, Stage.STEP, configurations, tuning.blocks.step, step=step.name)
+
+
+def _named(mode: str, step: Step, candidate: int) -> str:
+    return f"{mode} {step.name}" + (f" {candidate}" if step.candidates > 1 else "")
+
+
+def chosen_in(tuning: Tuning, step: Step, measured: Measured, level: float) -> list[Decision]:
+    """The best candidate of each mode whose interval excludes none on the better side and that breaks no limit."""
+    modes = modes_of(tuning, step)
+    at = measured.treatments
+    pairs = [
+        (at[_named(mode, step, candidate)], at[f"{mode} before"])
+        for mode in modes
+        for candidate in range(1, step.candidates + 1)
+    ]
+    response = tuning.responses[0]
+    changes = contrasts(measured.plan, measured.observations, response, pairs, family_level=level)
+    found = []
+    for number, mode in enumerate(modes):
+        mine = slice(number * step.candidates, (number + 1) * step.candidates)
+        found.append(_choice(tuning, step, mode, changes[mine], pairs[mine], measured))
+    return found
+
+
+def _choice(
+    tuning: Tuning,
+    step: Step,
+    mode: str,
+    changes: Sequence[Change],
+    pairs: Sequence[tuple[Treatment, Treatment]],
+    measured: Measured,
+) -> Decision:
+    sign = 1.0 if response_kind(tuning.responses[0]).higher_is_better else -1.0
+    broken = [broken_limit(tuning, measured.observations, *pair) for pair in pairs]
+    able = [at for at, change in enumerate(changes) if change.better and not broken[at]]
+    if able:
+        best = max(able, key=lambda at: sign * (changes[at].percent or 0.0))
+        final = tuning.blocks.confirm == 0
+        return Decision(
+            mode, step.name, final, best + 1, describe(step, best + 1), tuple(changes), settled=final,
+            reason="better" if final else "better; fresh trials are to confirm it",
+        )  # fmt: skip
+    nearest = max(range(len(changes)), key=lambda at: sign * (changes[at].percent or -sign * 1e9))
+    reason = broken[nearest] or _why_not(changes[nearest])
+    return Decision(mode, step.name, False, 0, describe(step, nearest + 1), tuple(changes), reason=reason)
+
+
+def _why_not(change: Change) -> str:
+    if change.reason:
+        return change.reason
+    return "worse" if change.verdict is Verdict.WORSE else "its interval does not exclude none"
+
+
+def broken_limit(tuning: Tuning, observations: Sequence[Observation], treatment: Treatment, before: Treatment) -> str:
+    """Why a candidate must not be kept whatever it gains, empty where nothing speaks against it.
+
+    Trials that failed by the candidate's own doing, and a latency limit that it misses where the best so far did not.
+    """
+    mine = [one for one in observations if one.treatment == treatment]
+    failed = [one.failure for one in mine if one.failure in _BLAMED]
+    if failed:
+        kinds = ", ".join(sorted({failure.value for failure in failed if failure}))
+        return f"{len(failed)} of its {len(mine)} trials failed ({kinds})"
+    for name, limit in (("p90", tuning.limits.p90), ("p99", tuning.limits.p99)):
+        if limit is None:
+            continue
+        now, then = (_middle(observations, one, name) for one in (treatment, before))
+        if now is not None and now > 1000 * limit and (then is None or then <= 1000 * limit):
+            return f"{name} {now:.3g} ms is beyond the limit of {1000 * limit:.3g} ms"
+    return ""
+
+
+def _middle(observations: Sequence[Observation], treatment: Treatment, response: str) -> float | None:
+    found = [
+        one.responses[response]
+        for one in observations
+        if one.treatment == treatment and one.failure is None and response in one.responses
+    ]
+    return float(np.median(found)) if found else None
+
+
+def confirm_part(
+    tuning: Tuning,
+    step: Step,
+    chosen: Sequence[Decision],
+    kept: Mapping[str, Kept],
+    left_out: Mapping[str, str],
+) -> Part:
+    """The chosen candidates, each against the best so far of its mode, in trials that had no part in the choice."""
+    configurations: dict[str, Levels] = {}
+    for one in chosen:
+        configurations[f"{one.mode} before"] = levels_of(tuning, one.mode, kept[one.mode], left_out)
+        levels = levels_of(tuning, one.mode, {**kept[one.mode], step.name: one.candidate}, left_out)
+        configurations[_named(one.mode, step, one.candidate)] = levels
+    return part_of(tuning, Stage.CONFIRM, configurations, tuning.blocks.confirm, step=step.name)
+
+
+def confirmed_in(tuning: Tuning, step: Step, chosen: Sequence[Decision], measured: Measured) -> list[Decision]:
+    """The chosen candidates with what the fresh trials say."""
+    at = measured.treatments
+    pairs = [(at[_named(one.mode, step, one.candidate)], at[f"{one.mode} before"]) for one in chosen]
+    changes = contrasts(measured.plan, measured.observations, tuning.responses[0], pairs, family_level=CONFIRM_LEVEL)
+    found = []
+    for one, change, pair in zip(chosen, changes, pairs, strict=True):
+        broken = broken_limit(tuning, measured.observations, *pair)
+        kept = change.better and not broken
+        reason = "confirmed" if kept else f"not confirmed: {broken or _why_not(change)}"
+        found.append(Decision(one.mode, one.step, kept, one.candidate, one.setting, one.tried, change, reason=reason))
+    return found
