@@ -22,6 +22,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("results", "Print what a study found."),
     "report": ("results", "Write a study's report: one HTML file that needs no network."),
     "export": ("results", "Write a study's trials and effects as CSV and its figures as PNG or SVG."),
+    "advise": (
+        "advise",
+        "List what a run suggests to try next, by layer, with the evidence; what later studies said of it.",
+    ),
     "figures": (
         "figures",
         "Study A's figures: gains against luck, failures, sensitivities, ranking over systems, test of a grouping.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
 from leadline.gcanalysis.summary import GcSummary, summary
@@ -76,11 +78,21 @@ def _heap(found: GcSummary) -> list[str]:
     return said
 
 
-def _beside_latency(files: TrialFiles) -> list[str]:
-    """The 99th percentile of the response time in seconds with pauses beside that in seconds without."""
+@dataclass(frozen=True)
+class Beside:
+    """The 99th percentile of the response time, ms, in the median second with a pause and in that without."""
+
+    with_ms: float
+    with_count: int
+    without_ms: float
+    without_count: int
+
+
+def beside(files: TrialFiles) -> Beside | None:
+    """None where there are too few seconds of either kind."""
     pauses, table, phases = files.steady("gc", "gc.pause"), files.seconds, files.phases
     if pauses is None or table is None or phases is None:
-        return []
+        return None
     begin, end = int(phases.steady_from * 1e9), int(phases.steady_until * 1e9)
     rows = (
         table.filter(pl.col("time_ns").is_between(begin, end - 1_000_000_000) & pl.col("response_p99_ms").is_not_null())
@@ -95,11 +107,18 @@ def _beside_latency(files: TrialFiles) -> list[str]:
         inside = any(start < at + 1_000_000_000 and stop > at for start, stop in spans)
         (with_pause if inside else without).append(float(worst))
     if min(len(with_pause), len(without)) < _FEW:
-        return []
+        return None
     middle = [sorted(values)[(len(values) - 1) // 2] for values in (with_pause, without)]
+    return Beside(middle[0], len(with_pause), middle[1], len(without))
+
+
+def _beside_latency(files: TrialFiles) -> list[str]:
+    found = beside(files)
+    if found is None:
+        return []
     return [
-        f"The 99th percentile of the response time was {words.number(middle[0])} ms in the median second with a pause "
-        f"({len(with_pause)} s) and {words.number(middle[1])} ms without ({len(without)} s)."
+        f"The 99th percentile of the response time was {words.number(found.with_ms)} ms in the median second with a "
+        f"pause ({found.with_count} s) and {words.number(found.without_ms)} ms without ({found.without_count} s)."
     ]
 
 

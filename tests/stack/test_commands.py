@@ -54,6 +54,23 @@ def test_a_pool_of_one_is_found_with_its_cause(real_study: RealStudy) -> None:
     assert "was starved: the only connection was in use in" in page
 
 
+def test_the_pool_of_one_is_advised_against_and_the_study_confirms_it(real_study: RealStudy) -> None:
+    found = real_study.json("advise", "mini", "--finding", "server.pool", "--write", "pool.yaml")
+    (one,) = found["findings"]
+    assert (one["knob"], one["now"], one["seen"], one["trials"]) == (POOL, 1, 3, 3)
+    assert one["then"] > 1
+    figures = {each["name"]: each["median"] for each in one["evidence"]}
+    assert figures["full"] > 50
+    assert figures["waiting"] > 2
+    assert one["status"] == "confirmed", one["checks"]
+    assert one["checks"][0]["level"] == 40
+    plan = real_study.json("run", "pool.yaml", "--dry-run")
+    assert {trial["levels"][POOL] for trial in plan["trials"]} == {1, one["then"]}
+    text = real_study.run("advise", "mini").stdout
+    assert "Confirmed by mini@1: server.datasource.max_connections 40 instead of 1 changes" in text
+    assert "the only connection was in use in" in text.lower()
+
+
 def _pool(study: RealStudy, level: int, metric: str) -> float:
     values = []
     for trial in study.trials(level):
@@ -144,6 +161,7 @@ def test_a_plan_is_printed_and_nothing_is_changed(real_study: RealStudy) -> None
         (["show", "mini", "--lab", "nowhere"], "is no lab"),
         (["export", "mini", "--format", "pgn"], "did you mean png?"),
         (["gc", "nothing.log"], "nothing.log: No such file"),
+        (["advise", "mini", "--finding", "server.pol"], "did you mean server.pool?"),
         (["knobs", "vm.swapines"], "did you mean vm.swappiness?"),
         (["frobnicate"], "No such command"),
     ],

@@ -37,7 +37,21 @@ ELSEWHERE = {
     "leadline down": "tests/stack/test_commands.py",
     "leadline load": "tests/stack/test_commands.py",
 }
-SAFE = ("doctor", "knobs", "studies", "show", "report", "export", "figures", "gc", "restore", "lab", "plan", "power")
+SAFE = (
+    "doctor",
+    "knobs",
+    "studies",
+    "show",
+    "report",
+    "export",
+    "figures",
+    "advise",
+    "gc",
+    "restore",
+    "lab",
+    "plan",
+    "power",
+)
 
 BEFOREHAND = ("plan", "power", "simulate")  # of SAFE: those that read a study file
 

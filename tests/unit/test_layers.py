@@ -12,13 +12,14 @@ ALLOWED = {
     "analysis": {"model", "design"},
     "figures": {"model", "design", "analysis"},
     "gcanalysis": {"model"},
+    "advice": {"model"},
     "planning": {"model", "design", "analysis"},
     "host": {"model"},
     "stack": {"model", "host"},
     "load": {"model", "host"},
     "observe": {"model", "host", "gcanalysis"},
     "lab": {"model", "design", "analysis", "planning", "host", "stack", "load", "observe"},
-    "report": {"model", "design", "analysis", "figures", "gcanalysis", "load", "observe", "lab"},
+    "report": {"model", "design", "analysis", "figures", "gcanalysis", "advice", "load", "observe", "lab"},
     "simulate": {"model", "design", "analysis", "host", "lab"},
     "cli": {
         *(
@@ -28,6 +29,7 @@ ALLOWED = {
             "planning",
             "figures",
             "gcanalysis",
+            "advice",
             "host",
             "stack",
             "load",
@@ -37,7 +39,7 @@ ALLOWED = {
         *("report", "simulate"),
     },
 }
-PURE = {"model", "design", "analysis", "planning", "figures", "gcanalysis"}
+PURE = {"model", "design", "analysis", "planning", "figures", "gcanalysis", "advice"}
 WORLD = {"subprocess", "socket", "os", "shutil", "tempfile", "threading", "sqlalchemy", "urllib", "signal", "time"}
 
 

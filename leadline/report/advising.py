@@ -1,0 +1,116 @@
+"""Advice on a stored study: findings of its trials, the checks there are, the study that would check them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from leadline.advice import Check, Finding, advise, checked
+from leadline.advice.check import levels_set
+from leadline.advice.study import checking_study
+from leadline.lab.confirming import fresh_seed
+from leadline.model.errors import UsageError, nearest
+from leadline.model.knob import Knob, Level
+from leadline.model.record import StudyRecord
+from leadline.model.result import StudyAnalysis
+from leadline.model.study import RawLevel
+from leadline.report import files as trial_files
+from leadline.report.files import TrialFiles
+from leadline.report.observed import observed
+
+Analyse = Callable[[StudyRecord], StudyAnalysis]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """``trials`` were looked at; ``checks`` by a finding's name, of all studies of the lab, oldest first."""
+
+    record: StudyRecord
+    trials: int
+    findings: tuple[Finding, ...]
+    knobs: Mapping[str, Knob]
+    checks: Mapping[str, Sequence[Check]] = field(default_factory=dict)
+
+    @property
+    def run(self) -> str:
+        return f"{self.record.study.study}@{self.record.id}"
+
+    def chosen(self, names: Sequence[str]) -> list[Finding]:
+        """The findings so named. Raises UsageError with the nearest name."""
+        by_name = {one.name: one for one in self.findings}
+        for name in names:
+            if name not in by_name:
+                near = nearest(name, list(by_name))
+                hint = f"did you mean {near}?" if near else f"there is {', '.join(by_name) or 'none'}"
+                raise UsageError(f"--finding {name}: {self.run} has no such finding; {hint}")
+        return [by_name[name] for name in names]
+
+    def together(self) -> list[Finding]:
+        """Findings that one study can check: those with a level to try that were found under the first one's levels."""
+        testable = [one for one in self.findings if one.testable]
+        found: list[Finding] = []
+        for one in testable:
+            if one.knob in [other.knob for other in found]:
+                continue
+            if not found or _compatible([*found, one], self):
+                found.append(one)
+        return found
+
+    def study(self, findings: Sequence[Finding]) -> dict[str, Any]:
+        """The study that would check them. Raises UsageError where they were found under different treatments."""
+        if findings and not _compatible(findings, self):
+            raise UsageError("these were found under different treatments: check them one at a time (--finding)")
+        taken = {one.knob for one in findings}
+        levels = held(self.record, findings[0]) if findings else {}
+        kept = {name: raw for name, raw in _raw(self.record, levels).items() if name not in taken}
+        return checking_study(findings, self.run, self.record.study, kept, self.knobs, fresh_seed(self.record))
+
+
+def advice(
+    record: StudyRecord,
+    knobs: Mapping[str, Knob],
+    others: Iterable[StudyRecord] = (),
+    analyse: Analyse | None = None,
+    files: Sequence[TrialFiles] | None = None,
+) -> Advice:
+    """Findings of a study. With ``analyse``, those of ``others`` (and itself) that bear on a finding check it."""
+    read = files if files is not None else [trial_files.read(trial) for trial in record.trials]
+    trials = observed(record, read, knobs)
+    findings = tuple(advise(trials, knobs))
+    checks: dict[str, Sequence[Check]] = {}
+    if analyse is not None:
+        wanted = {one.knob for one in findings if one.testable}
+        known = sorted({one.id: one for one in (*others, record)}.values(), key=lambda one: one.id)
+        bearing = [one for one in known if wanted & {factor.name for factor in one.plan.factors}]
+        results = [(one, analyse(one)) for one in bearing]
+        for finding in findings:
+            levels = levels_set(record, held(record, finding), knobs)
+            checks[finding.name] = checked(finding, record.study, levels, results, knobs)
+    return Advice(record, len(trials), findings, knobs, checks)
+
+
+def held(record: StudyRecord, finding: Finding) -> dict[str, Level]:
+    """The factors' levels under which it was found: of the baseline where it was found there too."""
+    if "baseline" in finding.treatments:
+        return record.plan.baseline.as_dict()
+    trial = next(one for one in record.trials if one.id == finding.example)
+    return trial.planned.treatment.as_dict()
+
+
+def _compatible(findings: Sequence[Finding], found: Advice) -> bool:
+    taken = {one.knob for one in findings}
+    bases = [{name: level for name, level in held(found.record, one).items() if name not in taken} for one in findings]
+    own = [(one.knob, one.now) for one in findings]
+    base = found.record.plan.baseline.as_dict()
+    moved = [knob for knob, now in own if knob in base and base[knob] != now]
+    return all(one == bases[0] for one in bases) and (not moved or len(findings) == 1)
+
+
+def _raw(record: StudyRecord, levels: Mapping[str, Level]) -> dict[str, RawLevel]:
+    """Settings and the factors' levels as the study file has them; pseudo-factors left out."""
+    found: dict[str, RawLevel] = dict(record.study.settings)
+    for factor in record.plan.factors:
+        if factor.name in levels and not factor.pseudo:
+            found[factor.name] = record.study.factors[factor.name][factor.levels.index(levels[factor.name])]
+    return found

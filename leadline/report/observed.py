@@ -1,0 +1,231 @@
+"""From a trial's files to the facts that advice is given on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from leadline.advice.facts import Collection, HostUse, Limits, Load, Pool, Statements, Threads, TrialFacts
+from leadline.model.knob import Knob, Level
+from leadline.model.record import StudyRecord
+from leadline.report import collector, layers, words
+from leadline.report.files import TrialFiles
+
+
+def observed(record: StudyRecord, files: Sequence[TrialFiles], knobs: Mapping[str, Knob]) -> list[TrialFacts]:
+    """Facts of the trials that are done, in the order of the plan. ``knobs``: what the stack and the host have."""
+    return [facts(record, one, knobs) for one in files if one.trial.state == "done"]
+
+
+def facts(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> TrialFacts:
+    """Facts of one trial. A trial with slots is taken as a whole, under the levels it began with."""
+    limits = record.study.limits
+    return TrialFacts(
+        trial=files.trial.id,
+        treatment=words.trial_text(record.study, record.plan, files.trial.planned),
+        samples=_samples(files),
+        levels=levels(record, files, knobs),
+        pools=tuple(_pool(files, use) for use in layers.pools(files)),
+        threads=tuple(threads(files)),
+        statements=tuple(statements(files)),
+        collection=_collection(files),
+        host=_host(files),
+        load=_load(record, files),
+        database=_database(files),
+        limits=Limits(limits.errors, limits.p90, limits.p99),
+    )
+
+
+def levels(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> dict[str, Level]:
+    """Every knob whose level is known: defaults, the host's as it was found, settings, the treatment."""
+    known: dict[str, Level] = {name: knob.default for name, knob in knobs.items() if knob.default is not None}
+    for source in (record.environment, record.study.settings):
+        for name, raw in source.items():
+            if name in knobs:
+                try:
+                    known[name] = knobs[name].parse(raw)
+                except ValueError:
+                    known.pop(name, None)
+    return {**known, **files.trial.planned.treatment.as_dict()}
+
+
+def _samples(files: TrialFiles) -> int:
+    counts = [
+        rows.group_by("subject").len()["len"].max()
+        for metric in ("pool.in_use", "threads.active")
+        if (rows := files.steady("pools", metric)) is not None
+    ]
+    return max((int(count) for count in counts if isinstance(count, int)), default=0)
+
+
+def _rows(files: TrialFiles, metric: str, subject: str) -> pl.DataFrame | None:
+    rows = files.steady("pools", metric)
+    rows = None if rows is None else rows.filter(pl.col("subject") == subject)
+    return rows if rows is not None and rows.height else None
+
+
+def _values(files: TrialFiles, metric: str, subject: str) -> list[float]:
+    rows = _rows(files, metric, subject)
+    return [] if rows is None else [float(value) for value in rows["value"].to_list()]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def rate(files: TrialFiles, metric: str, subject: str) -> float | None:
+    """Growth a second of a counter from the first to the last sample of the steady state."""
+    rows = _rows(files, metric, subject)
+    if rows is None or rows.height < 2:
+        return None
+    times, values = rows["time_ns"].to_list(), rows["value"].to_list()
+    seconds = (times[-1] - times[0]) / 1e9
+    grown = float(values[-1] - values[0])
+    return grown / seconds if seconds > 0 and grown >= 0 else None
+
+
+def _pool(files: TrialFiles, use: layers.PoolUse) -> Pool:
+    return Pool(
+        use.subject,
+        use.limit,
+        use.in_use_mean,
+        use.in_use_max,
+        use.full_share,
+        use.waiting_mean,
+        use.waiting_max,
+        use.wait_ms,
+        rate(files, "pool.created", use.subject),
+        rate(files, "pool.requests", use.subject),
+    )
+
+
+def threads(files: TrialFiles) -> list[Threads]:
+    """Every executor that was recorded."""
+    found = []
+    for subject in _subjects(files, "threads.active"):
+        active = _values(files, "threads.active", subject)
+        size, limits = _values(files, "threads.size", subject), _values(files, "threads.max", subject)
+        limit = max(limits, default=None)
+        bounds = limits if limit else size
+        busy = [one >= bound > 0 for one, bound in zip(active, bounds, strict=False)]
+        found.append(
+            Threads(
+                subject,
+                _mean(active) or 0.0,
+                max(active),
+                _mean(size),
+                limit or None,
+                sum(busy) / len(busy) if busy else None,
+                _mean(_values(files, "threads.queue", subject)),
+            )
+        )
+    return found
+
+
+def statements(files: TrialFiles) -> list[Statements]:
+    """Every statement cache that was recorded."""
+    return [
+        Statements(
+            subject,
+            rate(files, "statements.uses", subject),
+            rate(files, "statements.prepared", subject),
+            rate(files, "statements.discarded", subject),
+            next(iter(reversed(_values(files, "statements.kept", subject))), None),
+        )
+        for subject in dict.fromkeys(
+            [*_subjects(files, "statements.discarded"), *_subjects(files, "statements.prepared")]
+        )
+    ]
+
+
+def _subjects(files: TrialFiles, metric: str) -> list[str]:
+    rows = files.steady("pools", metric)
+    return [] if rows is None else rows["subject"].unique(maintain_order=True).to_list()
+
+
+def _collection(files: TrialFiles) -> Collection | None:
+    found = collector.steady(files)
+    if found is None:
+        return None
+    beside = collector.beside(files)
+    return Collection(
+        collector=found.collector,
+        span_s=found.span_s,
+        share=found.share,
+        pauses=found.pauses.count,
+        mean_ms=found.pauses.mean_ms,
+        max_ms=found.pauses.max_ms,
+        interval_s=found.interval_s,
+        full=found.full,
+        degenerated=found.degenerated,
+        stall_share=found.stalls.sum_ms / 1e3 / found.span_s if found.span_s > 0 else 0.0,
+        heap_max=found.heap_max,
+        live=found.working_set.size if found.working_set else None,
+        leak=found.leak.verdict,
+        leak_sentence=found.leak.sentence,
+        p99_with_ms=beside.with_ms if beside else None,
+        p99_without_ms=beside.without_ms if beside else None,
+    )
+
+
+def _host(files: TrialFiles) -> HostUse:
+    def mean(metric: str) -> float | None:
+        return layers.mean(files, "host", metric, "host")
+
+    swapped = [mean("swap.in"), mean("swap.out")]
+    available = files.steady("host", "memory.available")
+    return HostUse(
+        idle=mean("cpu.idle"),
+        iowait=mean("cpu.iowait"),
+        steal=mean("cpu.steal"),
+        swapped_per_s=None if None in swapped else sum(value or 0.0 for value in swapped),
+        direct_reclaims_per_s=mean("allocstall"),
+        listen_overflows_per_s=mean("tcp.listen_overflows"),
+        io_stalled=mean("psi.io.some"),
+        memory_available=None if available is None else min(available["value"].to_list()),
+        memory_total=mean("memory.total"),
+    )
+
+
+def _load(record: StudyRecord, files: TrialFiles) -> Load:
+    responses = files.trial.responses
+    flying = None
+    if files.seconds is not None and files.phases is not None:
+        begin, end = int(files.phases.steady_from * 1e9), int(files.phases.steady_until * 1e9)
+        inside = files.seconds.filter(pl.col("time_ns").is_between(begin, end))["in_flight"].drop_nulls()
+        flying = _mean(inside.to_list())
+    per_s, requests = responses.get("throughput"), files.figure("requests", "count")
+    arrivals, connects = files.figure("arrivals_actual"), files.figure("requests", "connects")
+    ok, failed = files.figure("steady", "all", "ok"), files.figure("steady", "all", "failed")
+    driver = files.summary.get("driver")
+    driver = driver if isinstance(driver, Mapping) else {}
+    evidence = [str(line) for line in driver.get("evidence", []) if not str(line).startswith("fine:")]
+    own = record.study.workload.requests_per_connection
+    p90, p99, dropped = responses.get("p90"), responses.get("p99"), files.figure("dropped")
+    return Load(
+        in_flight_mean=flying,
+        per_s=per_s,
+        requests_per_s=per_s * requests / arrivals if per_s and requests and arrivals else None,
+        connects=connects / requests if connects is not None and requests and own is None else None,
+        errors=failed / (ok + failed) if ok is not None and failed is not None and ok + failed else None,
+        p90_s=None if p90 is None else p90 / 1000,
+        p99_s=None if p99 is None else p99 / 1000,
+        limit=driver.get("limit") if isinstance(driver.get("limit"), bool) else None,
+        evidence="; ".join(evidence),
+        cpu_share=files.figure("driver", "cpu_share"),
+        dropped=None if dropped is None else int(dropped),
+    )
+
+
+def _database(files: TrialFiles) -> dict[str, float]:
+    table = files.series.get("database")
+    if table is None:
+        return {}
+    found = {}
+    for metric in table["metric"].unique().to_list():
+        if metric.endswith(".per_s") and (rows := files.steady("database", metric)) is not None:
+            value = _mean(rows["value"].to_list())
+            if value is not None:
+                found[metric.removesuffix(".per_s")] = value
+    return found
