@@ -43,6 +43,7 @@ HOLD_THE_HOST = {
     "test_commands",
     "test_docs",
     "test_host_kernel",
+    "test_host_large_pages",
     "test_switchback",
 }
 

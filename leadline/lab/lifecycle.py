@@ -14,7 +14,7 @@ from leadline.lab.progress import Watcher
 from leadline.lab.slots import SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, System
-from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
+from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord, Reading
@@ -70,6 +70,8 @@ class TrialRunner:
             self._live(planned, directory)
         except TrialFailure as error:
             failure = error
+        except UsageError as error:  # levels that contradict each other
+            failure = TrialFailure(FailureClass.CONFIGURATION, str(error))
         except LeadlineError as error:
             failure = TrialFailure(FailureClass.INFRASTRUCTURE, str(error))
         except OSError as error:

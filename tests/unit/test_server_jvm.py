@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from leadline.model.errors import UsageError
-from leadline.stack.servers import jvm
+from leadline.model.knob import Level
+from leadline.stack.servers import jvm, large_pages
 
 MIB = 1024**2
 FLAGS = {
@@ -19,6 +20,7 @@ FLAGS = {
     "UseLargePages": "false",
     "UseTransparentHugePages": "false",
     "ParallelGCThreads": "2",
+    "ThreadStackSize": "512",
 }
 
 
@@ -56,8 +58,96 @@ def test_large_pages() -> None:
 def test_explicit_large_pages_count_only_if_the_kernel_gave_them() -> None:
     asked = {**FLAGS, "UseLargePages": "true"}  # this test's own process has none
     assert jvm.level("jvm.large_pages", asked, os.getpid()) == "off"
-    transparent = {**asked, "UseTransparentHugePages": "true"}
-    assert jvm.level("jvm.large_pages", transparent, os.getpid()) == "transparent"
+
+
+def test_transparent_pages_count_only_if_the_kernel_gave_them() -> None:
+    asked = {**FLAGS, "UseLargePages": "true", "UseTransparentHugePages": "true"}
+    own = Path("/proc/self/smaps").read_text()
+    if not any(row.startswith("AnonHugePages:") and int(row.split()[1]) for row in own.splitlines()):
+        assert jvm.level("jvm.large_pages", asked, os.getpid()) == "off"
+    with pytest.raises(LookupError, match="cannot ask the kernel for the pages of JVM 0"):
+        jvm.level("jvm.large_pages", asked, 0)
+
+
+MEMINFO = """\
+MemTotal:       24684000 kB
+HugePages_Total:     {total}
+HugePages_Free:      {free}
+HugePages_Rsvd:        {reserved}
+HugePages_Surp:        0
+Hugepagesize:       2048 kB
+"""
+
+
+def test_too_few_reserved_pages_are_told_before_the_start(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    levels: dict[str, Level] = {"jvm.large_pages": "explicit", "jvm.heap": 256 * MIB}
+    meminfo.write_text(MEMINFO.format(total=140, free=130, reserved=10))
+    why = large_pages.shortage(levels, meminfo)
+    assert "120 huge pages of 2m are free, the heap of 256m needs 128;" in why
+    assert why.endswith("vm.nr_hugepages 164")
+    meminfo.write_text(MEMINFO.format(total=164, free=164, reserved=10))
+    assert large_pages.shortage(levels, meminfo) == ""
+    meminfo.write_text("MemTotal: 1 kB\n")
+    assert "this kernel has no explicit huge pages" in large_pages.shortage(levels, meminfo)
+
+
+def test_a_kernel_without_transparent_pages_is_told_before_the_start(tmp_path: Path) -> None:
+    switch = tmp_path / "enabled"
+    switch.write_text("always madvise [never]\n")
+    levels: dict[str, Level] = {"jvm.large_pages": "transparent"}
+    assert "set mm.transparent_hugepage.enabled to madvise" in large_pages.shortage(levels, transparent=switch)
+    switch.write_text("always [madvise] never\n")
+    assert large_pages.shortage(levels, transparent=switch) == ""
+    never = tmp_path / "shmem_enabled"
+    never.write_text("always advise [never]\n")
+    zgc = {**levels, "jvm.collector": "zgc"}
+    assert "shmem_enabled to advise" in large_pages.shortage(zgc, transparent=switch, shared=never)
+    assert large_pages.shortage({"jvm.large_pages": "off"}, transparent=tmp_path / "none") == ""
+
+
+@pytest.mark.parametrize(
+    ("levels", "option"),
+    [
+        ({"jvm.gc_pause_target": 0.05}, "-XX:MaxGCPauseMillis=50"),
+        ({"jvm.g1_region_size": 2 * MIB}, f"-XX:G1HeapRegionSize={2 * MIB}"),
+        ({"jvm.young_size": 64 * MIB}, f"-Xmn{64 * MIB}"),
+        ({"jvm.young_ratio": 1}, "-XX:NewRatio=1"),
+        ({"jvm.thread_stack": 512 * 1024}, f"-Xss{512 * 1024}"),
+        ({"jvm.pre_touch": True}, "-XX:+AlwaysPreTouch"),
+        ({"jvm.zgc_generational": False, "jvm.collector": "zgc"}, "-XX:-ZGenerational"),
+        ({"jvm.shenandoah_heuristics": "compact", "jvm.collector": "shenandoah"}, "-XX:ShenandoahGCHeuristics=compact"),
+    ],
+)
+def test_levels_become_options(levels: dict[str, Level], option: str) -> None:
+    assert option in jvm.options(levels, None)
+
+
+@pytest.mark.parametrize(
+    ("levels", "why"),
+    [
+        (
+            {"jvm.collector": "zgc", "jvm.young_size": MIB},
+            r"young_size has no effect with the zgc.*serial, parallel, g1",
+        ),
+        ({"jvm.collector": "serial", "jvm.gc_threads": 2}, "gc_threads has no effect with the serial collector"),
+        ({"jvm.g1_region_size": 3 * MIB}, "g1_region_size 3m is not a power of two; the nearest below is 2m"),
+        ({"jvm.young_size": MIB, "jvm.young_ratio": 2}, "keep one of them"),
+        ({"jvm.heap": MIB, "jvm.soft_max_heap": 2 * MIB}, "soft_max_heap 2m is larger than jvm.heap 1m"),
+    ],
+)
+def test_levels_that_contradict_each_other_are_refused(levels: dict[str, Level], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        jvm.options(levels, None)
+
+
+def test_a_level_without_effect_in_the_collector_is_not_read_as_in_force() -> None:
+    assert jvm.level("jvm.gc_pause_target", {"UseG1GC": "true", "MaxGCPauseMillis": "50"}, 0) == 0.05
+    with pytest.raises(LookupError, match="gc_pause_target has no effect with the serial collector"):
+        jvm.level("jvm.gc_pause_target", {"UseSerialGC": "true", "MaxGCPauseMillis": "50"}, 0)
+    with pytest.raises(LookupError, match="may have 1 to 2 bytes"):
+        jvm.level("jvm.young_size", {"UseG1GC": "true", "NewSize": "1", "MaxNewSize": "2"}, 0)
+    assert jvm.level("jvm.zgc_generational", {"UseZGC": "true"}, 0) is True
 
 
 def test_levels_are_read_from_the_flags() -> None:
@@ -65,6 +155,7 @@ def test_levels_are_read_from_the_flags() -> None:
     assert jvm.level("jvm.heap_initial", FLAGS, 0) == 256 * MIB
     assert jvm.level("jvm.collector", FLAGS, 0) == "g1"
     assert jvm.level("jvm.gc_threads", FLAGS, 0) == 2
+    assert jvm.level("jvm.thread_stack", FLAGS, 0) == 512 * 1024
     with pytest.raises(LookupError, match="names none of serial"):
         jvm.level("jvm.collector", {}, 0)
     with pytest.raises(LookupError, match=r"jvm.nonsense is not a knob of the JVM"):

@@ -18,7 +18,7 @@ from leadline.model.knob import Knob, Level
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
-from leadline.stack.servers import evidence, jvm, knobs, ports
+from leadline.stack.servers import evidence, jvm, knobs, large_pages, ports
 from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.servers.http2 import speaks_http2
 
@@ -107,6 +107,8 @@ class JavaServer(ABC):
     def start(self) -> Process:
         context = self.context
         _check_port(context.http_port)
+        if why := large_pages.shortage(self._settings):
+            raise TrialFailure(FailureClass.CONFIGURATION, why)
         command, environment = self.command(context)
         unset = [word for name in JAVA_ENVIRONMENT for word in ("-u", name)]
         spec = ProcessSpec(

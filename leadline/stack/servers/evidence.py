@@ -12,7 +12,8 @@ _ERROR = re.compile(
     r"\b[A-Z]{4,5}\d{4}E\b|\bCWWKZ0012I\b|\[ERROR|\bSEVERE\b|\bERROR \[|\bFATAL \[|Address already in use|^Error: "
     r"|Error occurred during initialization"
     r"|Could not (?:create|reserve|allocate)|OutOfMemoryError|Unrecognized VM option|Unrecognized option"
-    r"|Invalid (?:maximum|initial|minimum) heap|Too small|Conflicting collector|is larger than|not supported"
+    r"|Invalid (?:maximum|initial|minimum) heap|[Tt]oo small|Conflicting collector|is larger than|not supported"
+    r"|must be less than|outside the allowed range|Improperly specified VM option"
     r"|FATAL:|fatal error has been detected|Exception in thread|Initial heap size set to a larger value"
     r"|exceeds the maximum|There is insufficient memory"
 )

@@ -1,4 +1,4 @@
-"""The JVM's knobs, the same for every Java server."""
+"""Levels of the JVM's knobs: as options of its command line, and read from the flags of the running JVM."""
 
 from __future__ import annotations
 
@@ -6,83 +6,31 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from leadline.model.errors import UsageError
-from leadline.model.knob import ApplyCost, Kind, Knob, Level, Risk
+from leadline.model.knob import Kind, Level
+from leadline.stack.servers import large_pages
+from leadline.stack.servers.jvm_knobs import (
+    COLLECTOR,
+    COLLECTOR_FLAGS,
+    FLAG_OF,
+    FLAGS,
+    G1_REGION_SIZE,
+    HEAP,
+    HEAP_INITIAL,
+    KNOBS,
+    LARGE_PAGES,
+    ONLY_WITH,
+    SOFT_MAX_HEAP,
+    THREAD_STACK,
+    YOUNG_RATIO,
+    YOUNG_SIZE,
+    ZGC_GENERATIONAL,
+)
 
-_SOURCE = "The java command, JDK 17 tool reference"
+__all__ = ["FLAGS", "KNOBS", "level", "options"]
 
-HEAP = Knob(
-    "jvm.heap",
-    Kind.SIZE,
-    ApplyCost.RESTART,
-    "Maximum heap of the server's JVM, and its initial heap unless jvm.heap_initial says otherwise;"
-    " the JVM rounds up to its region size",
-    unit="bytes",
-    minimum=1024**2,
-    risk=Risk.CAUTION,
-    names={"jvm": "-Xmx"},
-    source=_SOURCE,
-)
-HEAP_INITIAL = Knob(
-    "jvm.heap_initial",
-    Kind.SIZE,
-    ApplyCost.RESTART,
-    "Initial heap of the server's JVM",
-    unit="bytes",
-    minimum=1024**2,
-    names={"jvm": "-Xms"},
-    source=_SOURCE,
-)
-COLLECTOR = Knob(
-    "jvm.collector",
-    Kind.CHOICE,
-    ApplyCost.RESTART,
-    "Garbage collector of the server's JVM",
-    choices=("serial", "parallel", "g1", "zgc", "shenandoah"),
-    names={"jvm": "-XX:+Use...GC"},
-    source=_SOURCE,
-)
-LARGE_PAGES = Knob(
-    "jvm.large_pages",
-    Kind.CHOICE,
-    ApplyCost.RESTART,
-    "Large pages behind the heap: transparent ones on request (madvise), or explicit ones reserved in vm.nr_hugepages",
-    default="off",
-    choices=("off", "transparent", "explicit"),
-    risk=Risk.CAUTION,
-    names={"jvm": "-XX:+UseTransparentHugePages, -XX:+UseLargePages"},
-    source=_SOURCE,
-)
-GC_THREADS = Knob(
-    "jvm.gc_threads",
-    Kind.INTEGER,
-    ApplyCost.RESTART,
-    "Threads of a parallel collection pause",
-    minimum=1,
-    maximum=1024,
-    unit="threads",
-    names={"jvm": "-XX:ParallelGCThreads"},
-    source=_SOURCE,
-)
-KNOBS = (HEAP, HEAP_INITIAL, COLLECTOR, LARGE_PAGES, GC_THREADS)
-
-_LARGE_PAGE_KIB = 2048  # the smallest explicit large page of the CPUs that leadline runs on
-_COLLECTOR_FLAGS = {
-    "serial": "UseSerialGC",
-    "parallel": "UseParallelGC",
-    "g1": "UseG1GC",
-    "zgc": "UseZGC",
-    "shenandoah": "UseShenandoahGC",
-}
-# What the agent is asked for; a flag that this JVM does not have is left out of its answer.
-FLAGS = (
-    *_COLLECTOR_FLAGS.values(),
-    "MaxHeapSize",
-    "InitialHeapSize",
-    "UseTransparentHugePages",
-    "UseLargePages",
-    "ParallelGCThreads",
-    "ConcGCThreads",
-)
+_BY_NAME = {knob.name: knob for knob in KNOBS}
+# Written by themselves below; the others are -XX:FLAG=LEVEL or -XX:+FLAG.
+_SHORT = {HEAP.name: "-Xmx", HEAP_INITIAL.name: "-Xms", YOUNG_SIZE.name: "-Xmn", THREAD_STACK.name: "-Xss"}
 
 
 def options(settings: Mapping[str, Level], raw: Path | None) -> list[str]:
@@ -92,30 +40,59 @@ def options(settings: Mapping[str, Level], raw: Path | None) -> list[str]:
     """
     # Loading the agent into a running JVM would otherwise print a warning from Java 21 on.
     chosen = ["-XX:+EnableDynamicAgentLoading"]
-    heap, initial = settings.get(HEAP.name), settings.get(HEAP_INITIAL.name, settings.get(HEAP.name))
-    if isinstance(heap, int) and isinstance(initial, int) and initial > heap:
-        raise UsageError(
-            f"{HEAP_INITIAL.name} {HEAP_INITIAL.format(initial)} is larger than {HEAP.name} {HEAP.format(heap)};"
-            f" the largest legal value is {HEAP.format(heap)}"
-        )
-    if initial is not None:
-        chosen.append(f"-Xms{initial}")
-    if heap is not None:
-        chosen.append(f"-Xmx{heap}")
-    if COLLECTOR.name in settings:
-        chosen.append(f"-XX:+{_COLLECTOR_FLAGS[str(settings[COLLECTOR.name])]}")
-    pages = settings.get(LARGE_PAGES.name)
-    if pages == "transparent":
-        chosen.append("-XX:+UseTransparentHugePages")
-    elif pages == "explicit":
-        chosen.append("-XX:+UseLargePages")
-    elif pages == "off":
-        chosen += ["-XX:-UseTransparentHugePages", "-XX:-UseLargePages"]
-    if GC_THREADS.name in settings:
-        chosen.append(f"-XX:ParallelGCThreads={settings[GC_THREADS.name]}")
+    _check(settings)
+    levels = {name: settings[name] for name in _BY_NAME if name in settings}
+    if HEAP.name in levels:
+        levels.setdefault(HEAP_INITIAL.name, levels[HEAP.name])
+    for name, level_ in levels.items():
+        if name == COLLECTOR.name:
+            chosen.append(f"-XX:+{COLLECTOR_FLAGS[str(level_)]}")
+        elif name == LARGE_PAGES.name:
+            chosen += large_pages.options(str(level_))
+        elif name in _SHORT:
+            chosen.append(f"{_SHORT[name]}{level_}")
+        else:
+            chosen.append(_flag_option(name, level_))
     if raw is not None:
         chosen.append(f"-Xlog:gc*,safepoint:file={_log_path(raw / 'gc.log')}:uptime,time,level,tags:filecount=0")
     return chosen
+
+
+def _flag_option(name: str, level_: Level) -> str:
+    flag = FLAG_OF[name]
+    if isinstance(level_, bool):
+        return f"-XX:{'+' if level_ else '-'}{flag.name}"
+    if isinstance(level_, str):
+        return f"-XX:{flag.name}={level_}"
+    return f"-XX:{flag.name}={round(level_ / flag.unit)}"
+
+
+def _check(settings: Mapping[str, Level]) -> None:
+    for smaller in (HEAP_INITIAL, SOFT_MAX_HEAP, YOUNG_SIZE):
+        size, heap = settings.get(smaller.name), settings.get(HEAP.name)
+        if isinstance(heap, int) and isinstance(size, int) and size > heap:
+            raise UsageError(
+                f"{smaller.name} {smaller.format(size)} is larger than {HEAP.name} {HEAP.format(heap)};"
+                f" the largest legal value is {HEAP.format(heap)}"
+            )
+    if YOUNG_SIZE.name in settings and YOUNG_RATIO.name in settings:
+        raise UsageError(f"{YOUNG_SIZE.name} and {YOUNG_RATIO.name} say the same thing twice; keep one of them")
+    region = settings.get(G1_REGION_SIZE.name)
+    if isinstance(region, int) and region & (region - 1):
+        nearest = 1 << (region.bit_length() - 1)
+        raise UsageError(
+            f"{G1_REGION_SIZE.name} {G1_REGION_SIZE.format(region)} is not a power of two;"
+            f" the nearest below is {G1_REGION_SIZE.format(nearest)}"
+        )
+    if COLLECTOR.name in settings:
+        for name in ONLY_WITH:
+            if name in settings and settings[COLLECTOR.name] not in ONLY_WITH[name]:
+                raise UsageError(_no_effect(name, str(settings[COLLECTOR.name])))
+
+
+def _no_effect(name: str, collector: str) -> str:
+    able = ONLY_WITH[name]
+    return f"{name} has no effect with the {collector} collector, only with {', '.join(able)} ({COLLECTOR.name})"
 
 
 def _log_path(path: Path) -> str:
@@ -125,41 +102,31 @@ def _log_path(path: Path) -> str:
 
 def level(name: str, flags: Mapping[str, str], pid: int) -> Level:
     """A knob's level from the flags of the running JVM ``pid``. Raises LookupError if they do not tell."""
-    if name == HEAP.name:
-        return int(flags["MaxHeapSize"])
-    if name == HEAP_INITIAL.name:
-        return int(flags["InitialHeapSize"])
-    if name == GC_THREADS.name:
-        return int(flags["ParallelGCThreads"])
-    if name == COLLECTOR.name:
-        for collector, flag in _COLLECTOR_FLAGS.items():
-            if flags.get(flag) == "true":
-                return collector
-        raise LookupError(f"the JVM names none of {', '.join(COLLECTOR.choices)} as its collector")
+    if name not in _BY_NAME:
+        raise LookupError(f"{name} is not a knob of the JVM; it has {', '.join(_BY_NAME)}")
     if name == LARGE_PAGES.name:
-        return _large_pages(flags, pid)
-    raise LookupError(f"{name} is not a knob of the JVM; it has {', '.join(knob.name for knob in KNOBS)}")
+        return large_pages.found(flags, pid)
+    if name == COLLECTOR.name:
+        return _collector(flags)
+    if name in ONLY_WITH and (collector := _collector(flags)) not in ONLY_WITH[name]:
+        raise LookupError(_no_effect(name, collector))
+    if name == ZGC_GENERATIONAL.name and FLAG_OF[name].name not in flags:
+        return True  # a JVM that runs with it and does not know it any more: Java 24 and later
+    if name == YOUNG_SIZE.name and flags["NewSize"] != flags["MaxNewSize"]:
+        raise LookupError(f"the young generation may have {flags['NewSize']} to {flags['MaxNewSize']} bytes")
+    flag = FLAG_OF[name]
+    value = flags[flag.name]
+    kind = _BY_NAME[name].kind
+    if kind is Kind.BOOLEAN:
+        return value == "true"
+    if kind is Kind.CHOICE:
+        return value
+    scaled = int(value) * flag.unit
+    return scaled if kind is Kind.DURATION else round(scaled)
 
 
-def _large_pages(flags: Mapping[str, str], pid: int) -> str:
-    if flags.get("UseTransparentHugePages") == "true":
-        return "transparent"
-    # The flag stays on when too few pages were reserved and the JVM fell back to small ones; the kernel knows.
-    if flags.get("UseLargePages") == "true" and _reserved_pages(pid) >= int(flags["InitialHeapSize"]):
-        return "explicit"
-    return "off"
-
-
-def _reserved_pages(pid: int) -> int:
-    """Bytes of the process mapped in explicit large pages (proc_pid_smaps(5))."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps").read_text().splitlines()
-    except OSError as error:
-        raise LookupError(f"cannot ask the kernel for the pages of JVM {pid}: {error}") from error
-    total = size = 0
-    for line in lines:
-        if line.startswith("Size:"):
-            size = int(line.split()[1]) * 1024
-        elif line.startswith("KernelPageSize:") and int(line.split()[1]) >= _LARGE_PAGE_KIB:
-            total += size
-    return total
+def _collector(flags: Mapping[str, str]) -> str:
+    for collector, flag in COLLECTOR_FLAGS.items():
+        if flags.get(flag) == "true":
+            return collector
+    raise LookupError(f"the JVM names none of {', '.join(COLLECTOR.choices)} as its collector")

@@ -1,0 +1,128 @@
+"""Large pages behind a JVM's heap: what the kernel must offer before the start, and what it gave.
+
+Sources: Linux Documentation/admin-guide/mm/hugetlbpage.rst, transhuge.rst; proc_pid_smaps(5).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.model.knob import Level
+from leadline.model.units import format_size
+from leadline.stack.servers.jvm_knobs import COLLECTOR, HEAP, HEAP_INITIAL, LARGE_PAGES
+
+_LARGE_PAGE = 2 * 1024**2  # the smallest explicit large page of the CPUs that leadline runs on
+_MEMINFO = Path("/proc/meminfo")
+_OVERCOMMIT = Path("/proc/sys/vm/nr_overcommit_hugepages")
+_TRANSPARENT = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+_SHARED = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+_HEADER = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (\S{4}) \S+ \S+ \d+ *(.*)$")
+
+
+def options(level: str) -> list[str]:
+    """The JVM's options for a level of ``jvm.large_pages``."""
+    if level == "transparent":
+        return ["-XX:+UseTransparentHugePages"]
+    if level == "explicit":
+        return ["-XX:+UseLargePages"]
+    return ["-XX:-UseTransparentHugePages", "-XX:-UseLargePages"]
+
+
+def shortage(
+    settings: Mapping[str, Level],
+    meminfo: Path = _MEMINFO,
+    transparent: Path = _TRANSPARENT,
+    shared: Path = _SHARED,
+) -> str:
+    """Why the kernel cannot give the large pages of these levels now, with what would; empty if it can."""
+    wanted_pages = settings.get(LARGE_PAGES.name)
+    if wanted_pages == "transparent":
+        zgc = settings.get(COLLECTOR.name) == "zgc"  # its heap is shared memory
+        for needed, file, level in (
+            (True, transparent, "mm.transparent_hugepage.enabled to madvise"),
+            (zgc, shared, "mm.transparent_hugepage.shmem_enabled to advise"),
+        ):
+            chosen = _text(file)
+            if needed and (not chosen or "[never]" in chosen or "[deny]" in chosen):
+                return f"{LARGE_PAGES.name}=transparent, but the kernel gives no such pages; set {level}"
+    if wanted_pages != "explicit":
+        return ""
+    facts = {name: int(value.split()[0]) for name, _, value in (row.partition(":") for row in _rows(meminfo))}
+    if not facts.get("Hugepagesize"):
+        return f"{LARGE_PAGES.name}=explicit, but this kernel has no explicit huge pages"
+    page = facts["Hugepagesize"] * 1024
+    surplus = int(_text(_OVERCOMMIT) or 0) - facts.get("HugePages_Surp", 0) if meminfo == _MEMINFO else 0
+    free = facts.get("HugePages_Free", 0) - facts.get("HugePages_Rsvd", 0) + max(surplus, 0)
+    heap = settings.get(HEAP_INITIAL.name, settings.get(HEAP.name))
+    wanted = -(-int(heap) // page) if isinstance(heap, int) else 1
+    if free >= wanted:
+        return ""
+    total = facts.get("HugePages_Total", 0) - free + wanted + wanted // 8
+    what = f"the heap of {format_size(int(heap))} needs {wanted}" if isinstance(heap, int) else "the heap needs some"
+    return (
+        f"{LARGE_PAGES.name}=explicit: {free} huge pages of {format_size(page)} are free, {what};"
+        f" reserve them beforehand, with room for the collector's tables: vm.nr_hugepages {total}"
+    )
+
+
+def found(flags: Mapping[str, str], pid: int) -> str:
+    """The level in force in the JVM ``pid``: its flags, and the pages that the kernel gave it.
+
+    Raises LookupError if the kernel does not tell.
+    """
+    mappings = _mappings(pid)
+    # The flag stays on when too few pages were reserved and the JVM fell back to small ones; the kernel knows.
+    if flags.get("UseLargePages") == "true" and flags.get("UseTransparentHugePages") != "true":
+        reserved = sum(each.size for each in mappings if each.page >= _LARGE_PAGE)
+        return "explicit" if reserved >= int(flags["InitialHeapSize"]) else "off"
+    # A kernel that gives huge pages to everybody gives them to a heap that did not ask for them, too.
+    shared = [each for each in mappings if each.heap_file]  # ZGC's heap
+    heap = shared or [each for each in mappings if each.anonymous]
+    return "transparent" if any(each.huge for each in heap) else "off"
+
+
+@dataclass(frozen=True)
+class _Mapping:
+    """One row of smaps, writable or not; sizes in bytes. ``anonymous`` ones are writable."""
+
+    anonymous: bool
+    heap_file: bool
+    size: int
+    page: int
+    huge: int
+
+
+def _mappings(pid: int) -> list[_Mapping]:
+    try:
+        rows = Path(f"/proc/{pid}/smaps").read_text().splitlines()
+    except OSError as error:
+        raise LookupError(f"cannot ask the kernel for the pages of JVM {pid}: {error}") from error
+    result: list[_Mapping] = []
+    anonymous = heap_file = False
+    values: dict[str, int] = {}
+    for row in [*rows, "0-0 ---- 0 0 0"]:
+        header = _HEADER.match(row)
+        if header is None:
+            name, _, value = row.partition(":")
+            values[name] = int(value.split()[0]) * 1024 if value.endswith(" kB") else 0
+            continue
+        if values:
+            huge = values.get("AnonHugePages", 0) + values.get("ShmemPmdMapped", 0)
+            result.append(_Mapping(anonymous, heap_file, values.get("Size", 0), values.get("KernelPageSize", 0), huge))
+        anonymous, heap_file = header[1].startswith("rw") and not header[2], "java_heap" in header[2]
+        values = {}
+    return result
+
+
+def _rows(path: Path) -> list[str]:
+    return [row for row in _text(path).splitlines() if ":" in row]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

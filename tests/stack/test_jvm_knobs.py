@@ -1,0 +1,157 @@
+"""Every knob of the JVM on a real one: read back from its flags, and seen in what it then does."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from leadline.host.jvm import find_java_home, load_agent
+from leadline.model.knob import Level
+from leadline.stack.servers import jvm, large_pages
+from leadline.stack.servers.agent import ensure_agent
+from leadline.stack.servers.common import properties_text
+
+pytestmark = pytest.mark.stack
+
+PROGRAM = Path(__file__).parent / "probe" / "Stack.java"
+MIB = 1024**2
+RESERVED = "vm.nr_hugepages"
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    javac = shutil.which("javac")
+    assert javac, "the stack tests need a JDK"
+    directory = tmp_path_factory.mktemp("classes")
+    subprocess.run([javac, "--release", "17", "-d", str(directory), str(PROGRAM)], check=True)
+    ensure_agent(print)
+    return directory
+
+
+@dataclass(frozen=True)
+class Running:
+    """``depth``: calls that fit on a thread's stack; ``log``: the collector's log so far."""
+
+    pid: int
+    depth: int
+    flags: dict[str, str]
+    log: str
+
+    def level(self, name: str) -> Level:
+        return jvm.level(name, self.flags, self.pid)
+
+    def resident(self) -> int:
+        rows = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(int(row.split()[1]) * 1024 for row in rows if row.startswith("VmRSS:"))
+
+
+@contextmanager
+def running(classes: Path, levels: dict[str, Level], tmp_path: Path) -> Iterator[Running]:
+    command = [str(find_java_home() / "bin" / "java"), *jvm.options(levels, tmp_path), "-cp", str(classes), "Stack"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            depth = int(process.stdout.readline())
+            assert process.stdout.readline() == "ready\n"
+            answer, options = tmp_path / "answer.json", tmp_path / "options.properties"
+            options.write_text(properties_text({"answer": str(answer), "flags": ",".join(jvm.FLAGS)}))
+            load_agent(None, process.pid, options)
+            flags = json.loads(answer.read_text())["flags"]
+            yield Running(process.pid, depth, flags, (tmp_path / "gc.log").read_text())
+        finally:
+            process.kill()
+
+
+def logged(log: str, pattern: str) -> int:
+    found = re.search(pattern, log)
+    assert found, f"no {pattern} in the collector's log"
+    return int(found[1])
+
+
+def test_g1(classes: Path, tmp_path: Path) -> None:
+    levels: dict[str, Level] = {
+        "jvm.heap": 96 * MIB,
+        "jvm.heap_initial": 64 * MIB,
+        "jvm.collector": "g1",
+        "jvm.gc_threads": 2,
+        "jvm.gc_concurrent_threads": 1,
+        "jvm.young_size": 24 * MIB,
+        "jvm.g1_region_size": 2 * MIB,
+        "jvm.g1_initiating_occupancy": 60,
+        "jvm.gc_pause_target": 0.07,
+        "jvm.thread_stack": 4 * MIB,
+        "jvm.pre_touch": True,
+        "jvm.large_pages": "off",
+    }
+    with running(classes, levels, tmp_path) as found:
+        assert {name: found.level(name) for name in levels} == levels
+        assert logged(found.log, r"Heap Region Size: (\d+)M") == 2
+        assert logged(found.log, r"Heap Initial Capacity: (\d+)M") == 64
+        assert logged(found.log, r"Heap Max Capacity: (\d+)M") == 96
+        assert logged(found.log, r"Parallel Workers: (\d+)") == 2
+        assert logged(found.log, r"Concurrent Workers: (\d+)") == 1
+        # 24 MiB of young generation are twelve regions; all others of 64 MiB would be far more
+        assert 6 <= logged(found.log, r"Eden regions: (\d+)->0") <= 12
+        deep, touched = found.depth, found.resident()
+    assert touched > 64 * MIB, "every page of the initial heap is there"
+
+    plain: dict[str, Level] = {"jvm.heap": 64 * MIB, "jvm.collector": "g1", "jvm.thread_stack": MIB}
+    (tmp_path / "plain").mkdir()
+    with running(classes, plain, tmp_path / "plain") as found:
+        assert deep > 2 * found.depth, "a stack four times as large"
+
+
+def test_the_parallel_collector_by_ratio(classes: Path, tmp_path: Path) -> None:
+    levels: dict[str, Level] = {
+        "jvm.heap": 96 * MIB,
+        "jvm.collector": "parallel",
+        "jvm.young_ratio": 1,
+        "jvm.gc_threads": 3,
+    }
+    with running(classes, levels, tmp_path) as found:
+        assert {name: found.level(name) for name in levels} == levels
+        assert logged(found.log, r"PSYoungGen: \d+K\((\d+)K\)") * 1024 > 36 * MIB, "half of the heap, less a survivor"
+        assert logged(found.log, r"Parallel Workers: (\d+)") == 3
+
+
+def test_zgc(classes: Path, tmp_path: Path) -> None:
+    levels: dict[str, Level] = {
+        "jvm.heap": 192 * MIB,
+        "jvm.collector": "zgc",
+        "jvm.soft_max_heap": 96 * MIB,
+        "jvm.gc_concurrent_threads": 2,
+    }
+    with running(classes, levels, tmp_path) as found:
+        assert {name: found.level(name) for name in levels} == levels
+        assert "Using The Z Garbage Collector" in found.log
+        with pytest.raises(LookupError, match="young_ratio has no effect with the zgc collector"):
+            found.level("jvm.young_ratio")
+
+
+def test_shenandoah(classes: Path, tmp_path: Path) -> None:
+    levels: dict[str, Level] = {
+        "jvm.heap": 96 * MIB,
+        "jvm.collector": "shenandoah",
+        "jvm.soft_max_heap": 64 * MIB,
+        "jvm.shenandoah_heuristics": "compact",
+    }
+    with running(classes, levels, tmp_path) as found:
+        assert {name: found.level(name) for name in levels} == levels
+        assert re.search(r"Heuristics: Compact", found.log, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("collector", ["serial", "g1"])
+def test_transparent_pages_are_seen_in_the_kernel(classes: Path, tmp_path: Path, collector: str) -> None:
+    levels: dict[str, Level] = {"jvm.heap": 128 * MIB, "jvm.collector": collector, "jvm.large_pages": "transparent"}
+    if why := large_pages.shortage(levels):
+        pytest.skip(why)
+    with running(classes, levels, tmp_path) as found:
+        assert found.level("jvm.large_pages") == "transparent"
