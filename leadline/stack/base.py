@@ -91,6 +91,10 @@ class Service(Protocol):
 class Database(Service, Protocol):
     """A service with data that can be put back to a snapshot."""
 
+    @property
+    def stop_signal(self) -> int:
+        """What ends it in order, also when sessions are open."""
+
     def endpoint(self) -> Endpoint: ...
     def settle(self) -> None:
         """Bring freshly loaded data to the state every trial starts from."""

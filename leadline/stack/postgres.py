@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import shutil
 import signal
-import socket
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from leadline.host.base import Process, ProcessSpec
@@ -16,7 +15,7 @@ from leadline.host.paths import cache_dir
 from leadline.host.privilege import make_accessible
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
-from leadline.stack import jdbc, postgres_knobs, snapshots
+from leadline.stack import jdbc, local, postgres_knobs, snapshots
 from leadline.stack import postgres_client as client
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.provision import fetch, postgres_artefact
@@ -25,7 +24,6 @@ _USER = "leadline"
 _DATABASE = "leadline"
 _CONFIGURATION = "leadline.conf"  # in the data directory, included by postgresql.conf
 _PASSWORD = "leadline.password"  # in the data directory, so that a snapshot brings its own
-_LOOPBACK = "127.0.0.1"
 # Messages at start that tell of the host, not of the levels under test.
 _INFRASTRUCTURE = ("could not bind", "lock file", "could not write", "Input/output error", "Read-only file system")
 _PROBED = ("the database system is starting up", f'database "{_DATABASE}" does not exist')  # answers to wait_ready
@@ -37,6 +35,8 @@ class Postgres:
     ``port``: where it listens; 0 takes a free one at every ``configure``. The data live in
     ``context.directory/data``; ``start`` makes an empty cluster where there is none.
     """
+
+    stop_signal = signal.SIGINT  # fast shutdown: sessions that are open are ended
 
     def __init__(self, port: int = 0) -> None:
         self._given_port = port
@@ -69,13 +69,13 @@ class Postgres:
         """Raises LookupError for a knob that is not PostgreSQL's, UsageError for a level it would round."""
         self._lines = [postgres_knobs.render(name, level) for name, level in sorted(settings.items())]
         self._context = context
-        self._port = self._given_port or _free_port()
+        self._port = self._given_port or local.free_port()
         context.directory.mkdir(parents=True, exist_ok=True)
         context.artefacts.mkdir(parents=True, exist_ok=True)
 
     def endpoint(self) -> Endpoint:
         """Raises LookupError while there are no data."""
-        return Endpoint(_LOOPBACK, self._port, _DATABASE, _USER, self._password(), jdbc.POSTGRES.subprotocol)
+        return Endpoint(local.LOOPBACK, self._port, _DATABASE, _USER, self._password(), jdbc.POSTGRES.subprotocol)
 
     def _configured(self) -> ServiceContext:
         if self._context is None:
@@ -99,7 +99,7 @@ class Postgres:
     def _write_configuration(self) -> None:
         text = "\n".join(
             [
-                f"listen_addresses = '{_LOOPBACK}'",
+                f"listen_addresses = '{local.LOOPBACK}'",
                 f"port = {self._port}",
                 "unix_socket_directories = ''",
                 "timezone = 'UTC'",
@@ -128,9 +128,10 @@ class Postgres:
         self._require_stopped()
         if not (self._data / "PG_VERSION").exists():
             self._initialise()
-        if _in_use(self._port):
+        if local.port_in_use(self._port):
             raise TrialFailure(
-                FailureClass.INFRASTRUCTURE, f"port {self._port} on {_LOOPBACK} is in use: PostgreSQL cannot listen"
+                FailureClass.INFRASTRUCTURE,
+                f"port {self._port} on {local.LOOPBACK} is in use: PostgreSQL cannot listen",
             )
         self._write_configuration()
         self._log_from = self._log.stat().st_size if self._log.exists() else 0
@@ -178,7 +179,7 @@ class Postgres:
         except client.QueryError as refused:
             if refused.code != client.UNKNOWN_DATABASE:
                 raise
-            with client.connect(Endpoint(_LOOPBACK, self._port, "postgres", _USER, endpoint.password), 60) as first:
+            with client.connect(replace(endpoint, database="postgres"), 60) as first:
                 first.run(f"CREATE DATABASE {_DATABASE}")
 
     def read_back(self, name: str) -> Level:
@@ -219,19 +220,16 @@ class Postgres:
         process, self._process = self._process, None
         if process is None:
             return True
-        process.signal(signal.SIGINT)
-        clean = _ended(process, 20.0)
+        process.signal(self.stop_signal)
+        clean = local.ended(process, 20.0)
         if not clean:
             process.signal(signal.SIGQUIT)
-            _ended(process, 5.0)
+            local.ended(process, 5.0)
         process.stop(grace=0.5)  # whatever is left of the group
         return clean and process.exit_code() == 0
 
     def log_tail(self, lines: int = 40) -> str:
-        try:
-            return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
-        except FileNotFoundError:
-            return ""
+        return local.tail(self._log, lines)
 
     def artefacts(self) -> Sequence[Path]:
         kept = [self._log, self._log.with_name("postgres.conf")]
@@ -259,13 +257,7 @@ class Postgres:
 
     def digest(self) -> str:
         """SHA-256 over names and contents of the stopped data directory."""
-        total = hashlib.sha256()
-        for path in sorted(self._data.rglob("*")):
-            total.update(str(path.relative_to(self._data)).encode() + b"\0")
-            if path.is_file():
-                with path.open("rb") as stream:
-                    total.update(hashlib.file_digest(stream, "sha256").digest())
-        return total.hexdigest()
+        return local.directory_digest(self._data)
 
     def _snapshot(self, name: str) -> Path:
         # data files of another release or CPU cannot be read
@@ -281,7 +273,7 @@ class Postgres:
         argv = [str(self._binary("postgres")), "--check", "-D", str(self._data)]
         log = context.artefacts / "postgres-check.log"
         check = context.host.start(ProcessSpec("database-check", argv, log, cwd=context.directory, unprivileged=True))
-        _ended(check, 10.0)
+        local.ended(check, 10.0)
         check.stop(grace=1.0)
 
     def _initialise(self) -> None:
@@ -312,7 +304,7 @@ class Postgres:
             ProcessSpec("initdb", argv, output, env={"LC_ALL": "C"}, cwd=context.directory, unprivileged=True)
         )
         try:
-            if not _ended(made, 120.0) or made.exit_code() != 0:
+            if not local.ended(made, 120.0) or made.exit_code() != 0:
                 raise TrialFailure(
                     FailureClass.INFRASTRUCTURE,
                     f"initdb could not make a cluster in {self._data}",
@@ -336,60 +328,21 @@ class Postgres:
 
     def _require_stopped(self) -> None:
         """Raises TrialFailure when a server, of this or another leadline, runs on the data directory."""
-        try:
-            pid = int((self._data / "postmaster.pid").read_text().split("\n", 1)[0])
-            runs_here = Path(f"/proc/{pid}/cwd").resolve(strict=True) == self._data.resolve()
-        except (OSError, ValueError):
-            return
-        if runs_here:
+        pid = local.runs_in(self._data / "postmaster.pid", self._data)
+        if pid is not None:
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE, f"a PostgreSQL (process {pid}) still runs on the data in {self._data}"
             )
 
     def _start_failure(self, message: str) -> TrialFailure:
-        words = self._words()
+        words = local.text_from(self._log, self._log_from)
         fatal = [line.split("FATAL:", 1)[1].strip() for line in words.splitlines() if "FATAL:" in line]
         fatal = [line for line in fatal if not line.endswith(_PROBED)]
         # before its log is set up it speaks as a program
         fatal += [line.removeprefix("postgres: ") for line in words.splitlines() if line.startswith("postgres: ")]
         if "Address already in use" in words:
-            message = f"port {self._port} on {_LOOPBACK} is in use: PostgreSQL cannot listen"
+            message = f"port {self._port} on {local.LOOPBACK} is in use: PostgreSQL cannot listen"
         elif fatal:
             message = f"{message}: {fatal[-1]}"
         host = any(sign in words for sign in _INFRASTRUCTURE)
         return TrialFailure(FailureClass.INFRASTRUCTURE if host else FailureClass.CONFIGURATION, message, words)
-
-    def _words(self) -> str:
-        """What the server said since its last start."""
-        try:
-            with self._log.open("rb") as stream:
-                stream.seek(self._log_from)
-                return stream.read().decode(errors="replace").strip()
-        except FileNotFoundError:
-            return ""
-
-
-def _ended(process: Process, timeout: float) -> bool:
-    end = time.monotonic() + timeout
-    while process.alive():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _in_use(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as PostgreSQL binds
-        try:
-            probe.bind((_LOOPBACK, port))
-        except OSError:
-            return True
-    return False

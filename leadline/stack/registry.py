@@ -11,6 +11,7 @@ from leadline.model.study import StackChoice
 from leadline.stack import brokerage_knobs
 from leadline.stack.base import Application, Database, Service
 from leadline.stack.brokerage import Brokerage
+from leadline.stack.mariadb import MariaDb
 from leadline.stack.postgres import Postgres
 from leadline.stack.servers.liberty import Liberty
 from leadline.stack.servers.tomcat import Tomcat
@@ -19,7 +20,7 @@ from leadline.stack.servers.wildfly import WildFly
 _T = TypeVar("_T")
 
 SERVERS: Mapping[str, Callable[[], Service]] = {"liberty": Liberty, "tomcat": Tomcat, "wildfly": WildFly}
-DATABASES: Mapping[str, Callable[[int], Database]] = {"postgres": Postgres}
+DATABASES: Mapping[str, Callable[[int], Database]] = {"postgres": Postgres, "mariadb": MariaDb}
 APPLICATIONS: Mapping[str, Callable[[], Application]] = {"brokerage": Brokerage}
 
 # Persistence modes of the applications that a server can run; a servlet container has no session beans.

@@ -18,16 +18,19 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.stack.assembly import Stack
 
 _FILE = "up.json"
-_STOP = {"server": (signal.SIGTERM, 30.0), "database": (signal.SIGINT, 20.0)}  # PostgreSQL's fast shutdown
+_GRACE = {"server": 30.0, "database": 20.0}
 
 
 @dataclass(frozen=True)
 class StandingProcess:
-    """``start`` in clock ticks since boot tells it from a later process of the same number."""
+    """``start`` in clock ticks since boot tells it from a later process of the same number; ``stop`` is the signal
+    that ends it in order.
+    """
 
     role: str
     pid: int
     start: int
+    stop: int = signal.SIGTERM
 
     def alive(self) -> bool:
         found = procfs.read_stat(self.pid)
@@ -75,7 +78,8 @@ def save_standing(stack: Stack, lab: Path, directory: Path) -> Standing:
     processes = []
     for role, process in stack.processes().items():
         found = procfs.read_stat(process.pid)
-        processes.append(StandingProcess(role, process.pid, found.start if found else 0))
+        stop = stack.database.stop_signal if role == "database" else signal.SIGTERM
+        processes.append(StandingProcess(role, process.pid, found.start if found else 0, int(stop)))
     endpoint = stack.endpoint()
     choice = stack.choice
     standing = Standing(
@@ -110,8 +114,8 @@ def stop_standing(lab: Path, progress: Callable[[str], None] = lambda _: None) -
             lines.append(f"{process.role}: not running any more")
             continue
         progress(f"stopping the {process.role}")
-        number, grace = _STOP.get(process.role, (signal.SIGTERM, 10.0))
-        procfs.send(process.pid, number, process.start)
+        grace = _GRACE.get(process.role, 10.0)
+        procfs.send(process.pid, process.stop, process.start)
         if _ended(process, grace):
             lines.append(f"{process.role}: stopped")
             continue

@@ -40,6 +40,7 @@ class FakeService:
     knob: str
     events: list[str]
     version: str = "1"
+    stop_signal: int = signal.SIGINT
     fails: bool = False
     contexts: list[ServiceContext] = field(default_factory=list)
     settings: Mapping[str, Level] = field(default_factory=dict)

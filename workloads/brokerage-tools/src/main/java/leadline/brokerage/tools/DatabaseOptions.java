@@ -8,7 +8,10 @@ import picocli.CommandLine.Option;
 
 /** Where the database is. */
 final class DatabaseOptions {
-    @Option(names = "--url", required = true, description = "JDBC URL, as jdbc:postgresql://host:port/database")
+    @Option(
+            names = "--url",
+            required = true,
+            description = "JDBC URL, as jdbc:postgresql://host:port/database or jdbc:mariadb://host:port/database")
     private String url;
 
     @Option(names = "--user", description = "database user")

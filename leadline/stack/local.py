@@ -1,0 +1,77 @@
+"""What private databases on this host share: free ports, the end of processes, digests of directories."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import time
+from pathlib import Path
+
+from leadline.host.base import Process
+
+LOOPBACK = "127.0.0.1"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def port_in_use(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the databases bind
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return True
+    return False
+
+
+def ended(process: Process, timeout: float) -> bool:
+    """Wait up to ``timeout`` seconds for the end of a process; whether it came."""
+    end = time.monotonic() + timeout
+    while process.alive():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def runs_in(pid_file: Path, directory: Path) -> int | None:
+    """The process that ``pid_file`` names in its first line, if it works in ``directory``."""
+    try:
+        pid = int(pid_file.read_text().split("\n", 1)[0])
+        here = Path(f"/proc/{pid}/cwd").resolve(strict=True) == directory.resolve()
+    except (OSError, ValueError):
+        return None
+    return pid if here else None
+
+
+def text_from(path: Path, offset: int) -> str:
+    """What was written to a log from ``offset`` (bytes) on; empty where there is no file."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(offset)
+            return stream.read().decode(errors="replace").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def tail(path: Path, lines: int) -> str:
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except FileNotFoundError:
+        return ""
+
+
+def directory_digest(directory: Path) -> str:
+    """SHA-256 over names and contents of all files below ``directory``."""
+    total = hashlib.sha256()
+    for path in sorted(directory.rglob("*")):
+        total.update(str(path.relative_to(directory)).encode() + b"\0")
+        if path.is_file():
+            with path.open("rb") as stream:
+                total.update(hashlib.file_digest(stream, "sha256").digest())
+    return total.hexdigest()

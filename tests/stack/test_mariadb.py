@@ -1,0 +1,249 @@
+"""The real MariaDB: catalogue against the server, settings, data, faults, the application's data."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.host.local import LocalHost
+from leadline.host.paths import cache_dir
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.knob import ApplyCost, Kind, Level
+from leadline.stack import mariadb_client as client
+from leadline.stack import snapshots
+from leadline.stack.base import Endpoint, ServiceContext
+from leadline.stack.mariadb import MariaDb
+from leadline.stack.mariadb_knobs import parse
+
+pytestmark = pytest.mark.stack
+
+KB, MB = 1024, 1024**2
+
+# Away from every default.
+LEVELS: dict[str, Level] = {
+    "database.innodb_buffer_pool_size": 37 * MB,
+    "database.innodb_buffer_pool_load_at_startup": False,
+    "database.innodb_adaptive_hash_index": True,
+    "database.sort_buffer_size": 1000001,
+    "database.join_buffer_size": 128 * 1001,
+    "database.tmp_table_size": 48 * KB,
+    "database.max_heap_table_size": 33 * KB,
+    "database.innodb_flush_log_at_trx_commit": 2,
+    "database.innodb_log_file_size": 20 * MB,
+    "database.innodb_log_buffer_size": 4 * MB + 4 * KB,
+    "database.log_bin": True,
+    "database.sync_binlog": 7,
+    "database.binlog_commit_wait_count": 3,
+    "database.binlog_commit_wait_usec": 50,
+    "database.innodb_flush_method": "O_DSYNC",
+    "database.innodb_doublewrite": "fast",
+    "database.innodb_io_capacity": 321,
+    "database.innodb_io_capacity_max": 4321,
+    "database.innodb_flush_neighbors": 0,
+    "database.innodb_max_dirty_pages_pct": 61.5,
+    "database.innodb_max_dirty_pages_pct_lwm": 7.5,
+    "database.innodb_read_io_threads": 2,
+    "database.innodb_write_io_threads": 3,
+    "database.innodb_use_native_aio": False,
+    "database.innodb_purge_threads": 2,
+    "database.transaction_isolation": "READ-COMMITTED",
+    "database.innodb_snapshot_isolation": True,
+    "database.innodb_lock_wait_timeout": 11.0,
+    "database.innodb_deadlock_detect": False,
+    "database.innodb_autoinc_lock_mode": 2,
+    "database.max_connections": 37,
+    "database.thread_handling": "pool-of-threads",
+    "database.thread_pool_size": 3,
+    "database.thread_cache_size": 5,
+    "database.table_open_cache": 400,
+    "database.max_prepared_stmt_count": 500,
+    "database.query_cache_type": "demand",
+    "database.query_cache_size": 3 * MB,
+    "database.innodb_stats_auto_recalc": False,
+    "database.performance_schema": True,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Snapshots of its own beside the distributions that are there."""
+    dist = cache_dir() / "dist"
+    dist.mkdir(parents=True, exist_ok=True)
+    own = tmp_path_factory.mktemp("cache")
+    (own / "dist").symlink_to(dist)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEADLINE_CACHE", str(own))
+        yield
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An instance with a table, stopped, and its snapshot ``fresh``."""
+    home = tmp_path_factory.mktemp("mariadb")
+    database = MariaDb()
+    configure(database, home, {})
+    database.provision(lambda _: None)
+    database.start()
+    database.wait_ready(60)
+    run(database, "CREATE TABLE account (id INT PRIMARY KEY, balance INT)")
+    run(database, "INSERT INTO account SELECT seq, 100 FROM seq_1_to_20000")
+    database.settle()
+    assert database.stop()
+    database.snapshot("fresh")
+    return home
+
+
+@pytest.fixture
+def database(home: Path) -> Iterator[MariaDb]:
+    database = MariaDb()
+    configure(database, home, {})
+    database.restore("fresh")
+    yield database
+    database.stop()
+
+
+def configure(database: MariaDb, home: Path, settings: dict[str, Level]) -> None:
+    host = LocalHost(state=home / "state")
+    database.configure(ServiceContext(host=host, directory=home / "run", artefacts=home / "logs"), settings)
+
+
+def run(database: MariaDb, statement: str) -> list[tuple[Any, ...]]:
+    with client.connect(database.endpoint(), timeout=60) as connection:
+        return client.query(connection, statement)
+
+
+def test_the_catalogue_is_what_the_server_says_of_itself(database: MariaDb) -> None:
+    database.start()
+    database.wait_ready(60)
+    rows = run(
+        database,
+        "SELECT VARIABLE_NAME, DEFAULT_VALUE, NUMERIC_MIN_VALUE, NUMERIC_MAX_VALUE, ENUM_VALUE_LIST, READ_ONLY"
+        " FROM information_schema.SYSTEM_VARIABLES",
+    )
+    found = {row[0].lower(): row[1:] for row in rows}
+    for knob in database.knobs():
+        default, low, high, choices, fixed = found[knob.names["mariadb"]]
+        assert (knob.apply_cost is ApplyCost.RESTART) == (fixed == "YES"), knob.name
+        if knob.default is not None and default is not None:  # the server does not tell log_bin's
+            assert parse(knob.name, default) == knob.default, knob.name
+        if knob.kind is Kind.CHOICE:
+            known = {choice.casefold() for choice in choices.split(",")} - {"no-threads"}  # for debugging only
+            assert {choice.casefold() for choice in knob.choices} == known, knob.name
+        for bound, limit, sign in ((knob.minimum, low, 1), (knob.maximum, high, -1)):
+            if bound is not None:
+                assert sign * bound >= sign * float(limit), f"{knob.name} allows {bound}, the server {limit}"
+    assert {name: database.read_back(name) for name in ("database.log_bin",)} == {"database.log_bin": False}
+
+
+def test_levels_are_in_force_and_counters_count(home: Path, database: MariaDb) -> None:
+    assert set(LEVELS) == {knob.name for knob in database.knobs()}
+    assert not {knob.name for knob in database.knobs() if knob.default == LEVELS[knob.name]}
+    configure(database, home, LEVELS)
+    process = database.start()
+    assert database.wait_ready(60) > 0
+    assert {name: database.read_back(name) for name in LEVELS} == LEVELS
+    before = database.stats()
+    run(database, "UPDATE account SET balance = 0 WHERE id <= 1000")
+    after = database.stats()
+    assert after["com_update"] - before["com_update"] == 1
+    assert after["innodb_os_log_written"] > before["innodb_os_log_written"]
+    assert after["binlog_commits"] - before["binlog_commits"] == 1
+    assert after["threads_connected"] == 1
+    assert database.stop()
+    assert not process.alive()
+    kept = {path.name: path.read_text() for path in database.artefacts()}
+    assert "innodb_buffer_pool_size" in kept["mariadb.cnf"]
+    assert "ready for connections" in kept["mariadb.log"]
+    assert "Shutdown complete" in kept["mariadb.log"]
+    password = database.endpoint().password
+    assert not any(password in text for text in kept.values())
+    assert LocalHost(state=home / "state").restore() == [], "its journal entries are closed"
+    with pytest.raises(LookupError):
+        database.read_back("database.max_connections")
+
+
+def test_a_restore_is_exact(database: MariaDb) -> None:
+    fresh = database.digest()
+    database.start()
+    database.wait_ready(60)
+    run(database, "UPDATE account SET balance = balance - 1")
+    run(database, "CREATE TABLE other (id int)")
+    assert database.stop()
+    assert database.digest() != fresh
+    database.restore("fresh")
+    assert database.digest() == fresh
+    database.start()
+    database.wait_ready(60)
+    assert run(database, "SELECT COUNT(*), SUM(balance) FROM account") == [(20000, 2000000)]
+    assert run(database, "SHOW TABLES") == [("account",)]
+
+
+def test_a_level_that_does_not_fit_fails_with_the_servers_words(home: Path, database: MariaDb) -> None:
+    configure(database, home, {"database.innodb_buffer_pool_size": 1024**5})
+    database.start()
+    with pytest.raises(TrialFailure, match="annot allocate") as caught:
+        database.wait_ready(60)
+    assert caught.value.failure_class is FailureClass.CONFIGURATION
+    assert "[ERROR]" in caught.value.evidence
+
+
+def test_its_port_and_its_data_are_its_own(home: Path, database: MariaDb, tmp_path: Path) -> None:
+    database.start()
+    database.wait_ready(60)
+    second = MariaDb()
+    configure(second, home, {})
+    with pytest.raises(TrialFailure, match="still runs on the data") as caught:
+        second.start()
+    assert caught.value.failure_class is FailureClass.INFRASTRUCTURE
+    with pytest.raises(TrialFailure, match="still runs on the data"):
+        second.restore("fresh")
+    endpoint = database.endpoint()
+    for user, password in (("leadline", "a guess"), ("root", ""), ("", "")):
+        stranger = Endpoint("127.0.0.1", endpoint.port, "leadline", user, password)
+        with pytest.raises(client.QueryError) as refused, client.connect(stranger):
+            pass
+        assert refused.value.code == client.ACCESS_DENIED
+    other = MariaDb(endpoint.port)
+    configure(other, tmp_path, {})
+    (tmp_path / "run" / "data" / "mysql").mkdir(parents=True)  # as if there were data
+    with pytest.raises(TrialFailure, match=f"port {endpoint.port} on 127.0.0.1 is in use"):
+        other.start()
+
+
+def test_a_killed_server_is_recovered_or_restored(database: MariaDb) -> None:
+    process = database.start()
+    database.wait_ready(60)
+    run(database, "UPDATE account SET balance = 1")
+    os.kill(process.pid, signal.SIGKILL)
+    assert not database.stop()
+    with pytest.raises(LeadlineError, match="did not stop cleanly"):
+        database.snapshot("dirty")
+    database.start()
+    database.wait_ready(60)
+    assert run(database, "SELECT SUM(balance) FROM account") == [(20000,)], "what was committed is there"
+    assert database.stop()
+    database.restore("fresh")
+    database.start()
+    database.wait_ready(60)
+    assert run(database, "SELECT SUM(balance) FROM account") == [(2000000,)]
+
+
+def test_half_restored_data_are_refused(database: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(_source: Path, target: Path) -> None:
+        target.mkdir()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshots, "_copy_tree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            database.restore("fresh")
+    with pytest.raises(TrialFailure, match="was interrupted: restore it again"):
+        database.start()
+    database.restore("fresh")
+    with pytest.raises(LookupError, match="no snapshot stale"):
+        database.restore("stale")
