@@ -43,6 +43,10 @@ options of run:
   --source-address A   addresses to connect from, A,B or FIRST-LAST; sessions take turns
   --requests-per-connection N
                        close a connection after N requests; 1 is a connection for each (default: keep)
+  --connections WORD   session (default: each has its own, as users of browsers) or shared (a request takes an idle one
+                       from a pool, as behind a proxy; HTTP/1.1)
+  --max-connections N  shared: at most so many to each server from each address; further requests wait (default:
+                       as many as sessions)
   --var KEY=VALUE      a parameter of the scenario; may be repeated
   --tick TIME          wake only at multiples of this: cheaper, less exact (default 0us: exact)
   --lead TIME          stay awake this long, at most, before something is due (default 100us; none with --tick)
@@ -64,13 +68,15 @@ exit codes: 0 done, 1 could not run, 2 bad command line or scenario, 130 interru
 /// Options without a value.
 const FLAGS: [&str; 1] = ["--insecure"];
 
-const OPTIONS: [&str; 30] = [
+const OPTIONS: [&str; 32] = [
     "--url",
     "--http",
     "--ca",
     "--insecure",
     "--source-address",
     "--requests-per-connection",
+    "--connections",
+    "--max-connections",
     "--out",
     "--arrivals",
     "--users",
@@ -252,6 +258,7 @@ fn complete(mut run: RunOptions) -> Result<Command, String> {
     if run.transport.urls.is_empty() {
         return Err("--url is missing: the server's address, e.g. --url http://127.0.0.1:9080/brokerage".into());
     }
+    run.transport.check()?;
     if run.out.as_os_str().is_empty() {
         return Err("--out is missing: the directory for the results".into());
     }
@@ -420,6 +427,8 @@ mod tests {
             ("run s.yaml --url http://h --out d --users 0", "not a whole number"),
             ("run s.yaml --url http://h --out d --users 2000", "above --max-sessions"),
             ("run s.yaml --url http://h --out d --rate 3", "belongs to"),
+            ("run s.yaml --url http://h --out d --max-connections 3", "belongs to --connections shared"),
+            ("run s.yaml --url http://h --out d --connections shared --http 2", "leave --http 2 out"),
             ("run s.yaml --url http://h --out d --arrivals poisson", "--rate or --profile is missing"),
             ("run s.yaml --url http://h --out d --arrivals poison --rate 1", "did you mean `poisson`"),
             ("run s.yaml --url http://h --out d --arrivals constant --rate 1 --users 2", "belongs to"),

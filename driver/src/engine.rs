@@ -3,6 +3,7 @@
 mod connection;
 mod embedded;
 mod pace;
+mod pool;
 mod streams;
 mod transactions;
 mod waiting;
@@ -26,6 +27,7 @@ use crate::timer::{Deadlines, Lead, Timers};
 use crate::transport::{Http, Transport};
 use connection::Connection;
 use embedded::Lane;
+use pool::Pools;
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
@@ -75,6 +77,8 @@ struct Slot {
     target: usize,
     source: Option<IpAddr>,
     tls: Option<User>,
+    /// Where connections are shared: the pool of that target and address.
+    pool: u32,
     connection: Connection,
     /// Further connections, for what pages embed.
     lanes: Vec<u32>,
@@ -120,6 +124,8 @@ pub struct Engine<'a> {
     outlet: Outlet,
     broken: bool,
     requests_made: u64,
+    /// The connections, where sessions share them.
+    pools: Option<Pools>,
     /// Some connections may have several requests under way.
     may_share: bool,
     /// Connections that were not read to their end.
@@ -177,6 +183,7 @@ impl<'a> Engine<'a> {
             outlet,
             broken: false,
             requests_made: 0,
+            pools: settings.transport.shared.map(Pools::new),
             may_share: match settings.transport.http {
                 Http::Auto => settings.transport.tls.is_some(),
                 Http::One => false,
@@ -221,6 +228,7 @@ impl<'a> Engine<'a> {
             }
             self.expire(now);
             self.start_due(now);
+            self.serve_waiting();
             if self.finished(now) {
                 break;
             }
@@ -231,6 +239,7 @@ impl<'a> Engine<'a> {
         self.roll(end);
         self.advance(end);
         self.result.drained = end;
+        self.result.shared = self.pools.as_ref().map(|pools| (pools.peak, pools.waited));
         if end > self.slice.start {
             self.hand_over(end);
         }

@@ -30,6 +30,7 @@ pub fn run(options: &RunOptions) -> Result<bool, Failure> {
     catch_signals().map_err(|e| Failure::Run(format!("cannot catch signals: {e}")))?;
     let limit = raise_file_limit();
     let needed = needs(&settings) * u64::from(scenario.connections());
+    let needed = needed.min(settings.transport.most_shared().unwrap_or(u64::MAX));
     if needed + OTHER_FILES > limit {
         return Err(Failure::Usage(format!(
             "the sessions need {needed} open files, but the limit is {limit}: raise `ulimit -n` or lower --users or \
@@ -57,8 +58,11 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
     let phases = Phases { ramp_up: options.ramp_up, steady, ramp_down: options.ramp_down };
     let given = options.profile.as_ref().map(|(profile, _)| profile.clone());
     let own = options.users.map_or(0, |users| options.share.count(users));
+    // Rounded up: the caps of all drivers together are never below the one asked for.
+    let max_sessions = options.share.count_up(options.max_sessions as u64).max(own) as usize;
+    let most = options.transport.most_connections.map_or(max_sessions, |all| options.share.count_up(all) as usize);
     Ok(Settings {
-        transport: Transport::new(&options.transport)?,
+        transport: Transport::new(&options.transport, most)?,
         model: options.model,
         users: options.users.unwrap_or(0),
         profile: match (options.rate, given) {
@@ -69,8 +73,7 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
         recorded,
         phases,
         seed: options.seed,
-        // Rounded up: the caps of all drivers together are never below the one asked for.
-        max_sessions: options.share.count_up(options.max_sessions as u64).max(own) as usize,
+        max_sessions,
         share: options.share,
         timeout: options.timeout,
         tick: options.tick,

@@ -33,6 +33,10 @@ pub struct TransportOptions {
     pub http: Http,
     /// 0: no limit.
     pub requests_per_connection: u32,
+    /// Sessions share connections.
+    pub shared: bool,
+    /// Shared connections to each server from each address; None: as many as sessions.
+    pub most_connections: Option<u64>,
     pub trust: Trust,
 }
 
@@ -55,12 +59,41 @@ impl TransportOptions {
                     _ => return Err(format!("{name} {value}: not a whole number above 0")),
                 }
             }
+            "--connections" => {
+                self.shared = match value {
+                    "session" => false,
+                    "shared" => true,
+                    _ => {
+                        let hint = hint(value, &["session", "shared"]);
+                        return Err(format!("--connections {value}: not one of session, shared{hint}"));
+                    }
+                }
+            }
+            "--max-connections" => {
+                self.most_connections = match value.parse() {
+                    Ok(number) if (1..=1_000_000).contains(&number) => Some(number),
+                    _ => return Err(format!("{name} {value}: not a whole number from 1 to 1000000")),
+                }
+            }
             "--ca" if self.trust != Trust::Anyone => self.trust = Trust::Authorities(PathBuf::from(value)),
             "--insecure" if self.trust == Trust::System => self.trust = Trust::Anyone,
             "--ca" | "--insecure" => return Err("--insecure trusts everyone: leave --ca out".into()),
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// What does not fit together.
+    pub fn check(&self) -> Result<(), String> {
+        if self.most_connections.is_some() && !self.shared {
+            return Err(
+                "--max-connections belongs to --connections shared; a session has a connection of its own".into()
+            );
+        }
+        if self.shared && self.http == Http::Two {
+            return Err("--connections shared is for HTTP/1.1: leave --http 2 out".into());
+        }
+        Ok(())
     }
 
     /// All addresses as one text.
@@ -118,11 +151,14 @@ pub struct Transport {
     pub sources: Vec<IpAddr>,
     pub http: Http,
     pub requests_per_connection: u32,
+    /// Where sessions share connections: most to each server from each address.
+    pub shared: Option<usize>,
     pub tls: Option<Tls>,
 }
 
 impl Transport {
-    pub fn new(options: &TransportOptions) -> Result<Self, String> {
+    /// `most`: shared connections to each server from each address, where sessions share them.
+    pub fn new(options: &TransportOptions, most: usize) -> Result<Self, String> {
         let targets = options.urls.iter().map(|(url, _)| Target::parse(url)).collect::<Result<Vec<_>, _>>()?;
         let total: f64 = options.urls.iter().map(|(_, weight)| weight).sum();
         let mut sum = 0.0;
@@ -134,7 +170,8 @@ impl Transport {
         if !secure && options.trust != Trust::System {
             return Err("--ca and --insecure belong to an https address".into());
         }
-        let alpn: &[&[u8]] = match options.http {
+        let http = if options.shared { Http::One } else { options.http };
+        let alpn: &[&[u8]] = match http {
             Http::Auto => &[H2, H1],
             Http::One => &[H1],
             Http::Two => &[H2],
@@ -156,7 +193,8 @@ impl Transport {
             tls: if secure { Some(Tls::new(&options.trust, alpn)?) } else { None },
             targets,
             sources: options.sources.clone(),
-            http: options.http,
+            http,
+            shared: options.shared.then_some(most),
             requests_per_connection: options.requests_per_connection,
         })
     }
@@ -166,6 +204,11 @@ impl Transport {
         const GOLDEN: f64 = 0.618_033_988_749_894_9;
         let point = (number as f64 * GOLDEN).fract();
         self.shares.iter().position(|share| point < *share).unwrap_or(self.shares.len().saturating_sub(1))
+    }
+
+    /// Where sessions share connections: most there can be.
+    pub fn most_shared(&self) -> Option<u64> {
+        self.shared.map(|most| most as u64 * self.targets.len() as u64 * self.sources.len().max(1) as u64)
     }
 
     /// The address the `number`-th session (from 1) connects from; sessions take turns.
@@ -190,7 +233,7 @@ mod tests {
     #[test]
     fn sessions_are_shared_out_by_weight() {
         let words = [("--url", "http://127.0.0.1:1/=3"), ("--url", "http://127.0.0.1:2"), ("--url", "unix:/x=0.5")];
-        let transport = Transport::new(&options(&words).unwrap()).unwrap();
+        let transport = Transport::new(&options(&words).unwrap(), 1).unwrap();
         for sessions in [45u64, 450, 4500] {
             let mut counts = [0f64; 3];
             (1..=sessions).for_each(|number| counts[transport.choose(number)] += 1.0);
@@ -204,7 +247,7 @@ mod tests {
     #[test]
     fn sources_take_turns() {
         let words = [("--url", "http://127.0.0.1:1"), ("--source-address", "127.0.0.9,127.0.0.2-127.0.0.4")];
-        let transport = Transport::new(&options(&words).unwrap()).unwrap();
+        let transport = Transport::new(&options(&words).unwrap(), 1).unwrap();
         let used: Vec<String> = (1..=5).map(|number| transport.source(number).unwrap().to_string()).collect();
         assert_eq!(used, ["127.0.0.9", "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.9"]);
     }
@@ -218,6 +261,8 @@ mod tests {
             (vec![("--source-address", "here")], "not an IP address"),
             (vec![("--source-address", "127.0.0.9-127.0.0.2")], "FIRST-LAST"),
             (vec![("--source-address", "10.0.0.0-10.255.0.0")], "more than 65536"),
+            (vec![("--connections", "share")], "did you mean `shared`"),
+            (vec![("--max-connections", "0")], "from 1 to"),
             (vec![("--insecure", ""), ("--ca", "x")], "leave --ca out"),
             (vec![("--ca", "x"), ("--insecure", "")], "leave --ca out"),
         ] {
@@ -231,7 +276,7 @@ mod tests {
             (vec![("--url", "http://127.0.0.1"), ("--source-address", "::1")], "of this kind"),
             (vec![("--url", "unix:/x"), ("--source-address", "127.0.0.2")], "of this kind"),
         ] {
-            let error = Transport::new(&options(&words).unwrap()).expect_err(part);
+            let error = Transport::new(&options(&words).unwrap(), 1).expect_err(part);
             assert!(error.contains(part), "{error}");
         }
     }

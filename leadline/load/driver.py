@@ -96,6 +96,10 @@ class DriverRun:
             found.append(("--http", load.http))
         if load.requests_per_connection is not None:
             found.append(("--requests-per-connection", str(load.requests_per_connection)))
+        if load.connections != "session":
+            found.append(("--connections", load.connections))
+        if load.max_connections is not None:
+            found.append(("--max-connections", str(load.max_connections)))
         variables = dict(self.variables)
         if load.preset is not None:
             variables |= preset_variables(load.preset, load.scenario, variables)

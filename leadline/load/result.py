@@ -84,6 +84,8 @@ class Requests:
     tls_handshakes: int = 0
     tls_resumed: int = 0
     http2_connections: int = 0
+    shared_peak: int = 0  # connections that sessions share, at once
+    shared_waited: int = 0  # requests that waited for one
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ _CONNECTIONS = "write `requests_per_connection: N`; 1 is a connection for each r
 NOT_IN_WORKLOAD: Mapping[str, str] = {
     **dict.fromkeys(("tls", "https", "ca", "insecure"), _TLS),
     **dict.fromkeys(("url", "urls", "target", "targets"), _SERVERS),
-    **dict.fromkeys(("keep_alive", "connections", "connection_per_request"), _CONNECTIONS),
+    **dict.fromkeys(("keep_alive", "connection_per_request"), _CONNECTIONS),
     "seed": "write `design.seed`",
 }
 

@@ -88,6 +88,12 @@ class Workload(_Strict):
     requests_per_connection: int | None = Field(
         default=None, gt=0, lt=2**32, description="a connection is closed after so many; 1 is one for each request"
     )
+    connections: Literal["session", "shared"] = Field(
+        default="session", description="session: each has its own; shared: a pool of all, as behind a proxy"
+    )
+    max_connections: int | None = Field(
+        default=None, gt=0, le=1_000_000, description="of `connections: shared`: most at once; requests wait for one"
+    )
     generator: Annotated[
         Generator | None, BeforeValidator(lambda found: {"name": found} if isinstance(found, str) else found)
     ] = Field(default=None, description="another load generator: its name, or name, script, options, program")

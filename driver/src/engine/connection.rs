@@ -3,6 +3,7 @@
 mod receiving;
 
 use super::embedded::Resource;
+use super::pool::{Lease, SHARED};
 use super::{Engine, LANE};
 use crate::http::h2::Client;
 use crate::http::response::{Limits, Parser};
@@ -22,6 +23,8 @@ const READS: usize = 16;
 #[derive(Debug, Default)]
 pub struct Connection {
     pub(super) socket: Option<Stream>,
+    /// The socket is one that sessions share, for the time of one request.
+    lease: Option<Lease>,
     connecting: bool,
     /// The socket is connected, TLS is not.
     handshaking: bool,
@@ -72,6 +75,7 @@ impl Connection {
 
     pub fn close(&mut self) {
         self.socket = None;
+        self.lease = None;
         self.connecting = false;
         self.handshaking = false;
         self.reused = false;
@@ -97,6 +101,19 @@ impl Connection {
         if self.awaited.take().is_some() {
             self.close();
         }
+    }
+
+    /// Uses a shared connection that was idle.
+    pub(super) fn take_over(&mut self, stream: Stream, lease: Lease, served: u32) {
+        self.generation = self.generation.wrapping_add(1);
+        (self.socket, self.lease, self.served, self.reused) = (Some(stream), Some(lease), served + 1, true);
+    }
+
+    /// Leaves its shared connection, with the number of requests sent over it, to others.
+    pub(super) fn part_with(&mut self) -> Option<(Stream, Lease, u32)> {
+        let found = (self.socket.take()?, self.lease.take()?, self.served);
+        self.close();
+        Some(found)
     }
 
     /// Forgets that there was a connection: the slot serves another session.
@@ -138,15 +155,21 @@ impl Engine<'_> {
         connection.written = 0;
         connection.awaited = Some(request);
         connection.parser.begin(method == Method::Head, connection.keep_body);
-        let open = connection.socket.is_some();
+        let mut open = connection.socket.is_some();
         self.result.requests += 1;
+        let shared = self.pools.is_some() && !open;
+        if shared {
+            open = self.borrow_connection(line);
+        }
         self.deadlines.set(now.saturating_add(self.settings.timeout), line, request);
         self.note_urgency(line, request, open);
         if self.may_share && self.shares(line) {
             self.enqueue(line, now);
         } else if open {
-            self.line(line).served += 1;
+            self.line(line).served += u32::from(!shared);
             self.flush(line, now);
+        } else if shared {
+            self.open_or_wait(line, request, now);
         } else {
             self.connect(line, now);
         }
@@ -160,16 +183,24 @@ impl Engine<'_> {
         let source = slot.source;
         let tls = match (&target.name, &settings.transport.tls) {
             (Some(name), Some(tls)) => {
-                let user = slot.tls.get_or_insert_with(|| tls.user());
+                let (known, shared) = match &mut self.pools {
+                    Some(pools) => (pools.tls(slot.pool), true),
+                    None => (&mut slot.tls, false),
+                };
+                let user = known.get_or_insert_with(|| tls.user());
                 // Further connections of a user whose first one speaks HTTP/1.1 do so too.
-                Records::new(user, name, line & LANE != 0).map(Some)
+                Records::new(user, name, shared || line & LANE != 0).map(Some)
             }
             _ => Ok(None),
         };
+        let pool = slot.pool;
+        let lease = self.pools.as_mut().map(|pools| pools.lease(pool, line));
         let connection = self.line(line);
         connection.generation = connection.generation.wrapping_add(1);
         connection.served = 1;
-        let token = u64::from(connection.generation) << 32 | u64::from(line);
+        let own = (u64::from(connection.generation) << 32 | u64::from(line)) & !SHARED;
+        let token = lease.as_ref().map_or(own, Lease::token);
+        connection.lease = lease;
         let made = tls
             .and_then(|tls| Stream::connect(&target.peer, source, tls))
             .and_then(|socket| self.poller.add(socket.fd(), token).map(|()| socket));
@@ -183,7 +214,10 @@ impl Engine<'_> {
                 connection.socket = Some(socket);
                 connection.connecting = true;
                 connection.reused = false;
-                let again = std::mem::replace(&mut connection.had_one, true);
+                let again = match &connection.lease {
+                    None => std::mem::replace(&mut connection.had_one, true),
+                    Some(_) => connection.repeated,
+                };
                 self.result.connects += 1;
                 self.result.reconnects += u64::from(again);
             }
@@ -204,16 +238,9 @@ impl Engine<'_> {
     }
 
     pub(super) fn on_event(&mut self, event: Event) {
-        let line = event.token as u32;
-        let known = if line & LANE == 0 { self.slots.len() } else { self.lanes.len() };
-        if (line & !LANE) as usize >= known {
-            return;
-        }
-        let generation = (event.token >> 32) as u32;
+        let Some(line) = self.concerned(event.token) else { return };
         let connection = self.line(line);
-        if connection.generation != generation {
-            return;
-        }
+        let generation = connection.generation;
         let Some(socket) = &connection.socket else { return };
         if connection.connecting {
             if !event.writable() {
@@ -246,6 +273,17 @@ impl Engine<'_> {
         if event.readable() && self.line(line).generation == generation {
             self.receive(line, event.closing());
         }
+    }
+
+    /// The line whose socket has that token, if it still has.
+    fn concerned(&mut self, token: u64) -> Option<u32> {
+        if token & SHARED != 0 {
+            return self.line_of(token);
+        }
+        let line = token as u32;
+        let known = if line & LANE == 0 { self.slots.len() } else { self.lanes.len() };
+        let same = |connection: &Connection| u64::from(connection.generation) & ((SHARED >> 32) - 1) == token >> 32;
+        (((line & !LANE) as usize) < known && same(self.line(line))).then_some(line)
     }
 
     /// The socket takes bytes again, of TLS or of streams.
@@ -309,6 +347,11 @@ impl Engine<'_> {
                 self.connect(other, now);
             }
         }
+        self.has_connection(line, now);
+    }
+
+    /// The request of `line` need not wait for a connection any longer.
+    pub(super) fn has_connection(&mut self, line: u32, now: u64) {
         let waited = now.saturating_sub(self.line(line).wanted);
         let owner = self.owner(line);
         if let Some(running) = &mut self.slots[owner as usize].session.running {

@@ -109,10 +109,11 @@ impl Engine<'_> {
         let session = Session::new(self.scenario, &self.feeds, self.settings.seed, number);
         let transport = &self.settings.transport;
         let (target, source) = (transport.choose(self.sessions_made), transport.source(self.sessions_made));
+        let pool = self.pools.as_mut().map_or(0, |pools| pools.of(target, source));
         if let Some(slot) = self.dead.pop() {
             let at = &mut self.slots[slot as usize];
             at.session = session;
-            (at.target, at.source, at.tls) = (target, source, None);
+            (at.target, at.source, at.tls, at.pool) = (target, source, None, pool);
             (at.leaving, at.live, at.waiting_due, at.owns_identity) = (false, true, None, false);
             return Some(slot);
         }
@@ -121,6 +122,7 @@ impl Engine<'_> {
             target,
             source,
             tls: None,
+            pool,
             connection: Connection::new(self.scenario.max_body),
             lanes: Vec::new(),
             start_at: 0,

@@ -31,6 +31,7 @@ impl Engine<'_> {
             let found = self.serve_sockets(if unread { 0 } else { aim.saturating_sub(now) })?;
             if unread {
                 self.read_on();
+                self.serve_waiting();
             } else if found == 0 && aim > now {
                 self.woke(aim);
             }
@@ -65,6 +66,7 @@ impl Engine<'_> {
         for at in 0..found {
             let event = self.poller.event(at);
             self.on_event(event);
+            self.serve_waiting();
             let now = self.now();
             if self.next_start().is_some_and(|start| start <= now) {
                 self.start_due(now);

@@ -31,6 +31,8 @@ pub struct LoopResult {
     /// CPU of the loop's thread in the steady phase, seconds.
     pub steady_cpu: f64,
     pub interrupted: bool,
+    /// Where sessions share connections: most there were at once, and requests that waited for one in use.
+    pub shared: Option<(usize, u64)>,
     /// At most a few messages of each kind of error.
     pub samples: Vec<(ErrorKind, String)>,
 }
@@ -136,6 +138,10 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
         },
         "littles_law": littles_law(totals, length),
     });
+    if let Some((peak, waited)) = run.shared {
+        found["requests"]["shared_peak"] = json!(peak);
+        found["requests"]["shared_waited"] = json!(waited);
+    }
     if !inputs.share.is_whole() {
         found["share"] = json!(inputs.share.to_string());
     }

@@ -71,6 +71,8 @@ impl Engine<'_> {
                     connection.awaited = None;
                     if closing || !connection.parser.head.keep_alive || most > 0 && connection.served >= most {
                         connection.close();
+                    } else {
+                        self.give_back(line);
                     }
                     let owner = self.owner(line);
                     self.observe(owner, count, false);
