@@ -1,0 +1,153 @@
+"""``knobs``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+from rich.padding import Padding
+from rich.text import Text
+
+from leadline.cli.options import JsonOption
+from leadline.cli.output import console, print_json
+from leadline.host.base import Host
+from leadline.host.local import LocalHost
+from leadline.model.errors import UsageError, nearest
+from leadline.model.knob import Catalogue, Kind, Knob, Level
+from leadline.stack import registry
+from leadline.stack.registry import APPLICATIONS, DATABASES, SERVERS
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command(epilog="Example: leadline knobs server --server tomcat")(knobs)
+
+
+def knobs(
+    pattern: Annotated[str, typer.Argument(help="A prefix or part of names, or a pattern: vm, jvm.*")] = "",
+    server: Annotated[str, typer.Option("--server", help="Only what this server and its JVM have.")] = "",
+    database: Annotated[str, typer.Option("--database", help="Only what this database has.")] = "",
+    json: JsonOption = False,
+) -> None:
+    """List knobs: unit, range, default, risk, apply cost; for the host's also today's value.
+
+    With --server or --database: its own names and defaults, and the knobs of others that it lacks.
+    """
+    host = LocalHost()
+    catalogue, absent = _of(server, database) if server or database else (_catalogue(host), {})
+    found = catalogue.matching(pattern) if pattern else list(catalogue)
+    absent = {name: owners for name, owners in absent.items() if name.startswith(pattern) or pattern in name}
+    if not found and not absent:
+        near = nearest(pattern, catalogue.names())
+        raise UsageError(f"no knob fits {pattern!r}" + (f"; did you mean {near}?" if near else ""))
+    host_names = {knob.name for knob in host.knobs()}
+    rows = [(knob, _today(host, knob) if knob.name in host_names else ("", "")) for knob in found]
+    if json:
+        document: dict[str, Any] = {"knobs": [_knob(knob, today, writable) for knob, (today, writable) in rows]}
+        print_json({**document, "absent": absent} if server or database else document)
+        return
+    for knob, (today, reason) in rows:
+        console.print(_line(knob, today), soft_wrap=True)
+        own = "; ".join(f"{server}: {name}" for server, name in knob.names.items())
+        for line in (knob.summary, own, reason):
+            if line:
+                console.print(Padding(Text(line, style="dim"), (0, 0, 0, 4)))
+    for name, owners in absent.items():
+        lacking = " and ".join(filter(None, (server, database)))
+        console.print(f"{name}: not in {lacking}, only in {', '.join(owners)}", markup=False, soft_wrap=True)
+
+
+def _of(server: str, database: str) -> tuple[Catalogue, dict[str, list[str]]]:
+    """The knobs of one server, of one database or of both; and those that only others have, with their names.
+
+    Raises UsageError for an unknown name.
+    """
+    own: list[Knob] = []
+    others: dict[str, list[str]] = {}
+    if server:
+        own += registry.server(server).knobs()
+        for name in SERVERS:
+            for knob in registry.server(name).knobs():
+                others.setdefault(knob.name, []).append(name)
+    if database:
+        own += registry.database(database).knobs()
+        for name in DATABASES:
+            for knob in registry.database(name).knobs():
+                others.setdefault(knob.name, []).append(name)
+    names = {knob.name for knob in own}
+    return Catalogue(own), {name: owners for name, owners in sorted(others.items()) if name not in names}
+
+
+def _line(knob: Knob, today: Level) -> Text:
+    """``vm.dirty_ratio  today 20 %, default 20, 0..100; live, safe``."""
+    unit = f" {knob.unit}" if knob.unit and knob.kind not in (Kind.SIZE, Kind.DURATION) else ""
+    facts = [f"today {knob.format(today)}{unit}"] if today != "" else []
+    if knob.default is not None:
+        facts.append(f"default {knob.format(knob.default)}{'' if facts else unit}")
+    if span := _range(knob):
+        facts.append(span)
+    cost = f"; {knob.apply_cost.value}, {knob.risk.value}"
+    return Text.assemble((knob.name, "bold"), "  ", ", ".join(facts), cost)
+
+
+def _catalogue(host: Host) -> Catalogue:
+    """The knobs of the host and of every program; a generic name once, with each program's own name.
+
+    Where programs differ in the default, it stands beside their own names.
+    """
+    merged: dict[str, Knob] = {knob.name: knob for knob in host.knobs()}
+    for app in APPLICATIONS:
+        merged |= {knob.name: knob for knob in registry.application(app).knobs()}
+    for server in SERVERS:
+        for database in DATABASES:
+            for knob in registry.service_catalogue(server, database):
+                known = merged.setdefault(knob.name, knob)
+                if known.default == knob.default:
+                    merged[knob.name] = replace(known, names={**known.names, **knob.names})
+                else:
+                    merged[knob.name] = replace(known, default=None, names={**_named(known), **_named(knob)})
+    return Catalogue(merged.values())
+
+
+def _named(knob: Knob) -> dict[str, str]:
+    if knob.default is None:
+        return dict(knob.names)
+    return {program: f"{name} (default {knob.format(knob.default)})" for program, name in knob.names.items()}
+
+
+def _today(host: Host, knob: Knob) -> tuple[Level, str]:
+    """Today's level, and why it cannot be set (empty if it can)."""
+    try:
+        return host.read_knob(knob.name), host.writable(knob.name)
+    except (LookupError, OSError) as error:
+        return "", str(error)
+
+
+def _range(knob: Knob) -> str:
+    if knob.choices:
+        return ", ".join(knob.choices)
+    low, high = (
+        "" if bound is None else knob.format(bound if knob.kind in (Kind.NUMBER, Kind.DURATION) else int(bound))
+        for bound in (knob.minimum, knob.maximum)
+    )
+    return f"{low}..{high}" if low or high else ""
+
+
+def _knob(knob: Knob, today: Level, not_writable: str) -> dict[str, Any]:
+    return {
+        "name": knob.name,
+        "kind": knob.kind.value,
+        "unit": knob.unit,
+        "default": knob.default,
+        "today": today if today != "" else None,
+        "not_writable": not_writable,
+        "minimum": knob.minimum,
+        "maximum": knob.maximum,
+        "choices": list(knob.choices),
+        "apply_cost": knob.apply_cost.value,
+        "risk": knob.risk.value,
+        "names": dict(knob.names),
+        "summary": knob.summary,
+        "source": knob.source,
+    }

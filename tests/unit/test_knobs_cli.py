@@ -1,0 +1,65 @@
+"""``leadline knobs --server``, and knobs that only other servers have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from leadline.cli.commands.knobs import knobs
+from leadline.host.local import LocalHost
+from leadline.lab.planning import plan_study
+from leadline.lab.studyfile import parse_study
+from leadline.model.errors import UsageError
+from leadline.stack.registry import SERVERS, service_catalogue
+
+STUDY = """\
+study: purge
+question: Which connections should go?
+stack: {{ server: {server} }}
+workload: {{ users: 5 }}
+{factors}
+"""
+PURGE = "factors: { server.datasource.purge_policy: [entire-pool, failing-connection] }"
+
+
+def refusal(server: str, factors: str) -> str:
+    file = parse_study(STUDY.format(server=server, factors=factors), "purge.yaml")
+    with pytest.raises(UsageError) as refused:
+        plan_study(file, LocalHost(state=Path("/nonexistent")), service_catalogue(server, "postgres"))
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("server", list(SERVERS))
+def test_a_server_lists_what_it_has_and_what_it_lacks(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    knobs("server", server=server, database="", json=True)
+    document = json.loads(capsys.readouterr().out)
+    found = {knob["name"]: knob["names"] for knob in document["knobs"]}
+    assert found
+    assert all(set(names) == {server} for names in found.values())
+    assert all(knob["source"] for knob in document["knobs"])
+    assert not set(found) & set(document["absent"])
+    assert all(server not in owners and owners for owners in document["absent"].values())
+
+
+def test_what_is_not_there_is_said_with_who_has_it(capsys: pytest.CaptureFixture[str]) -> None:
+    knobs("purge_policy", server="tomcat", database="", json=False)
+    assert "server.datasource.purge_policy: not in tomcat, only in liberty" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="no knob fits 'purge_polcy'"):
+        knobs("purge_polcy", server="tomcat", database="", json=False)
+    with pytest.raises(UsageError, match="unknown server 'tomkat'; did you mean tomcat"):
+        knobs("", server="tomkat", database="", json=False)
+
+
+def test_a_factor_of_another_server_is_refused_with_the_servers_that_have_it() -> None:
+    said = refusal("tomcat", PURGE)
+    assert said.startswith("purge.yaml:5: tomcat has no knob server.datasource.purge_policy; liberty")
+    assert "did you mean server.datasource.validation?" in refusal(
+        "tomcat", "factors: { server.datasource.validatoin: [on, off] }"
+    )
+
+
+def test_a_setting_of_another_server_is_refused_as_well() -> None:
+    settings = "settings: { server.threads.queue: 10 }\nfactors: { jvm.heap: [128m, 256m] }"
+    assert refusal("liberty", settings).startswith("purge.yaml:5: liberty has no knob server.threads.queue; tomcat")
