@@ -1,0 +1,130 @@
+"""One cell of servers x databases x modes: a start, a short load, all audits, a stop."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from leadline.host.jvm import java_pid
+from leadline.host.local import LocalHost
+from leadline.load.driver import DriverRun, read_summary
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.knob import Level
+from leadline.model.study import StackChoice, Workload
+from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.servers import common
+
+LOAD = Workload(users=12, ramp_up=0.5, steady=2.5, ramp_down=0.2)
+_VARIABLES = {"units": 1, "think": "10ms"}
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+Settings = Mapping[str, Level]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Seconds until ready, CPU seconds and resident bytes of the server by then; what the load did."""
+
+    ready: float
+    cpu: float
+    resident: int
+    ok: int
+    failed: int
+    per_second: float
+
+
+def stack(
+    place: Path,
+    server: str,
+    mode: str,
+    database: str = "postgres",
+    java: Path | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Stack:
+    """Provisioned, its data in place, nothing running; the port for HTTP is free and known."""
+    choice = StackChoice.model_validate(
+        {"server": server, "mode": mode, "database": database, "java": str(java) if java else None}
+    )
+    options = StackOptions(http_port=free_port(), properties=properties or {})
+    made = Stack(choice, LocalHost(state=place / "state"), place / "home", options)
+    made.provision(print)
+    made.prepare_data(print)
+    made.reset_data(place / "trial")
+    return made
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def run(made: Stack, place: Path, levels: Settings, check: Callable[[Stack], None] = lambda _: None) -> Cell:
+    """Start, ``check`` the running server, load, audit and stop; everything must be right."""
+    trial = place / "trial"
+    try:
+        made.start_database(levels, trial)
+        ready = made.start_server(levels, trial)
+        cpu, resident = use(java_pid(made.processes()["server"]))
+        check(made)
+        load = DriverRun(LOAD, made.url(), 1, trial / "driver", _VARIABLES)
+        subprocess.run(load.argv(), stdout=subprocess.DEVNULL, check=True, timeout=60)
+        result = read_summary(load.out)
+        counts = {name: {"ok": each.ok, "failed": each.failed} for name, each in result.total.items()}
+        audits = made.audit(counts, trial / "logs" / "audit.log")
+        assert audits
+        assert [f"{each.name}: {each.detail}" for each in audits if not each.passed] == []
+        no_password_in(made)
+        assert "Pause" in (trial / "raw" / "gc.log").read_text()
+    finally:
+        unclean = made.down()
+    assert unclean == []
+    ok, failed = (sum(each[kind] for each in counts.values()) for kind in ("ok", "failed"))
+    assert ok > 0
+    return Cell(ready, cpu, resident, ok, failed, result.all.per_second)
+
+
+def use(pid: int) -> tuple[float, int]:
+    """CPU seconds so far and resident bytes of a process (proc_pid_stat(5))."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS, int(fields[21]) * os.sysconf("SC_PAGESIZE")
+
+
+def no_password_in(made: Stack) -> None:
+    password = made.endpoint().password
+    files = [path for path in made.artefacts() if path.is_file()]
+    assert files
+    assert [path.name for path in files if password in path.read_text(errors="replace")] == []
+
+
+def refuses_to_start(made: Stack, place: Path, levels: Settings, words: str) -> TrialFailure:
+    """The failure of a start that must not become ready; nothing runs after it."""
+    with pytest.raises(TrialFailure, match=words) as failure:
+        made.up(levels, place / "trial")
+    assert made.down() == []
+    return failure.value
+
+
+@contextmanager
+def taken_after_the_check(made: Stack) -> Iterator[None]:
+    """Something else listens on the server's port before the server can."""
+    with pytest.MonkeyPatch.context() as patch, socket.socket() as squatter:
+        patch.setattr(common, "_check_port", lambda _: None)
+        squatter.bind(("127.0.0.1", made.options.http_port))
+        squatter.listen()
+        yield
+
+
+def port_taken(made: Stack, place: Path) -> None:
+    """A port that is taken is nobody's treatment: infrastructure, with the port's number."""
+    with taken_after_the_check(made):
+        failure = refuses_to_start(made, place, {}, f"port {made.options.http_port} .* taken")
+    assert failure.failure_class is FailureClass.INFRASTRUCTURE
+    assert "Address already in use" in failure.evidence
