@@ -24,6 +24,10 @@ class RestoreError(LeadlineError):
     exit_code = 3
 
 
+class NotInPlay(LookupError):
+    """A knob of a part that these levels leave out: there is nothing to read back. Says which part."""
+
+
 class FailureClass(StrEnum):
     """Why a trial has no responses.
 

@@ -84,7 +84,10 @@ class Workload(_Strict):
     source_address: Annotated[str | None, BeforeValidator(check_addresses)] = Field(
         default=None, description="addresses to connect from, in turn: `127.0.0.2-127.0.0.9`"
     )
-    http: Http = Field(default="auto", description="auto (1.1, as there is no TLS), 1.1, or 2 with prior knowledge")
+    http: Http = Field(
+        default="auto",
+        description="auto (1.1, over TLS what the server prefers), 1.1, or 2 (without TLS with prior knowledge)",
+    )
     requests_per_connection: int | None = Field(
         default=None, gt=0, lt=2**32, description="a connection is closed after so many; 1 is one for each request"
     )
@@ -178,8 +181,10 @@ class Placement(_Strict):
     server_cpus: str | None = None
     database_cpus: str | None = None
     driver_cpus: str | None = None
+    web_cpus: str | None = None
     server_memory: Bytes | None = None
     database_memory: Bytes | None = None
+    web_memory: Bytes | None = None
 
 
 class Limits(_Strict):

@@ -1,6 +1,6 @@
-"""Pinned distributions from Maven repositories, verified and unpacked into the cache once.
+"""Pinned distributions, verified and unpacked into the cache once.
 
-The ordinary Maven client does the download, so the user's settings, mirrors and proxies hold.
+The ordinary client of each registry (Maven, pip) does the download, so the user's settings, mirrors and proxies hold.
 """
 
 from __future__ import annotations
@@ -56,6 +56,10 @@ class Artefact:
     def file_name(self) -> str:
         classifier = f"-{self.classifier}" if self.classifier else ""
         return f"{self.name}-{self.version}{classifier}.{self.packaging}"
+
+    def download(self, work: Path, progress: Progress) -> Path:
+        """The file as published, in ``work``. Raises LeadlineError, TrialFailure(infrastructure) without room."""
+        return _download(self, work, progress)
 
     @property
     def directory_name(self) -> str:
@@ -189,7 +193,7 @@ def _provision(artefact: Artefact, dist: Path, target: Path, progress: Progress)
         shutil.rmtree(left, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=dist))
     try:
-        file = _download(artefact, work, progress)
+        file = artefact.download(work, progress)
         _verify(artefact, file)
         unpacked = work / "unpacked"
         unpacked.mkdir()
@@ -274,8 +278,8 @@ def _verify(artefact: Artefact, file: Path) -> None:
     if found != artefact.sha256:
         raise LeadlineError(
             f"{artefact.coordinate} has the wrong hash: sha256 expected {artefact.sha256}, found {found}"
-            f" ({file.stat().st_size} bytes, expected {artefact.size}). Remove it from the local Maven repository and"
-            " try again; if the hash stays wrong, the mirror serves another file"
+            f" ({file.stat().st_size} bytes, expected {artefact.size}). Remove it from the client's own cache"
+            " (Maven's local repository, pip's cache) and try again; if the hash stays wrong, the mirror serves another file"
         )
 
 

@@ -1,0 +1,1 @@
+"""Web servers in front of the application server: nginx and Apache httpd."""

@@ -1,0 +1,285 @@
+"""What nginx and httpd have in common: start, readiness, read-back, counters, stop."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from leadline.host.base import Host, Process, ProcessSpec
+from leadline.host.privilege import make_accessible
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.knob import Level
+from leadline.stack.base import Progress, Settings
+from leadline.stack.certificate import Certificate
+from leadline.stack.servers import ports
+from leadline.stack.web import knobs, probe, sockets
+
+PRIVATE = "/.leadline"  # paths below are the web server's own, never the application's
+PROBE = f"{PRIVATE}/probe.html"
+STATUS = f"{PRIVATE}/status"
+_MOST_COUNTED = 2000  # requests sent to see a connection closed; beyond it the parsed configuration must do
+_POLL = 0.02
+_TAKEN = re.compile(r"Address already in use")
+
+
+@dataclass(frozen=True)
+class FrontContext:
+    """What a web server needs for one start. ``socket``: the Unix socket of the application server, where it has one.
+
+    ``directory`` is private and wiped at every ``configure``; ``artefacts`` takes logs and configuration.
+    """
+
+    host: Host
+    directory: Path
+    artefacts: Path
+    address: str
+    port: int
+    server_port: int
+    context_root: str
+    ready_path: str  # below the context root
+    certificate: Certificate
+    socket: Path | None = None
+    cpus: str | None = None
+    memory: int | None = None
+    observe: bool = True
+
+
+class WebServer(ABC):
+    """A web server as reverse proxy of one application server."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._context: FrontContext | None = None
+        self._settings: Settings = {}
+        self._process: Process | None = None
+        self._started = 0.0
+        self._log_from = 0
+        self._asked = 0  # requests of our own since the start, which the server counts too
+
+    # -- what each fills in
+
+    @property
+    @abstractmethod
+    def version(self) -> str: ...
+
+    @abstractmethod
+    def provision(self, progress: Progress) -> None:
+        """Make sure that the program is there. Raises LeadlineError."""
+
+    @abstractmethod
+    def configuration(self, context: FrontContext, settings: Settings) -> str:
+        """The text of its configuration file."""
+
+    @abstractmethod
+    def command(self, context: FrontContext) -> list[str]:
+        """The command line that starts it in the foreground with ``self.file``."""
+
+    @abstractmethod
+    def parsed(self) -> str:
+        """The configuration as the server's own parser reads it back. Raises LookupError."""
+
+    @abstractmethod
+    def parsed_level(self, name: str, text: str) -> Level:
+        """The level of a knob that only the parsed configuration tells. Raises LookupError."""
+
+    @abstractmethod
+    def counters(self) -> Mapping[str, float]:
+        """The server's own counters, without the connections. Raises OSError, LookupError."""
+
+    # -- the service
+
+    def configure(self, context: FrontContext, settings: Settings) -> None:
+        """Write the private configuration; knobs without a level keep the server's own default. Raises UsageError."""
+        if context.directory.exists():
+            shutil.rmtree(context.directory)
+        site = context.directory / "www" / PRIVATE.strip("/")
+        site.mkdir(parents=True)
+        context.artefacts.mkdir(parents=True, exist_ok=True)
+        (site / "probe.html").write_text(probe.PAGE)
+        self._context, self._settings = context, dict(settings)
+        if settings.get(knobs.TLS.name):
+            context.certificate.write(context.directory)
+        text = self.configuration(context, settings)
+        self.file.write_text(text)
+        (context.artefacts / f"{self.name}.conf").write_text(text)
+        make_accessible(context.directory)
+
+    def start(self) -> Process:
+        """Raises TrialFailure(infrastructure) when the port is taken."""
+        context = self.context
+        why = ports.taken(context.port)
+        if why:
+            raise self._port_taken(why)
+        self._log_from = self.log.stat().st_size if self.log.exists() else 0
+        self._asked = 0
+        self._started = time.monotonic()
+        spec = ProcessSpec(
+            name="web",
+            argv=self.command(context),
+            output=self.log,
+            cwd=context.directory,
+            cpus=context.cpus,
+            memory=context.memory,
+            unprivileged=True,
+        )
+        self._process = context.host.start(spec)
+        return self._process
+
+    def wait_ready(self, timeout: float) -> float:
+        """Seconds from the start until the application answers through the web server. Raises TrialFailure with the
+        server's own words: infrastructure for a taken port, else configuration.
+        """
+        context, process = self.context, self.process
+        while True:
+            if not process.alive():
+                raise self._failure(f"ended with exit code {process.exit_code()} before it was ready")
+            said = "nothing listens there yet"
+            if ports.listens(process.pids(), context.port):
+                said = probe.ready(self.client(), f"{context.context_root.rstrip('/')}{context.ready_path}")
+            if not said:
+                return time.monotonic() - self._started
+            if time.monotonic() - self._started > timeout:
+                raise self._failure(f"did not reach the application in {timeout:g} s ({said})")
+            time.sleep(_POLL)
+
+    def read_back(self, name: str) -> Level:
+        """The level in force: by behaviour where a client can see it, else by the configuration as the server's own
+        parser reads it. Raises LookupError.
+        """
+        if not self.process.alive():
+            raise LookupError(f"{self.title} is not running")
+        try:
+            return self._level(name)
+        except (OSError, ValueError) as error:
+            raise LookupError(f"{self.title} does not tell the level of {name}: {error}") from error
+
+    def _level(self, name: str) -> Level:
+        client = self.client()
+        if name == knobs.TLS.name:
+            return client.speaks_tls()
+        if name == knobs.HTTP2.name:
+            return client.speaks_http2()
+        if name == knobs.COMPRESSION.name:
+            self._asked += 1
+            return client.compresses(PROBE)
+        if name == knobs.WORKERS.name:
+            return len(self.workers())
+        if name == knobs.KEEPALIVE_REQUESTS.name:
+            wanted = self._settings.get(name)
+            if not isinstance(wanted, int) or wanted <= _MOST_COUNTED:
+                carried = client.requests_carried(PROBE, _MOST_COUNTED + 1)
+                self._asked += carried
+                if carried <= _MOST_COUNTED:
+                    return carried
+        return self.parsed_level(name, self.parsed())
+
+    def identify(self) -> str:
+        """What calls itself the server of the port. Raises LookupError."""
+        try:
+            self._asked += 1
+            return self.client().get(PROBE)[1].get("server", "")
+        except (OSError, ValueError) as error:
+            raise LookupError(f"{self.title} cannot be asked: {error}") from error
+
+    def workers(self) -> list[int]:
+        """Process ids of those that serve: all but the leader."""
+        return [pid for pid in self.process.pids() if pid != self.process.pid]
+
+    def stats(self) -> dict[str, float]:
+        """Counters and gauges of the running server, see ``GAUGES``. Raises LookupError."""
+        context = self.context
+        try:
+            return {
+                **self.counters(),
+                "connections": float(sockets.established(context.port)),
+                "upstream_connections": float(
+                    sockets.connected(context.socket) if context.socket else sockets.established(context.server_port)
+                ),
+            }
+        except (OSError, ValueError) as error:
+            raise LookupError(f"{self.title} cannot be asked: {error}") from error
+
+    def stop(self) -> bool:
+        process, self._process = self._process, None
+        if process is None:
+            return True
+        clean = process.stop(grace=10.0) and process.exit_code() == 0
+        self.keep_logs()
+        return clean
+
+    def keep_logs(self) -> None:
+        """Copy logs that the server wrote in its private directory to the artefacts."""
+
+    def log_tail(self, lines: int = 40) -> str:
+        return "\n".join(self.words().splitlines()[-lines:])
+
+    def artefacts(self) -> Sequence[Path]:
+        return sorted(path for path in self.context.artefacts.glob(f"{self.name}*") if path.is_file())
+
+    # -- shared parts
+
+    @property
+    def context(self) -> FrontContext:
+        if self._context is None:
+            raise LeadlineError(f"{self.title} has not been configured")
+        return self._context
+
+    @property
+    def process(self) -> Process:
+        if self._process is None:
+            raise LookupError(f"{self.title} has not been started")
+        return self._process
+
+    @property
+    def file(self) -> Path:
+        return self.context.directory / f"{self.name}.conf"
+
+    @property
+    def log(self) -> Path:
+        return self.context.artefacts / f"{self.name}.log"
+
+    @property
+    def tls(self) -> bool:
+        return bool(self._settings.get(knobs.TLS.name, False))
+
+    def client(self) -> probe.Client:
+        """A client of the web server's own port."""
+        return probe.Client(self.context.port, self.context.certificate.certificate if self.tls else None)
+
+    def words(self) -> str:
+        """What the server said since the start."""
+        try:
+            with self.log.open("rb") as stream:
+                stream.seek(self._log_from)
+                return stream.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def _port_taken(self, words: str) -> TrialFailure:
+        message = (
+            f"port {self.context.port} was taken while {self.title} started; end what listens there or choose another"
+        )
+        return TrialFailure(FailureClass.INFRASTRUCTURE, message, words)
+
+    def _failure(self, what: str) -> TrialFailure:
+        words = self.words()
+        if _TAKEN.search(words):
+            return self._port_taken(words)
+        first = next((line.strip() for line in words.splitlines() if self.is_error(line)), "")
+        told = f": {first[:400]}" if first else ""
+        return TrialFailure(FailureClass.CONFIGURATION, f"{self.title} {what}{told}", self.log_tail())
+
+    def is_error(self, line: str) -> bool:
+        """Whether a line of its log says why it does not run."""
+        return bool(line.strip())
+
+
+GAUGES = ("connections", "upstream_connections", "workers_busy", "workers_idle")

@@ -1,0 +1,194 @@
+"""The place in front of the application server: a web server as the levels ask for it, or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from leadline.host.base import Host, Process
+from leadline.host.process import parse_cpus
+from leadline.model.errors import NotInPlay, UsageError
+from leadline.model.knob import Level
+from leadline.model.study import Placement
+from leadline.stack.base import Progress, Settings
+from leadline.stack.certificate import Certificate, make_certificate
+from leadline.stack.web import knobs
+from leadline.stack.web.common import FrontContext, WebServer
+from leadline.stack.web.httpd import Httpd
+from leadline.stack.web.nginx import Nginx
+
+WEB_SERVERS: Mapping[str, Callable[[], WebServer]] = {"nginx": Nginx, "httpd": Httpd}
+UNIX_SOCKETS = ("tomcat",)  # application servers that can listen on one
+_LONGEST = 100  # bytes of a socket's path; the kernel takes 108, unix(7)
+
+
+@dataclass(frozen=True)
+class Behind:
+    """The application server that is served."""
+
+    port: int
+    context_root: str
+    ready_path: str
+
+
+class Front:
+    """Starts, asks and stops the web server of one stack. ``home``: private directory."""
+
+    def __init__(self, host: Host, home: Path, placement: Placement, observe: bool) -> None:
+        self._host = host
+        self._home = home
+        self._placement = placement
+        self._observe = observe
+        self._server: WebServer | None = None
+        self._sockets: Path | None = None
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """One for as long as this object lives."""
+        return make_certificate()
+
+    @property
+    def server(self) -> WebServer | None:
+        """The web server that runs; None where there is none."""
+        return self._server
+
+    def provision(self, names: Sequence[str], progress: Progress) -> dict[str, str]:
+        """Make sure that these web servers are there; name to version. Raises LeadlineError."""
+        found = {}
+        for name in dict.fromkeys(names):
+            if name != knobs.NONE:
+                server = WEB_SERVERS[name]()
+                server.provision(progress)
+                found[name] = server.version
+        return found
+
+    def check(self, settings: Settings) -> None:
+        """Raises UsageError for levels that this placement does not allow."""
+        if knobs.chosen(settings) is None:
+            return
+        if self._place(settings) == knobs.OWN and self._placement.web_cpus is None:
+            raise UsageError("web.place is own, but placement.web_cpus names no CPUs")
+
+    def socket(self, settings: Settings, server: str) -> Path | None:
+        """Where the application server must listen for a web server with ``web.upstream: unix``; else None.
+
+        Raises UsageError where that server cannot.
+        """
+        if knobs.chosen(settings) is None or settings.get(knobs.UPSTREAM.name) != "unix":
+            return None
+        if server not in UNIX_SOCKETS:
+            raise UsageError(
+                f"web.upstream is unix, but {server} listens on TCP only; {' and '.join(UNIX_SOCKETS)} can"
+            )
+        self._home.mkdir(parents=True, exist_ok=True)
+        path = self._home / "application.socket"
+        if len(os.fsencode(path)) > _LONGEST:
+            if self._sockets is None:
+                self._sockets = Path(tempfile.mkdtemp(prefix="leadline-"))
+                self._sockets.chmod(0o711)
+            path = self._sockets / "application.socket"
+        path.unlink(missing_ok=True)
+        return path
+
+    def start(
+        self,
+        settings: Settings,
+        behind: Behind,
+        socket: Path | None,
+        address: str,
+        port: int,
+        artefacts: Path,
+        timeout: float,
+        started: Callable[[Process], None],
+    ) -> float:
+        """Start the web server that the levels ask for; seconds until the application answers through it.
+
+        ``started`` gets its process at once. Raises UsageError, LeadlineError, TrialFailure.
+        """
+        self.check(settings)
+        name = knobs.chosen(settings)
+        assert name is not None
+        server = WEB_SERVERS[name]()
+        context = FrontContext(
+            host=self._host,
+            directory=self._home / name,
+            artefacts=artefacts,
+            address=address,
+            port=port,
+            server_port=behind.port,
+            context_root=behind.context_root,
+            ready_path=behind.ready_path,
+            certificate=self.certificate,
+            socket=socket,
+            cpus=self._cpus(settings),
+            memory=self._placement.web_memory,
+            observe=self._observe,
+        )
+        server.configure(context, knobs.own(settings))
+        self._server = server
+        started(server.start())
+        return server.wait_ready(timeout)
+
+    def stop(self) -> bool:
+        """True if it ended cleanly, or there was none."""
+        server, self._server = self._server, None
+        clean = server is None or server.stop()
+        if self._sockets is not None:
+            shutil.rmtree(self._sockets, ignore_errors=True)
+            self._sockets = None
+        return clean
+
+    def read_back(self, name: str, settings: Settings) -> Level:
+        """The level in force. Raises NotInPlay for a knob of a web server while none is asked for, LookupError."""
+        if name == knobs.SERVER.name and (self._server is not None or settings.get(name, knobs.NONE) == knobs.NONE):
+            return knobs.NONE if self._server is None else self._named(self._server)
+        if name == knobs.PLACE.name and self._server is None and settings.get(name) == knobs.ABSENT:
+            return knobs.ABSENT
+        if self._server is None:
+            raise NotInPlay("no web server")
+        if name == knobs.PLACE.name:
+            return self._found_place(self._server)
+        return self._server.read_back(name)
+
+    def stats(self) -> Mapping[str, float]:
+        """Counters of the web server. Raises LookupError, NotInPlay without one."""
+        if self._server is None:
+            raise NotInPlay("no web server")
+        return self._server.stats()
+
+    # helpers -------------------------------------------------------------------------------------------------
+
+    def _place(self, settings: Settings) -> Level:
+        return settings.get(knobs.PLACE.name, knobs.OWN if self._placement.web_cpus else knobs.SAME)
+
+    def _cpus(self, settings: Settings) -> str | None:
+        return self._placement.web_cpus if self._place(settings) == knobs.OWN else self._placement.server_cpus
+
+    def _found_place(self, server: WebServer) -> Level:
+        found = {frozenset(os.sched_getaffinity(pid)) for pid in server.process.pids()}
+        own, same = (cpu_set(text) for text in (self._placement.web_cpus, self._placement.server_cpus))
+        if self._placement.web_cpus and found == {own}:
+            return knobs.OWN
+        if found == {same}:
+            return knobs.SAME
+        raise LookupError(f"{server.title} runs on CPUs {sorted(map(sorted, found))}")
+
+    @staticmethod
+    def _named(server: WebServer) -> str:
+        """By what answers on the port."""
+        told = server.identify().lower()
+        found = next((name for name, word in (("nginx", "nginx"), ("httpd", "apache")) if word in told), None)
+        if found is None:
+            raise LookupError(f"what answers on the port calls itself {told!r}")
+        return found
+
+
+def cpu_set(text: str | None) -> frozenset[int]:
+    """CPUs of ``0,2-3``; all that this process may use for None. Raises UsageError."""
+    return frozenset(parse_cpus(text) if text else os.sched_getaffinity(0))
+

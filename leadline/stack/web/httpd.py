@@ -1,0 +1,246 @@
+"""Apache httpd: the one this host has (as ``httpd`` or ``apache2``), with its event MPM."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from leadline.model.errors import LeadlineError
+from leadline.model.knob import Level
+from leadline.stack.base import Progress, Settings
+from leadline.stack.web import knobs
+from leadline.stack.web.common import PRIVATE, STATUS, FrontContext, WebServer
+
+VARIABLE = "LEADLINE_HTTPD"
+_NAMES = ("httpd", "apache2")
+_PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/local/apache2/bin", "/opt/apache2/bin")
+_MODULES = ("modules", "lib/apache2/modules", "lib64/httpd/modules", "lib/httpd/modules", "lib64/apache2")
+_THREADS = 25  # ThreadsPerChild's default
+_KEEPALIVE_REQUESTS = 100  # MaxKeepAliveRequests' default
+_ALWAYS = ("mpm_event", "unixd", "authz_core", "authz_host", "log_config", "mime", "headers", "proxy", "proxy_http")
+MEND = "apt-get install apache2-bin"
+
+
+def find_httpd() -> Path | None:
+    """The program: what LEADLINE_HTTPD names, else on the PATH or where systems put it."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named) if os.access(named, os.X_OK) else None
+    path = os.pathsep.join([os.environ.get("PATH", ""), *_PLACES])
+    return next((Path(found) for name in _NAMES if (found := shutil.which(name, path=path))), None)
+
+
+class Httpd(WebServer):
+    """Apache httpd in the foreground."""
+
+    name: ClassVar[str] = "httpd"
+    title: ClassVar[str] = "Apache httpd"
+
+    @property
+    def version(self) -> str:
+        return _version(self.binary)
+
+    @property
+    def binary(self) -> Path:
+        """Raises LeadlineError where this host has none."""
+        found = find_httpd()
+        if found is None:
+            named = os.environ.get(VARIABLE)
+            what = f"{VARIABLE} names {named}, which cannot be run" if named else "no httpd or apache2 on this host"
+            raise LeadlineError(
+                f"Apache httpd is not here ({what}): {MEND}, or name an unpacked one in {VARIABLE}; nginx comes by itself"
+            )
+        return found
+
+    def provision(self, progress: Progress) -> None:
+        _modules(self.binary)
+
+    def command(self, context: FrontContext) -> list[str]:
+        return [str(self.binary), "-f", str(self.file), "-d", str(context.directory), "-DFOREGROUND"]
+
+    def configuration(self, context: FrontContext, settings: Settings) -> str:
+        private = context.directory
+        tls, http2 = settings.get(knobs.TLS.name, False), settings.get(knobs.HTTP2.name, False)
+        compression = settings.get(knobs.COMPRESSION.name, False)
+        wanted = [*_ALWAYS]
+        wanted += ["ssl", "socache_shmcb"] if tls else []
+        wanted += ["http2"] if http2 else []
+        wanted += ["filter", "deflate"] if compression else []
+        wanted += ["status"] if context.observe else []
+        lines = [
+            f'ServerRoot "{private}"',
+            f'DefaultRuntimeDir "{private}"',
+            f'PidFile "{private}/httpd.pid"',
+            f'ErrorLog "{private}/error.log"',
+            "ServerName localhost",
+            f"Listen {context.address}:{context.port}",
+            *_loads(self.binary, wanted),
+            f'Mutex "file:{private}" default',
+            'TypesConfig "/dev/null"',
+            "AddType text/html .html",
+            "AddType text/css .css",
+            "AddType application/javascript .js",
+        ]
+        lines += _processes(settings)
+        lines += _keepalive(settings)
+        lines.append(f"Protocols {('h2' if tls else 'h2c') + ' ' if http2 else ''}http/1.1")
+        if tls:
+            lines += ["SSLEngine on", f'SSLCertificateFile "{private}/tls.crt"']
+            lines.append(f'SSLCertificateKeyFile "{private}/tls.key"')
+        if compression:
+            kinds = "text/html text/css text/plain application/javascript application/json"
+            lines.append(f"AddOutputFilterByType DEFLATE {kinds}")
+        if settings.get(knobs.ACCESS_LOG.name, False):
+            lines.append(r'LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"" combined')
+            lines.append(f'CustomLog "{private}/access.log" combined')
+        lines += [f'DocumentRoot "{private}/www"', f"<Location {PRIVATE}>", "  Require local", "</Location>"]
+        if context.observe:
+            lines += [f"<Location {STATUS}>", "  SetHandler server-status", "  Require local", "</Location>"]
+        lines += _proxy(context, settings, bool(tls))
+        return "\n".join([*lines, ""])
+
+    def parsed(self) -> str:
+        argv = [*self.command(self.context), "-D", "DUMP_CONFIG", "-t"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
+        if done.returncode:
+            raise LookupError(f"httpd -D DUMP_CONFIG failed: {done.stderr.strip().splitlines()[-1:]}")
+        return done.stdout
+
+    def parsed_level(self, name: str, text: str) -> Level:
+        proxy = next((line for line in text.splitlines() if line.strip().startswith("ProxyPass ")), "")
+        if name == knobs.UPSTREAM_KEEPALIVE.name:
+            if "disablereuse=on" in proxy.lower():
+                return 0
+            found = re.search(r"\bsmax=(\d+)", proxy)
+            return int(found[1]) if found else _THREADS
+        if name == knobs.UPSTREAM.name and proxy:
+            return "unix" if "unix:" in proxy else "tcp"
+        if name == knobs.KEEPALIVE_REQUESTS.name:
+            found = re.search(r"^\s*MaxKeepAliveRequests (\d+)", text, re.MULTILINE)
+            return int(found[1]) + 1 if found else _KEEPALIVE_REQUESTS + 1
+        if name == knobs.ACCESS_LOG.name:
+            return bool(re.search(r"^\s*CustomLog ", text, re.MULTILINE))
+        raise LookupError(f"Apache httpd does not tell the level of {name}")
+
+    def counters(self) -> Mapping[str, float]:
+        _, _, body = self.client().get(f"{STATUS}?auto")
+        self._asked += 1
+        told = dict(line.split(": ", 1) for line in body.decode("utf-8", "replace").splitlines() if ": " in line)
+        try:
+            # A request is counted when it has been answered: this one is not in yet.
+            return {
+                "requests": max(0.0, float(told["Total Accesses"]) - (self._asked - 1)),
+                "workers_busy": float(told["BusyWorkers"]) - 1,
+                "workers_idle": float(told["IdleWorkers"]),
+            }
+        except KeyError as error:
+            raise ValueError(f"server-status does not tell {error}") from None
+
+    def words(self) -> str:
+        own = self.context.directory / "error.log"
+        written = own.read_text(errors="replace") if own.exists() else ""
+        return f"{super().words()}{written}"
+
+    def keep_logs(self) -> None:
+        own = self.context.directory / "error.log"
+        if own.exists():
+            with (self.context.artefacts / "httpd-error.log").open("a") as kept:
+                kept.write(own.read_text(errors="replace"))
+            own.unlink()
+
+    def is_error(self, line: str) -> bool:
+        return bool(re.search(r":(?:emerg|alert|crit|error)\]|^AH\d+:|[Ss]yntax error|not bind|Invalid command", line))
+
+
+def _processes(settings: Settings) -> list[str]:
+    if knobs.WORKERS.name not in settings:
+        return []
+    count = int(settings[knobs.WORKERS.name])
+    threads = count * _THREADS
+    return [
+        f"ServerLimit {count}",
+        f"StartServers {count}",
+        f"MaxRequestWorkers {threads}",
+        "MinSpareThreads 1",
+        f"MaxSpareThreads {threads + _THREADS}",  # none is ended for idling
+    ]
+
+
+def _keepalive(settings: Settings) -> list[str]:
+    if knobs.KEEPALIVE_REQUESTS.name not in settings:
+        return []
+    carried = int(settings[knobs.KEEPALIVE_REQUESTS.name])
+    # It counts the requests after the first, and 0 would mean no limit.
+    return ["KeepAlive off"] if carried == 1 else ["KeepAlive on", f"MaxKeepAliveRequests {carried - 1}"]
+
+
+def _proxy(context: FrontContext, settings: Settings, tls: bool) -> list[str]:
+    root = context.context_root.rstrip("/")
+    direct = f"http://127.0.0.1:{context.server_port}{root}"
+    target = f"unix:{context.socket}|http://localhost{root}" if context.socket else direct
+    options = ""
+    if knobs.UPSTREAM_KEEPALIVE.name in settings:
+        kept = int(settings[knobs.UPSTREAM_KEEPALIVE.name])
+        options = f" smax={kept} ttl=1" if kept else " disablereuse=On"
+    lines = ["ProxyPreserveHost On", f'ProxyPass "{root}" "{target}"{options}']
+    scheme = "https" if tls else "http"
+    lines.append(f"RequestHeader set X-Forwarded-Proto {scheme}")
+    if tls:
+        lines.append('Header edit Location "^http://([^/]+)/" "https://$1/"')
+    return lines
+
+
+def _loads(binary: Path, wanted: Sequence[str]) -> list[str]:
+    """``LoadModule`` lines of modules that are not compiled in. Raises LeadlineError for one that is missing."""
+    compiled, directory = _modules(binary)
+    lines = []
+    for name in wanted:
+        if name in compiled:
+            continue
+        file = directory / f"mod_{name}.so"
+        if not file.exists():
+            raise LeadlineError(f"this Apache httpd ({binary}) lacks mod_{name}: neither compiled in nor in {directory}")
+        lines.append(f'LoadModule {name}_module "{file}"')
+    return lines
+
+
+@cache
+def _said(binary: Path, option: str) -> str:
+    try:
+        done = subprocess.run([str(binary), option], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LeadlineError(f"Apache httpd cannot be run: {error}") from error
+    return done.stdout + done.stderr
+
+
+def _version(binary: Path) -> str:
+    found = re.search(r"Apache/(\S+)", _said(binary, "-v"))
+    if found is None:
+        raise LeadlineError(f"{binary} -v does not answer as Apache httpd does: {_said(binary, '-v')[:200]!r}")
+    return found[1]
+
+
+def _modules(binary: Path) -> tuple[frozenset[str], Path]:
+    """Names of the modules compiled in, and the directory of the others. Raises LeadlineError."""
+    _version(binary)
+    compiled = {word.removeprefix("mod_").removesuffix(".c") for word in _said(binary, "-l").split()}
+    if "event" in compiled:
+        compiled.add("mpm_event")
+    # Debian's and Red Hat's programs do not say where they keep them.
+    prefix = binary.resolve().parent.parent
+    root = re.search(r'HTTPD_ROOT="([^"]+)"', _said(binary, "-V"))
+    bases = [prefix, *([Path(root[1])] if root else []), Path("/usr")]
+    for base in bases:
+        for place in _MODULES:
+            if (base / place / "mod_proxy.so").exists():
+                return frozenset(compiled), base / place
+    if "proxy" in compiled:
+        return frozenset(compiled), prefix
+    looked = ", ".join(str(base) for base in bases)
+    raise LeadlineError(f"the modules of Apache httpd ({binary}) are in none of the usual places below {looked}")

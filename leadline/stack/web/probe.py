@@ -1,0 +1,121 @@
+"""A small client that sees by behaviour what a web server offers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+from dataclasses import dataclass
+
+_TIMEOUT = 3.0
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # RFC 9113, section 3.4
+_NO_SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+_SETTINGS = 4  # type of the frame that the server must send first
+# Long and repetitive enough that compressing it pays for any server.
+PAGE = "<!doctype html><title>probe</title>" + "<p>A page of the web server itself.</p>\n" * 60
+
+
+@dataclass(frozen=True)
+class Client:
+    """Of a port on the loopback. ``certificate`` (PEM): speak TLS and trust it alone; None: plain."""
+
+    port: int
+    certificate: str | None = None
+
+    def connect(self, protocols: tuple[str, ...] = ()) -> socket.socket:
+        """Raises OSError."""
+        plain = socket.create_connection(("127.0.0.1", self.port), _TIMEOUT)
+        if self.certificate is None:
+            return plain
+        context = ssl.create_default_context(cadata=self.certificate)
+        if protocols:
+            context.set_alpn_protocols(list(protocols))
+        try:
+            return context.wrap_socket(plain, server_hostname="127.0.0.1")
+        except BaseException:
+            plain.close()
+            raise
+
+    def get(self, path: str, accept_encoding: str = "identity") -> tuple[int, dict[str, str], bytes]:
+        """Status, headers with names in lower case, body. Raises OSError, ValueError."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_TIMEOUT)
+        try:
+            connection.sock = self.connect()
+            connection.request("GET", path, headers={"Accept-Encoding": accept_encoding, "Connection": "close"})
+            answer = connection.getresponse()
+            body = answer.read(1 << 20)
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
+        except http.client.HTTPException as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+        finally:
+            connection.close()
+
+    def speaks_tls(self) -> bool:
+        """Whether the port answers a TLS handshake; the certificate is not looked at. Raises OSError."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        with socket.create_connection(("127.0.0.1", self.port), _TIMEOUT) as plain:
+            try:
+                with context.wrap_socket(plain):
+                    return True
+            except ssl.SSLError:
+                return False
+
+    def speaks_http2(self) -> bool:
+        """Whether HTTP/2 is chosen in the handshake (ALPN), or without TLS understood from the first byte.
+
+        Raises OSError.
+        """
+        with self.connect(("h2", "http/1.1")) as connection:
+            if isinstance(connection, ssl.SSLSocket):
+                return connection.selected_alpn_protocol() == "h2"
+            connection.sendall(_PREFACE + _NO_SETTINGS)
+            head = b""
+            while len(head) < 9 and (more := connection.recv(9 - len(head))):
+                head += more
+            return len(head) == 9 and head[3] == _SETTINGS and head[:1] == b"\x00"
+
+    def compresses(self, path: str) -> bool:
+        """Whether a page comes gzipped to a client that takes it. Raises OSError, ValueError."""
+        status, headers, _ = self.get(path, "gzip")
+        if status != 200:
+            raise ValueError(f"{path} was answered by HTTP {status}")
+        return headers.get("content-encoding") == "gzip"
+
+    def requests_carried(self, path: str, most: int) -> int:
+        """Requests that one connection carried until the server closed it; ``most`` if it did not by then.
+
+        Raises OSError, ValueError.
+        """
+        request = f"HEAD {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+        with self.connect() as connection:
+            answers = connection.makefile("rb")
+            for carried in range(most):
+                try:
+                    connection.sendall(request)
+                    lines = []
+                    while (line := answers.readline()).strip():
+                        lines.append(line.strip().lower())
+                except (ConnectionResetError, BrokenPipeError):
+                    return carried
+                if not lines:
+                    return carried
+                if b" 200 " not in lines[0] + b" ":
+                    raise ValueError(f"{path} was answered by {lines[0].decode('latin-1')}")
+                if b"connection: close" in lines:
+                    return carried + 1
+        return most
+
+
+def ready(client: Client, path: str) -> str:
+    """Empty when the application says that it is up, else what was said instead."""
+    try:
+        status, _, body = client.get(path)
+        if status != 200:
+            return f"{path}: HTTP {status}"
+        up = json.loads(body)
+        return "" if isinstance(up, dict) and up.get("status") == "up" else f"{path}: {body[:80]!r}"
+    except (OSError, ValueError) as error:
+        return f"{path}: {error}"
