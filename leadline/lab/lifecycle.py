@@ -14,7 +14,7 @@ from leadline.lab.progress import Watcher
 from leadline.lab.slots import SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, System
-from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
+from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord, Reading
@@ -186,6 +186,9 @@ class TrialRunner:
         for name, wanted in known.items():
             try:
                 found = self.host.read_knob(name) if name in on_host else self.system.read_back(name)
+            except NotInPlay as why:
+                readings.append(Reading(name, phase, self._format(name, wanted), f"({why})", True))
+                continue
             except LookupError as error:
                 raise TrialFailure(FailureClass.CONFIGURATION, f"{name} cannot be read back: {error}") from error
             readings.append(

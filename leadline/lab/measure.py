@@ -60,7 +60,7 @@ def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMe
     started = _started(driver)
     # Unix seconds as floats are good to a microsecond; the driver's seconds start on whole ones of its own clock.
     relative = [(round(one.begin - started, 4), round(one.end - started, 4)) for one in windows]
-    cpu = {role: _CpuLine(recorded, role) for role in ("server", "database")}
+    cpu = {role: _CpuLine(recorded, role) for role in _roles(recorded)}
     found = []
     for asked, (begin, end), result in zip(windows, relative, responses_in_windows(driver, relative), strict=True):
         if result is None:
@@ -138,13 +138,20 @@ class _CpuLine:
         return float(used / (end - window.begin))
 
 
+def _roles(recorded: Path) -> tuple[str, ...]:
+    """Whose CPU a transaction costs: the web server's too, where there was one."""
+    web = series(recorded, "processes", "cpu.seconds", "web").height > 0
+    return ("server", "database", "web") if web else ("server", "database")
+
+
 def _cpu(recorded: Path, phases: Phases, throughput: float) -> dict[str, float]:
     found = {}
-    for role in ("server", "database"):
+    roles = _roles(recorded)
+    for role in roles:
         use = cpu_between(recorded, role, phases.steady_from, phases.steady_until)
         if use is not None and throughput > 0:
             found[f"{role}_cpu_per_transaction"] = 1000 * use.share / throughput
-    if len(found) == 2:
+    if len(found) == len(roles):
         found["cpu_per_transaction"] = sum(found.values())
     return found
 

@@ -9,6 +9,7 @@ from leadline.design import DesignError, make_plan
 from leadline.design.switchback import steady_seconds, switchback_plan
 from leadline.host.base import Host
 from leadline.lab.studyfile import StudyFile
+from leadline.lab.web import check_web
 from leadline.load.arrivals import WorkloadError, check_workload
 from leadline.load.cluster.files import scenario_files
 from leadline.load.generators.lab import check_generator
@@ -19,7 +20,7 @@ from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import RESPONSES
 from leadline.model.study import Design, RawLevel, Study
-from leadline.stack.registry import check_http, knob_of_others
+from leadline.stack.registry import knob_of_others
 
 OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
 
@@ -83,6 +84,7 @@ def plan_study(file: StudyFile, host: Host, service_knobs: list[Knob], disposabl
     if not factors:
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
+    check_web(file, factors, settings)
     return Planned(_plan(file, factors, host_knobs, skipped), knobs, settings, tuple(skipped))
 
 
@@ -149,10 +151,6 @@ def _check_names(file: StudyFile) -> None:
         check_workload(workload)
     except WorkloadError as error:
         raise UsageError(f"{file.where(('workload', *error.key))}: {error}") from None
-    try:
-        check_http(file.study.stack.server, workload.http)
-    except UsageError as error:
-        raise UsageError(f"{file.where(('workload', 'http'))}: {error}") from None
     if file.study.drivers and workload.generator is not None:
         raise UsageError(
             f"{file.where(('drivers',))}: several drivers are leadline-load on every host; leave out "

@@ -23,6 +23,7 @@ from leadline.lab.system import (
     WindowMeasured,
 )
 from leadline.lab.together import check_drivers, load_together
+from leadline.lab.web import web_servers
 from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.load.generators.lab import GeneratorRun
 from leadline.model.errors import FailureClass, TrialFailure
@@ -31,6 +32,7 @@ from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord
 from leadline.model.study import Study, Workload
 from leadline.observe.base import Observer, ObserverContext
+from leadline.observe.counters import CounterObserver
 from leadline.observe.database import database_observer
 from leadline.observe.gc import GcObserver
 from leadline.observe.group import ObserverSet
@@ -38,6 +40,7 @@ from leadline.observe.host import HostObserver
 from leadline.observe.pools import PoolsObserver
 from leadline.observe.processes import ProcessObserver
 from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.web.common import GAUGES as WEB_GAUGES
 
 _POLL = 0.2  # seconds between two looks at the driver and the services
 _OVERTIME = 30.0  # seconds a driver may need beyond its plan before it counts as hung
@@ -56,6 +59,7 @@ class RealSystem:
             observe=study.observe,
             ready_timeout=study.ready_timeout,
             http_address="0.0.0.0" if any(driver.server for driver in study.drivers) else "127.0.0.1",
+            web_servers=web_servers(study),
         )
         self._stack = Stack(study.stack, host, lab / "services" / study.study, options)
         self._observers = ObserverSet([])
@@ -93,6 +97,8 @@ class RealSystem:
         if self._study.observe:
             stats = self._stack.database.stats
             observers += [HostObserver(), GcObserver(), PoolsObserver(), database_observer(stats, interval=1.0)]
+            if self._stack.front.server is not None:
+                observers.append(CounterObserver("web", "web", self._stack.front.stats, WEB_GAUGES, interval=1.0))
         self._observers = ObserverSet(observers)
         java = Path(self._study.stack.java) if self._study.stack.java else None
         self._observers.start(ObserverContext(directory, self._stack.processes(), java))
@@ -121,7 +127,8 @@ class RealSystem:
         if workload.generator is not None:
             run = GeneratorRun(workload.generator, workload, url, seed, out, cpus)
         else:
-            run = DriverRun(workload, url, seed, out, {"units": units, **workload.variables}, cpus)
+            variables = {"units": units, **workload.variables}
+            run = DriverRun(workload, url, seed, out, variables, cpus, self._trusted(directory))
             if self._study.drivers:
                 look, start = self._stack.check_alive, self._host.start
                 logs = directory / "logs"
@@ -134,6 +141,16 @@ class RealSystem:
             self._driver.stop(grace=5.0)
             self._driver = None
         return _outcome(read_summary(out))
+
+    def _trusted(self, directory: Path) -> Path | None:
+        """A file with the certificate that the driver has to trust; None without TLS."""
+        certificate = self._stack.certificate()
+        if certificate is None:
+            return None
+        file = directory / "logs" / "tls.crt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(certificate)
+        return file
 
     def _follow(self, driver: Process, log: Path, planned: float, on_load: OnLoad, pacer: Pacer | None) -> None:
         progress = _Progress(log, on_load)

@@ -94,7 +94,9 @@ class System(Protocol):
         """Seconds from the start to the first right answer."""
 
     def read_back(self, knob: str) -> Level:
-        """The level in force in the running services. Raises LookupError if it cannot be asked."""
+        """The level in force in the running services. Raises LookupError if it cannot be asked, NotInPlay where these
+        levels leave its part out.
+        """
 
     def start_observers(self, directory: Path) -> None: ...
     def stop_observers(self) -> Sequence[str]:

@@ -68,6 +68,7 @@ class DriverRun:
     out: Path
     variables: Mapping[str, str | int | float] = field(default_factory=dict)
     cpus: str | None = None
+    ca: Path | None = None  # PEM file of certificates to trust, for an https URL
 
     @property
     def seconds(self) -> float:
@@ -94,6 +95,8 @@ class DriverRun:
             found.append(("--source-address", addresses))
         if load.http != "auto":
             found.append(("--http", load.http))
+        if self.ca is not None:
+            found.append(("--ca", str(self.ca)))
         if load.requests_per_connection is not None:
             found.append(("--requests-per-connection", str(load.requests_per_connection)))
         if load.connections != "session":

@@ -1,4 +1,4 @@
-"""Database, server and application joined to one stack on one host."""
+"""Database, server, web server and application joined to one stack on one host."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ from leadline.stack.base import (
     Settings,
 )
 from leadline.stack.lock import exclusive
+from leadline.stack.web import knobs as web_knobs
+from leadline.stack.web.common import WebServer
+from leadline.stack.web.front import Behind, Front
 
 _LOOPBACK = "127.0.0.1"
 
@@ -46,6 +49,7 @@ class StackOptions:
     http_port: int = 0
     http_address: str = _LOOPBACK  # 0.0.0.0 for load from other hosts
     database_port: int = 0
+    web_servers: Sequence[str] = ()  # that levels will ask for
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -68,21 +72,33 @@ class Stack:
         self._host = host
         self._home = home.absolute()
         self._processes: dict[str, Process] = {}
+        self.front = Front(host, self._home / "web", self.options.placement, self.options.observe)
+        self._settings: Settings = {}  # of the last start of the server
         self._http_port = 0
+        self._url_port = 0
+        self._socket: Path | None = None
         self._memory_kills = 0
+        self._web_versions: dict[str, str] = {}
 
     # what it is ----------------------------------------------------------------------------------------------
 
     def versions(self) -> dict[str, str]:
-        """Name -> version of the parts."""
-        return {part.name: part.version for part in (self.database, self.server, self.application)}
+        """Name -> version of the parts; web servers are known once they have been provisioned."""
+        parts = (self.database, self.server, self.application)
+        return {**{part.name: part.version for part in parts}, **self._web_versions}
 
     def knobs(self) -> list[Knob]:
-        return [*self.server.knobs(), *self.database.knobs(), *self.application.knobs()]
+        return [*self.server.knobs(), *self.database.knobs(), *self.application.knobs(), *web_knobs.KNOBS]
 
     def url(self) -> str:
-        """Base address of the running application."""
-        return f"http://{_LOOPBACK}:{self._http_port}/{self.application.name}"
+        """Base address of the running application: the web server's where there is one."""
+        scheme = "https" if self.certificate() else "http"
+        return f"{scheme}://{_LOOPBACK}:{self._url_port}/{self.application.name}"
+
+    def certificate(self) -> str | None:
+        """PEM of the certificate to trust at ``url``; None without TLS."""
+        web = self.front.server
+        return self.front.certificate.certificate if web is not None and web.tls else None
 
     def ready_url(self) -> str:
         return f"{self.url()}{self.application.ready_path()}"
@@ -92,7 +108,7 @@ class Stack:
         return self.database.endpoint()
 
     def processes(self) -> Mapping[str, Process]:
-        """``database`` and ``server``, those that have been started."""
+        """``database``, ``server`` and ``web``, those that have been started."""
         return dict(self._processes)
 
     # once a run ----------------------------------------------------------------------------------------------
@@ -101,6 +117,7 @@ class Stack:
         """Fetch and unpack every distribution, build the application. Raises LeadlineError."""
         self.database.provision(progress)
         self.server.provision(progress)
+        self._web_versions = self.front.provision(self.options.web_servers, progress)
         self.application.build(progress)
 
     def prepare_data(self, progress: Progress) -> str:
@@ -155,8 +172,14 @@ class Stack:
         return self._start_database()
 
     def start_server(self, settings: Settings, directory: Path) -> float:
-        """Seconds from the start until the application answers; the database runs."""
-        self._http_port = self.options.http_port or _free_port()
+        """Seconds from the start until the application answers, through the web server where the levels ask for one;
+        the database runs.
+        """
+        fronted = web_knobs.chosen(settings) is not None
+        self.front.check(settings)
+        self._socket = self.front.socket(settings, self.server.name)
+        self._settings = dict(settings)
+        self._http_port = self._url_port = (0 if fronted else self.options.http_port) or _free_port()
         own = {name: level for name, level in settings.items() if name in self._application_knobs()}
         archive = self.application.archive()
         if not archive.is_file():
@@ -165,6 +188,8 @@ class Stack:
             self._home / self.server.name,
             directory,
             http_port=self._http_port,
+            http_socket=self._socket,
+            http_address=_LOOPBACK if fronted else self.options.http_address,
             database=self.endpoint(),
             archive=archive,
             context_root=f"/{self.application.name}",
@@ -176,7 +201,33 @@ class Stack:
         )
         self.server.configure(context, _own(self.server, settings))
         self._processes["server"] = self.server.start()
-        return self.server.wait_ready(self.options.ready_timeout)
+        seconds = self.server.wait_ready(self.options.ready_timeout)
+        return seconds + self.start_web(settings, directory) if fronted else seconds
+
+    def start_web(self, settings: Settings, directory: Path) -> float:
+        """Start the web server that the levels ask for in front of the running server; seconds until the application
+        answers through it. A Unix socket is there only if the server was started with the same levels.
+        """
+        self._settings = dict(settings)
+        self._url_port = self.options.http_port or _free_port()
+        behind = Behind(self._http_port, f"/{self.application.name}", self.application.ready_path())
+        socket = self._socket if settings.get(web_knobs.UPSTREAM.name) == "unix" else None
+        return self.front.start(
+            settings,
+            behind,
+            socket,
+            self.options.http_address,
+            self._url_port,
+            directory.absolute() / "logs",
+            self.options.ready_timeout,
+            lambda process: self._processes.__setitem__("web", process),
+        )
+
+    def stop_web(self) -> bool:
+        """True if it ended cleanly, or there was none; the application is then reached directly."""
+        self._processes.pop("web", None)
+        self._url_port = self._http_port
+        return self.front.stop()
 
     def up(self, settings: Settings, directory: Path) -> float:
         """Database and server in order, both ready; seconds it took. What was started is stopped when it fails."""
@@ -193,6 +244,9 @@ class Stack:
     def down(self) -> list[str]:
         """Stop in reverse order; returns what did not end cleanly. Nothing happens when nothing runs."""
         unclean = []
+        web = self.front.server
+        if not self.stop_web():
+            unclean.append(f"{web.name if web else 'web server'} did not stop cleanly")
         if "server" in self._processes:
             del self._processes["server"]
             if not self.server.stop():
@@ -202,7 +256,11 @@ class Stack:
         return unclean
 
     def read_back(self, knob: str) -> Level:
-        """The level in force in the running stack. Raises LookupError where it cannot be asked."""
+        """The level in force in the running stack. Raises LookupError where it cannot be asked, NotInPlay for a web
+        server's where the levels leave it out.
+        """
+        if knob in web_knobs.KNOB_NAMES:
+            return self.front.read_back(knob, self._settings)
         for service in (self.database, self.server):
             if knob in {each.name for each in service.knobs()}:
                 return service.read_back(knob)
@@ -226,7 +284,9 @@ class Stack:
         """Raises TrialFailure with the last words of a service that has ended: infrastructure when something outside
         the stack killed it, else configuration (the kernel's out-of-memory killer included).
         """
-        services: dict[str, Service] = {"database": self.database, "server": self.server}
+        services: dict[str, Service | WebServer] = {"database": self.database, "server": self.server}
+        if self.front.server is not None:
+            services["web"] = self.front.server
         for role, process in self._processes.items():
             if process.alive():
                 continue
@@ -247,7 +307,8 @@ class Stack:
 
     def artefacts(self) -> list[Path]:
         """Logs and effective configuration of the last start."""
-        return [*self.database.artefacts(), *self.server.artefacts()]
+        web = self.front.server
+        return [*self.database.artefacts(), *self.server.artefacts(), *(web.artefacts() if web else ())]
 
     # helpers -------------------------------------------------------------------------------------------------
 
@@ -257,6 +318,8 @@ class Stack:
         directory: Path,
         *,
         http_port: int = 0,
+        http_socket: Path | None = None,
+        http_address: str | None = None,
         database: Endpoint | None = None,
         archive: Path | None = None,
         context_root: str = "/",
@@ -269,7 +332,8 @@ class Stack:
             placement=self.options.placement,
             java_home=Path(self.choice.java) if self.choice.java else None,
             http_port=http_port,
-            http_address=self.options.http_address,
+            http_address=http_address or self.options.http_address,
+            http_socket=http_socket,
             database=database,
             archive=archive,
             context_root=context_root,

@@ -47,6 +47,7 @@ class ServiceContext:
     java_home: Path | None = None
     http_port: int = 0
     http_address: str = "127.0.0.1"  # of this host, where the server listens
+    http_socket: Path | None = None  # a Unix socket to listen on beside the port
     database: Endpoint | None = None
     archive: Path | None = None  # the application's WAR
     context_root: str = "/brokerage"

@@ -279,7 +279,8 @@ def _verify(artefact: Artefact, file: Path) -> None:
         raise LeadlineError(
             f"{artefact.coordinate} has the wrong hash: sha256 expected {artefact.sha256}, found {found}"
             f" ({file.stat().st_size} bytes, expected {artefact.size}). Remove it from the client's own cache"
-            " (Maven's local repository, pip's cache) and try again; if the hash stays wrong, the mirror serves another file"
+            " (Maven's local repository, pip's cache) and try again; if the hash stays wrong, the mirror serves another"
+            " file"
         )
 
 

@@ -16,6 +16,7 @@ from leadline.stack.postgres import Postgres
 from leadline.stack.servers.liberty import Liberty
 from leadline.stack.servers.tomcat import Tomcat
 from leadline.stack.servers.wildfly import WildFly
+from leadline.stack.web.knobs import KNOBS as WEB_KNOBS
 
 _T = TypeVar("_T")
 
@@ -53,8 +54,10 @@ def application(name: str) -> Application:
 
 
 def service_catalogue(server_name: str, database_name: str) -> list[Knob]:
-    """The knobs of a server (its JVM's included) and a database. Raises UsageError for an unknown name."""
-    return [*server(server_name).knobs(), *database(database_name).knobs()]
+    """The knobs of a server (its JVM's included), a database and the web servers in front. Raises UsageError for an
+    unknown name.
+    """
+    return [*server(server_name).knobs(), *database(database_name).knobs(), *WEB_KNOBS]
 
 
 def knob_of_others(name: str, server_name: str, database_name: str) -> str:

@@ -51,6 +51,8 @@ class Tomcat(JavaServer):
         jar = self.driver.jar()
         (base / "lib" / jar.name).symlink_to(jar)
         server = tomcat_levels.configuration(template("tomcat-server.xml"), settings)
+        if context.http_socket is not None:
+            server = tomcat_levels.with_socket(server, str(context.http_socket))
         (base / "conf" / "server.xml").write_text(server)
         (base / "conf" / "logging.properties").write_text(template("tomcat-logging.properties"))
         application = context.context_root.strip("/").replace("/", "#") or "ROOT"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+from xml.sax.saxutils import quoteattr
 
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import Settings
@@ -110,6 +112,17 @@ def configuration(text: str, settings: Settings) -> str:
     """The template of server.xml without the elements that the levels switch off."""
     assert _HTTP2_ELEMENT in text
     return text if settings.get(knobs.HTTP2.name, True) else text.replace(_HTTP2_ELEMENT, "")
+
+
+def with_socket(text: str, path: str) -> str:
+    """server.xml with a second connector of the same levels on a Unix socket."""
+    found = re.search(r"    <Connector .*?</Connector>\n", text, re.DOTALL)
+    assert found
+    address = 'address="${leadline.http.address}" port="${leadline.http.port}"'
+    assert address in found[0]
+    # Web servers run as another user where leadline is root.
+    own = f'unixDomainSocketPath={quoteattr(path)} unixDomainSocketPathPermissions="rwxrwxrwx"'
+    return text[: found.end()] + found[0].replace(address, own) + text[found.end() :]
 
 
 # knob -> part of the MBean's name, attribute

@@ -25,7 +25,7 @@ PROBE = f"{PRIVATE}/probe.html"
 STATUS = f"{PRIVATE}/status"
 _MOST_COUNTED = 2000  # requests sent to see a connection closed; beyond it the parsed configuration must do
 _POLL = 0.02
-_TAKEN = re.compile(r"Address already in use")
+_TAKEN = re.compile(r"Address (?:already )?in use")  # as glibc and as musl say it
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,8 @@ class WebServer(ABC):
         return clean
 
     def keep_logs(self) -> None:
-        """Copy logs that the server wrote in its private directory to the artefacts."""
+        """Copy logs that the server wrote in its private directory to the artefacts, where it does so."""
+        return
 
     def log_tail(self, lines: int = 40) -> str:
         return "\n".join(self.words().splitlines()[-lines:])
@@ -273,7 +274,11 @@ class WebServer(ABC):
         words = self.words()
         if _TAKEN.search(words):
             return self._port_taken(words)
-        first = next((line.strip() for line in words.splitlines() if self.is_error(line)), "")
+        lines = [line.strip() for line in words.splitlines()]
+        at = next((index for index, line in enumerate(lines) if self.is_error(line)), None)
+        first = "" if at is None else lines[at]
+        if first.endswith(":") and at is not None:  # only announces the next line
+            first = " ".join(lines[at : at + 2])
         told = f": {first[:400]}" if first else ""
         return TrialFailure(FailureClass.CONFIGURATION, f"{self.title} {what}{told}", self.log_tail())
 

@@ -191,4 +191,3 @@ class Front:
 def cpu_set(text: str | None) -> frozenset[int]:
     """CPUs of ``0,2-3``; all that this process may use for None. Raises UsageError."""
     return frozenset(parse_cpus(text) if text else os.sched_getaffinity(0))
-

@@ -54,11 +54,13 @@ class Httpd(WebServer):
             named = os.environ.get(VARIABLE)
             what = f"{VARIABLE} names {named}, which cannot be run" if named else "no httpd or apache2 on this host"
             raise LeadlineError(
-                f"Apache httpd is not here ({what}): {MEND}, or name an unpacked one in {VARIABLE}; nginx comes by itself"
+                f"Apache httpd is not here ({what}): {MEND}, or name an unpacked one in {VARIABLE}; nginx needs no"
+                " installing"
             )
         return found
 
     def provision(self, progress: Progress) -> None:
+        progress(f"found Apache httpd {self.version} in {self.binary}")
         _modules(self.binary)
 
     def command(self, context: FrontContext) -> list[str]:
@@ -106,7 +108,9 @@ class Httpd(WebServer):
         return "\n".join([*lines, ""])
 
     def parsed(self) -> str:
-        argv = [*self.command(self.context), "-D", "DUMP_CONFIG", "-t"]
+        # It is mod_info that writes the dump; the running server does without.
+        loads = [word for line in _loads(self.binary, ["info"]) for word in ("-C", line)]
+        argv = [*self.command(self.context), *loads, "-D", "DUMP_CONFIG", "-t"]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
         if done.returncode:
             raise LookupError(f"httpd -D DUMP_CONFIG failed: {done.stderr.strip().splitlines()[-1:]}")
@@ -205,7 +209,9 @@ def _loads(binary: Path, wanted: Sequence[str]) -> list[str]:
             continue
         file = directory / f"mod_{name}.so"
         if not file.exists():
-            raise LeadlineError(f"this Apache httpd ({binary}) lacks mod_{name}: neither compiled in nor in {directory}")
+            raise LeadlineError(
+                f"this Apache httpd ({binary}) lacks mod_{name}: neither compiled in nor in {directory}"
+            )
         lines.append(f'LoadModule {name}_module "{file}"')
     return lines
 

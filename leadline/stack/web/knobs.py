@@ -1,4 +1,4 @@
-"""The knobs of a web server in front. Which one runs, and where, are knobs too: levels of one study may differ in it."""
+"""The knobs of a web server in front. Which one runs, and where, are knobs too: a study may vary them."""
 
 from __future__ import annotations
 

@@ -79,7 +79,6 @@ class Nginx(WebServer):
         server = f"unix:{context.socket}" if context.socket else f"127.0.0.1:{context.server_port}"
         kept = int(settings.get(knobs.UPSTREAM_KEEPALIVE.name, _UPSTREAM_KEEPALIVE))
         tls, http2 = settings.get(knobs.TLS.name, False), settings.get(knobs.HTTP2.name, False)
-        log = f'"{private}/access.log" combined' if settings.get(knobs.ACCESS_LOG.name, False) else "off"
         counted = context.observe and not _told(str(self.binary))[1]
         lines = [
             "daemon off;",
@@ -92,8 +91,11 @@ class Nginx(WebServer):
             f"  types {{ {_TYPES} }}",
             "  default_type application/octet-stream;",
             *(f'  {kind}_temp_path "{private}/{kind}_temp";' for kind in ("client_body", "proxy")),
-            f"  access_log {log};",
         ]
+        if settings.get(knobs.ACCESS_LOG.name, False):
+            lines.append(f'  access_log "{private}/access.log" combined;')
+        elif not counted:
+            lines.append("  access_log off;")  # beside another it would turn that off too
         if counted:
             lines.append("  log_format counted '.';")
             lines.append(f'  access_log "{private}/{_COUNT}" counted buffer=64k flush=500ms;')
@@ -192,5 +194,3 @@ def _files() -> int:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     wanted = 2 * _CONNECTIONS + 100
     return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-
-

@@ -8,10 +8,9 @@ import socket
 import ssl
 from dataclasses import dataclass
 
+from leadline.stack.servers.http2 import speaks_http2
+
 _TIMEOUT = 3.0
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # RFC 9113, section 3.4
-_NO_SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-_SETTINGS = 4  # type of the frame that the server must send first
 # Long and repetitive enough that compressing it pays for any server.
 PAGE = "<!doctype html><title>probe</title>" + "<p>A page of the web server itself.</p>\n" * 60
 
@@ -66,16 +65,13 @@ class Client:
     def speaks_http2(self) -> bool:
         """Whether HTTP/2 is chosen in the handshake (ALPN), or without TLS understood from the first byte.
 
-        Raises OSError.
+        Raises OSError, LookupError.
         """
+        if self.certificate is None:
+            return speaks_http2(self.port, _TIMEOUT)
         with self.connect(("h2", "http/1.1")) as connection:
-            if isinstance(connection, ssl.SSLSocket):
-                return connection.selected_alpn_protocol() == "h2"
-            connection.sendall(_PREFACE + _NO_SETTINGS)
-            head = b""
-            while len(head) < 9 and (more := connection.recv(9 - len(head))):
-                head += more
-            return len(head) == 9 and head[3] == _SETTINGS and head[:1] == b"\x00"
+            assert isinstance(connection, ssl.SSLSocket)
+            return connection.selected_alpn_protocol() == "h2"
 
     def compresses(self, path: str) -> bool:
         """Whether a page comes gzipped to a client that takes it. Raises OSError, ValueError."""

@@ -1,0 +1,79 @@
+"""What a study says about web servers, checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from leadline.lab.studyfile import StudyFile
+from leadline.model.errors import UsageError
+from leadline.model.knob import Level
+from leadline.model.plan import Factor
+from leadline.model.study import Study
+from leadline.stack.registry import check_http
+from leadline.stack.web import knobs
+from leadline.stack.web.front import UNIX_SOCKETS, cpu_set
+
+
+def web_servers(study: Study) -> list[str]:
+    """Names of the web servers that some trial of the study starts, in the order of the file."""
+    name = knobs.SERVER.name
+    found = study.factors.get(name, [study.settings.get(name, knobs.NONE)])
+    return [str(level) for level in found if level != knobs.NONE]
+
+
+def check_web(file: StudyFile, factors: Sequence[Factor], settings: Mapping[str, Level]) -> None:
+    """Raises UsageError with file and line for levels that cannot be in force together."""
+    study = file.study
+    levels: dict[str, set[Level]] = {factor.name: set(factor.levels) for factor in factors}
+    levels |= {name: {level} for name, level in settings.items()}
+
+    def where(name: str) -> str:
+        return file.where(("factors" if name in study.factors else "settings", name))
+
+    def among(name: str, default: Level) -> set[Level]:
+        return levels.get(name, {default})
+
+    servers, places = among(knobs.SERVER.name, knobs.NONE), among(knobs.PLACE.name, "")
+    present = servers != {knobs.NONE} and places != {knobs.ABSENT}
+    absent = knobs.NONE in servers or knobs.ABSENT in places
+    if not present:
+        for name in levels:
+            if name in knobs.KNOB_NAMES and name != knobs.SERVER.name:
+                raise UsageError(f"{where(name)}: {name} changes nothing without a web server; set web.server: nginx")
+        if study.placement.web_cpus is not None:
+            raise UsageError(
+                f"{file.where(('placement', 'web_cpus'))}: these CPUs are for a web server; set web.server: nginx"
+            )
+    if present:
+        _check_place(file, places, where(knobs.PLACE.name))
+        if "unix" in among(knobs.UPSTREAM.name, "tcp") and study.stack.server not in UNIX_SOCKETS:
+            raise UsageError(
+                f"{where(knobs.UPSTREAM.name)}: {study.stack.server} listens on TCP only;"
+                f" {' and '.join(UNIX_SOCKETS)} can listen on a Unix socket"
+            )
+        if study.workload.generator is not None and True in among(knobs.TLS.name, False):
+            raise UsageError(
+                f"{where(knobs.TLS.name)}: {study.workload.generator.name} is not told to trust the certificate of"
+                " the run; leave workload.generator or web.tls out"
+            )
+        if study.workload.http == "2" and among(knobs.HTTP2.name, False) != {True}:
+            raise UsageError(
+                f"{file.where(('workload', 'http'))}: the web server speaks HTTP/2 only with web.http2: on;"
+                " add it to settings, or write 1.1 or auto"
+            )
+    if absent or not present:
+        try:
+            check_http(study.stack.server, study.workload.http)
+        except UsageError as error:
+            raise UsageError(f"{file.where(('workload', 'http'))}: {error}") from None
+
+
+def _check_place(file: StudyFile, places: set[Level], where: str) -> None:
+    own, same = file.study.placement.web_cpus, file.study.placement.server_cpus
+    if own is None:
+        if knobs.OWN in places:
+            raise UsageError(f"{where}: web.place is own, but placement.web_cpus names no CPUs; write web_cpus: 1")
+        return
+    if {knobs.OWN, knobs.SAME} <= places and cpu_set(own) == cpu_set(same):
+        place = file.where(("placement", "web_cpus"))
+        raise UsageError(f"{place}: web_cpus {own} are the CPUs of the server: web.place own and same are one")
