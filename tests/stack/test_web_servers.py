@@ -125,6 +125,7 @@ def test_the_servers_own_defaults_and_the_other_levels(name: str, front: Stack, 
     front.start_web(levels, tmp_path)
     assert front.url().startswith("http://")
     assert {knob: front.read_back(knob) for knob in levels} == levels
+    time.sleep(0.7)  # nginx writes every half second
     asked = requests(front)
     found = load(front, tmp_path)
     assert found.requests.connects >= found.requests.count, "no connection carried two requests"
