@@ -74,10 +74,13 @@ def advice(
     analyse: Analyse | None = None,
     files: Sequence[TrialFiles] | None = None,
 ) -> Advice:
-    """Findings of a study. With ``analyse``, those of ``others`` (and itself) that bear on a finding check it."""
+    """Findings of a study. ``knobs``: what its stack and host have; empty where that is not known.
+
+    With ``analyse``, those of ``others`` (and itself) that bear on a finding check it.
+    """
     read = files if files is not None else [trial_files.read(trial) for trial in record.trials]
     trials = observed(record, read, knobs)
-    findings = tuple(advise(trials, knobs))
+    findings = tuple(advise(trials, knobs or None))
     checks: dict[str, Sequence[Check]] = {}
     if analyse is not None:
         wanted = {one.knob for one in findings if one.testable}

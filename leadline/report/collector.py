@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
@@ -23,8 +25,18 @@ def steady(files: TrialFiles) -> GcSummary | None:
         return None
     path = directory / "raw" / "gc.log"
     try:
-        log = parse(path) if path.is_file() else None
-        return summary(log, (phases.steady_from, phases.steady_until)) if log and log.jvms else None
+        state = path.stat()
+        return _summary(path, (state.st_mtime_ns, state.st_size), phases.steady_from, phases.steady_until)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=256)
+def _summary(path: Path, _state: tuple[int, int], begin: float, end: float) -> GcSummary | None:
+    """Of a log as it is at that time and size: several parts of the report ask for the same one."""
+    try:
+        log = parse(path)
+        return summary(log, (begin, end)) if log.jvms else None
     except (OSError, LeadlineError, ValueError):  # a log without wall-clock times has no steady state
         return None
 

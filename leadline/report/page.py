@@ -13,6 +13,7 @@ import json
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,25 +23,27 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from leadline import __version__
+from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
-from leadline.report import details, latency, layers, view, words
+from leadline.report import advice_text, details, latency, layers, view, words
 from leadline.report.charts.theme import VEGA_LITE, Figure
 from leadline.report.charts.trial import MARGIN
 from leadline.report.document import plain
 from leadline.report.figures.section import Section, section
+from leadline.report.load_text import load_text
 from leadline.report.view import View
 
 
-def build(record: StudyRecord, analysis: StudyAnalysis, out: Path) -> Path:
-    """Write the self-contained page.
+def build(record: StudyRecord, analysis: StudyAnalysis, out: Path, knobs: Mapping[str, Knob] | None = None) -> Path:
+    """Write the self-contained page. ``knobs``: what the stack has, for levels that the study did not set.
 
     ``out``: the file, or a directory that gets ``report.html``. Missing or broken files of trials leave their
     panels empty; OSError when ``out`` cannot be written. The file appears whole or not at all.
     """
     target = out / "report.html" if out.is_dir() or not out.suffix else out
     target.parent.mkdir(parents=True, exist_ok=True)
-    text = render(view.gather(record, analysis))
+    text = render(view.gather(record, analysis, knobs=knobs))
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".report-", suffix=".html")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -77,6 +80,8 @@ def render(content: View) -> str:
         svg=_svg,
         latency_all=latency.ALL,
         quantiles=list(latency.QUANTILES),
+        load=load_text(content.record.study.workload),
+        advice_text=advice_text,
         columns=layers.COLUMNS,
         audits=_audits(content.record),
         knobs=_knobs(content.record),
@@ -93,6 +98,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["count"] = lambda number: f"{number:,}"
+    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return environment
 
 

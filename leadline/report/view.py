@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leadline.model.knob import Knob
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import Effect, StudyAnalysis, Verdict
+from leadline.report import advising, health, latency, layers, series, words
 from leadline.report import files as trial_files
-from leadline.report import health, latency, layers, series, words
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts import latency as latency_chart
 from leadline.report.charts import timeline as timeline_chart
@@ -18,6 +19,7 @@ from leadline.report.charts import trial as trial_chart
 from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, palette
 from leadline.report.files import TrialFiles
+from leadline.report.told import sentences
 
 MOST_TREATMENTS = 7  # in a chart; the tables hold all
 
@@ -62,6 +64,7 @@ class View:
     panels: tuple[PanelView, ...]
     series: Mapping[int, Mapping[str, Any]]
     sentences: Mapping[int, Mapping[str, str]]
+    advice: advising.Advice
 
     def figures(self) -> list[Figure]:
         """All static figures, for the export."""
@@ -70,7 +73,9 @@ class View:
         return [figure for figure in (*found, *sides) if figure is not None]
 
 
-def gather(record: StudyRecord, analysis: StudyAnalysis, *, figures: bool = True) -> View:
+def gather(
+    record: StudyRecord, analysis: StudyAnalysis, *, figures: bool = True, knobs: Mapping[str, Knob] | None = None
+) -> View:
     """Read the trials' files and, with ``figures``, draw the figures' specifications."""
     files = tuple(trial_files.read(trial) for trial in record.trials)
     labels = {t.id: words.trial_text(record.study, record.plan, t.planned) for t in record.trials}
@@ -110,7 +115,8 @@ def gather(record: StudyRecord, analysis: StudyAnalysis, *, figures: bool = True
         chosen=chosen,
         panels=_panels(data, chosen, labels) if figures else (),
         series=data,
-        sentences={one.trial.id: layers.sentences(one) for one in files},
+        sentences={one.trial.id: sentences(record, one, knobs or {}) for one in files},
+        advice=advising.advice(record, knobs or {}, analyse=lambda _: analysis, files=files),
     )
 
 

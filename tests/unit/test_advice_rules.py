@@ -32,6 +32,7 @@ HEALTHY = TrialFacts(
         "database.shared_buffers": 128 * MIB,
         "database.work_mem": 4 * MIB,
         "database.max_wal_size": GIB,
+        "database.tmp_table_size": 16 * MIB,
         "vm.swappiness": 60,
         "vm.min_free_kbytes": 67584,
         "vm.dirty_background_ratio": 10,
@@ -82,8 +83,8 @@ def test_nothing_recorded_is_no_finding() -> None:
 
 def test_every_rule_looks_at_the_healthy_trial() -> None:
     looked = {look.rule for rule in RULES for look in rule.judge(HEALTHY)}
-    # a server either has a largest number of threads or starts them by its own choice
-    assert {rule.name for rule in RULES} - looked == {"server.executor"}
+    # a server either has a largest number of threads or starts them by its own choice; the database is PostgreSQL
+    assert {rule.name for rule in RULES} - looked == {"server.executor", "database.tables"}
     assert {rule.layer for rule in RULES} == set(LAYERS)
 
 
@@ -252,6 +253,7 @@ def test_the_kernel_s_signs(host: dict[str, float], rule: str, then: int | None)
         ({"temp_bytes": 30.0 * MIB}, "database.spills", 16 * MIB),
         ({"checkpoints": 0.2}, "database.checkpoints", 4 * GIB),
         ({"deadlocks": 2.0}, "database.deadlocks", None),
+        ({"Created_tmp_disk_tables": 9.0}, "database.tables", 64 * MIB),
     ],
 )
 def test_the_database_s_signs(counters: dict[str, float], rule: str, then: int | None) -> None:

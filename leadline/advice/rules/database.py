@@ -9,14 +9,18 @@ from leadline.model.units import format_size
 MISSED = 0.02  # share of blocks that were not in the database's cache
 READS = 200.0  # blocks a second from which misses matter
 SPILLED = 1 << 20  # bytes a second
+TABLES = 1.0  # a second
 DEADLOCKS = 0.05  # a second
 CHECKPOINTS = 0.05  # a second: one every 20 s or more often
 _MEMORY = ("throughput", "p50", "p99", "database_cpu_per_transaction")
 
 
 def cache(trial: TrialFacts) -> list[Look]:
-    """Blocks that were not in shared_buffers."""
+    """Blocks that were not in the database's own cache: PostgreSQL's shared_buffers, InnoDB's buffer pool."""
     knob, read, hit = "database.shared_buffers", trial.database.get("blks_read"), trial.database.get("blks_hit")
+    if read is None or hit is None:
+        knob, read = "database.innodb_buffer_pool_size", trial.database.get("Innodb_buffer_pool_reads")
+        hit = trial.database.get("Innodb_buffer_pool_read_requests")
     if read is None or hit is None:
         return []
     now, sign, missed = whole(trial, knob), None, read / max(read + hit, 1e-9)
@@ -55,6 +59,22 @@ def spills(trial: TrialFacts) -> list[Look]:
     return [Look("database.spills", "database", knob, now, sign)]
 
 
+def temporary_tables(trial: TrialFacts) -> list[Look]:
+    """MariaDB's temporary tables that went to disk."""
+    knob, often = "database.tmp_table_size", trial.database.get("Created_tmp_disk_tables")
+    if often is None:
+        return []
+    now, sign = whole(trial, knob), None
+    if often >= TABLES:
+        says = f"{number(often)} temporary tables a second went to disk"
+        figures = {"tables": (often, "1/s")}
+        reason = "four times, up to database.max_heap_table_size; tables with large columns go to disk whatever is set"
+        sign = Sign(says, figures, often, remedy=f"raise {knob}")
+        if now:
+            sign = Sign(says, figures, often, 4 * now, reason)
+    return [Look("database.tables", "database", knob, now, sign)]
+
+
 def checkpoints(trial: TrialFacts) -> list[Look]:
     """Checkpoints forced by the log's size."""
     knob, often = "database.max_wal_size", trial.database.get("checkpoints")
@@ -73,7 +93,7 @@ def checkpoints(trial: TrialFacts) -> list[Look]:
 
 def deadlocks(trial: TrialFacts) -> list[Look]:
     """Transactions that waited for each other."""
-    often = trial.database.get("deadlocks")
+    often = trial.database.get("deadlocks", trial.database.get("Innodb_deadlocks"))
     if often is None:
         return []
     sign = None
@@ -87,6 +107,7 @@ def deadlocks(trial: TrialFacts) -> list[Look]:
 RULES = (
     Rule("database.cache", "database", "cache too small", cache, _MEMORY),
     Rule("database.spills", "database", "sorts spill to disk", spills, _MEMORY),
+    Rule("database.tables", "database", "temporary tables on disk", temporary_tables, _MEMORY),
     Rule("database.checkpoints", "database", "checkpoints too often", checkpoints),
     Rule("database.deadlocks", "database", "deadlocks", deadlocks),
 )

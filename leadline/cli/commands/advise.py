@@ -55,17 +55,13 @@ def advise(
 
 
 def _advice(study: str, lab: Path) -> Advice:
-    from leadline.cli.commands.results import analysis_of
-    from leadline.host.local import LocalHost
+    from leadline.cli.commands.results import analysis_of, knobs_of
     from leadline.lab.store import Store
     from leadline.report.advising import advice
-    from leadline.stack.registry import service_catalogue
 
     store = Store(lab, create=False)
     record = store.load(store.find(study))
-    stack = record.study.stack
-    knobs = {knob.name: knob for knob in (*LocalHost().knobs(), *service_catalogue(stack.server, stack.database))}
-    return advice(record, knobs, store.studies(), analysis_of)
+    return advice(record, knobs_of(record), store.studies(), analysis_of)
 
 
 def _command(found: Advice, one: Finding, lab: Path) -> str:

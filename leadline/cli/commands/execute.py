@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from leadline.cli.commands.results import REPORT, analysis_of
+from leadline.cli.commands.results import REPORT, analysis_of, knobs_of
 from leadline.cli.live import watcher
 from leadline.cli.output import console, errors, print_json
 from leadline.host.local import LocalHost
@@ -38,7 +38,8 @@ def present(store: Store, result: RunResult, *, json: bool) -> None:
     """Write the report of a run that has ended and print its result. Ends with code 1 when the study failed."""
     record = store.load(result.study_id)
     analysis = analysis_of(record)
-    page = build(record, analysis, store.directory / "reports" / f"{record.study.study}-{record.id}" / REPORT)
+    place = store.directory / "reports" / f"{record.study.study}-{record.id}" / REPORT
+    page = build(record, analysis, place, knobs_of(record))
     if json:
         print_json({**document(record, analysis), "run": _run_document(result, page)})
     else:

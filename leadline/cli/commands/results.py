@@ -17,7 +17,8 @@ from leadline.lab.looking import plan_that_ran, with_looks
 from leadline.lab.racing import with_race
 from leadline.lab.store import Store
 from leadline.lab.washout import settled_wash_out
-from leadline.model.knob import Level
+from leadline.model.errors import UsageError
+from leadline.model.knob import Knob, Level
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.report.document import document
@@ -55,6 +56,17 @@ def analysis_of(record: StudyRecord) -> StudyAnalysis:
     return concluded(record, with_race(record, with_looks(record, found, describe), describe))
 
 
+def knobs_of(record: StudyRecord) -> dict[str, Knob]:
+    """The knobs of a study's stack and of this host, by name; none where the stack is not known here."""
+    from leadline.host.local import LocalHost
+    from leadline.stack.registry import stack_catalogue
+
+    try:
+        return {knob.name: knob for knob in (*LocalHost().knobs(), *stack_catalogue(record.study.stack))}
+    except UsageError:
+        return {}
+
+
 def _open(study: str, lab: Path) -> tuple[StudyRecord, StudyAnalysis]:
     store = Store(lab, create=False)
     record = store.load(store.find(study))
@@ -80,7 +92,7 @@ def report(
     from leadline.report.page import build
 
     record, analysis = _open(study, lab)
-    page = build(record, analysis, out)
+    page = build(record, analysis, out, knobs_of(record))
     if json:
         print_json({"report": str(page), "bytes": page.stat().st_size})
     else:

@@ -78,6 +78,23 @@ PANELS: tuple[Panel, ...] = (
         ),
     ),
     Panel(
+        "statements",
+        "Statement cache",
+        (
+            Track("statements kept", "step", (Source("{} kept", "pools", "statements.kept"),), 60),
+            Track(
+                "so far",
+                "line",
+                (
+                    Source("{} used", "pools", "statements.uses"),
+                    Source("{} prepared", "pools", "statements.prepared"),
+                    Source("{} discarded", "pools", "statements.discarded"),
+                ),
+                70,
+            ),
+        ),
+    ),
+    Panel(
         "processes",
         "CPU of the processes",
         (

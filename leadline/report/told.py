@@ -1,0 +1,80 @@
+"""What is said beneath each panel of a trial: what happened there, and what to try next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from leadline.advice import advise
+from leadline.advice.facts import Statements, Threads
+from leadline.advice.findings import written
+from leadline.model.knob import Knob
+from leadline.model.record import StudyRecord
+from leadline.report import layers, words
+from leadline.report.files import TrialFiles
+from leadline.report.observed import facts, statements, threads
+
+_PANELS = {
+    "server.pool": "pool",
+    "server.churn": "pool",
+    "server.threads": "threads",
+    "server.executor": "threads",
+    "server.statements": "statements",
+    "jvm.heap": "gc",
+    "jvm.pauses": "gc",
+    "application.leak": "gc",
+    "kernel.swap": "paging",
+    "kernel.reclaim": "memory",
+    "kernel.storage": "disk",
+    "kernel.backlog": "network",
+    "kernel.steal": "cpu",
+}
+
+
+def sentences(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> dict[str, str]:
+    """By the panel's name, where there is something to say."""
+    said = layers.sentences(files)
+    busy = [_busy(one) for one in threads(files)]
+    kept = [_kept(one) for one in statements(files)]
+    for panel, parts in (("threads", busy), ("statements", kept)):
+        if parts:
+            said[panel] = " ".join(parts)
+    if files.trial.state != "done":
+        return said
+    for one in advise([facts(record, files, knobs)], knobs or None):
+        panel = _PANELS.get(one.rule)
+        if panel is None:
+            continue
+        if one.knob is not None and one.then is not None:
+            advice = f"Next to try: {one.knob} = {written(one.then, knobs.get(one.knob), one.knob)}, as {one.reason}."
+        else:
+            advice = f"To do: {one.remedy or one.reason}."
+        said[panel] = f"{said.get(panel, '')} {advice}".strip()
+    return said
+
+
+def _busy(one: Threads) -> str:
+    mean, most = words.number(one.active_mean), words.number(one.active_max)
+    if one.limit:
+        text = f"{one.subject}: {mean} of {words.number(one.limit)} threads busy on average, {most} at most"
+    elif one.size_mean is not None:
+        size = words.number(one.size_mean)
+        text = f"{one.subject}: {mean} of its {size} threads busy on average, {most} at most; it tells no maximum"
+    else:
+        text = f"{one.subject}: {mean} threads busy on average, {most} at most"
+    if one.queue_mean is not None:
+        text += (
+            "; nothing queued" if not one.queue_mean else f"; {words.number(one.queue_mean)} tasks queued on average"
+        )
+    return f"{text}."
+
+
+def _kept(one: Statements) -> str:
+    parts = []
+    if one.uses_per_s is not None:
+        parts.append(f"{words.number(one.uses_per_s)} uses a second")
+    if one.prepared_per_s is not None:
+        parts.append(f"{words.number(one.prepared_per_s)} prepared")
+    if one.discarded_per_s is not None:
+        parts.append("none discarded" if not one.discarded_per_s else f"{words.number(one.discarded_per_s)} discarded")
+    kept = "" if one.kept is None else f"; {words.number(one.kept)} kept at the end"
+    return f"Statements of {one.subject}: {', '.join(parts) or 'uses not recorded'}{kept}."
