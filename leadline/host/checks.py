@@ -12,6 +12,7 @@ from typing import Literal
 from leadline.host import noise
 from leadline.host.cgroup import memory_parent
 from leadline.host.facts import cpu_facts, read, virtualisation
+from leadline.host.httpd import MEND, find_httpd
 from leadline.host.java import java_homes
 from leadline.host.knobs.files import memory_kib
 from leadline.host.local import LocalHost
@@ -62,6 +63,14 @@ def check_maven(_: LocalHost) -> Finding:
     if found:
         return Finding("maven", "ok", f"found {found}")
     return Finding("maven", "bad", "no mvn on the PATH: servers cannot be fetched", "apt-get install maven")
+
+
+def check_httpd(_: LocalHost) -> Finding:
+    """Apache httpd, which is not fetched as nginx is."""
+    found, why = find_httpd()
+    if found is not None:
+        return Finding("httpd", "ok", f"found {found}")
+    return Finding("httpd", "warn", f"{why}: as web server there is only nginx, which leadline fetches", MEND)
 
 
 def check_governor(host: LocalHost) -> Finding:
@@ -223,6 +232,7 @@ CHECKS: tuple[Callable[[LocalHost], Finding], ...] = (
     check_root,
     check_java,
     check_maven,
+    check_httpd,
     check_disk,
     check_memory,
     check_unprivileged,

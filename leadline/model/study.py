@@ -25,6 +25,10 @@ Http = Annotated[
     BeforeValidator(http_word),
     WithJsonSchema({"enum": ["auto", 1.1, "1.1", 2, "2"], "default": "auto"}),
 ]
+Cpus = Annotated[
+    str,  # one CPU alone is a number to YAML
+    BeforeValidator(lambda found: str(found) if isinstance(found, int) and not isinstance(found, bool) else found),
+]
 RawLevel = bool | int | float | str
 
 
@@ -178,10 +182,10 @@ class Reset(_Strict):
 class Placement(_Strict):
     """CPUs and memory of each role; absent means unrestricted. CPU lists as ``0,2-3``."""
 
-    server_cpus: str | None = None
-    database_cpus: str | None = None
-    driver_cpus: str | None = None
-    web_cpus: str | None = None
+    server_cpus: Cpus | None = None
+    database_cpus: Cpus | None = None
+    driver_cpus: Cpus | None = None
+    web_cpus: Cpus | None = None
     server_memory: Bytes | None = None
     database_memory: Bytes | None = None
     web_memory: Bytes | None = None

@@ -144,8 +144,8 @@ def sentences(files: TrialFiles) -> dict[str, str]:
         said["cpu"] = (
             "Steady state: " + ", ".join(f"{k} {100 * v:.0f} %" for k, v in shares.items() if v is not None) + "."
         )
-    cpus = {who: mean(files, "processes", "cpu", who) for who in ("server", "database", "driver")}
-    known = [f"{who} {value:.2f}" for who, value in cpus.items() if value is not None]
+    cpus = {who: mean(files, "processes", "cpu", who) for who in ("server", "database", "web", "driver")}
+    known = [f"{'web server' if who == 'web' else who} {value:.2f}" for who, value in cpus.items() if value is not None]
     if known:
         said["processes"] = f"CPUs kept busy in the steady state: {', '.join(known)}."
     steady = files.trial.steady
@@ -178,14 +178,24 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 )
 
 
-def cells(trials: Sequence[TrialFiles]) -> list[Cell]:
-    """One cell for each of ``COLUMNS`` over the trials of a treatment."""
+_WEB = ("web server CPU", "CPUs")
+
+
+def columns(trials: Sequence[TrialFiles]) -> tuple[tuple[str, str], ...]:
+    """``COLUMNS``, with the web server's where one of the trials had one."""
+    web = any(mean(trial, "processes", "cpu", "web") is not None for trial in trials)
+    return (*COLUMNS[:2], _WEB, *COLUMNS[2:]) if web else COLUMNS
+
+
+def cells(trials: Sequence[TrialFiles], columns: Sequence[tuple[str, str]] = COLUMNS) -> list[Cell]:
+    """One cell for each column over the trials of a treatment."""
+    roles = ("server", "database", "web", "driver") if _WEB in columns else ("server", "database", "driver")
     uses = [max(found, key=lambda use: use.waiting_mean or 0) for found in map(pools, trials) if found]
     starved = bool(uses) and sum(use.starved for use in uses) * 2 > len(uses)
     limit = words.number(max((use.limit or 0 for use in uses), default=0))
     stopped = [found for found in map(pauses, trials) if found]
     return [
-        *(_cell([mean(t, "processes", "cpu", who) for t in trials], 2) for who in ("server", "database", "driver")),
+        *(_cell([mean(t, "processes", "cpu", who) for t in trials], 2) for who in roles),
         _cell([_hundred(mean(t, "host", "cpu.idle", "host")) for t in trials], 1),
         _cell([_hundred(mean(t, "host", "cpu.iowait", "host")) for t in trials], 1),
         _cell([100 * part for _, _, part in stopped], 2),

@@ -26,7 +26,7 @@ from leadline import __version__
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
-from leadline.report import advice_text, details, latency, layers, view, words
+from leadline.report import advice_text, details, latency, view, words
 from leadline.report.charts.theme import VEGA_LITE, Figure
 from leadline.report.charts.trial import MARGIN
 from leadline.report.document import plain
@@ -82,7 +82,7 @@ def render(content: View) -> str:
         quantiles=list(latency.QUANTILES),
         load=load_text(content.record.study.workload),
         advice_text=advice_text,
-        columns=layers.COLUMNS,
+        columns=content.columns,
         audits=_audits(content.record),
         knobs=_knobs(content.record),
         fingerprint=hashlib.sha256(content.record.document.encode()).hexdigest(),

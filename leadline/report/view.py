@@ -58,6 +58,7 @@ class View:
     timeline: Figure | None
     by_transaction: Figure | None
     curve: Figure | None
+    columns: tuple[tuple[str, str], ...]  # of the table of resources
     resources: tuple[tuple[str, int, tuple[layers.Cell, ...]], ...]
     choices: tuple[TrialChoice, ...]
     chosen: tuple[int, int] | None
@@ -94,6 +95,7 @@ def gather(
         if one.trial.state == "done" or data[one.trial.id]["panels"]
     )
     chosen = _chosen(charted, groups, data)
+    columns = layers.columns(files)
     return View(
         record=record,
         analysis=analysis,
@@ -110,7 +112,10 @@ def gather(
         timeline=timeline_chart.timeline(record, analysis, colours) if figures else None,
         by_transaction=latency_chart.by_transaction(latencies, charted, colours) if figures else None,
         curve=latency_chart.curve(latencies, charted, colours) if figures else None,
-        resources=tuple((name, len(group), tuple(layers.cells(group))) for name, group in groups.items() if group),
+        columns=columns,
+        resources=tuple(
+            (name, len(group), tuple(layers.cells(group, columns))) for name, group in groups.items() if group
+        ),
         choices=choices,
         chosen=chosen,
         panels=_panels(data, chosen, labels) if figures else (),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.host.httpd import MEND, find_httpd
 from leadline.host.local import LocalHost
 from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, TrialFailure, UsageError
@@ -20,7 +21,7 @@ from leadline.model.study import Placement, StackChoice, Workload
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.web import knobs
 from leadline.stack.web.common import PROBE
-from leadline.stack.web.httpd import MEND, Httpd, find_httpd
+from leadline.stack.web.httpd import Httpd
 from leadline.stack.web.nginx import Nginx
 from leadline.stack.web.probe import Client
 from leadline.stack.web.sockets import connected, established
@@ -28,7 +29,7 @@ from leadline.stack.web.sockets import connected, established
 pytestmark = pytest.mark.stack
 
 HTTPD = pytest.param(
-    "httpd", marks=pytest.mark.skipif(find_httpd() is None, reason=f"no Apache httpd on this host: {MEND}")
+    "httpd", marks=pytest.mark.skipif(find_httpd()[0] is None, reason=f"no Apache httpd on this host: {MEND}")
 )
 SERVERS = ["nginx", HTTPD]
 SEEDS = count(1)  # who registers is named after the seed

@@ -18,6 +18,7 @@ from leadline.model.study import StackChoice
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.registry import knob_of_others, stack_catalogue
 from leadline.stack.standing import require_none_standing, save_standing, stop_standing
+from leadline.stack.web.knobs import chosen
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +44,9 @@ def up(
     with host.lease():
         require_none_standing(lab)
         name = f"{choice.server}-{choice.mode}"
-        standing = Stack(choice, host, lab / "services" / f"up-{name}", StackOptions(http_port=port))
+        web = chosen(settings)
+        options = StackOptions(http_port=port, web_servers=[web] if web else [])
+        standing = Stack(choice, host, lab / "services" / f"up-{name}", options)
         say = _say if not json else (lambda _text: None)
         standing.provision(say)
         standing.prepare_data(say)
@@ -51,13 +54,20 @@ def up(
         standing.reset_data(directory)
         seconds = standing.up(settings, directory)
         saved = save_standing(standing, lab, directory)
+        certificate = standing.certificate()
+        trusted = directory / "logs" / "tls.crt"
+        if certificate is not None:
+            trusted.write_text(certificate)
     if json:
-        print_json({"stack": saved.stack, "url": saved.url, "seconds": seconds, "logs": str(directory)})
+        told = {"stack": saved.stack, "url": saved.url, "seconds": seconds, "logs": str(directory)}
+        print_json({**told, "certificate": str(trusted) if certificate else None})
         return
     console.print(f"{saved.stack} is up after {seconds:.1f} s", markup=False, highlight=False)
     console.print(
         f"{saved.url}/   (log in as user-000001, password pw-000001; stop it with leadline down)", markup=False
     )
+    if certificate is not None:
+        console.print(f"certificate to trust (--ca): {trusted}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _say(text: str) -> None:

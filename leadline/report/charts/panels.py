@@ -95,6 +95,31 @@ PANELS: tuple[Panel, ...] = (
         ),
     ),
     Panel(
+        "web",
+        "Web server",
+        (
+            Track("requests/s", "line", (Source("requests", "web", "requests.per_s"),)),
+            Track(
+                "connections",
+                "step",
+                (
+                    Source("of clients", "web", "connections", most=True),
+                    Source("to the application server", "web", "upstream_connections", most=True),
+                ),
+                60,
+            ),
+            Track(
+                "threads",
+                "step",
+                (
+                    Source("busy", "web", "workers_busy", most=True),
+                    Source("idle", "web", "workers_idle"),
+                ),
+                50,
+            ),
+        ),
+    ),
+    Panel(
         "processes",
         "CPU of the processes",
         (
@@ -104,6 +129,7 @@ PANELS: tuple[Panel, ...] = (
                 (
                     Source("server", "processes", "cpu", "server"),
                     Source("database", "processes", "cpu", "database"),
+                    Source("web server", "processes", "cpu", "web"),
                     Source("driver", "processes", "cpu", "driver"),
                 ),
             ),

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
+from leadline.host.httpd import MEND, VARIABLE, find_httpd
 from leadline.model.errors import LeadlineError
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, Settings
 from leadline.stack.web import knobs
 from leadline.stack.web.common import PRIVATE, STATUS, FrontContext, WebServer
 
-VARIABLE = "LEADLINE_HTTPD"
-_NAMES = ("httpd", "apache2")
-_PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/local/apache2/bin", "/opt/apache2/bin")
 _MODULES = ("modules", "lib/apache2/modules", "lib64/httpd/modules", "lib/httpd/modules", "lib64/apache2")
 _THREADS = 25  # ThreadsPerChild's default
 _KEEPALIVE_REQUESTS = 100  # MaxKeepAliveRequests' default
 _ALWAYS = ("mpm_event", "unixd", "authz_core", "authz_host", "log_config", "mime", "headers", "proxy", "proxy_http")
-MEND = "apt-get install apache2-bin"
-
-
-def find_httpd() -> Path | None:
-    """The program: what LEADLINE_HTTPD names, else on the PATH or where systems put it."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named) if os.access(named, os.X_OK) else None
-    path = os.pathsep.join([os.environ.get("PATH", ""), *_PLACES])
-    return next((Path(found) for name in _NAMES if (found := shutil.which(name, path=path))), None)
 
 
 class Httpd(WebServer):
@@ -49,12 +35,10 @@ class Httpd(WebServer):
     @property
     def binary(self) -> Path:
         """Raises LeadlineError where this host has none."""
-        found = find_httpd()
+        found, why = find_httpd()
         if found is None:
-            named = os.environ.get(VARIABLE)
-            what = f"{VARIABLE} names {named}, which cannot be run" if named else "no httpd or apache2 on this host"
             raise LeadlineError(
-                f"Apache httpd is not here ({what}): {MEND}, or name an unpacked one in {VARIABLE}; nginx needs no"
+                f"Apache httpd is not here ({why}): {MEND}, or name an unpacked one in {VARIABLE}; nginx needs no"
                 " installing"
             )
         return found
