@@ -41,14 +41,14 @@ def sentences(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob])
     if files.trial.state != "done":
         return said
     for one in advise([facts(record, files, knobs)], knobs or None):
-        panel = _PANELS.get(one.rule)
-        if panel is None:
+        place = _PANELS.get(one.rule)
+        if place is None:
             continue
         if one.knob is not None and one.then is not None:
             advice = f"Next to try: {one.knob} = {written(one.then, knobs.get(one.knob), one.knob)}, as {one.reason}."
         else:
             advice = f"To do: {one.remedy or one.reason}."
-        said[panel] = f"{said.get(panel, '')} {advice}".strip()
+        said[place] = f"{said.get(place, '')} {advice}".strip()
     return said
 
 
