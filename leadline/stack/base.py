@@ -17,7 +17,10 @@ Settings = Mapping[str, Level]  # knob name -> level, only knobs that this servi
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a database listens and how to log in. ``subprotocol`` is JDBC's word for the product."""
+    """Where a database listens and how to log in. ``subprotocol`` is JDBC's word for the product; ``isolation`` the
+    level of sessions that ask for none, in the words of ``java.sql.Connection`` (``READ_COMMITTED``): for servers that
+    would set one of their own.
+    """
 
     host: str
     port: int
@@ -25,6 +28,7 @@ class Endpoint:
     user: str
     password: str
     subprotocol: str = "postgresql"
+    isolation: str = "READ_COMMITTED"
 
     @property
     def jdbc_url(self) -> str:

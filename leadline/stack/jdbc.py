@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from leadline.model.errors import UsageError
@@ -16,7 +16,8 @@ class JdbcDriver:
     """The driver of one database. The classes are those that JDBC 4.3 names, for a server to choose from.
 
     ``pool_parameters`` turn the driver's own statement cache off: it would hide the pool's, which is a factor. With
-    each, a statement that the pool keeps is one that the database keeps prepared.
+    each, a statement that the pool keeps is one that the database keeps prepared. ``persistence_properties`` are
+    for providers that do not know the database by its name; a server gives them to every persistence unit.
     """
 
     subprotocol: str  # as in jdbc:<subprotocol>://
@@ -26,6 +27,7 @@ class JdbcDriver:
     connection_pool_data_source: str  # javax.sql.ConnectionPoolDataSource
     xa_data_source: str  # javax.sql.XADataSource
     pool_parameters: Mapping[str, str]
+    persistence_properties: Mapping[str, str] = field(default_factory=dict)
 
     def jar(self, progress: Progress = lambda _: None) -> Path:
         """Fetched into the cache where it is missing. Raises LeadlineError."""
@@ -55,6 +57,8 @@ MARIADB = JdbcDriver(
     xa_data_source="org.mariadb.jdbc.MariaDbDataSource",
     # without the first the driver writes parameters into the text and the database prepares nothing
     pool_parameters={"useServerPrepStmts": "true", "cachePrepStmts": "false"},
+    # EclipseLink 3.0 knows MySQL only (no system property tells it otherwise); Hibernate knows MariaDB
+    persistence_properties={"eclipselink.target-database": "MySQL"},
 )
 DRIVERS = {each.subprotocol: each for each in (POSTGRES, MARIADB)}
 

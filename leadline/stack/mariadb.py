@@ -25,6 +25,7 @@ _CONFIGURATION = "mariadb.cnf"
 _PASSWORD = "leadline.password"  # in the data directory, so that a snapshot brings its own
 _PID = "mariadb.pid"  # in the data directory; a clean stop removes it
 _SYSTEM = "mysql"  # the folder of the system tables: there when the data are
+_ISOLATION = next(knob for knob in mariadb_knobs.KNOBS if knob.name == "database.transaction_isolation")
 _STOP_GRACE = 30.0
 _SLOW_STOP_GRACE = 120.0  # when all old row versions are removed first
 # Messages at start that tell of the host, not of the levels under test.
@@ -48,6 +49,7 @@ class MariaDb:
         self._port = port
         self._context: ServiceContext | None = None
         self._lines: list[str] = []
+        self._isolation = str(_ISOLATION.default)
         self._process: Process | None = None
         self._started = 0.0
         self._log_from = 0
@@ -74,6 +76,7 @@ class MariaDb:
     def configure(self, context: ServiceContext, settings: Settings) -> None:
         """Raises LookupError for a knob that is not MariaDB's, UsageError for a level it would round."""
         self._lines = [mariadb_knobs.render(name, level) for name, level in sorted(settings.items())]
+        self._isolation = str(settings.get(_ISOLATION.name, _ISOLATION.default))
         self._context = context
         self._port = self._given_port or local.free_port()
         context.directory.mkdir(parents=True, exist_ok=True)
@@ -81,7 +84,15 @@ class MariaDb:
 
     def endpoint(self) -> Endpoint:
         """Raises LookupError while there are no data."""
-        return Endpoint(local.LOOPBACK, self._port, DATABASE, USER, self._password(), jdbc.MARIADB.subprotocol)
+        return Endpoint(
+            local.LOOPBACK,
+            self._port,
+            DATABASE,
+            USER,
+            self._password(),
+            jdbc.MARIADB.subprotocol,
+            self._isolation.replace("-", "_"),
+        )
 
     def _configured(self) -> ServiceContext:
         if self._context is None:

@@ -118,6 +118,27 @@ def test_liberty_writes_levels_as_variables(context: ServiceContext) -> None:
     assert found["leadline.database.password"] == PASSWORD
 
 
+def test_liberty_takes_isolation_and_platform_from_the_database(context: ServiceContext) -> None:
+    root = overrides(context, {})
+    assert variables(root)["leadline.database.isolation"] == "TRANSACTION_READ_COMMITTED"
+    assert variables(root)["leadline.database.driver"] == "org.postgresql.ds.PGConnectionPoolDataSource"
+    assert not list(root.iter("jpa"))
+    assert context.database is not None
+    other = replace(context.database, subprotocol="mariadb", isolation="REPEATABLE_READ")
+    root = overrides(replace(context, database=other), {})
+    assert variables(root)["leadline.database.isolation"] == "TRANSACTION_REPEATABLE_READ"
+    assert variables(root)["leadline.database.driver"] == "org.mariadb.jdbc.MariaDbDataSource"
+    assert variables(root)["leadline.database.url"].startswith("jdbc:mariadb://127.0.0.1:15700/leadline?")
+    (platform,) = root.iter("property")
+    assert platform.attrib == {"name": "eclipselink.target-database", "value": "MySQL"}
+
+
+def test_a_database_without_a_driver_is_refused(context: ServiceContext) -> None:
+    assert context.database is not None
+    with pytest.raises(UsageError, match="no JDBC driver for db2; there is one for postgresql, mariadb"):
+        tomcat_properties(replace(context, database=replace(context.database, subprotocol="db2")), {})
+
+
 def test_liberty_refuses_parts_of_a_second(context: ServiceContext) -> None:
     with pytest.raises(UsageError, match=r"connection_timeout 4.6 s: .* whole seconds; the nearest is 5s"):
         overrides(context, {"server.datasource.connection_timeout": 4.6})

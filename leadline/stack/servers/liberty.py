@@ -51,6 +51,7 @@ class Liberty(JavaServer):
         self.keep("levels.xml", self._overrides(context, settings, hidden))
 
     def _variables(self, context: ServiceContext, settings: Settings) -> dict[str, str]:
+        assert context.database is not None
         values = {
             "leadline.http.address": context.http_address,
             "leadline.http.port": str(context.http_port),
@@ -58,6 +59,8 @@ class Liberty(JavaServer):
             "leadline.context.root": context.context_root,
             "leadline.driver": str(self.driver.jar()),
             **self.database_properties(context),
+            # without a word it sets one of its own, whatever the database is told
+            "leadline.database.isolation": f"TRANSACTION_{context.database.isolation}",
             "leadline.database.driver": self.driver.connection_pool_data_source,
         }
         return values | liberty_levels.variables(settings)
@@ -80,6 +83,7 @@ class Liberty(JavaServer):
             f"  <variable name={quoteattr(name)} value={quoteattr(value)}/>"
             for name, value in sorted(variables.items())
         ]
+        lines += _persistence(self.driver.persistence_properties)
         lines += liberty_levels.elements(settings, str(context.directory / "access.log"))
         if remote:  # its own ORB serves calls inside the server; a fixed port would be in the way of a second one
             lines.append('  <iiopEndpoint id="defaultIiopEndpoint" host="127.0.0.1" iiopPort="-1"/>')
@@ -106,3 +110,11 @@ class Liberty(JavaServer):
 
     def level_of(self, name: str, answer: Answer) -> Level:
         return liberty_levels.level(name, answer)
+
+
+def _persistence(properties: Mapping[str, str]) -> list[str]:
+    """Properties of every persistence unit."""
+    if not properties:
+        return []
+    named = [f"      <property name={quoteattr(name)} value={quoteattr(value)}/>" for name, value in properties.items()]
+    return ["  <jpa>", "    <defaultProperties>", *named, "    </defaultProperties>", "  </jpa>"]
