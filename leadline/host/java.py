@@ -60,19 +60,29 @@ def java_homes(folder: Path = Path("/usr/lib/jvm")) -> list[JavaHome]:
         numbers = re.findall(r"\d+", version)
         if not numbers:
             continue
-        major = int(numbers[1]) if numbers[0] == "1" and len(numbers) > 1 else int(numbers[0])
-        found[home] = JavaHome(home, version, major, (home / "bin" / "javac").exists())
+        found[home] = JavaHome(home, version, _major(numbers), (home / "bin" / "javac").exists())
     return list(found.values())
 
 
-def find_java(minimum: int = 17, folder: Path = Path("/usr/lib/jvm")) -> Path:
-    """The first JDK of at least this version. Raises UsageError saying which were found."""
+def java_home(path: Path) -> JavaHome:
+    """The Java home ``path``. Raises UsageError where none is."""
+    numbers = re.findall(r"\d+", _version(path)) if (path / "bin" / "java").is_file() else []
+    if not numbers:
+        raise UsageError(f"no JDK in {path}: {path / 'bin' / 'java'} is not there or tells no version")
+    return JavaHome(path, _version(path), _major(numbers), (path / "bin" / "javac").exists())
+
+
+def _major(numbers: list[str]) -> int:
+    return int(numbers[1]) if numbers[0] == "1" and len(numbers) > 1 else int(numbers[0])
+
+
+def find_java(minimum: int = 17, folder: Path = Path("/usr/lib/jvm"), newest: int | None = None) -> Path:
+    """The first JDK from version ``minimum`` to ``newest``. Raises UsageError saying which were found."""
     homes = java_homes(folder)
     for home in homes:
-        if home.major >= minimum and home.jdk:
+        if minimum <= home.major <= (newest or home.major) and home.jdk:
             return home.path
     have = ", ".join(f"{home.path} ({home.version}{'' if home.jdk else ', no compiler'})" for home in homes)
-    raise UsageError(
-        f"no JDK {minimum} or newer: {'found only ' + have if have else 'no Java found'};"
-        f" install one and set JAVA_HOME to it"
-    )
+    wanted = f"{minimum} to {newest}" if newest else f"{minimum} or newer"
+    found = f"found only {have}" if have else "no Java found"
+    raise UsageError(f"no JDK {wanted}: {found}; install one and set JAVA_HOME to it")

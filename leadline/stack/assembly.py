@@ -59,11 +59,12 @@ class Stack:
     ``home`` holds the private directories of its services. A trial's ``directory`` takes ``logs/`` and ``raw/``.
     Steps are separate because the lab writes each to its store before it acts: ``provision``, ``prepare_data`` once,
     then ``reset_data``, ``start_database``, ``start_server``, ..., ``down`` for every trial. Raises UsageError for
-    names that do not exist and modes a server cannot run.
+    names that do not exist, modes a server cannot run and JDKs it does not run on.
     """
 
     def __init__(self, choice: StackChoice, host: Host, home: Path, options: StackOptions | None = None) -> None:
         registry.check_mode(choice.app, choice.mode, choice.server)
+        registry.check_java(choice.server, choice.java)
         self.choice = choice
         self.options = options or StackOptions()
         self.server: Service = registry.server(choice.server)

@@ -65,7 +65,7 @@ class Service(Protocol):
 
     @property
     def name(self) -> str:
-        """``postgres``, ``liberty``, ``tomcat``, ``wildfly``."""
+        """``postgres``, ``liberty``, ``tomcat``, ``tomee``, ``wildfly``."""
 
     @property
     def version(self) -> str: ...

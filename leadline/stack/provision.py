@@ -85,6 +85,15 @@ TOMCAT = Artefact(
     "c156101c33584748c74a44b3e3352191ef66a783a1fd2cb37a7c82308cb3d75c",
     14977703,
 )
+TOMEE = Artefact(
+    "org.apache.tomee",
+    "apache-tomee",
+    "9.0.0",
+    "zip",
+    "plume",
+    "cef35f4e067f38a05ae1b9263768b5362cbcb99081a5a02e562c4750f6d67556",
+    90913315,
+)
 WILDFLY = Artefact(
     "org.wildfly",
     "wildfly-dist",

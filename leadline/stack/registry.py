@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from leadline.model.errors import UsageError, nearest
@@ -13,14 +14,21 @@ from leadline.stack.base import Application, Database, Service
 from leadline.stack.brokerage import Brokerage
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.postgres import Postgres
+from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.liberty import Liberty
 from leadline.stack.servers.tomcat import Tomcat
+from leadline.stack.servers.tomee import TomEE
 from leadline.stack.servers.wildfly import WildFly
 from leadline.stack.web.knobs import KNOBS as WEB_KNOBS
 
 _T = TypeVar("_T")
 
-SERVERS: Mapping[str, Callable[[], Service]] = {"liberty": Liberty, "tomcat": Tomcat, "wildfly": WildFly}
+SERVERS: Mapping[str, Callable[[], Service]] = {
+    "liberty": Liberty,
+    "tomcat": Tomcat,
+    "tomee": TomEE,
+    "wildfly": WildFly,
+}
 DATABASES: Mapping[str, Callable[[int], Database]] = {"postgres": Postgres, "mariadb": MariaDb}
 APPLICATIONS: Mapping[str, Callable[[], Application]] = {"brokerage": Brokerage}
 
@@ -28,14 +36,18 @@ APPLICATIONS: Mapping[str, Callable[[], Application]] = {"brokerage": Brokerage}
 MODES: Mapping[str, tuple[str, ...]] = {
     "liberty": ("direct", "session", "orm"),
     "tomcat": ("direct",),
+    "tomee": ("direct", "session", "orm"),
     "wildfly": ("direct", "session", "orm"),
 }
 
 # The knobs of an application in a mode, with the levels refused that this mode cannot have.
 _APPLICATION_KNOBS = {"brokerage": brokerage_knobs.for_mode}
 
+# Servers that do not run on every JDK from 17 on.
+_CHOOSY: Mapping[str, type[JavaServer]] = {"tomee": TomEE}
+
 # Servers whose plain port also speaks HTTP/2 to who begins with it (prior knowledge).
-HTTP2 = ("liberty", "tomcat", "wildfly")
+HTTP2 = ("liberty", "tomcat", "tomee", "wildfly")
 
 
 def server(name: str) -> Service:
@@ -93,6 +105,12 @@ def check_mode(app: str, mode: str, server_name: str) -> None:
             f"{server_name} cannot run {app} in mode {mode}, only {', '.join(MODES[server_name])};"
             f" {' and '.join(able)} can"
         )
+
+
+def check_java(server_name: str, java: str | None) -> None:
+    """Raises UsageError when the server does not run on the JDK ``java`` (None: on any JDK of this host)."""
+    if server_name in _CHOOSY:
+        _CHOOSY[server_name].find_java(Path(java) if java else None)
 
 
 def check_http(server_name: str, version: str) -> None:

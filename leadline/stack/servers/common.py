@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leadline.host.base import Process, ProcessSpec
+from leadline.host.java import find_java, java_home
 from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, find_java_home, java_pid, load_agent
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
@@ -38,6 +39,7 @@ class JavaServer(ABC):
     title: ClassVar[str]
     distribution: ClassVar[Artefact]
     stop_grace: ClassVar[float] = 30.0
+    newest_java: ClassVar[int | None] = None  # major version of the last JDK that it runs on; None: any from 17 on
 
     def __init__(self) -> None:
         self._context: ServiceContext | None = None
@@ -225,7 +227,22 @@ class JavaServer(ABC):
         return [*jvm.options(self._settings, raw), f"-XX:ErrorFile={context.artefacts}/hs_err.log", *properties]
 
     def java_home(self, context: ServiceContext) -> Path:
-        return find_java_home(context.java_home)
+        return self.find_java(context.java_home)
+
+    @classmethod
+    def find_java(cls, wanted: Path | None) -> Path:
+        """``wanted``, else the first JDK of this host that the server runs on. Raises UsageError."""
+        if cls.newest_java is None:
+            return find_java_home(wanted)
+        if wanted is None:
+            return find_java(newest=cls.newest_java)
+        found = java_home(wanted)
+        if found.major > cls.newest_java:
+            raise UsageError(
+                f"{cls.title} {cls.distribution.version} runs on Java 17 to {cls.newest_java}; {wanted} is Java"
+                f" {found.major}. Set stack.java to the home of an older JDK, or leave it out"
+            )
+        return wanted
 
     def keep(self, name: str, text: str) -> None:
         """Put a file of the effective configuration, without passwords, among the trial's artefacts."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from leadline.model.knob import Knob, Level
@@ -42,21 +43,26 @@ class Tomcat(JavaServer):
     def server_knobs(self) -> Sequence[Knob]:
         return tomcat_levels.KNOBS
 
+    @property
+    def unpacked(self) -> Path:
+        """CATALINA_HOME."""
+        return self.home / f"apache-tomcat-{self.version}"
+
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
-        base = context.directory
-        home = self.home / f"apache-tomcat-{self.version}"
+        base, home = context.directory, self.unpacked
         for part in ("conf/Catalina/localhost", "lib", "logs", "temp", "webapps", "work"):
             (base / part).mkdir(parents=True)
         shutil.copyfile(home / "conf" / "web.xml", base / "conf" / "web.xml")
         jar = self.driver.jar()
         (base / "lib" / jar.name).symlink_to(jar)
-        server = tomcat_levels.configuration(template("tomcat-server.xml"), settings)
+        server = tomcat_levels.configuration(template(f"{self.name}-server.xml"), settings)
         if context.http_socket is not None:
             server = tomcat_levels.with_socket(server, str(context.http_socket))
         (base / "conf" / "server.xml").write_text(server)
         (base / "conf" / "logging.properties").write_text(template("tomcat-logging.properties"))
         application = context.context_root.strip("/").replace("/", "#") or "ROOT"
-        (base / "conf" / "Catalina" / "localhost" / f"{application}.xml").write_text(template("tomcat-context.xml"))
+        context_file = base / "conf" / "Catalina" / "localhost" / f"{application}.xml"
+        context_file.write_text(template(f"{self.name}-context.xml"))
         # Tomcat reads this file first and makes its entries system properties: the loaders come from its own copy.
         own = (home / "conf" / "catalina.properties").read_text()
         properties = self._properties(context, settings)
@@ -72,10 +78,14 @@ class Tomcat(JavaServer):
             "leadline.archive": str(context.archive),
             **self.database_properties(context),
         }
-        return values | tomcat_levels.properties(settings)
+        return values | self.level_properties(settings)
+
+    def level_properties(self, settings: Settings) -> dict[str, str]:
+        """Properties that the templates substitute, for the levels that are set. Raises UsageError."""
+        return tomcat_levels.properties(settings)
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
-        base, home = context.directory, self.home / f"apache-tomcat-{self.version}"
+        base, home = context.directory, self.unpacked
         argv = [
             str(self.java_home(context) / "bin" / "java"),
             *self.jvm_options(context),

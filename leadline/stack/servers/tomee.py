@@ -1,0 +1,53 @@
+"""Apache TomEE Plume: Tomcat with session beans, entities and messages; configured as Tomcat, with a tomee.xml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from leadline.model.knob import Knob, Level
+from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.provision import TOMEE, Artefact
+from leadline.stack.servers import tomee_levels
+from leadline.stack.servers.common import Answer, template
+from leadline.stack.servers.tomcat import Tomcat
+
+
+class TomEE(Tomcat):
+    """TomEE with one application; started as a JVM directly, without its scripts."""
+
+    name: ClassVar[str] = "tomee"
+    title: ClassVar[str] = "TomEE"
+    distribution: ClassVar[Artefact] = TOMEE
+    # It sets a java.security.Policy, which the JDK refuses from 24 on (JEP 486).
+    newest_java: ClassVar[int | None] = 23
+
+    def server_knobs(self) -> Sequence[Knob]:
+        return tomee_levels.KNOBS
+
+    @property
+    def unpacked(self) -> Path:
+        return self.home / f"apache-tomee-plume-{self.version}"
+
+    def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
+        super().write_configuration(context, settings)
+        resources = tomee_levels.resources(template("tomee.xml"), settings)
+        conf = context.directory / "conf"
+        (conf / "tomee.xml").write_text(resources)
+        (conf / "system.properties").write_text(template("tomee-system.properties"))
+        self.keep("tomee.xml", resources)
+
+    def level_properties(self, settings: Settings) -> dict[str, str]:
+        return tomee_levels.properties(settings)
+
+    def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
+        argv, environment = super().command(context)
+        # As its bin/catalina.sh does: entity classes are woven by it.
+        return [argv[0], f"-javaagent:{self.unpacked / 'lib' / 'openejb-javaagent.jar'}", *argv[1:]], environment
+
+    def question(self) -> Mapping[str, str]:
+        return tomee_levels.QUESTION
+
+    def level_of(self, name: str, answer: Answer) -> Level:
+        return tomee_levels.level(name, answer)

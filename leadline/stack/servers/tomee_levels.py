@@ -1,0 +1,130 @@
+"""TomEE's knobs: Tomcat's for HTTP; its own for the pool, which is Tomcat JDBC here, and for session beans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from leadline.model.knob import Knob, Level
+from leadline.stack.base import Settings
+from leadline.stack.servers import knobs, tomcat_levels
+from leadline.stack.servers.beans import beans
+
+_MANUAL = "Apache TomEE 9.0: data source and stateless container configuration; The Tomcat JDBC Connection Pool"
+_HTTP_MANUAL = "Apache Tomcat 10.0 configuration reference"
+_CONNECTIONS = 100  # the pool's default maximum
+_OF_TOMCAT = ("server.threads.", "server.http.", knobs.ACCESS_LOG.name)
+
+
+def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
+    return knobs.for_server(knob, "tomee", name, default, _MANUAL, **more)
+
+
+KNOBS = (
+    _own(knobs.MAX_CONNECTIONS, "Resource/MaxActive", _CONNECTIONS),
+    _own(knobs.MIN_CONNECTIONS, "Resource/MinIdle", 10),
+    # The cache's own limit is of the whole pool.
+    _own(knobs.STATEMENT_CACHE, "Resource/JdbcInterceptors StatementCache(max), times MaxActive", 0),
+    _own(knobs.CONNECTION_TIMEOUT, "Resource/MaxWait", 30.0),
+    _own(knobs.IDLE_TIMEOUT, "Resource/MinEvictableIdleTimeMillis", 60.0),
+    _own(knobs.MAX_AGE, "Resource/MaxAge", None),  # as old as it may grow
+    _own(knobs.VALIDATION, "Resource/TestOnBorrow", False),
+    _own(knobs.BEAN_INSTANCES, "Container/MaxSize", 10),
+    *(
+        replace(knob, names={"tomee": knob.names["tomcat"]}, source=_HTTP_MANUAL)
+        for knob in tomcat_levels.KNOBS
+        if knob.name.startswith(_OF_TOMCAT)
+    ),
+)
+
+# knob -> lines of the data source; ${} are the properties that Tomcat's part writes
+_POOL = {
+    knobs.MAX_CONNECTIONS.name: ("MaxActive = ${leadline.pool.max}", "MaxIdle = ${leadline.pool.max}"),
+    knobs.MIN_CONNECTIONS.name: ("MinIdle = ${leadline.pool.min}", "InitialSize = ${leadline.pool.min}"),
+    knobs.CONNECTION_TIMEOUT.name: ("MaxWait = ${leadline.pool.wait}",),
+    knobs.IDLE_TIMEOUT.name: ("MinEvictableIdleTimeMillis = ${leadline.pool.idle}",),
+    knobs.MAX_AGE.name: ("MaxAge = ${leadline.pool.age}",),
+    # Without the interval only one check in three seconds would be made.
+    knobs.VALIDATION.name: ("TestOnBorrow = ${leadline.pool.validation}", "ValidationInterval = 0"),
+}
+_BEANS = "leadline.beans.max"
+_STATEMENTS = "StatementCache(prepared=true,callable=false,max=${leadline.statements.max})"
+_CONTAINER = """\
+  <Container id="Default Stateless Container" type="STATELESS">
+    MaxSize = ${leadline.beans.max}
+  </Container>
+"""
+_MARK = "    <!-- levels -->\n"
+
+
+def properties(settings: Settings) -> dict[str, str]:
+    """Properties that the templates read, for the levels that are set. Raises UsageError for contradictions."""
+    values = tomcat_levels.properties(settings)
+    if statements := int(settings.get(knobs.STATEMENT_CACHE.name, 0)):
+        values["leadline.statements.max"] = str(statements * _most(settings))
+    if knobs.BEAN_INSTANCES.name in settings:
+        values[_BEANS] = str(settings[knobs.BEAN_INSTANCES.name])
+    return values
+
+
+def _most(settings: Settings) -> int:
+    return int(settings.get(knobs.MAX_CONNECTIONS.name, _CONNECTIONS))
+
+
+def resources(text: str, settings: Settings) -> str:
+    """The template of tomee.xml with the lines that the levels need."""
+    lines = [line for name, own in _POOL.items() if name in settings for line in own]
+    if settings.get(knobs.STATEMENT_CACHE.name):
+        lines.append(f"JdbcInterceptors = {_STATEMENTS}")
+    assert _MARK in text
+    written = text.replace(_MARK, "".join(f"    {line}\n" for line in lines))
+    container = _CONTAINER if knobs.BEAN_INSTANCES.name in settings else ""
+    return written.replace("</tomee>", f"{container}</tomee>")
+
+
+_READ = (
+    "MaxActive",
+    "MinIdle",
+    "MaxWait",
+    "MinEvictableIdleTimeMillis",
+    "MaxAge",
+    "TestOnBorrow",
+    "JdbcInterceptors",
+)
+_DATA_SOURCE = "openejb.management:DataSource=jdbc_brokerage,ObjectType=datasources"
+QUESTION = {
+    **tomcat_levels.QUESTION,
+    "bean.pool": f"{_DATA_SOURCE}|{','.join(_READ)}",
+    "bean.stateless": "openejb.management:j2eeType=Pool,*|MaxSize",
+}
+_ATTRIBUTES = {
+    knobs.MAX_CONNECTIONS.name: "MaxActive",
+    knobs.MIN_CONNECTIONS.name: "MinIdle",
+    knobs.CONNECTION_TIMEOUT.name: "MaxWait",
+    knobs.IDLE_TIMEOUT.name: "MinEvictableIdleTimeMillis",
+    knobs.MAX_AGE.name: "MaxAge",
+    knobs.VALIDATION.name: "TestOnBorrow",
+}
+_MILLISECONDS = (knobs.CONNECTION_TIMEOUT.name, knobs.IDLE_TIMEOUT.name, knobs.MAX_AGE.name)
+
+
+def level(name: str, answer: Mapping[str, Any]) -> Level:
+    """A knob's level from the agent's answer. Raises LookupError, KeyError."""
+    if name.startswith(_OF_TOMCAT):
+        return tomcat_levels.level(name, answer)
+    if name == knobs.BEAN_INSTANCES.name:
+        return int(beans(answer, "j2eeType=Pool")[0]["MaxSize"])
+    pool = beans(answer, _DATA_SOURCE)[0]
+    if name == knobs.STATEMENT_CACHE.name:
+        kept = re.search(r"StatementCache\(.*\bmax=(\d+)", pool["JdbcInterceptors"] or "")
+        return int(kept[1]) // int(pool["MaxActive"]) if kept else 0
+    if name not in _ATTRIBUTES:
+        raise LookupError(f"TomEE does not tell the level of {name}")
+    found = pool[_ATTRIBUTES[name]]
+    if name == knobs.MAX_AGE.name and not found:
+        raise LookupError(f"TomEE has no limit for {name}")
+    if name in _MILLISECONDS:
+        return float(found) / 1000
+    return bool(found) if isinstance(found, bool) else int(found)

@@ -1,0 +1,79 @@
+"""TomEE for real: every knob off its default with a load and all audits, and the ways to fail to start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import server_cells
+
+from leadline.host.java import java_homes
+from leadline.model.errors import FailureClass, UsageError
+from leadline.model.knob import Level
+from leadline.stack.assembly import Stack
+
+pytestmark = pytest.mark.stack
+
+MIB = 1024**2
+LEVELS: dict[str, Level] = {
+    "server.datasource.max_connections": 7,
+    "server.datasource.min_connections": 2,
+    "server.datasource.statement_cache": 33,
+    "server.datasource.connection_timeout": 17.0,
+    "server.datasource.idle_timeout": 600.0,
+    "server.datasource.max_age": 1200.0,
+    "server.datasource.validation": True,
+    "server.threads.max": 19,
+    "server.threads.min": 11,
+    "server.threads.keep_alive": 44.0,
+    "server.threads.queue": 55,
+    "server.beans.max_instances": 9,
+    "server.http.max_connections": 77,
+    "server.http.accept_queue": 66,
+    "server.http.max_keep_alive_requests": 123,
+    "server.http.keep_alive_timeout": 7.0,
+    "server.http.http2": False,
+    "server.http.compression": True,
+    "server.access_log": True,
+}
+JVM: dict[str, Level] = {"jvm.heap": 300 * MIB, "jvm.collector": "parallel"}
+
+
+def every_level_is_in_force(made: Stack) -> None:
+    own = {knob.name: knob.default for knob in made.server.knobs() if knob.name.startswith("server.")}
+    assert set(LEVELS) == set(own), "every knob is given a level"
+    assert [name for name, level in LEVELS.items() if level == own[name]] == [], "levels differ from the defaults"
+    levels = LEVELS | JVM
+    assert {name: made.read_back(name) for name in levels} == levels
+
+
+def test_every_knob_with_a_load_and_all_audits(tmp_path: Path) -> None:
+    made = server_cells.stack(tmp_path, "tomee", "orm")
+    cell = server_cells.run(made, tmp_path, LEVELS | JVM, every_level_is_in_force)
+    assert cell.failed == 0
+    assert "GET /brokerage/" in (tmp_path / "home" / "tomee" / "logs" / "access.log").read_text()
+
+
+def test_an_application_that_does_not_start_is_told_in_its_words(tmp_path: Path) -> None:
+    made = server_cells.stack(tmp_path, "tomee", "direct", properties={"brokerage.summary.ttl": "soon"})
+    failure = server_cells.refuses_to_start(made, tmp_path, {}, "TomEE could not start the application: .*Startup")
+    assert failure.failure_class is FailureClass.CONFIGURATION
+    assert 'brokerage.summary.ttl is "soon"' in failure.evidence.splitlines()[0]
+
+
+def test_a_port_taken_after_the_check_is_an_infrastructure_failure(tmp_path: Path) -> None:
+    server_cells.port_taken(server_cells.stack(tmp_path, "tomee", "direct"), tmp_path)
+
+
+def test_a_jdk_that_is_too_new_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    newer = [home for home in java_homes() if home.major > 23]
+    if not newer:
+        pytest.skip("this host has no JDK newer than 23")
+    with pytest.raises(UsageError, match=r"TomEE 9\.0\.0 runs on Java 17 to 23; .* is Java 2"):
+        server_cells.stack(tmp_path, "tomee", "direct", java=newer[0].path)
+
+
+def test_a_knob_that_tomee_lacks_is_refused_with_the_servers_that_have_it(tmp_path: Path) -> None:
+    made = server_cells.stack(tmp_path, "tomee", "direct")
+    with pytest.raises(UsageError, match=r"tomee has no knob server\.calls\.by_reference; wildfly has it"):
+        made.check_settings({"server.calls.by_reference": True})
