@@ -13,6 +13,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 _JAVA = (
     "workloads/brokerage-war/target/brokerage.war",
+    "workloads/brokerage-war/target/brokerage-queue.war",
     "workloads/brokerage-tools/target/brokerage-tools.jar",
     "workloads/agent/target/leadline-agent.jar",
 )

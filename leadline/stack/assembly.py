@@ -182,7 +182,7 @@ class Stack:
         self._settings = dict(settings)
         self._http_port = self._url_port = (0 if fronted else self.options.http_port) or _free_port()
         own = {name: level for name, level in settings.items() if name in self._application_knobs()}
-        archive = self.application.archive()
+        archive = self.application.archive(own)
         if not archive.is_file():
             raise LeadlineError(f"{self.application.name} is not built: {archive} does not exist")
         context = self._context(

@@ -140,7 +140,9 @@ class Application(Protocol):
         """The level in force, asked of the application at ``url``. Raises LookupError."""
 
     def build(self, progress: Progress) -> None: ...
-    def archive(self) -> Path: ...
+    def archive(self, settings: Settings) -> Path:
+        """What the server deploys at these levels."""
+
     def data_key(self, load_units: int, seed: int) -> str:
         """Names the snapshot: changes when schema, generator, scale or seed change."""
 

@@ -22,6 +22,7 @@ from leadline.stack.base import AuditResult, Endpoint, Progress, Settings
 
 _PACKAGE = Path(leadline.__file__).resolve().parent
 _ARCHIVE = "brokerage.war"
+_QUEUE_ARCHIVE = "brokerage-queue.war"  # with the message-driven beans
 _TOOLS = "brokerage-tools.jar"
 _MODULES = ("brokerage-core", "brokerage-war", "brokerage-tools")
 # What decides the loaded data, inside the tools' jar.
@@ -80,8 +81,9 @@ class Brokerage:
 
     # the artefacts -------------------------------------------------------------------------------------------
 
-    def archive(self) -> Path:
-        return self._artefact("brokerage-war", _ARCHIVE)
+    def archive(self, settings: Settings | None = None) -> Path:
+        name = _QUEUE_ARCHIVE if brokerage_knobs.queued(settings or {}) else _ARCHIVE
+        return self._artefact("brokerage-war", name)
 
     def tools(self) -> Path:
         """The jar that loads, audits, compares and replays (``java -jar ... --help``)."""
@@ -98,7 +100,7 @@ class Brokerage:
             self._built(self.tools())
             return
         newest = max(path.stat().st_mtime for path in _source_files(workloads))
-        artefacts = (self.archive(), self.tools())
+        artefacts = (self.archive(), self.archive({brokerage_knobs.ORDERS.name: "queue"}), self.tools())
         if all(path.is_file() and path.stat().st_mtime >= newest for path in artefacts):
             return
         maven = shutil.which("mvn")

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level
+from leadline.model.study import StackChoice
 from leadline.model.units import format_duration
 from leadline.stack.base import Settings
 
@@ -27,6 +28,16 @@ CALLS = Knob(
     names={"brokerage": "-Dbrokerage.calls"},
     source=_SOURCE,
 )
+ORDERS = Knob(
+    "app.orders",
+    Kind.CHOICE,
+    ApplyCost.RESTART,
+    "Orders filled by the request, or accepted by it and filled by a message-driven bean behind a queue",
+    default="direct",
+    choices=("direct", "queue"),
+    names={"brokerage": "-Dbrokerage.orders"},
+    source=_SOURCE,
+)
 SUMMARY_CACHE = Knob(
     "app.summary_cache",
     Kind.DURATION,
@@ -39,19 +50,34 @@ SUMMARY_CACHE = Knob(
     names={"brokerage": "-Dbrokerage.summary.ttl"},
     source=_SOURCE,
 )
-KNOBS = (CALLS, SUMMARY_CACHE)
+KNOBS = (CALLS, ORDERS, SUMMARY_CACHE)
 
 _BEANS = ("session", "orm")  # modes whose servlets call beans
-_ANSWER = {CALLS.name: "calls", SUMMARY_CACHE.name: "summary_cache"}  # knob -> key of the application's health answer
+_ANSWER = {
+    CALLS.name: "calls",
+    ORDERS.name: "orders",
+    SUMMARY_CACHE.name: "summary_cache",
+}  # knob -> key of the application's health answer
 
 
-def for_mode(mode: str, modes: Mapping[str, Sequence[str]]) -> list[Knob]:
-    """The knobs with the levels refused that ``mode`` cannot have; ``modes``: server -> modes it runs."""
-    if mode in _BEANS:
-        return list(KNOBS)
-    able = [server for server, can in modes.items() if set(_BEANS) & set(can)]
-    reason = f"mode {mode} calls no session bean; take mode session or orm, on {' or '.join(able)}"
-    return [replace(CALLS, refused={"remote": reason}), SUMMARY_CACHE]
+def for_stack(choice: StackChoice, modes: Mapping[str, Sequence[str]], queues: Sequence[str]) -> list[Knob]:
+    """The knobs with the levels refused that a stack cannot have. ``modes``: server -> modes it runs; ``queues``:
+    servers with messaging.
+    """
+    calls, orders = CALLS, ORDERS
+    if choice.mode not in _BEANS:
+        able = [server for server, can in modes.items() if set(_BEANS) & set(can)]
+        reason = f"mode {choice.mode} calls no session bean; take mode session or orm, on {' or '.join(able)}"
+        calls = replace(CALLS, refused={"remote": reason})
+    if choice.server not in queues:
+        reason = f"{choice.server} has no messaging; {' and '.join(queues)} {'has' if len(queues) == 1 else 'have'} it"
+        orders = replace(ORDERS, refused={"queue": reason})
+    return [calls, orders, SUMMARY_CACHE]
+
+
+def queued(settings: Settings) -> bool:
+    """Whether orders go through a queue."""
+    return settings.get(ORDERS.name, ORDERS.default) == "queue"
 
 
 def properties(settings: Settings) -> dict[str, str]:
@@ -59,6 +85,8 @@ def properties(settings: Settings) -> dict[str, str]:
     found = {}
     if CALLS.name in settings:
         found["brokerage.calls"] = str(settings[CALLS.name])
+    if ORDERS.name in settings:
+        found["brokerage.orders"] = str(settings[ORDERS.name])
     if SUMMARY_CACHE.name in settings:
         seconds = float(settings[SUMMARY_CACHE.name])
         if seconds != int(seconds):

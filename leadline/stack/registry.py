@@ -40,8 +40,11 @@ MODES: Mapping[str, tuple[str, ...]] = {
     "wildfly": ("direct", "session", "orm"),
 }
 
-# The knobs of an application in a mode, with the levels refused that this mode cannot have.
-_APPLICATION_KNOBS = {"brokerage": brokerage_knobs.for_mode}
+# Servers with a queue for the application's orders.
+MESSAGING = ("liberty",)
+
+# The knobs of an application in a stack, with the levels refused that this stack cannot have.
+_APPLICATION_KNOBS = {"brokerage": brokerage_knobs.for_stack}
 
 # Servers that do not run on every JDK from 17 on.
 _CHOOSY: Mapping[str, type[JavaServer]] = {"tomee": TomEE}
@@ -91,7 +94,10 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
     Raises UsageError for names that do not exist and a mode the server cannot run.
     """
     check_mode(choice.app, choice.mode, choice.server)
-    return [*service_catalogue(choice.server, choice.database), *_APPLICATION_KNOBS[choice.app](choice.mode, MODES)]
+    return [
+        *service_catalogue(choice.server, choice.database),
+        *_APPLICATION_KNOBS[choice.app](choice, MODES, MESSAGING),
+    ]
 
 
 def check_mode(app: str, mode: str, server_name: str) -> None:

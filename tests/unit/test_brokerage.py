@@ -58,7 +58,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     maven.write_text(
         f"#!/bin/sh\necho run >> {tmp_path}/runs\n[ -f {tmp_path}/broken ] && echo '[ERROR] no such thing' && exit 1\n"
         f"cd {workloads} && mkdir -p brokerage-war/target brokerage-tools/target"
-        " && touch brokerage-war/target/brokerage.war brokerage-tools/target/brokerage-tools.jar\n"
+        " && cd brokerage-war/target && touch brokerage.war brokerage-queue.war"
+        f" && cd {workloads} && touch brokerage-tools/target/brokerage-tools.jar\n"
     )
     maven.chmod(0o755)
     monkeypatch.setenv("PATH", f"{maven.parent}:{os.environ['PATH']}")

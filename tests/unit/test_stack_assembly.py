@@ -120,7 +120,7 @@ class FakeApplication:
     def build(self, _progress: Any) -> None:
         self.events.append("build")
 
-    def archive(self) -> Path:
+    def archive(self, _settings: Mapping[str, Level]) -> Path:
         return self.archive_file
 
     def data_key(self, load_units: int, seed: int) -> str:

@@ -12,7 +12,7 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import LIBERTY, Artefact
-from leadline.stack.servers import evidence, knobs, liberty_levels
+from leadline.stack.servers import evidence, knobs, liberty_levels, liberty_messaging, messaging, places
 from leadline.stack.servers.common import CALLS, MODE, Answer, JavaServer, template
 
 _SERVER = "leadline"
@@ -35,7 +35,7 @@ class Liberty(JavaServer):
     distribution: ClassVar[Artefact] = LIBERTY
 
     def server_knobs(self) -> Sequence[Knob]:
-        return liberty_levels.KNOBS
+        return [*liberty_levels.KNOBS, *liberty_messaging.KNOBS]
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         server = context.directory / "usr" / "servers" / _SERVER
@@ -73,6 +73,8 @@ class Liberty(JavaServer):
         remote = context.properties.get(CALLS) == "remote"
         if remote:
             features.append(_REMOTE)
+        if messaging.in_use(context):  # its receivers are beans, whatever the mode of the pages
+            features = [*_BEANS, *features[len(_FEATURES[mode]) :], *liberty_messaging.FEATURES]
         # A level that was set wins: observing must not undo a treatment.
         if settings.get(knobs.MONITORING.name, context.observe):
             features.append(liberty_levels.MONITOR)
@@ -85,6 +87,7 @@ class Liberty(JavaServer):
         ]
         lines += _persistence(self.driver.persistence_properties)
         lines += liberty_levels.elements(settings, str(context.directory / "access.log"))
+        lines += liberty_messaging.elements(context, settings)
         if remote:  # its own ORB serves calls inside the server; a fixed port would be in the way of a second one
             lines.append('  <iiopEndpoint id="defaultIiopEndpoint" host="127.0.0.1" iiopPort="-1"/>')
         return "\n".join([*lines, "</server>", ""])
@@ -106,10 +109,17 @@ class Liberty(JavaServer):
         return super().failed_for_good(found) or any(_NOT_STARTED.search(line) for line in found.errors)
 
     def question(self) -> Mapping[str, str]:
-        return liberty_levels.QUESTION
+        return {**liberty_levels.QUESTION, **liberty_messaging.QUESTION}
 
     def level_of(self, name: str, answer: Answer) -> Level:
+        if liberty_messaging.knows(name):
+            return liberty_messaging.level(name, answer)
         return liberty_levels.level(name, answer)
+
+    def stop(self) -> bool:
+        clean = super().stop()
+        places.remove(self.context.directory)
+        return clean
 
 
 def _persistence(properties: Mapping[str, str]) -> list[str]:

@@ -57,6 +57,12 @@ public final class Audits {
                     + " OR e.market <> o.quantity * o.price * CASE WHEN o.side = 'BUY' THEN 1 ELSE -1 END"
                     + " OR e.cash <> -o.fee - o.quantity * o.price"
                     + " * CASE WHEN o.side = 'BUY' THEN 1 ELSE -1 END"),
+            "queued-orders-have-one-effect",
+            List.of(
+                    "SELECT COUNT(*) FROM queued_order q LEFT JOIN trade_order o ON o.account_id = q.account_id"
+                            + " AND o.command_id = q.command_id AND o.side = q.side"
+                            + " WHERE (q.outcome = 'FILLED') <> (o.id IS NOT NULL)",
+                    "SELECT COUNT(*) FROM queued_order WHERE outcome NOT IN ('FILLED', 'REJECTED')"),
             "trade-count-is-orders",
             List.of(
                     "SELECT COUNT(*) FROM instrument i LEFT JOIN (SELECT symbol, COUNT(*) AS orders,"
@@ -88,12 +94,18 @@ public final class Audits {
         }
         out.add(PriceAudit.run(connection));
         long seededOrders = scale.accounts() * scale.holdings();
-        out.add(delta("buy", counts, number("SELECT COUNT(*) FROM trade_order WHERE side = 'BUY'") - seededOrders));
-        out.add(delta("sell", counts, number("SELECT COUNT(*) FROM trade_order WHERE side = 'SELL'")));
+        out.add(delta("buy", counts, orders("BUY") - seededOrders));
+        out.add(delta("sell", counts, orders("SELL")));
         out.add(delta("register", counts, number("SELECT COUNT(*) FROM account") - scale.accounts()));
         out.add(delta("login", counts, number("SELECT COALESCE(SUM(login_count), 0) FROM account")));
         out.add(delta("profile", counts, number("SELECT COALESCE(SUM(update_count), 0) FROM account_profile")));
         return out;
+    }
+
+    /** Filled orders, and those that the queue took and the desk had to reject. */
+    private long orders(String side) throws SQLException {
+        return number("SELECT COUNT(*) FROM trade_order WHERE side = '" + side + "'")
+                + number("SELECT COUNT(*) FROM queued_order WHERE outcome = 'REJECTED' AND side = '" + side + "'");
     }
 
     private Audit generation(Scale scale, long seed) throws SQLException {

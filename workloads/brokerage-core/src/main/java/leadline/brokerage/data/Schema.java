@@ -17,6 +17,7 @@ public enum Schema {
 
     /** Tables in an order in which they can be dropped. */
     static final List<String> TABLES = List.of(
+            "queued_order",
             "price_point",
             "ledger_entry",
             "holding",

@@ -57,6 +57,10 @@ final class Sql {
     static final String INSERT_LEDGER =
             "INSERT INTO ledger_entry (order_id, book, account_id, amount) VALUES (?, ?, ?, ?)";
 
+    static final String SETTLED = "SELECT outcome FROM queued_order WHERE account_id = ? AND command_id = ?";
+    static final String INSERT_SETTLED =
+            "INSERT INTO queued_order (account_id, command_id, side, outcome) VALUES (?, ?, ?, ?)";
+
     private Sql() {}
 
     static String quotesIn(int symbols) {

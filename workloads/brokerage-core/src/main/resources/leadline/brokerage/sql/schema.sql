@@ -83,3 +83,12 @@ CREATE TABLE price_point (
   price BIGINT NOT NULL,
   PRIMARY KEY (symbol, trade_number)
 );
+
+-- What became of orders that came through the queue; empty where orders are filled at once.
+CREATE TABLE queued_order (
+  account_id BIGINT NOT NULL REFERENCES account (id),
+  command_id VARCHAR(64) NOT NULL,
+  side VARCHAR(4) NOT NULL,
+  outcome VARCHAR(10) NOT NULL,
+  PRIMARY KEY (account_id, command_id)
+);

@@ -19,12 +19,16 @@ import leadline.brokerage.domain.HomeView;
 import leadline.brokerage.domain.Login;
 import leadline.brokerage.domain.MarketSummary;
 import leadline.brokerage.domain.Order;
+import leadline.brokerage.domain.OrderDesk;
+import leadline.brokerage.domain.Outcome;
 import leadline.brokerage.domain.Passwords;
 import leadline.brokerage.domain.PriceRule;
 import leadline.brokerage.domain.Profile;
+import leadline.brokerage.domain.QueuedOrder;
 import leadline.brokerage.domain.Quote;
 import leadline.brokerage.domain.Registration;
 import leadline.brokerage.domain.SellCommand;
+import leadline.brokerage.domain.Settlement;
 import leadline.brokerage.domain.Side;
 import leadline.brokerage.domain.Trade;
 import leadline.brokerage.sql.Changes;
@@ -32,8 +36,8 @@ import leadline.brokerage.sql.Queries;
 
 /** The operations on entities: the same rows are read, locked in the same order and written as in the other modes. */
 @Stateless(name = "OrmBrokerage")
-@Local(Brokerage.class)
-public class OrmBrokerage implements Brokerage {
+@Local({Brokerage.class, OrderDesk.class})
+public class OrmBrokerage implements Brokerage, OrderDesk {
     @PersistenceContext(unitName = "brokerage")
     private EntityManager entities;
 
@@ -241,6 +245,38 @@ public class OrmBrokerage implements Brokerage {
             throw BrokerageException.notFound("no purchase " + command.boughtBy() + " in this account");
         }
         return bought.id();
+    }
+
+    @Override
+    public Settlement settle(QueuedOrder queued) {
+        if (settled(queued)) {
+            return new Settlement(Outcome.REPEATED, null);
+        }
+        Order order;
+        try {
+            order = queued.buy() == null ? sell(queued.account(), queued.sell()) : buy(queued.account(), queued.buy());
+        } catch (BrokerageException refusal) {
+            // Refused before anything was written.
+            return write(queued, new Settlement(Outcome.REJECTED, null));
+        }
+        InstrumentEntity instrument = entities.find(InstrumentEntity.class, order.symbol());
+        return write(queued, new Settlement(Outcome.FILLED, instrument.quote()));
+    }
+
+    @Override
+    public Settlement giveUp(QueuedOrder queued) {
+        return settled(queued)
+                ? new Settlement(Outcome.REPEATED, null)
+                : write(queued, new Settlement(Outcome.DEAD, null));
+    }
+
+    private boolean settled(QueuedOrder queued) {
+        return entities.find(SettledEntity.class, SettledEntity.key(queued)) != null;
+    }
+
+    private Settlement write(QueuedOrder queued, Settlement settlement) {
+        entities.persist(new SettledEntity(queued, settlement.outcome()));
+        return settlement;
     }
 
     @Override

@@ -15,18 +15,22 @@ import leadline.brokerage.domain.HomeView;
 import leadline.brokerage.domain.Login;
 import leadline.brokerage.domain.MarketSummary;
 import leadline.brokerage.domain.Order;
+import leadline.brokerage.domain.OrderDesk;
 import leadline.brokerage.domain.Profile;
+import leadline.brokerage.domain.QueuedOrder;
 import leadline.brokerage.domain.Quote;
 import leadline.brokerage.domain.Registration;
 import leadline.brokerage.domain.SellCommand;
+import leadline.brokerage.domain.Settlement;
 import leadline.brokerage.sql.Changes;
 import leadline.brokerage.sql.DataFailure;
 import leadline.brokerage.sql.Queries;
+import leadline.brokerage.sql.Settlements;
 
 /** The operations of mode {@code direct}; the container begins, commits and rolls back around each method. */
 @Stateless(name = "SessionBrokerage")
-@Local(Brokerage.class)
-public class SessionBrokerage implements Brokerage {
+@Local({Brokerage.class, OrderDesk.class})
+public class SessionBrokerage implements Brokerage, OrderDesk {
     /** Work on a connection. */
     private interface Work<T> {
         T on(Connection connection) throws SQLException;
@@ -88,6 +92,16 @@ public class SessionBrokerage implements Brokerage {
     @Override
     public Order sell(long account, SellCommand command) {
         return with(c -> Changes.sell(c, account, command));
+    }
+
+    @Override
+    public Settlement settle(QueuedOrder order) {
+        return with(c -> Settlements.settle(c, order));
+    }
+
+    @Override
+    public Settlement giveUp(QueuedOrder order) {
+        return with(c -> Settlements.giveUp(c, order));
     }
 
     @Override

@@ -9,13 +9,15 @@ final class Application {
 
     private final Mode mode;
     private final Calls calls;
+    private final Orders orders;
     private final String version;
     private final SummaryCache summary;
     private volatile Brokerage brokerage;
 
-    Application(Mode mode, Calls calls, String version, long summarySeconds) {
+    Application(Mode mode, Calls calls, Orders orders, String version, long summarySeconds) {
         this.mode = mode;
         this.calls = calls;
+        this.orders = orders;
         this.version = version;
         this.summary = new SummaryCache(() -> brokerage().marketSummary(), summarySeconds);
     }
@@ -36,6 +38,10 @@ final class Application {
         return calls;
     }
 
+    Orders orders() {
+        return orders;
+    }
+
     String version() {
         return version;
     }
@@ -48,7 +54,7 @@ final class Application {
     Brokerage brokerage() {
         Brokerage found = brokerage;
         if (found == null) {
-            found = mode.find(calls);
+            found = orders.around(mode.find(calls));
             brokerage = found;
         }
         return found;

@@ -21,6 +21,7 @@ public final class HealthServlet extends HttpServlet {
         body.put("status", "up");
         body.put("mode", application.mode().word());
         body.put("calls", application.calls().word());
+        body.put("orders", application.orders().word());
         body.put("summary_cache", application.summary().seconds());
         body.put("version", application.version());
         int status = 200;

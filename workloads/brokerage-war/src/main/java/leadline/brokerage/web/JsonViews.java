@@ -108,6 +108,19 @@ final class JsonViews {
     }
 
     static Map<String, Object> order(Order order) {
+        if (order.status().equals(QueueingBrokerage.ACCEPTED)) {
+            return object(
+                    "order",
+                    null,
+                    "side",
+                    order.side().name().toLowerCase(Locale.ROOT),
+                    "status",
+                    order.status().toLowerCase(Locale.ROOT),
+                    "opened_at",
+                    order.openedAt() + "Z",
+                    "command",
+                    order.command());
+        }
         return object(
                 "order",
                 order.id(),

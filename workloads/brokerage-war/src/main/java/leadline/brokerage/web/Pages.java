@@ -141,6 +141,14 @@ final class Pages {
     }
 
     static Html order(String root, Order order) {
+        if (order.status().equals(QueueingBrokerage.ACCEPTED)) {
+            return new Html()
+                    .add(
+                            "<section class=\"note\" data-order=\"{}\"><h2>Order {} is accepted</h2>",
+                            order.command(),
+                            order.command())
+                    .add("<p><a href=\"{}/account\">It will be among the latest orders.</a></p></section>\n", root);
+        }
         Html out = new Html()
                 .add("<section class=\"note\" data-order=\"{}\"><h2>Order {} is filled</h2>", order.id(), order.id());
         out.add(

@@ -28,8 +28,8 @@ public final class Startup implements ServletContextListener {
 
     private static void start(ServletContext context) {
         Mode mode = Mode.configured();
-        Application application =
-                new Application(mode, Calls.configured(mode), version(context), SummaryCache.configuredSeconds());
+        Application application = new Application(
+                mode, Calls.configured(mode), Orders.configured(), version(context), SummaryCache.configuredSeconds());
         application.publish(context);
         int leak = Retention.configuredBytes();
         if (leak > 0) {
