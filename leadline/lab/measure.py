@@ -9,6 +9,7 @@ import numpy as np
 
 from leadline.analysis import steady_state
 from leadline.analysis.verdicts import steady_verdict
+from leadline.lab.completion import completion_between
 from leadline.lab.system import Measured, SecondSeries, Window, WindowMeasured
 from leadline.load.driver import (
     WindowResult,
@@ -51,6 +52,7 @@ def measure(directory: Path, startup: float) -> Measured:
     pause_share = gc_share_between(directory / "series", phases.steady_from, phases.steady_until)
     if pause_share is not None:
         responses["gc_share"] = pause_share
+    responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
     return Measured(responses, verdict, phases)
 
 
@@ -81,6 +83,7 @@ def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMe
         pause_share = gc_share_between(recorded, window.begin, window.end)
         if pause_share is not None:
             responses["gc_share"] = pause_share
+        responses.update(completion_between(directory, window.begin, window.end))
         found.append(WindowMeasured(window, responses))
     return found
 

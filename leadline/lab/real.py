@@ -10,6 +10,7 @@ from typing import Any
 
 from leadline.host.base import Process
 from leadline.host.local import LocalHost
+from leadline.lab import completion
 from leadline.lab.measure import measure, measure_windows, seconds
 from leadline.lab.pacing import Pacer
 from leadline.lab.system import (
@@ -172,6 +173,7 @@ class RealSystem:
             pacer.check_complete()
 
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
+        self._stack.drain(directory / completion.FILE)
         found = self._stack.audit(counts, directory / "logs" / "audit.log")
         records = [AuditRecord(audit.name, audit.passed, audit.detail) for audit in found]
         if self._study.workload.generator is None:

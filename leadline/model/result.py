@@ -37,6 +37,10 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("database_cpu_per_transaction", "ms", False, "CPU of the database for one transaction"),
         ResponseKind("web_cpu_per_transaction", "ms", False, "CPU of the web server for one transaction"),
         ResponseKind("gc_share", "share", False, "share of the steady state spent in collection pauses"),
+        ResponseKind("completion_mean", "ms", False, "mean time from an order's acceptance by the queue to its effect"),
+        ResponseKind("completion_p50", "ms", False, "median time from an order's acceptance to its effect"),
+        ResponseKind("completion_p90", "ms", False, "90th percentile of the time from acceptance to effect"),
+        ResponseKind("completion_p99", "ms", False, "99th percentile of the time from acceptance to effect"),
         ResponseKind("startup", "s", False, "time from the server's start to its first right answer"),
         ResponseKind("errors", "share", False, "share of transactions that failed"),
     )

@@ -266,7 +266,7 @@ class Stack:
             if knob in {each.name for each in service.knobs()}:
                 return service.read_back(knob)
         if knob in self._application_knobs():
-            return self.application.read_back(self.url(), knob)
+            return self.application.read_back(self._direct_url(), knob)
         raise LookupError(f"no service of this stack has a knob {knob}")
 
     def check_settings(self, settings: Settings) -> None:
@@ -301,6 +301,21 @@ class Stack:
                     kind, how = FailureClass.INFRASTRUCTURE, f"killed from outside by signal {-code}"
             service = services[role]
             raise TrialFailure(kind, f"{service.name} died during the trial: {how}", service.log_tail())
+
+    def restart_server(self) -> float:
+        """Start the server anew, after its process has ended, on what it left behind: nothing is configured again.
+
+        Seconds until the application answers. Raises TrialFailure.
+        """
+        self._processes["server"] = self.server.start()
+        return self.server.wait_ready(self.options.ready_timeout)
+
+    def drain(self, times: Path) -> None:
+        """Wait until the work that the application has accepted has had its effect; ``times`` as its ``drain``."""
+        self.application.drain(self._direct_url(), self._settings, times)
+
+    def _direct_url(self) -> str:
+        return f"http://{_LOOPBACK}:{self._http_port}/{self.application.name}"
 
     def audit(self, counts: Mapping[str, Mapping[str, int]], log: Path) -> Sequence[AuditResult]:
         """The application's audits of its data; the database runs. ``counts`` as the driver counted them."""

@@ -148,6 +148,12 @@ class Application(Protocol):
 
     def load_data(self, database: Endpoint, load_units: int, seed: int, log: Path) -> None: ...
     def ready_path(self) -> str: ...
+    def drain(self, url: str, settings: Settings, times: Path) -> None:
+        """After the load: wait until accepted work has had its effect, keep in ``times`` how long each piece took.
+
+        Raises TrialFailure.
+        """
+
     def audit(
         self, database: Endpoint, load_units: int, seed: int, counts: Mapping[str, Mapping[str, int]], log: Path
     ) -> Sequence[AuditResult]:

@@ -17,7 +17,7 @@ from leadline.host.java import find_java
 from leadline.host.jvm import JAVA_ENVIRONMENT
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
-from leadline.stack import brokerage_knobs
+from leadline.stack import brokerage_knobs, brokerage_queue
 from leadline.stack.base import AuditResult, Endpoint, Progress, Settings
 
 _PACKAGE = Path(leadline.__file__).resolve().parent
@@ -37,6 +37,7 @@ _DATA_CODE = (
 _BUILD_TIMEOUT = 900.0
 _LOAD_TIMEOUT = 900.0
 _AUDIT_TIMEOUT = 300.0
+_DRAIN_TIMEOUT = 120.0
 _EVIDENCE_LINES = 20
 
 
@@ -143,6 +144,12 @@ class Brokerage:
                 f"the data of brokerage could not be loaded: {_last_line(done)}",
                 _evidence(done),
             )
+
+    def drain(self, url: str, settings: Settings, times: Path) -> None:
+        """Nothing to do unless orders went through a queue."""
+        if brokerage_knobs.queued(settings):
+            brokerage_queue.drain(url, _DRAIN_TIMEOUT)
+            brokerage_queue.save_times(url, times)
 
     def audit(
         self, database: Endpoint, load_units: int, seed: int, counts: Mapping[str, Mapping[str, int]], log: Path

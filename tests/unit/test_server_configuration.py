@@ -22,6 +22,7 @@ from leadline.stack.servers import common
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.knobs import KNOBS as COMMON
 from leadline.stack.servers.liberty import Liberty
+from leadline.stack.servers.messaging import KNOBS as MESSAGING
 from leadline.stack.servers.tomcat import Tomcat
 from leadline.stack.servers.wildfly import WildFly
 
@@ -94,7 +95,7 @@ def test_every_common_knob_is_some_servers() -> None:
     of_tomcat, of_liberty = ({knob.name for knob in kind().knobs()} for kind in (Tomcat, Liberty))
     of_wildfly = {knob.name for knob in WildFly().knobs()}
     assert {knob.name for knob in COMMON} <= of_tomcat | of_liberty | of_wildfly
-    assert of_liberty - of_tomcat == {"server.datasource.purge_policy"}
+    assert of_liberty - of_tomcat == {"server.datasource.purge_policy", *(knob.name for knob in MESSAGING)}
     assert of_tomcat - of_liberty == {"server.threads.keep_alive", "server.threads.queue", "server.http.accept_queue"}
 
 

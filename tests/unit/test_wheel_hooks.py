@@ -64,12 +64,13 @@ def test_a_wheel_takes_the_driver_from_cargos_own_folder(
     monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path / "elsewhere"))
     driver = tmp_path / "elsewhere/release/leadline-load"
     for path in (driver, *(tmp_path / name for name in hooks._JAVA)):
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(elf("libc.so.6", "GLIBC_2.17"))
     build: dict[str, Any] = {"force_include": {}}
     binaries(hooks, tmp_path).initialize("standard", build)
     assert build["force_include"][str(driver)] == "leadline/_bin/leadline-load"
     assert sorted(Path(place).name for place in build["force_include"].values()) == [
+        "brokerage-queue.war",
         "brokerage-tools.jar",
         "brokerage.war",
         "leadline-agent.jar",

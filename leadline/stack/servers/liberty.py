@@ -118,7 +118,8 @@ class Liberty(JavaServer):
 
     def stop(self) -> bool:
         clean = super().stop()
-        places.remove(self.context.directory)
+        if messaging.in_memory(self._settings):
+            places.remove(self.context.directory)
         return clean
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
+from leadline.model.errors import NotInPlay
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers import knobs, messaging, places
@@ -60,12 +61,10 @@ _OF_A_RESOURCE = "properties.0."  # how the resource adapter's own properties ar
 
 
 def elements(context: ServiceContext, settings: Settings) -> Sequence[str]:
-    """Elements of the overrides; none without a queue. Raises UsageError for levels that could have no effect."""
-    messaging.check(context, settings)
+    """Elements of the overrides; none without a queue."""
     if not messaging.in_use(context):
         return []
-    memory = places.TMPFS in (settings.get(messaging.STORE_PLACE.name), settings.get(messaging.LOG_PLACE.name))
-    shared = places.make(context.directory) if memory else context.directory
+    shared = places.make(context.directory) if messaging.in_memory(settings) else context.directory
 
     def directory(knob: Knob, name: str) -> str:
         base = shared if settings.get(knob.name) == places.TMPFS else context.directory
@@ -112,14 +111,16 @@ def knows(name: str) -> bool:
 
 
 def level(name: str, answer: Mapping[str, Any]) -> Level:
-    """A knob's level from the agent's answer. Raises LookupError, KeyError."""
+    """A knob's level from the agent's answer. Raises KeyError, NotInPlay where orders do not go through a queue."""
 
     def found(asked: str) -> Mapping[str, Any]:
         rows: list[Mapping[str, Any]] = answer["configurations"].get(asked, [])
         if not rows:
-            raise LookupError(f"Open Liberty has no messaging in this start, which would tell {name}")
+            raise KeyError(f"configuration {asked}")
         return rows[0]
 
+    if not answer["configurations"].get(_SENDER):
+        raise NotInPlay("no messaging, as app.orders is direct")
     if name == messaging.RELIABILITY.name:
         kept = found(_QUEUE)[f"{_OF_A_RESOURCE}deliveryMode"] == "Persistent"
         own = found(_SENDER)[f"{_OF_A_RESOURCE}{'persistentMapping' if kept else 'nonPersistentMapping'}"]

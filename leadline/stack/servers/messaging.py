@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers.places import DISK, TMPFS
@@ -59,13 +58,11 @@ LOG_PLACE = Knob(
 KNOBS = (RELIABILITY, STORE, STORE_PLACE, CONSUMERS, LOG_PLACE)
 
 
+def in_memory(settings: Settings) -> bool:
+    """Whether a store or a log is placed in memory."""
+    return TMPFS in (settings.get(STORE_PLACE.name), settings.get(LOG_PLACE.name))
+
+
 def in_use(context: ServiceContext) -> bool:
     """Whether the application sends orders through a queue."""
     return context.properties.get(ORDERS) == ARCHIVE_NEEDS
-
-
-def check(context: ServiceContext, settings: Settings) -> None:
-    """Raises UsageError for a level that could have no effect."""
-    idle = [knob.name for knob in KNOBS if knob.name in settings]
-    if idle and not in_use(context):
-        raise UsageError(f"{', '.join(idle)} has no effect while app.orders is direct; set app.orders: queue")

@@ -31,9 +31,7 @@ def make(directory: Path) -> Path:
 
 def remove(directory: Path) -> None:
     """Free what the service in ``directory`` left in memory."""
-    digest = memory_directory(directory) if place_of(_SHARED) == TMPFS else None
-    if digest is not None:
-        shutil.rmtree(digest, ignore_errors=True)
+    shutil.rmtree(memory_directory(directory), ignore_errors=True)
 
 
 def place_of(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:

@@ -1,0 +1,191 @@
+"""Messaging without a server: what Liberty is told, where stores are, how the queue is drained, completion times."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from leadline.host.base import Host
+from leadline.host.local import LocalHost
+from leadline.lab.completion import FILE, completion_between
+from leadline.lab.planning import plan_study
+from leadline.lab.studyfile import parse_study
+from leadline.model.errors import FailureClass, NotInPlay, TrialFailure, UsageError
+from leadline.model.study import StackChoice
+from leadline.stack import brokerage_knobs, brokerage_queue
+from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.registry import stack_catalogue
+from leadline.stack.servers import liberty_messaging, places
+
+
+def context(directory: Path, orders: str = "queue") -> ServiceContext:
+    return ServiceContext(
+        cast(Host, None),  # nothing is started
+        directory,
+        directory / "logs",
+        archive=Path("brokerage-queue.war"),
+        properties={"brokerage.orders": orders},
+    )
+
+
+def elements(directory: Path, settings: Settings) -> ElementTree.Element:
+    lines = liberty_messaging.elements(context(directory), settings)
+    return ElementTree.fromstring("\n".join(["<server>", *lines, "</server>"]))
+
+
+def attributes(root: ElementTree.Element, path: str) -> dict[str, str]:
+    found = root.find(path)
+    assert found is not None
+    return found.attrib
+
+
+@pytest.mark.parametrize(
+    ("level", "word", "mapping", "mode"),
+    [
+        ("assured-persistent", "AssuredPersistent", "persistentMapping", "Persistent"),
+        ("best-effort-nonpersistent", "BestEffortNonPersistent", "nonPersistentMapping", "NonPersistent"),
+    ],
+)
+def test_one_level_reaches_sender_queue_and_delivery_mode(
+    tmp_path: Path, level: str, word: str, mapping: str, mode: str
+) -> None:
+    root = elements(tmp_path, {"server.messaging.reliability": level, "server.messaging.consumers": 3})
+    assert attributes(root, "jmsConnectionFactory/properties.wasJms") == {mapping: word}
+    assert attributes(root, "messagingEngine/queue[@id='brokerageOrders']")["forceReliability"] == word
+    assert {node.attrib["deliveryMode"] for node in root.findall("jmsQueue/properties.wasJms")} == {mode}
+    receiver = attributes(root, "jmsActivationSpec[@id='brokerage-queue/OrderReceiver']/properties.wasJms")
+    assert receiver["maxConcurrency"] == "3"
+
+
+def test_stores_are_on_the_disk_unless_told(tmp_path: Path) -> None:
+    root = elements(tmp_path, {})
+    assert attributes(root, "messagingEngine/fileStore")["path"] == str(tmp_path / "messages")
+    assert attributes(root, "transaction")["transactionLogDirectory"] == str(tmp_path / "transactions")
+    root = elements(tmp_path, {"server.messaging.store_place": "tmpfs"})
+    memory = places.memory_directory(tmp_path)
+    try:
+        assert memory.stat().st_mode & 0o077 == 0
+        assert attributes(root, "messagingEngine/fileStore")["path"] == str(memory / "messages")
+        assert attributes(root, "transaction")["transactionLogDirectory"] == str(tmp_path / "transactions")
+    finally:
+        places.remove(tmp_path)
+    assert not memory.exists()
+
+
+def test_nothing_is_configured_and_nothing_in_play_without_a_queue(tmp_path: Path) -> None:
+    settings = {"server.messaging.reliability": "assured-persistent"}
+    assert liberty_messaging.elements(context(tmp_path, "direct"), settings) == []
+    with pytest.raises(NotInPlay, match=r"no messaging, as app\.orders is direct"):
+        liberty_messaging.level("server.messaging.reliability", {"configurations": {}})
+
+
+MOUNTS = """\
+21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+22 21 0:20 / /dev/shm rw shared:2 - tmpfs tmpfs rw
+23 21 0:21 / /lab\\040one rw - ramfs ramfs rw
+"""
+
+
+def test_the_kernel_says_what_a_directory_is_on(tmp_path: Path) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTS)
+    assert places.place_of(Path("/dev/shm/x/y"), mounts) == "tmpfs"
+    assert places.place_of(Path("/lab one/x"), mounts) == "tmpfs"
+    assert places.place_of(Path("/dev/shmoo"), mounts) == "disk"
+    with pytest.raises(LookupError, match="cannot tell"):
+        places.place_of(Path("/"), tmp_path / "none")
+    with pytest.raises(UsageError, match="is not a tmpfs on this host"):
+        places.memory_directory(tmp_path, tmp_path / "none")
+
+
+STUDY = """\
+study: s
+question: Which?
+stack: { server: %s }
+workload: { users: 1, steady: 6s }
+factors:
+  %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("server", "factor", "words"),
+    [
+        ("tomcat", "app.orders: [direct, queue]", "queue cannot be had here: tomcat has no messaging; .*liberty"),
+        ("liberty", "server.messaging.store: [file, database]", "keeps messages in a file store only"),
+        (
+            "tomcat",
+            "server.messaging.reliability: [a, b]",
+            "tomcat has no knob server.messaging.reliability; .*liberty",
+        ),
+    ],
+)
+def test_what_a_server_lacks_is_refused_with_who_has_it(server: str, factor: str, words: str) -> None:
+    file = parse_study(STUDY % (server, factor), "s.yaml")
+    with pytest.raises(UsageError, match=words):
+        plan_study(file, LocalHost(), stack_catalogue(StackChoice(server=server)))
+
+
+def figures(accepted: int, settled: int, waiting: int = 0, in_work: int = 0) -> dict[str, Any]:
+    return {"accepted": accepted, "settled": settled, "waiting": waiting, "in_work": in_work}
+
+
+class FakeTime:
+    """A clock that only moves when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def drained(monkeypatch: pytest.MonkeyPatch, answers: Iterator[dict[str, Any]], timeout: float) -> tuple[Any, float]:
+    clock = FakeTime()
+    monkeypatch.setattr(brokerage_knobs, "ask", lambda *_, **__: next(answers))
+    return brokerage_queue.drain("http://x", timeout, clock.now, clock.sleep), clock.seconds
+
+
+def test_a_queue_is_drained_when_everything_accepted_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = iter([figures(9, 4, 3, 2), figures(9, 8, 0, 1), figures(9, 9)])
+    found, seconds = drained(monkeypatch, steps, 60)
+    assert found["settled"] == 9
+    assert seconds == pytest.approx(0.4)
+
+
+def test_lost_messages_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, seconds = drained(monkeypatch, iter([figures(9, 4)] * 1000), 60)
+    assert found["settled"] == 4
+    assert 5 < seconds < 6
+
+
+def test_a_queue_that_does_not_empty_fails_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TrialFailure, match="not empty 10 s after the load: 9 accepted, 4 settled") as caught:
+        drained(monkeypatch, iter([figures(9, 4, 5)] * 1000), 10)
+    assert caught.value.failure_class is FailureClass.WORKLOAD
+    with pytest.raises(TrialFailure, match="cannot be asked") as caught:
+        drained(monkeypatch, iter([{"error": "no messaging"}]), 10)
+    assert caught.value.failure_class is FailureClass.INFRASTRUCTURE
+
+
+def test_completion_times_are_those_of_the_orders_accepted_in_the_window(tmp_path: Path) -> None:
+    assert completion_between(tmp_path, 0, 10) == {}
+    file = tmp_path / FILE
+    file.parent.mkdir()
+    rows = [(accepted, accepted + 1000 * taken) for taken, accepted in enumerate(range(1_000_000, 1_000_101))]
+    rows += [(500_000, 9_000_000), (2_000_000, 9_000_000)]  # before and after
+    file.write_text("accepted_us,effective_us\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    found = completion_between(tmp_path, 1.0, 2.0)
+    assert found == pytest.approx(
+        {"completion_mean": 50.0, "completion_p50": 50.0, "completion_p90": 90.0, "completion_p99": 99.0}
+    )
+    assert completion_between(tmp_path, 20, 30) == {}
+    file.write_text("accepted_us,effective_us\n")
+    assert completion_between(tmp_path, 1, 2) == {}
