@@ -22,7 +22,7 @@ from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.servers import common
 
 LOAD = Workload(users=12, ramp_up=0.5, steady=2.5, ramp_down=0.2)
-_VARIABLES = {"units": 1, "think": "10ms"}
+_VARIABLES: Mapping[str, str | int | float] = {"units": 1, "think": "10ms"}
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 Settings = Mapping[str, Level]

@@ -1,0 +1,38 @@
+"""Servers x databases x modes: a start with defaults, a short load, all audits, a clean stop.
+
+All cells take some minutes, so they run only with LEADLINE_MATRIX=1; ``pytest -s`` prints the table. The files of the
+single servers run some of them in every test run.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import server_cells
+
+from leadline.stack import registry
+
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.skipif(os.environ.get("LEADLINE_MATRIX") != "1", reason="the whole matrix runs with LEADLINE_MATRIX=1"),
+]
+
+CELLS = [
+    (server, database, mode)
+    for server, modes in registry.MODES.items()
+    for database in registry.DATABASES
+    for mode in modes
+]
+
+
+@pytest.mark.parametrize(("server", "database", "mode"), CELLS)
+def test_a_cell(server: str, database: str, mode: str, tmp_path: Path) -> None:
+    made = server_cells.stack(tmp_path, server, mode, database)
+    cell = server_cells.run(made, tmp_path, {})
+    print(
+        f"\n| {server} | {database} | {mode} | {cell.ready:.1f} | {cell.cpu:.1f} | {cell.resident / 2**20:.0f}"
+        f" | {cell.ok} | {cell.failed} |"
+    )
+    assert cell.failed == 0
