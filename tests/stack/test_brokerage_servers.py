@@ -67,10 +67,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("brokerage")
 
 
-def stack(place: Path, server: str, mode: str) -> Stack:
+def stack(place: Path, server: str, mode: str, database: str = "postgres") -> Stack:
     """Provisioned, its data in place, nothing running."""
     options = StackOptions(load_units=UNITS, data_seed=SEED)
-    choice = StackChoice.model_validate({"server": server, "mode": mode})
+    choice = StackChoice.model_validate({"server": server, "mode": mode, "database": database})
     made = Stack(choice, LocalHost(state=place / "state"), place / "home", options)
     made.provision(lambda _: None)
     made.prepare_data(lambda _: None)
@@ -101,8 +101,8 @@ def expected(place: Path, command_log: Path) -> str:
     return played_on_database(place, command_log, threads=1)
 
 
-def played_on_database(place: Path, command_log: Path, threads: int) -> str:
-    made = stack(place, "tomcat", "direct")
+def played_on_database(place: Path, command_log: Path, threads: int, database: str = "postgres") -> str:
+    made = stack(place, "tomcat", "direct", database)
     made.start_database({}, place / "trial")
     try:
         at = made.endpoint()
@@ -142,15 +142,25 @@ def request(url: str, body: Any = None, cookie: str = "") -> tuple[int, str, str
         return e.code, e.read().decode(), ""
 
 
-def test_any_interleaving_ends_in_the_same_data(place: Path, command_log: Path, expected: str) -> None:
-    assert played_on_database(place, command_log, threads=6) == expected
+@pytest.mark.parametrize("database", ["postgres", "mariadb"])
+def test_any_interleaving_ends_in_the_same_data(place: Path, command_log: Path, expected: str, database: str) -> None:
+    assert played_on_database(place, command_log, 6, database) == expected
 
 
-@pytest.mark.parametrize(("server", "mode"), [("tomcat", "direct"), ("liberty", "session"), ("liberty", "orm")])
+@pytest.mark.parametrize(
+    ("server", "mode", "database"),
+    [
+        ("tomcat", "direct", "postgres"),
+        ("liberty", "session", "postgres"),
+        ("liberty", "orm", "postgres"),
+        ("tomcat", "direct", "mariadb"),
+        ("liberty", "orm", "mariadb"),
+    ],
+)
 def test_every_mode_ends_in_the_same_data(
-    server: str, mode: str, place: Path, command_log: Path, expected: str
+    server: str, mode: str, database: str, place: Path, command_log: Path, expected: str
 ) -> None:
-    made = stack(place, server, mode)
+    made = stack(place, server, mode, database)
     try:
         made.up({}, place / "trial")
         tools("replay", "--http", made.url(), "--commands", str(command_log), "--threads", "4")
