@@ -10,8 +10,10 @@ from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import TOMEE, Artefact
 from leadline.stack.servers import tomee_levels
-from leadline.stack.servers.common import Answer, template
+from leadline.stack.servers.common import Answer, properties_text, template
 from leadline.stack.servers.tomcat import Tomcat
+
+_UNIT = "brokerage"  # the persistence unit of the application
 
 
 class TomEE(Tomcat):
@@ -35,7 +37,8 @@ class TomEE(Tomcat):
         resources = tomee_levels.resources(template("tomee.xml"), settings)
         conf = context.directory / "conf"
         (conf / "tomee.xml").write_text(resources)
-        (conf / "system.properties").write_text(template("tomee-system.properties"))
+        persistence = {f"{_UNIT}.{name}": value for name, value in self.driver.persistence_properties.items()}
+        (conf / "system.properties").write_text(template("tomee-system.properties") + properties_text(persistence))
         self.keep("tomee.xml", resources)
 
     def level_properties(self, settings: Settings) -> dict[str, str]:
