@@ -131,6 +131,16 @@ def analyse_response(
     return result, warnings
 
 
+def fitted_response(table: StudyTable, response: str, level: float) -> tuple[Scale, Sample, Model, Fit] | None:
+    """The model that ``analyse_response`` uses; None where nothing can be estimated."""
+    sample, _ = sample_of(table, response)
+    if _hopeless(table, sample, response):
+        return None
+    scale = scale_of(response_kind(response), sample)
+    chosen = _fitted(table, sample, scale, drift(scale, sample, level).detected)
+    return scale, sample, chosen.model, chosen.fit
+
+
 def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fitted:
     values = scale.into(sample.values)
     carried = carry_over(table, sample, scale, timed) if sample.slotted else None

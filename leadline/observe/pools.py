@@ -5,6 +5,9 @@ What servers tell differs, and what a server does not tell is absent, never zero
 * Open Liberty (feature monitor-1.0) counts only the requests that had to wait. ``pool.wait_ms_mean`` divides what all
   of them waited in the interval by the connections given back in it, so it is a mean over all requests. There is no
   maximum of its executor.
+  Its statement caches are read by reflection, as no MBean tells of them: discards and what is kept, not the uses.
+* WildFly (statistics-enabled) tells no present number of waiters: ``pool.waiting`` is the mean over the interval, the
+  time waited in it divided by its length (Little's law), and ``pool.wait_ms_mean`` a mean over those that waited.
 * Tomcat's pool (Commons DBCP 2) tells a mean over its last hundred requests, with the check or the opening of the
   connection, in whole milliseconds; neither a count of the requests that waited nor a total.
 """
@@ -36,6 +39,10 @@ UNITS = {
     "pool.use_ms_mean": "milliseconds a use",
     "pool.created": "connections so far",
     "pool.destroyed": "connections so far",
+    "statements.uses": "statements so far",
+    "statements.prepared": "statements so far",
+    "statements.discarded": "statements so far",
+    "statements.kept": "statements",
     "threads.active": "threads",
     "threads.size": "threads",
     "threads.max": "threads",
@@ -49,6 +56,7 @@ UNITS = {
     "agent.pools": "pools found",
     "agent.errors": "probes that failed",
     "agent.sample_us": "microseconds a sample",
+    "agent.sample_cpu_us": "microseconds of CPU a sample",
 }
 _FIRST_SAMPLE = 3.0  # seconds to wait for it
 
@@ -141,7 +149,7 @@ def _statistics_problem(samples: Path) -> str:
                 return ""
             return (
                 "the server shows no statistics of a connection pool: no series of its pools"
-                " (on Open Liberty they need server.monitoring on)"
+                " (on Open Liberty and WildFly they need server.monitoring on)"
             )
         time.sleep(0.02)
     return f"the agent was loaded but wrote no sample in {_FIRST_SAMPLE:g} s: no series of the server's pools"

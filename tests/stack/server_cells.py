@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from leadline.host.jvm import java_pid
@@ -18,6 +19,8 @@ from leadline.load.driver import DriverRun, read_summary
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice, Workload
+from leadline.observe.base import ObserverContext
+from leadline.observe.pools import PoolsObserver
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.servers import common
 
@@ -38,6 +41,7 @@ class Cell:
     ok: int
     failed: int
     per_second: float
+    pools: dict[str, float]  # largest value of every metric of its pools, threads and statement caches
 
 
 def stack(
@@ -74,8 +78,13 @@ def run(made: Stack, place: Path, levels: Settings, check: Callable[[Stack], Non
         ready = made.start_server(levels, trial)
         cpu, resident = use(java_pid(made.processes()["server"]))
         check(made)
+        observer = PoolsObserver()
+        observer.start(ObserverContext(trial, made.processes(), interval=0.25))
         load = DriverRun(LOAD, made.url(), 1, trial / "driver", _VARIABLES)
         subprocess.run(load.argv(), stdout=subprocess.DEVNULL, check=True, timeout=60)
+        observer.stop()
+        assert list(observer.warnings) == []
+        pools = largest(observer.collect())
         result = read_summary(load.out)
         counts = {name: {"ok": each.ok, "failed": each.failed} for name, each in result.total.items()}
         audits = made.audit(counts, trial / "logs" / "audit.log")
@@ -88,7 +97,14 @@ def run(made: Stack, place: Path, levels: Settings, check: Callable[[Stack], Non
     assert unclean == []
     ok, failed = (sum(each[kind] for each in counts.values()) for kind in ("ok", "failed"))
     assert ok > 0
-    return Cell(ready, cpu, resident, ok, failed, result.all.per_second)
+    return Cell(ready, cpu, resident, ok, failed, result.all.per_second, pools)
+
+
+def largest(series: Path | None) -> dict[str, float]:
+    """Of every metric of the pools' series."""
+    assert series is not None
+    rows = pl.read_parquet(series).group_by("metric").agg(pl.col("value").max())
+    return {str(metric): float(value) for metric, value in rows.iter_rows()}
 
 
 def use(pid: int) -> tuple[float, int]:

@@ -51,6 +51,10 @@ def test_every_knob_with_a_load_and_all_audits(tmp_path: Path) -> None:
     made = server_cells.stack(tmp_path, "tomee", "orm")
     cell = server_cells.run(made, tmp_path, LEVELS | JVM, every_level_is_in_force)
     assert cell.failed == 0
+    assert cell.pools["pool.max"] == LEVELS["server.datasource.max_connections"]
+    assert 1 <= cell.pools["pool.in_use"] <= cell.pools["pool.size"] <= cell.pools["pool.max"]
+    assert cell.pools["threads.max"] == LEVELS["server.threads.max"]
+    assert 1 <= cell.pools["threads.active"] <= cell.pools["threads.max"]
     assert "GET /brokerage/" in (tmp_path / "home" / "tomee" / "logs" / "access.log").read_text()
 
 

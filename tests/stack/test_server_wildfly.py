@@ -57,6 +57,14 @@ def test_every_knob_with_a_load_and_all_audits(tmp_path: Path) -> None:
     made = server_cells.stack(tmp_path, "wildfly", "orm")
     cell = server_cells.run(made, tmp_path, LEVELS | JVM | APPLICATION, every_level_is_in_force)
     assert cell.failed == 0
+    assert cell.pools["pool.max"] == LEVELS["server.datasource.max_connections"]
+    assert 1 <= cell.pools["pool.in_use"] <= cell.pools["pool.size"] <= cell.pools["pool.max"]
+    assert cell.pools["threads.max"] == LEVELS["server.threads.max"]
+    assert 1 <= cell.pools["threads.active"] <= cell.pools["threads.max"]
+    assert cell.pools["statements.uses"] > cell.pools["statements.prepared"] > 0
+    kept = LEVELS["server.datasource.statement_cache"] * LEVELS["server.datasource.max_connections"]
+    assert 0 < cell.pools["statements.kept"] <= kept
+    assert {"pool.waiting", "pool.wait_ms_mean", "statements.discarded"} <= set(cell.pools)
     log = tmp_path / "home" / "wildfly" / "log" / "access.log"
     assert "GET /brokerage/" in log.read_text()
 

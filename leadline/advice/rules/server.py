@@ -105,8 +105,9 @@ def statements(trial: TrialFacts) -> list[Look]:
     """Statements thrown out of a cache that is too small, or no cache at all."""
     now = whole(trial, STATEMENTS)
     if now == 0:
-        rate = trial.pools[0].requests_per_s if trial.pools else None
-        return [Look("server.statements", "statement cache", STATEMENTS, 0, _no_cache(rate))] if rate else []
+        asked = trial.pools[0].requests_per_s if trial.pools else None
+        rate, what = (asked, "connections asked for") if asked else (trial.load.per_s, "transactions")
+        return [Look("server.statements", "statement cache", STATEMENTS, 0, _no_cache(rate, what))] if rate else []
     return [
         Look("server.statements", one.subject, STATEMENTS, now, _discards(one, now))
         for one in trial.statements
@@ -114,10 +115,10 @@ def statements(trial: TrialFacts) -> list[Look]:
     ]
 
 
-def _no_cache(rate: float) -> Sign:
-    says = f"no statement is kept, so each is prepared anew; the pool was asked for {number(rate)} connections a second"
+def _no_cache(rate: float, what: str) -> Sign:
+    says = f"no statement is kept, so each is prepared anew; {what} a second: {number(rate)}"
     reason = "a cache saves preparing what was prepared before, as long as the different statements fit"
-    return Sign(says, {"connections asked for": (rate, "a second")}, rate, FIRST_CACHE, reason)
+    return Sign(says, {what: (rate, "a second")}, rate, FIRST_CACHE, reason)
 
 
 def _discards(one: Statements, now: int | None) -> Sign | None:

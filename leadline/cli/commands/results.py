@@ -74,13 +74,7 @@ def _open(study: str, lab: Path) -> tuple[StudyRecord, StudyAnalysis]:
 
 
 def show(study: StudyArgument, lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
-    """Print what a study or a tuning found."""
-    from leadline.cli.commands.tuning import show_tuning, stored
-
-    tuning = stored(study, lab)
-    if tuning is not None:
-        show_tuning(tuning, json)
-        return
+    """Print what a study found."""
     record, analysis = _open(study, lab)
     if json:
         print_json(document(record, analysis))
@@ -94,14 +88,9 @@ def report(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path(REPORT),
     json: JsonOption = False,
 ) -> None:
-    """Write the report of a study or a tuning: one HTML file that needs no network."""
-    from leadline.cli.commands.tuning import report_tuning, stored
+    """Write a study's report: one HTML file that needs no network."""
     from leadline.report.page import build
 
-    tuning = stored(study, lab)
-    if tuning is not None:
-        report_tuning(tuning, out, json)
-        return
     record, analysis = _open(study, lab)
     page = build(record, analysis, out, knobs_of(record))
     if json:

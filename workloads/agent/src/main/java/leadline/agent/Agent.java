@@ -26,14 +26,16 @@ public final class Agent {
         MBeanServer server = platformServer(instrumentation);
         Optional<Path> answer = options.path("answer");
         if (answer.isPresent()) {
-            Answer.write(answer.get(), new Answer(server, new Configurations(instrumentation)).collect(options));
+            Answer.write(
+                    answer.get(), new Answer(server, new Configurations(new Osgi(instrumentation))).collect(options));
         }
         Optional<Path> samples = options.path("samples");
         if (samples.isPresent()) {
             if (sampler != null) {
                 sampler.stop();
             }
-            sampler = Sampler.start(control, samples.get(), options.number("interval_ms", 1000), server);
+            sampler = Sampler.start(
+                    control, samples.get(), options.number("interval_ms", 1000), server, new Osgi(instrumentation));
         }
     }
 

@@ -5,5 +5,5 @@ import javax.management.JMException;
 
 /** Reads one kind of figures and adds them to a sample. */
 interface Probe {
-    void sample(SampleFile out) throws JMException, IOException;
+    void sample(SampleFile out) throws JMException, ReflectiveOperationException, IOException;
 }

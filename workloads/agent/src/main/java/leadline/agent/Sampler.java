@@ -1,6 +1,8 @@
 package leadline.agent;
 
 import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Instant;
@@ -13,6 +15,8 @@ import javax.management.ObjectName;
 
 /** One daemon thread that writes a sample every interval until it is stopped or its options file is gone. */
 final class Sampler implements Runnable {
+    private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
+
     private final Path control;
     private final long interval;
     private final SampleFile out;
@@ -27,13 +31,20 @@ final class Sampler implements Runnable {
     }
 
     /** Starts sampling to {@code file} every {@code milliseconds}. */
-    static Sampler start(Path control, Path file, long milliseconds, MBeanServer server)
+    static Sampler start(Path control, Path file, long milliseconds, MBeanServer server, Osgi osgi)
             throws IOException, JMException {
         List<Probe> probes = new ArrayList<>(List.of(new JvmProbe()));
-        if (server.queryNames(new ObjectName("Catalina:type=Server"), null).isEmpty()) {
-            probes.add(new LibertyProbe(server));
-        } else {
+        if (!server.queryNames(new ObjectName("Catalina:type=Server"), null).isEmpty()) {
             probes.add(new TomcatProbe(server));
+            if (!server.queryNames(new ObjectName("openejb.management:*"), null).isEmpty()) {
+                probes.add(new TomEEProbe(server));
+            }
+        } else if (!server.queryNames(new ObjectName("jboss.as:management-root=server"), null)
+                .isEmpty()) {
+            probes.add(new WildFlyProbe(server));
+        } else {
+            probes.add(new LibertyProbe(server));
+            probes.add(new LibertyStatementsProbe(osgi));
         }
         Sampler sampler =
                 new Sampler(control, TimeUnit.MILLISECONDS.toNanos(milliseconds), new SampleFile(file), probes);
@@ -67,18 +78,20 @@ final class Sampler implements Runnable {
     /** Writes one sample; figures that cannot be read now are left out. */
     void sample() throws IOException {
         long begin = System.nanoTime();
+        long used = THREADS.getCurrentThreadCpuTime();
         Instant now = Instant.now();
         out.at(TimeUnit.SECONDS.toNanos(now.getEpochSecond()) + now.getNano());
         int errors = 0;
         for (Probe probe : probes) {
             try {
                 probe.sample(out);
-            } catch (JMException | RuntimeException gone) {
+            } catch (JMException | ReflectiveOperationException | RuntimeException gone) {
                 errors++;
             }
         }
         out.add("agent.errors", "agent", errors);
         out.add("agent.sample_us", "agent", (System.nanoTime() - begin) / 1000.0);
+        out.add("agent.sample_cpu_us", "agent", (THREADS.getCurrentThreadCpuTime() - used) / 1000.0);
         out.flush();
     }
 }

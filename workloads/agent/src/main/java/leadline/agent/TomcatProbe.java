@@ -1,7 +1,10 @@
 package leadline.agent;
 
 import java.io.IOException;
+import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
+import javax.management.InstanceNotFoundException;
 import javax.management.JMException;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
@@ -11,11 +14,22 @@ final class TomcatProbe implements Probe {
     private final Beans pools;
     private final Beans executors;
     private final Beans connectors;
+    private final Beans statements;
+    private final Map<String, Cache> caches = new HashMap<>();
 
     TomcatProbe(MBeanServer server) throws JMException {
         pools = new Beans(server, "Catalina:type=DataSource,connectionpool=connections,*");
         executors = new Beans(server, "Catalina:type=Executor,*");
         connectors = new Beans(server, "Catalina:type=ThreadPool,*");
+        statements = new Beans(server, "Catalina:type=DataSource,statementpool=statements,*");
+    }
+
+    /** A pool's statements over all its connections, so far. */
+    private static final class Cache {
+        final Growth uses = new Growth();
+        final Growth prepared = new Growth();
+        final Growth discarded = new Growth();
+        double kept;
     }
 
     @Override
@@ -41,6 +55,41 @@ final class TomcatProbe implements Probe {
             Map<String, Object> values = connectors.read(name, "connectionCount");
             out.add("http.connections", name.getKeyProperty("name"), Beans.number(values, "connectionCount"));
         }
+        statements(out);
+    }
+
+    /** Each connection has its own cache; what a closed one had counted is kept. */
+    private void statements(SampleFile out) throws JMException, IOException {
+        Set<ObjectName> names = statements.names();
+        caches.values().forEach(cache -> cache.kept = 0);
+        for (ObjectName name : names) {
+            try {
+                statements(name);
+            } catch (InstanceNotFoundException closed) {
+                // Since the names were looked up: there is no more to read of it.
+                continue;
+            }
+        }
+        for (Map.Entry<String, Cache> one : caches.entrySet()) {
+            Cache cache = one.getValue();
+            cache.uses.keep(names);
+            cache.prepared.keep(names);
+            cache.discarded.keep(names);
+            out.add("statements.uses", one.getKey(), cache.uses.total());
+            out.add("statements.prepared", one.getKey(), cache.prepared.total());
+            out.add("statements.discarded", one.getKey(), cache.discarded.total());
+            out.add("statements.kept", one.getKey(), cache.kept);
+        }
+    }
+
+    private void statements(ObjectName name) throws JMException {
+        Map<String, Object> values =
+                statements.read(name, "BorrowedCount", "CreatedCount", "DestroyedCount", "NumIdle", "NumActive");
+        Cache cache = caches.computeIfAbsent(name.getKeyProperty("name"), subject -> new Cache());
+        cache.uses.add(name, Beans.number(values, "BorrowedCount"));
+        cache.prepared.add(name, Beans.number(values, "CreatedCount"));
+        cache.discarded.add(name, Beans.number(values, "DestroyedCount"));
+        cache.kept += Beans.number(values, "NumIdle") + Beans.number(values, "NumActive");
     }
 
     private void pool(SampleFile out, ObjectName name) throws JMException, IOException {

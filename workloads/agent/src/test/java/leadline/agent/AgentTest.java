@@ -80,7 +80,7 @@ final class AgentTest {
     void samplesUntilItsOptionsFileIsGone() throws Exception {
         Path control = Files.writeString(directory.resolve("agent.properties"), "");
         Path file = directory.resolve("agent.csv");
-        Sampler.start(control, file, 10, server);
+        Sampler.start(control, file, 10, server, new Osgi(null));
         waitFor(file, "agent.sample_us");
         List<String> rows = Files.readAllLines(file);
         assertTrue(rows.stream().anyMatch(row -> row.endsWith(",pool.in_use,jdbc/x,3")), rows.toString());
@@ -99,7 +99,7 @@ final class AgentTest {
         Path file = Files.writeString(
                 directory.resolve("ask.properties"),
                 "flags=MaxHeapSize,NoSuchFlag\nbean.0=Catalina:type=DataSource,*|MaxTotal,NoSuchAttribute\nbean.1=no name\n");
-        Map<String, Object> answer = new Answer(server, new Configurations(null)).collect(Options.read(file));
+        Map<String, Object> answer = new Answer(server, new Configurations(new Osgi(null))).collect(Options.read(file));
         Map<?, ?> flags = (Map<?, ?>) answer.get("flags");
         assertEquals(
                 Runtime.getRuntime().maxMemory() > 0,

@@ -1,0 +1,203 @@
+"""Diminishing returns: a factor's levels in order, what each doubling gains, and the smallest level that is enough.
+
+All comparisons of a factor's levels are held together: the intervals are simultaneous over all pairs (Tukey-Kramer with
+the design's own correlation, as ``leadline.analysis.groups``), so they hold for whichever level turns out best, and for
+the choice of the smallest that comes close to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from leadline.analysis.comparisons import EXACT, NO_NOISE, Family
+from leadline.analysis.effects import fitted_response
+from leadline.analysis.scale import Scale, response_kind
+from leadline.analysis.table import Describe, Floats, StudyTable, plain_level
+from leadline.model.knob import Level
+from leadline.model.plan import Factor, Plan
+from leadline.model.result import Interval, Observation
+
+FEWEST = 3  # levels
+MARGIN = 2.0  # percent
+
+
+@dataclass(frozen=True)
+class Step:
+    """One level. Percent; positive where the response grows, None where nothing could be estimated.
+
+    ``change`` is per doubling from the level before, or of the whole step where that is 0 (``doublings`` None); the
+    smallest level has none. ``against_best`` compares with the best level. ``enough``: with the confidence of the
+    intervals it is worse than the best by no more than the margin.
+    """
+
+    level: Level
+    trials: int
+    doublings: float | None = None
+    change: float | None = None
+    change_interval: Interval | None = None
+    against_best: float | None = None
+    against_best_interval: Interval | None = None
+    enough: bool = False
+
+
+@dataclass(frozen=True)
+class Returns:
+    """``smallest``: the smallest level that is enough; None where the noise is not known, with the reason in
+    ``sentence``. ``steps`` ascend.
+    """
+
+    factor: str
+    response: str
+    higher_is_better: bool
+    steps: tuple[Step, ...]
+    best: Level | None
+    smallest: Level | None
+    margin: float
+    sentence: str
+
+
+def diminishing_returns(
+    plan: Plan,
+    observations: Sequence[Observation],
+    response: str,
+    level: float = 0.95,
+    describe: Describe = plain_level,
+    margin: float = MARGIN,
+) -> list[Returns]:
+    """Of every factor with three or more levels that are numbers, averaged over the other factors' levels.
+
+    Empty where there is no such factor or nothing can be estimated for the response. ``margin`` in percent.
+    """
+    table = StudyTable.of(plan, observations, describe)
+    places = [place for place, factor in enumerate(table.factors) if _ordered(factor)]
+    found = fitted_response(table, response, level) if places else None
+    if found is None:
+        return []
+    scale, sample, model, fit = found
+    kind = response_kind(response)
+    result = []
+    for place in places:
+        factor = table.factors[place]
+        order = sorted(range(len(factor.levels)), key=lambda index: float(factor.levels[index]))
+        counts = {
+            index: int(sum(table.cells[cell][place] == index for cell in sample.cells.tolist())) for index in order
+        }
+        rows: dict[int, Floats] = {
+            index: np.zeros(model.width) if factor.levels[index] == factor.baseline else model.effect((place, index))
+            for index in order
+            if counts[index]
+        }
+        known = [index for index in order if index in rows]
+        if len(known) < FEWEST:
+            continue
+        pairs = list(combinations(known, 2))
+        family = Family.of(fit, [rows[high] - rows[low] for low, high in pairs], level)
+        differences = _Differences(dict(zip(pairs, family.place, strict=True)), family, scale, level)
+        result.append(_returns(factor, known, counts, differences, kind.higher_is_better, response, describe, margin))
+    return result
+
+
+def _ordered(factor: Factor) -> bool:
+    numbers = all(isinstance(level, (int, float)) and not isinstance(level, bool) for level in factor.levels)
+    return numbers and len(factor.levels) >= FEWEST and all(float(level) >= 0 for level in factor.levels)
+
+
+@dataclass(frozen=True)
+class _Differences:
+    """Differences between levels on the scale of the model."""
+
+    places: dict[tuple[int, int], int | None]
+    family: Family
+    scale: Scale
+    level: float
+
+    def of(self, low: int, high: int) -> tuple[float, float | None] | None:
+        """``high`` less ``low`` with half the width of its interval; None where the data do not determine it."""
+        if low == high:
+            return 0.0, 0.0
+        sign, pair = (1.0, (low, high)) if (low, high) in self.places else (-1.0, (high, low))
+        place = self.places[pair]
+        if place is None:
+            return None
+        reach = None
+        if self.family.law is not None:
+            reach = float(self.family.critical[place] * self.family.errors[place])
+        return sign * float(self.family.estimates[place]), reach
+
+    def percent(self, value: float, reach: float | None) -> tuple[float | None, Interval | None]:
+        interval = None if reach is None else self.scale.interval(value, reach, self.level)
+        return self.scale.percent(value), interval
+
+
+def _returns(
+    factor: Factor,
+    known: Sequence[int],
+    counts: dict[int, int],
+    differences: _Differences,
+    higher: bool,
+    response: str,
+    describe: Describe,
+    margin: float,
+) -> Returns:
+    first = known[0]
+    heights = {index: found[0] for index in known if (found := differences.of(first, index)) is not None}
+    best = (max if higher else min)(heights, key=lambda index: heights[index])
+    steps = []
+    for before, index in zip([None, *known], known, strict=False):
+        doublings = change = interval = None
+        if before is not None and (found := differences.of(before, index)) is not None:
+            low, high = float(factor.levels[before]), float(factor.levels[index])
+            doublings = math.log2(high / low) if low > 0 else None
+            value, reach = found
+            by = doublings or 1.0
+            change, interval = differences.percent(value / by, None if reach is None else reach / by)
+        against, against_interval, enough = None, None, index == best
+        if (found := differences.of(best, index)) is not None and index != best:
+            against, against_interval = differences.percent(*found)
+            if against_interval is not None:
+                enough = against_interval.low > -margin if higher else against_interval.high < margin
+        steps.append(
+            Step(factor.levels[index], counts[index], doublings, change, interval, against, against_interval, enough)
+        )
+    judged = differences.family.law is not None
+    smallest = next((step.level for step in steps if step.enough), None) if judged else None
+    sentence = _sentence(factor, steps, factor.levels[best], smallest, differences.family, describe, margin)
+    return Returns(factor.name, response, higher, tuple(steps), factor.levels[best], smallest, margin, sentence)
+
+
+def _sentence(
+    factor: Factor,
+    steps: Sequence[Step],
+    best: Level,
+    smallest: Level | None,
+    family: Family,
+    describe: Describe,
+    margin: float,
+) -> str:
+    top = describe(factor.name, best)
+    if smallest is None:
+        return f"The best {factor.name} was {top}; {NO_NOISE if family.df <= 0 else EXACT}."
+    within = f"no more than {margin:g} % worse than the best"
+    if smallest != best:
+        return (
+            f"Point of diminishing returns of {factor.name}: {describe(factor.name, smallest)} is the smallest level "
+            f"shown to be {within}, {top}."
+        )
+    if best == steps[0].level:
+        return f"No larger {factor.name} pays: the smallest, {top}, was the best."
+    below = [step for step in steps if float(step.level) < float(best) and step.against_best is not None]
+    near = [step for step in below if abs(step.against_best or 0.0) < margin]
+    if near:
+        names = ", ".join(describe(factor.name, step.level) for step in near)
+        return (
+            f"No level of {factor.name} below the best, {top}, is shown to be {within}; {names} may be: more "
+            "replicates would tell."
+        )
+    return (
+        f"No level of {factor.name} below the best, {top}, comes within {margin:g} % of it: a larger one may pay yet."
+    )
