@@ -19,6 +19,7 @@ REQUESTS = 9  # of a session
 STEPS = ("look", "form", "look", "act", "look", "form")
 REST_MS = 20
 IDLE_MS = 600_000
+CONNECTIONS = 300  # most that are shared, where that can be said
 WARM_USERS = 64
 HERE = Path(__file__).parent
 
@@ -27,7 +28,8 @@ HERE = Path(__file__).parent
 class Load:
     """What a generator is to do for ``seconds``: so many requests a second, or always so many users who never rest, or
     so many users who come one by one and then rest for longer than the run. ``warm``: seconds in which 64 users who
-    never rest work before that.
+    never rest work before that. ``shared``: connections are kept beyond a session, for any other; else each session
+    has its own.
     """
 
     seconds: float
@@ -35,6 +37,7 @@ class Load:
     users: int = 0
     idle: int = 0
     warm: int = 0
+    shared: bool = False
 
     @property
     def rest_ms(self) -> int:
@@ -51,6 +54,7 @@ class Generator:
     argv: Callable[[Load, Path], list[str]]
     missing: Callable[[], str] = str
     compiles: bool = False
+    shares: bool = True  # can keep connections beyond sessions
 
 
 def cache() -> Path:
@@ -86,6 +90,7 @@ def _leadline(load: Load, folder: Path) -> list[str]:
     scenario.write_text(leadline_scenario(load))
     argv = [str(RELEASE / "leadline-load"), "run", str(scenario), "--url", URL, "--out", str(folder / "out")]
     argv += ["--priority", "normal", "--max-sessions", "12000"]
+    argv += ["--connections", "shared", "--max-connections", str(CONNECTIONS)] if load.shared else []
     if load.rate:
         argv += ["--arrivals", "constant", "--rate", str(load.rate / REQUESTS), "--ramp-down", "1s"]
         return [*argv, "--steady", f"{load.seconds}s"]
@@ -96,7 +101,7 @@ def _leadline(load: Load, folder: Path) -> list[str]:
 
 _K6 = """import http from 'k6/http';
 import { check, sleep } from 'k6';
-export const options = { discardResponseBodies: false, scenarios: { s: %s } };
+export const options = { discardResponseBodies: false, noVUConnectionReuse: %s, scenarios: { s: %s } };
 const url = '%s', rest = %s;
 let token = '';
 function step(name) {
@@ -130,7 +135,9 @@ def _k6(load: Load, folder: Path) -> list[str]:
         executor = {"executor": "ramping-vus", "startVUs": 1, "stages": [{"duration": span, "target": load.idle}]}
         executor["stages"] = [{"duration": span, "target": load.idle}, {"duration": "10m", "target": load.idle}]
     script = folder / "sessions.js"
-    script.write_text(_K6 % (json.dumps(executor), URL, load.rest_ms / 1000, json.dumps(STEPS)))
+    script.write_text(
+        _K6 % (json.dumps(not load.shared), json.dumps(executor), URL, load.rest_ms / 1000, json.dumps(STEPS))
+    )
     return [str(cache() / "k6"), "run", "-q", "--no-usage-report", str(script)]
 
 
@@ -165,7 +172,7 @@ def hyperfoil_benchmark(load: Load) -> str:
     }
     body = ask("POST", "/login", form("user") + "              value: u\n") + steps["form"]
     body += "".join(think + steps[step] for step in STEPS) + think + ask("POST", "/logout")
-    span, connections = f"{round(load.seconds * 1000)}ms", 300
+    span, connections = f"{round(load.seconds * 1000)}ms", CONNECTIONS
     if load.rate:
         phase = f"    constantRate:\n      usersPerSec: {load.rate / REQUESTS}\n      variance: false\n"
         phase += f"      duration: {span}\n      maxSessions: 1000\n"
@@ -175,14 +182,16 @@ def hyperfoil_benchmark(load: Load) -> str:
         phase = f"    constantRate:\n      usersPerSec: {load.idle / load.seconds}\n      variance: false\n"
         phase += f"      duration: {span}\n      maxSessions: {load.idle + 100}\n"
         connections = max(1, load.idle)  # as many as the others have
+    strategy = "SHARED_POOL" if load.shared else "OPEN_ON_REQUEST"  # and closed with the session
     return (
-        f"name: sessions\nhttp:\n  host: {URL}\n  sharedConnections: {connections}\nphases:\n- run:\n{phase}"
+        f"name: sessions\nhttp:\n  host: {URL}\n  sharedConnections: {connections}\n"
+        f"  connectionStrategy: {strategy}\nphases:\n- run:\n{phase}"
         "      scenario:\n      - session:\n" + "\n".join("  " + line for line in body.splitlines()) + "\n"
     )
 
 
 def _hyperfoil(load: Load, folder: Path) -> list[str]:
-    loads = [Load(load.warm, users=WARM_USERS)] if load.warm else []
+    loads = [Load(load.warm, users=WARM_USERS, shared=load.shared)] if load.warm else []
     files = []
     for number, each in enumerate([*loads, load]):
         files.append(folder / f"{number}.hf.yaml")
@@ -229,7 +238,7 @@ GENERATORS = (
     Generator("leadline-load", _leadline),
     Generator("k6", _k6, _k6_missing),
     Generator("Hyperfoil", _hyperfoil, lambda: _java_missing("hyperfoil"), compiles=True),
-    Generator("Gatling", _gatling, lambda: _java_missing("gatling"), compiles=True),
+    Generator("Gatling", _gatling, lambda: _java_missing("gatling"), compiles=True, shares=False),
 )
 
 

@@ -22,7 +22,8 @@ from common import ROOT, SHORT, Lengths, Part, Unfit, Verdicts, on_targets_cpu
 PARTS: dict[str, tuple[str, Part]] = {
     "saturated": ("Plain requests, saturated", plain.compare_saturated),
     "accuracy": ("Accuracy", accuracy.compare),
-    "sessions": ("Sessions at equal rates, and as fast as they go", sessions.compare),
+    "shared": ("Sessions over shared connections", sessions.compare_shared),
+    "sessions": ("Sessions with connections of their own", sessions.compare_own),
     "start": ("From start to first request", sessions.compare_start),
     "memory": ("Memory of idle sessions", sessions.compare_memory),
     "rate": ("Plain requests at an equal rate", plain.compare_rate),

@@ -16,6 +16,7 @@ from generators import WARM_USERS, Generator, Load, cache, present
 from watch import PATIENCE, Running, Window, counts, keeps
 
 RATE = 2000.0
+SLOW_ROUNDS = 2  # of a generator that no target names
 
 
 class Costs:
@@ -27,17 +28,35 @@ class Costs:
         self.full: list[Window] = []
 
 
-def compare(lengths: Lengths, verdicts: Verdicts) -> None:
-    """Equal rates, steady and whole run, and no limit; all generators in every round."""
+def compare_own(lengths: Lengths, verdicts: Verdicts) -> None:
+    """Each session opens a connection of its own and closes it."""
+    print(
+        "Each session opens a connection and closes it: leadline-load and Gatling as they are, k6 with "
+        "`noVUConnectionReuse`, Hyperfoil with `connectionStrategy: OPEN_ON_REQUEST`.\n"
+    )
+    _compare(lengths, verdicts, shared=False)
+
+
+def compare_shared(lengths: Lengths, verdicts: Verdicts) -> None:
+    """Connections are kept beyond sessions, for any other."""
+    print(
+        "Connections outlive the sessions: leadline-load with `--connections shared`, k6 and Hyperfoil as they are (k6 "
+        "keeps those of a virtual user, Hyperfoil has one pool).\n"
+    )
+    _compare(lengths, verdicts, shared=True)
+
+
+def _compare(lengths: Lengths, verdicts: Verdicts, shared: bool) -> None:
+    """Equal rates, steady and whole run, and no limit; all generators in every round, but for the slow one."""
     found, missing = present()
     absent = list(missing)
-    by_name = {generator.name: generator for generator in found}
+    by_name = {generator.name: generator for generator in found if generator.shares or not shared}
     costs = {name: Costs() for name in by_name}
     with Target(example="session_server"):
-        for _, name in turns(list(by_name), lengths.rounds):
-            if name in costs:
+        for turn, name in turns(list(by_name), lengths.rounds):
+            if name in costs and (by_name[name].shares or turn < SLOW_ROUNDS):
                 try:
-                    _measure(by_name[name], lengths, costs[name])
+                    _measure(by_name[name], lengths, costs[name], shared)
                 except Unfit as error:
                     absent.append(f"{name} is left out: {error}")
                     del costs[name]
@@ -57,8 +76,9 @@ def compare(lengths: Lengths, verdicts: Verdicts) -> None:
     print("| --- | --- | --- | --- | --- |")
     ratios: dict[tuple[str, str], Ratio] = {}
     for name, cost in costs.items():
-        ratios[name, "steady"] = ratio(ours.steady, cost.steady)
-        ratios[name, "whole"] = ratio(ours.whole, cost.whole)
+        rounds = len(cost.steady)
+        ratios[name, "steady"] = ratio(ours.steady[:rounds], cost.steady)
+        ratios[name, "whole"] = ratio(ours.whole[:rounds], cost.whole)
         same = name == "leadline-load"
         steady, whole = ("" if same else ratios[name, key].text() for key in ("steady", "whole"))
         print(f"| {name} | {spread(cost.steady)} | {steady} | {spread(cost.whole)} | {whole} |")
@@ -70,29 +90,33 @@ def compare(lengths: Lengths, verdicts: Verdicts) -> None:
     print("| --- | --- | --- | --- | --- |")
     for name, cost in costs.items():
         highest = [window.highest for window in cost.full]
-        against = "" if name == "leadline-load" else ratio([window.highest for window in ours.full], highest).text()
+        against = (
+            ""
+            if name == "leadline-load"
+            else ratio([window.highest for window in ours.full[: len(highest)]], highest).text()
+        )
         rate, share = (statistics.median(getattr(window, key) for window in cost.full) for key in ("rate", "share"))
         print(f"| {name} | {spread(highest, 0)} | {rate:,.0f}/s | {share:.0%} | {against} |")
     for text, key, limit in (
-        ("sessions, steady: CPU at most half of warm Hyperfoil's", ("Hyperfoil", "steady"), 0.5),
-        ("sessions, steady: CPU at most a quarter of k6's", ("k6", "steady"), 0.25),
-        ("sessions, whole 10 s: CPU at most a quarter of Hyperfoil's", ("Hyperfoil", "whole"), 0.25),
+        ("steady: CPU at most half of warm Hyperfoil's", ("Hyperfoil", "steady"), 0.5),
+        ("steady: CPU at most a quarter of k6's", ("k6", "steady"), 0.25),
+        ("whole 10 s: CPU at most a quarter of Hyperfoil's", ("Hyperfoil", "whole"), 0.25),
     ):
-        verdicts.most(text, ratios.get(key), limit)
+        verdicts.most(f"sessions, {'shared' if shared else 'own'} connections, {text}", ratios.get(key), limit)
 
 
-def _measure(generator: Generator, lengths: Lengths, costs: Costs) -> None:
-    with Running(generator, Load(lengths.whole, rate=RATE)) as running:
+def _measure(generator: Generator, lengths: Lengths, costs: Costs, shared: bool) -> None:
+    with Running(generator, Load(lengths.whole, rate=RATE, shared=shared)) as running:
         cold = running.window(running.begins(), *lengths.window)
         whole = running.end()
     if not generator.compiles:
         keeps(cold, RATE)
-        with Running(generator, Load(lengths.full, users=WARM_USERS)) as running:
+        with Running(generator, Load(lengths.full, users=WARM_USERS, shared=shared)) as running:
             full = running.window(running.begins(), *lengths.full_window)
             running.end()
         steady = cold
     else:
-        with Running(generator, Load(lengths.warmed, rate=RATE, warm=lengths.warm)) as running:
+        with Running(generator, Load(lengths.warmed, rate=RATE, warm=lengths.warm, shared=shared)) as running:
             full = running.window(running.first_request(), 0.65 * lengths.warm, 0.95 * lengths.warm)
             steady = running.window(running.begins(), *lengths.warmed_window)
             running.end()

@@ -28,7 +28,8 @@ use crate::transport::{Http, Transport};
 use connection::Connection;
 use embedded::Lane;
 use pool::Pools;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -141,6 +142,8 @@ pub struct Engine<'a> {
     lead: Lead,
     /// Requests whose answers are to be read at once, in the order they were sent.
     urgent: VecDeque<(u32, u64)>,
+    /// The others of sessions whose next due moment is known: it, line and request.
+    patient: BinaryHeap<Reverse<(u64, u32, u64)>>,
     /// What is known of each transaction's last answer.
     manners: Vec<Manner>,
     /// When the bytes read last came in.
@@ -199,6 +202,7 @@ impl<'a> Engine<'a> {
             clock: Clock::new(Instant::now()),
             lead: Lead::new(if settings.tick == 0 { settings.lead } else { 0 }),
             urgent: VecDeque::new(),
+            patient: BinaryHeap::new(),
             manners: waiting::manners(scenario),
             arrived: 0,
             stamping: None,
@@ -297,6 +301,7 @@ impl<'a> Engine<'a> {
     fn hand_over(&mut self, end: u64) {
         self.slice.end = end;
         self.slice.in_flight = self.in_flight;
+        self.slice.sessions = self.live;
         self.slice_cpu = Cpu::of_thread().total();
         self.slice.work = Work {
             requests: self.result.requests,

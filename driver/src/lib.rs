@@ -9,6 +9,7 @@ pub mod http;
 pub mod leash;
 pub mod measure;
 pub mod nearest;
+pub mod pattern;
 pub mod plan;
 pub mod random;
 pub mod run;

@@ -7,7 +7,7 @@ use crate::scenario::{Graph, Pause, PauseShape, Row, Scenario};
 /// which lowers the mean by 0.7 %.
 const LONGEST_PAUSE: f64 = 5.0;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     random: Random,
     /// Where in the graph the session stands; None before its start.
@@ -64,6 +64,15 @@ impl Plan {
         row.iter().rev().find(|(_, share)| *share > 0.0).and_then(|(next, _)| *next)
     }
 
+    /// The pause that will follow the transaction `done`, nanoseconds; draws nothing.
+    pub fn pause_after(&self, scenario: &Scenario, done: usize) -> u64 {
+        let mut ahead = self.clone();
+        if let Some(graph) = &scenario.graph {
+            ahead.move_on(graph, done);
+        }
+        ahead.pause(&scenario.pause)
+    }
+
     /// The next pause, nanoseconds.
     pub fn pause(&mut self, pause: &Pause) -> u64 {
         match pause.shape {
@@ -105,6 +114,23 @@ transactions:
         assert_eq!(drawn(5, 1), drawn(5, 1));
         assert_ne!(drawn(5, 1), drawn(5, 2));
         assert_ne!(drawn(5, 1), drawn(6, 1));
+    }
+
+    #[test]
+    fn the_next_pause_is_known_ahead() {
+        let walk = "scenario: walk\npause: { shape: exponential, mean: 9ms }\ngraph:\n  start: { a: 1 }\n  a: { a: 0.9, end: 0.1 }\n\
+                    transactions: { a: [{ get: /a }] }\n";
+        for scenario in [scenario(), parse(walk, &[]).expect("a valid scenario")] {
+            let mut plan = Plan::new(3, 1);
+            for _ in 0..50 {
+                let done = plan.transaction(&scenario);
+                let (ahead, again) = (plan.pause_after(&scenario, done), plan.pause_after(&scenario, done));
+                if let Some(graph) = &scenario.graph {
+                    plan.move_on(graph, done);
+                }
+                assert_eq!((ahead, again), (plan.pause(&scenario.pause), ahead));
+            }
+        }
     }
 
     #[test]

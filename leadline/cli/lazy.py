@@ -12,15 +12,15 @@ from leadline.model.errors import UsageError, nearest
 
 # name: module in leadline.cli.commands, summary (the first line of the command's own help)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("run", "Run a study, or go on with an unfinished run of it; write its report."),
+    "run": ("run", "Run a study or a tuning, or go on with an unfinished run of it; write its report."),
     "quickstart": ("run", "Run the built-in study ``quickstart``: about ten minutes on two cores."),
-    "studies": ("studies", "List the built-in studies."),
+    "studies": ("studies", "List the built-in studies and tunings."),
     "plan": ("plan", "Print a study's plan, what it can tell and what it mixes up; save it; check a saved one."),
     "power": ("plan_power", "What a study will find at the noise of earlier trials, and what an effect needs."),
     "simulate": ("simulated", "How often a study would be right: many simulated studies against a known truth."),
     "confirm": ("confirm", "Confirm the best setting of a finished study by fresh trials against the baseline."),
-    "show": ("results", "Print what a study found."),
-    "report": ("results", "Write a study's report: one HTML file that needs no network."),
+    "show": ("results", "Print what a study or a tuning found."),
+    "report": ("results", "Write the report of a study or a tuning: one HTML file that needs no network."),
     "export": ("results", "Write a study's trials and effects as CSV and its figures as PNG or SVG."),
     "advise": (
         "advise",

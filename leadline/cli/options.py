@@ -18,5 +18,5 @@ FactorOption = Annotated[
     list[str] | None, typer.Option("--factor", help="Add or replace a factor: --factor jvm.heap=256m,1g")
 ]
 StudyArgument = Annotated[
-    str, typer.Argument(help="A study in the lab: its name (the newest), its number, name@number.")
+    str, typer.Argument(help="A study or tuning in the lab: its name (the newest), its number, name@number.")
 ]

@@ -41,6 +41,8 @@ class StudyRun:
     """One run of a study on one host.
 
     ``guard`` holds the host's lease and watchdog while trials run; ``elapsed`` gives seconds that never go back.
+    ``budget`` takes the place of the study's; so many trials in a row that fail the same way end the run (``give_up``).
+    ``opened`` is told the number under which the study is stored, before its first trial.
     """
 
     file: StudyFile
@@ -51,9 +53,12 @@ class StudyRun:
     watcher: Watcher
     guard: Callable[[float], AbstractContextManager[object]]
     elapsed: Callable[[], float] = time.monotonic
+    budget: float | None = None
+    give_up: int = GIVE_UP
+    opened: Callable[[int], None] = lambda _study_id: None
 
-    def execute(self, fresh: bool = False) -> RunResult:
-        """Run what is left of the study.
+    def execute(self, fresh: bool = False, go_on: int | None = None) -> RunResult:
+        """Run what is left of the study; ``go_on`` is the stored one to go on with, the newest unfinished if absent.
 
         Raises RestoreError if the host could not be put back, UsageError for looks that the plan has no room for.
         """
@@ -72,7 +77,8 @@ class StudyRun:
             stopped, study_id = "", 0
             try:
                 self._undo_leftovers()
-                study_id = self._open(fresh)
+                study_id = self._open(fresh, go_on)
+                self.opened(study_id)
                 stopped = self._prepare_and_run(study_id, runner)
             except TrialFailure as failure:
                 if not study_id:
@@ -104,9 +110,11 @@ class StudyRun:
         for line in self.host.restore():
             self.watcher.message(f"put back from an earlier run: {line}")
 
-    def _open(self, fresh: bool) -> int:
+    def _open(self, fresh: bool, go_on: int | None) -> int:
         study = self.file.study
-        existing = None if fresh else self.store.unfinished(study)
+        existing = go_on
+        if existing is None and not fresh:
+            existing = self.store.unfinished(study)
         if existing is not None:
             for trial in self.store.close_orphans(existing):
                 self.watcher.message(f"trial {trial} was cut off by the end of an earlier leadline; it will run again")
@@ -128,7 +136,8 @@ class StudyRun:
         self.system.prepare(self.watcher.message)
         record = self.store.load(study_id)
         done = sum(1 for trial in record.trials if not is_left(trial))
-        clock = _Clock(load_seconds(self.file.study) + OVERHEAD, self.file.study.budget, self.elapsed)
+        budget = self.file.study.budget if self.budget is None else self.budget
+        clock = _Clock(load_seconds(self.file.study) + OVERHEAD, budget, self.elapsed)
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
         streak: list[FailureClass] = []
         looking = self._gate(study_id, record.plan)
@@ -160,8 +169,9 @@ class StudyRun:
             baseline = trial.planned.role is not Role.TREATMENT
             if failure and failure.failure_class is FailureClass.CONFIGURATION and baseline:
                 return f"the baseline itself does not run: {failure.message}"
-            if len(streak) >= GIVE_UP and len(set(streak[-GIVE_UP:])) == 1:
-                return f"{GIVE_UP} trials in a row failed as {streak[-1].value}: {failure.message if failure else ''}"
+            if len(streak) >= self.give_up and len(set(streak[-self.give_up :])) == 1:
+                said = failure.message if failure else ""
+                return f"{self.give_up} trials in a row failed as {streak[-1].value}: {said}"
         return ""
 
     def _gate(self, study_id: int, plan: Plan) -> Gate:

@@ -154,3 +154,27 @@ artefacts = Table(
     Column("sha256", String(64), nullable=False),
     Column("size", Integer, nullable=False),
 )
+
+# A tuning is a sequence of studies; each of its comparisons ("parts") is one of the studies above.
+tunings = Table(
+    "tunings",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("key", String(64), nullable=False),  # hash of the effective tuning without its budget
+    Column("tuning", Text, nullable=False),  # the effective tuning, JSON
+    Column("document", Text, nullable=False),  # the file as the user wrote it
+    Column("left_out", Text, nullable=False),  # steps that cannot be tried here, with reasons, JSON
+    Column("passed_over", Text, nullable=False),  # steps passed over for want of time, JSON
+    Column("created", Float, nullable=False),
+    Column("finished", Float),
+    Column("version", String(40), nullable=False),
+)
+
+tuning_parts = Table(
+    "tuning_parts",
+    metadata,
+    Column("tuning_id", ForeignKey("tunings.id"), primary_key=True),
+    Column("part", String(200), primary_key=True),  # its key
+    Column("study_id", ForeignKey("studies.id"), nullable=False),
+)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,14 @@ class Store:
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE, f"the lab {self.directory} cannot be written: {error.orig}"
             ) from error
+
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """For tables that are kept by others (``leadline.lab.tuning.records``)."""
+        return self._begin()
+
+    def now(self) -> float:
+        """Unix seconds as the store writes them down."""
+        return self._now()
 
     # studies
 

@@ -66,6 +66,23 @@ def find_study(reference: str, overrides: Sequence[str] = (), factors: Sequence[
 
 def parse_study(text: str, source: str, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> StudyFile:
     """A Study from YAML text. Raises UsageError with ``source:line``."""
+    tree = load_tree(text, source)
+    for override in overrides:
+        set_key(tree, override)
+    for factor in factors:
+        name, _, levels = factor.partition("=")
+        if not levels:
+            raise UsageError(f"--factor {factor}: write it as knob=level,level")
+        tree.setdefault("factors", CommentedMap())[name.strip()] = [_scalar(word) for word in levels.split(",")]
+    try:
+        study = Study.model_validate(plain(tree))
+    except ValidationError as error:
+        raise UsageError("\n".join(sentences(error, tree, source, Study))) from error
+    return StudyFile(study, text, source, tree)
+
+
+def load_tree(text: str, source: str) -> CommentedMap:
+    """The tree of a study file or a tuning's. Raises UsageError with ``source:line``."""
     try:
         tree = YAML(typ="rt").load(text)
     except MarkedYAMLError as error:
@@ -76,18 +93,7 @@ def parse_study(text: str, source: str, overrides: Sequence[str] = (), factors: 
         raise UsageError(f"{source}:1: {error}") from error
     if not isinstance(tree, CommentedMap):
         raise UsageError(f"{source}:1: a study file is a mapping that starts with `study: NAME`")
-    for override in overrides:
-        _override(tree, override)
-    for factor in factors:
-        name, _, levels = factor.partition("=")
-        if not levels:
-            raise UsageError(f"--factor {factor}: write it as knob=level,level")
-        tree.setdefault("factors", CommentedMap())[name.strip()] = [_scalar(word) for word in levels.split(",")]
-    try:
-        study = Study.model_validate(plain(tree))
-    except ValidationError as error:
-        raise UsageError("\n".join(_sentences(error, tree, source))) from error
-    return StudyFile(study, text, source, tree)
+    return tree
 
 
 def json_schema() -> dict[str, Any]:
@@ -105,7 +111,8 @@ def _scalar(word: str) -> Any:
     return YAML(typ="safe").load(word)
 
 
-def _override(tree: CommentedMap, override: str) -> None:
+def set_key(tree: CommentedMap, override: str) -> None:
+    """Apply ``key=value`` of the command line. Raises UsageError."""
     path, _, value = override.partition("=")
     if not value:
         raise UsageError(f"--set {override}: write it as key=value, for instance workload.users=20")
@@ -121,15 +128,16 @@ def _override(tree: CommentedMap, override: str) -> None:
     node[parts[-1]] = _scalar(value)
 
 
-def _sentences(error: ValidationError, tree: CommentedMap, source: str) -> list[str]:
-    sentences = []
+def sentences(error: ValidationError, tree: CommentedMap, source: str, model: type[BaseModel]) -> list[str]:
+    """What is wrong with a file that ``model`` refused, each with its line and the nearest valid choice."""
+    found_wrong: list[str] = []
     for problem in error.errors():
         path = [part for part in problem["loc"] if not _is_union_tag(part)]
         place = f"{source}:{line_of(tree, path)}"
         name = ".".join(str(part) for part in path)
         kind = problem["type"]
         if kind == "extra_forbidden":
-            keys = _keys_at(path[:-1])
+            keys = _keys_at(path[:-1], model)
             near = nearest(str(path[-1]), keys)
             hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
             if path[:-1] == ["workload"]:
@@ -148,9 +156,9 @@ def _sentences(error: ValidationError, tree: CommentedMap, source: str) -> list[
                 message = "a level is one number, word or switch"
             found = json.dumps(problem["input"], default=str)
             sentence = f"{place}: {name}: {message[0].lower()}{message[1:]} (found {found})"
-        if sentence not in sentences:
-            sentences.append(sentence)
-    return sentences
+        if sentence not in found_wrong:
+            found_wrong.append(sentence)
+    return found_wrong
 
 
 def _is_union_tag(part: str | int) -> bool:
@@ -162,8 +170,8 @@ def _choices(problem: Any) -> list[str]:
     return [word.strip().strip("'") for word in expected.replace(" or ", ",").split(",") if word.strip()]
 
 
-def _keys_at(path: Sequence[str | int]) -> list[str]:
-    model: type[BaseModel] | None = Study
+def _keys_at(path: Sequence[str | int], top: type[BaseModel]) -> list[str]:
+    model: type[BaseModel] | None = top
     for part in path:
         if isinstance(part, int):
             continue  # an item of the list found already

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from leadline.model.errors import nearest
 from leadline.model.study import (
     Limits,
     Placement,
@@ -37,6 +38,9 @@ class Step(_Strict):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     levels: dict[str, list[RawLevel]] = Field(min_length=1, description="knob: untuned level, candidates")
     modes: list[Mode] | None = Field(default=None, min_length=1, description="where it is tried; everywhere if absent")
+    elsewhere: dict[str, RawLevel] = Field(
+        default_factory=dict, description="levels in modes where it is not tried; the untuned ones if absent"
+    )
     why: str = ""
 
     @property
@@ -51,6 +55,9 @@ class Step(_Strict):
         if len(set(counts.values())) > 1:
             told = ", ".join(f"{knob} {count}" for knob, count in counts.items())
             raise ValueError(f"step {self.name}: its knobs move together, so they have as many levels each ({told})")
+        strange = [knob for knob in self.elsewhere if knob not in self.levels]
+        if strange:
+            raise ValueError(f"step {self.name}: elsewhere names {strange[0]}, which the step does not move")
         rows = list(zip(*self.levels.values(), strict=True))
         for at, row in enumerate(rows):
             if any(_same(row, other) for other in rows[:at]):
@@ -118,6 +125,7 @@ class Tuning(_Strict):
     modes: list[Mode] = Field(default=["orm"], min_length=1, description="the first is the reference of the bars")
     workload: Workload = Workload()
     steps: list[Step] = Field(min_length=1, description="in the order in which they are tried")
+    skip: list[str] = Field(default_factory=list, description="names of steps that are left out")
     keep: Literal["confirmed"] = "confirmed"
     blocks: Blocks = Blocks()
     factorial: FactorialDesign | None = None
@@ -142,6 +150,11 @@ class Tuning(_Strict):
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"two steps are named {twice}")
+        for name in self.skip:
+            if name not in names:
+                near = nearest(name, names)
+                hint = f"did you mean {near}?" if near else f"the steps are {', '.join(names)}"
+                raise ValueError(f"skip names {name}, which is no step; {hint}")
         owner: dict[str, str] = {}
         for step in self.steps:
             for knob in step.levels:

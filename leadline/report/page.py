@@ -41,9 +41,13 @@ def build(record: StudyRecord, analysis: StudyAnalysis, out: Path, knobs: Mappin
     ``out``: the file, or a directory that gets ``report.html``. Missing or broken files of trials leave their
     panels empty; OSError when ``out`` cannot be written. The file appears whole or not at all.
     """
+    return write_page(render(view.gather(record, analysis, knobs=knobs)), out)
+
+
+def write_page(text: str, out: Path) -> Path:
+    """Write a page to the file ``out``, or to ``report.html`` in the directory; whole or not at all."""
     target = out / "report.html" if out.is_dir() or not out.suffix else out
     target.parent.mkdir(parents=True, exist_ok=True)
-    text = render(view.gather(record, analysis, knobs=knobs))
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".report-", suffix=".html")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -58,26 +62,17 @@ def build(record: StudyRecord, analysis: StudyAnalysis, out: Path, knobs: Mappin
 
 def render(content: View) -> str:
     """The page's text."""
-    bundle, script = _bundle(), _asset("page.js")
     study_a = section(content.record)
-    hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (bundle, script))
-    policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"
-    template = _environment().get_template("report.html.j2")
-    return template.render(
+    return _rendered(
+        "report.html.j2",
+        _page_data(content, study_a),
         v=content,
         record=content.record,
         study=content.record.study,
         analysis=content.analysis,
         w=words,
         details=details,
-        policy=policy,
-        version=__version__,
-        style=Markup(_asset("report.css")),
-        bundle=Markup(bundle),
-        script=Markup(script),
-        page_data=_json(_page_data(content, study_a)),
         study_a=study_a,
-        svg=_svg,
         latency_all=latency.ALL,
         quantiles=list(latency.QUANTILES),
         load=load_text(content.record.study.workload),
@@ -87,6 +82,32 @@ def render(content: View) -> str:
         knobs=_knobs(content.record),
         fingerprint=hashlib.sha256(content.record.document.encode()).hexdigest(),
     )
+
+
+def render_page(template: str, specs: Mapping[str, Any], **content: Any) -> str:
+    """A page of another template with its figures' specifications, by name, under the same policy."""
+    data = {"figures": dict(specs), "panels": [], "trials": {}, "margin": MARGIN}
+    return _rendered(template, data, **content)
+
+
+def _rendered(template: str, data: Mapping[str, Any], **content: Any) -> str:
+    bundle, script = _bundle(), _asset("page.js")
+    hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (bundle, script))
+    text: str = (
+        _environment()
+        .get_template(template)
+        .render(
+            policy=f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:",
+            version=__version__,
+            style=Markup(_asset("report.css")),
+            bundle=Markup(bundle),
+            script=Markup(script),
+            page_data=_json(data),
+            svg=_svg,
+            **content,
+        )
+    )
+    return text
 
 
 def _environment() -> Environment:

@@ -28,6 +28,7 @@ from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
+from leadline.model.tuning import MODE
 from leadline.simulate.files import TRANSACTION, read_load, write_load
 from leadline.simulate.host import SimulatedHost, known_levels, usual_level
 from leadline.simulate.model import Model
@@ -214,7 +215,8 @@ class SimulatedSystem:
         return self._kept.get(name, usual_level(self._knobs[name]))
 
     def _levels(self) -> dict[str, Level]:
-        return known_levels(self._host, self._settings)
+        """All in force; the mode is a level like any other, that of the stack where no study sets it."""
+        return {MODE: self._study.stack.mode, **known_levels(self._host, self._settings)}
 
     def _life(self, block_seed: int = 0, hours: float = 0.0) -> Life:
         dear = {

@@ -196,8 +196,8 @@ class Stack:
             context_root=f"/{self.application.name}",
             properties={
                 **self.options.properties,
-                **self.application.properties(own),
                 f"{self.application.name}.mode": self.choice.mode,
+                **self.application.properties(own),
             },
         )
         self.server.configure(context, _own(self.server, settings))

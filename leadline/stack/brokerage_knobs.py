@@ -50,13 +50,23 @@ SUMMARY_CACHE = Knob(
     names={"brokerage": "-Dbrokerage.summary.ttl"},
     source=_SOURCE,
 )
-KNOBS = (CALLS, ORDERS, SUMMARY_CACHE)
+MODE = Knob(
+    "app.mode",
+    Kind.CHOICE,
+    ApplyCost.RESTART,
+    "Persistence mode; the mode of the stack where it is not set",
+    choices=("direct", "session", "orm"),
+    names={"brokerage": "-Dbrokerage.mode"},
+    source=_SOURCE,
+)
+KNOBS = (CALLS, ORDERS, SUMMARY_CACHE, MODE)
 
 _BEANS = ("session", "orm")  # modes whose servlets call beans
 _ANSWER = {
     CALLS.name: "calls",
     ORDERS.name: "orders",
     SUMMARY_CACHE.name: "summary_cache",
+    MODE.name: "mode",
 }  # knob -> key of the application's health answer
 
 
@@ -72,7 +82,11 @@ def for_stack(choice: StackChoice, modes: Mapping[str, Sequence[str]], queues: S
     if choice.server not in queues:
         reason = f"{choice.server} has no messaging; {' and '.join(queues)} {'has' if len(queues) == 1 else 'have'} it"
         orders = replace(ORDERS, refused={"queue": reason})
-    return [calls, orders, SUMMARY_CACHE]
+    other_modes = {}
+    for other in (other for other in MODE.choices if other not in modes[choice.server]):
+        able = [server for server, can in modes.items() if other in can]
+        other_modes[other] = f"{choice.server} has no such mode, {' and '.join(able)} can run it"
+    return [calls, orders, SUMMARY_CACHE, replace(MODE, refused=other_modes)]
 
 
 def queued(settings: Settings) -> bool:
@@ -83,6 +97,8 @@ def queued(settings: Settings) -> bool:
 def properties(settings: Settings) -> dict[str, str]:
     """System properties of the server for these levels; a knob without one keeps its default. Raises UsageError."""
     found = {}
+    if MODE.name in settings:
+        found["brokerage.mode"] = str(settings[MODE.name])
     if CALLS.name in settings:
         found["brokerage.calls"] = str(settings[CALLS.name])
     if ORDERS.name in settings:

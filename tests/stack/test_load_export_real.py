@@ -165,6 +165,7 @@ transactions:
     - get: /list?n=${n}
       extract: { first: { json: /items/0/id } }
     - get: /redirect
+    - get: /list?n=${n}
   buy:
     - repeat: 2
       requests:

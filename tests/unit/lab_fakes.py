@@ -18,7 +18,7 @@ from leadline.lab.system import (
     Window,
     WindowMeasured,
 )
-from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.errors import FailureClass, NotInPlay, TrialFailure
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Risk
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, Phases
@@ -100,6 +100,7 @@ class FakeSystem:
     errors: float = 0.0
     driver_was_limit: bool = False
     read_wrong: str = ""
+    left_out: str = ""  # a knob of a part that these levels leave out
     stops: int = 0
     calls: list[str] = field(default_factory=list)
     settings: Settings = field(default_factory=dict)
@@ -138,6 +139,8 @@ class FakeSystem:
     def read_back(self, knob: str) -> Level:
         if knob == self.read_wrong:
             return 999
+        if knob == self.left_out:
+            raise NotInPlay("no such part")
         return self.settings[knob]
 
     def start_observers(self, directory: Path) -> None:

@@ -51,6 +51,14 @@ def test_a_mode_without_beans_refuses_remote_calls() -> None:
     assert planned.plan.factors[0].levels == (0.0, 20.0, 60.0)
 
 
+def test_the_mode_is_a_knob_of_servers_that_run_it() -> None:
+    assert Brokerage().properties({"app.mode": "orm"}) == {"brokerage.mode": "orm"}
+    assert brokerage_knobs.level("app.mode", {"mode": "session"}) == "session"
+    text = STUDY.format(server="tomcat", mode="direct", factor="app.mode: [direct, orm]")
+    with pytest.raises(UsageError, match=r"s\.yaml:6: .*orm cannot be had here: tomcat has no such mode, liberty"):
+        plan_study(parse_study(text, "s.yaml"), LocalHost(), stack_catalogue(StackChoice(server="tomcat")))
+
+
 class FakeHealth(http.server.BaseHTTPRequestHandler):
     answer: ClassVar[object] = {}
 

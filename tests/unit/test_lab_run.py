@@ -163,6 +163,14 @@ def test_the_budget_ends_the_run_and_leaves_it_resumable(tmp_path: Path) -> None
     assert sum(trial.state == "done" for trial in store.load(result.study_id).trials) == 1
 
 
+def test_a_knob_of_a_part_that_is_left_out_is_not_read_back(tmp_path: Path) -> None:
+    result, store = run(tmp_path, FakeSystem(FakeHost(), left_out="server.pool"))
+    record = store.load(result.study_id)
+    assert all(trial.state == "done" for trial in record.trials)
+    readings = [r for trial in record.trials for r in trial.readings if r.knob == "server.pool"]
+    assert {(r.found, r.matches) for r in readings} == {("(no such part)", True)}
+
+
 def test_pseudo_factors_set_nothing(tmp_path: Path) -> None:
     text = STUDY.replace("factors:\n  server.pool: [10, 2]\n  vm.fake_live: [10, 20]", "pseudo_factors: { a: [x, y] }")
     system = FakeSystem(FakeHost())

@@ -19,7 +19,7 @@ ALLOWED = {
     "load": {"model", "host"},
     "observe": {"model", "host", "gcanalysis"},
     "lab": {"model", "design", "analysis", "planning", "host", "stack", "load", "observe"},
-    "report": {"model", "design", "analysis", "figures", "gcanalysis", "advice", "load", "observe", "lab"},
+    "report": {"model", "design", "analysis", "planning", "figures", "gcanalysis", "advice", "load", "observe", "lab"},
     "simulate": {"model", "design", "analysis", "host", "lab"},
     "cli": {
         *(

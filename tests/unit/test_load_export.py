@@ -83,6 +83,13 @@ def test_what_hyperfoil_cannot_do_is_named_by_line(tmp_path: Path, text: str, me
     assert message in str(raised.value)
 
 
+def test_hyperfoil_asks_for_every_page_again(tmp_path: Path) -> None:
+    script = to_hyperfoil(
+        source(tmp_path, text=CERTAIN + "    - get: /a\n    - { repeat: 2, requests: [{ get: /b }] }\n")
+    )
+    assert (script.count("GET:"), script.count("- clearHttpCache")) == (4, 3)
+
+
 def test_a_mix_of_single_transactions_is_forks_by_weight(tmp_path: Path) -> None:
     text = BASE.replace("mix: { a: 1 }", "mix: { a: 3, b: 1 }\narrivals: { unit: transaction }")
     script = to_hyperfoil(source(tmp_path, "      check: { lacks: x }\n  b: [{ get: /b }]\n", text))

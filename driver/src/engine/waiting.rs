@@ -3,14 +3,17 @@
 
 use super::{awaits, Engine, LANE};
 use crate::arrivals::Model;
-use crate::scenario::{PauseShape, Scenario};
+use crate::scenario::{PauseFrom, PauseShape, Scenario};
 use crate::timer::on_tick;
+use std::cmp::Reverse;
 use std::io;
 
 /// An answer longer than this is read as it comes, or the server would wait for the driver.
 const LONG: usize = 16 << 10;
 /// A pause this many times as long as answers may lie makes it rare that something is due meanwhile.
 const PAUSES: u64 = 20;
+/// Answered requests that may be left in a heap.
+const MOST_ANSWERED: usize = 1000;
 
 /// What follows the last answer of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +42,8 @@ impl Engine<'_> {
             self.serve_sockets(0)?;
             let (aim, now) = (self.aim(), self.now());
             if aim > now && self.may_rest() {
-                let until = aim.min(now + self.settings.gather);
-                self.poller.rest(until - now);
+                let until = aim.min(now + self.settings.gather).min(self.patience());
+                self.poller.rest(until.saturating_sub(now));
                 self.woke(until);
             }
         }
@@ -110,7 +113,35 @@ impl Engine<'_> {
             }
             self.urgent.pop_front();
         }
-        self.stamping == Some(true) && self.unread.is_empty() && self.in_flight > 0 && self.settings.gather > 0
+        let patience = self.patience();
+        self.stamping == Some(true)
+            && (patience == u64::MAX || patience > self.now())
+            && self.unread.is_empty()
+            && self.in_flight > 0
+            && self.settings.gather > 0
+    }
+
+    /// Until when all answers may lie that nothing else waits for: with cycle times a session's next transaction may
+    /// be due before its answer is there, and then begins with it.
+    fn patience(&mut self) -> u64 {
+        while let Some(Reverse((next, line, request))) = self.patient.peek() {
+            if awaits(&self.slots, &self.lanes, *line, *request) {
+                return *next;
+            }
+            self.patient.pop();
+        }
+        u64::MAX
+    }
+
+    /// The due moment of the transaction after the one in `slot`, where it does not depend on the answer.
+    fn next_due(&self, slot: u32) -> Option<u64> {
+        let pause = &self.scenario.pause;
+        if pause.measure != PauseFrom::Due || pause.shape == PauseShape::None || self.opens_transactions() {
+            return None;
+        }
+        let session = &self.slots[slot as usize].session;
+        let running = session.running.as_ref()?;
+        Some(running.due + session.plan.pause_after(self.scenario, running.transaction))
     }
 
     /// Notes whether the answer to the request just sent over `line` has to be read at once: unless it ends a
@@ -129,6 +160,12 @@ impl Engine<'_> {
         };
         if !calm {
             self.urgent.push_back((line, request));
+        } else if let Some(next) = self.next_due(line) {
+            self.patient.push(Reverse((next, line, request)));
+            if self.patient.len() > MOST_ANSWERED + 2 * self.in_flight as usize {
+                let (slots, lanes) = (&self.slots, &self.lanes);
+                self.patient.retain(|Reverse((_, line, request))| awaits(slots, lanes, *line, *request));
+            }
         }
     }
 

@@ -240,6 +240,8 @@ pub struct Slice {
     pub reading: Times,
     /// Transactions in flight at the end of the slice.
     pub in_flight: u64,
+    /// Sessions that live at the end of the slice.
+    pub sessions: usize,
     /// At the end of the slice.
     pub work: Work,
     /// Integral of the transactions in flight, transaction nanoseconds.
@@ -259,6 +261,7 @@ impl Slice {
             timer: Times::default(),
             reading: Times::default(),
             in_flight: 0,
+            sessions: 0,
             work: Work::default(),
             area: 0,
             residence: 0,

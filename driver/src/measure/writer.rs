@@ -61,6 +61,7 @@ struct Second {
     timer: Times,
     reading: Times,
     in_flight: u64,
+    sessions: usize,
     /// At the end of it.
     work: Work,
 }
@@ -100,6 +101,7 @@ pub fn run(files: &Files<'_>, full: &Receiver<Slice>, empty: &Sender<Slice>) -> 
         timer: Times::default(),
         reading: Times::default(),
         in_flight: 0,
+        sessions: 0,
         work: Work::default(),
     };
     while let Ok(mut slice) = full.recv() {
@@ -130,6 +132,7 @@ impl Second {
     fn take(&mut self, slice: &Slice) {
         self.end = slice.end;
         self.in_flight = slice.in_flight;
+        self.sessions = slice.sessions;
         self.work = slice.work;
         for (sum, part) in self.transactions.iter_mut().zip(&slice.transactions) {
             sum.add(part);
@@ -257,11 +260,12 @@ fn report(second: &Second, all: &PerTransaction, before: &Work, progress: Progre
         Progress::Json => writeln!(
             out,
             "{{\"t\":{},\"phase\":\"{phase}\",\"tps\":{rate:.1},\"p50_ms\":{:.3},\"p99_ms\":{:.3},\
-             \"errors\":{errors},\"in_flight\":{in_flight},\"planned\":{},\"started\":{},\"dropped\":{},\
+             \"errors\":{errors},\"in_flight\":{in_flight},\"sessions\":{},\"planned\":{},\"started\":{},\"dropped\":{},\
              \"lag_p99_ms\":{:.3},\"cpu_share\":{:.3}}}",
             second.index + 1,
             p(0.5),
             p(0.99),
+            second.sessions,
             second.work.planned - before.planned,
             second.work.started - before.started,
             second.work.dropped - before.dropped,

@@ -3,11 +3,11 @@
 use super::node::Problems;
 use super::read::{plain, Scope};
 use super::{Checks, Extract, Pick, Source};
+use crate::pattern::{compile, Pattern};
 use crate::select::{Css, Pointer};
 use crate::template::Names;
 use marked_yaml::types::MarkedMappingNode;
 use marked_yaml::Node;
-use regex::bytes::{Regex, RegexBuilder};
 
 pub(super) const CHECK_KEYS: [&str; 7] = ["status", "skip_status", "contains", "lacks", "matches", "header", "json"];
 pub(super) const EXTRACT_KEYS: [&str; 6] = ["regex", "json", "css", "header", "attribute", "pick"];
@@ -25,7 +25,7 @@ pub(super) fn read_checks(problems: &mut Problems, scope: &Scope, request: &Mark
         match key.as_str() {
             "header" => {
                 for (name, value) in problems.any_mapping(node, "header").into_iter().flat_map(|m| m.iter()) {
-                    checks.headers.extend(Some(name.as_str().to_string()).zip(problems.value(value, name, pattern)));
+                    checks.headers.extend(Some(name.as_str().to_string()).zip(problems.value(value, name, compile)));
                 }
                 continue;
             }
@@ -46,20 +46,12 @@ pub(super) fn read_checks(problems: &mut Problems, scope: &Scope, request: &Mark
                 "skip_status" => checks.skip_status.extend(problems.value(item, "skip_status", status)),
                 "contains" => checks.contains.extend(scope.template(problems, item, "contains")),
                 "lacks" => checks.lacks.extend(scope.template(problems, item, "lacks")),
-                "matches" => checks.matches.extend(problems.value(item, "matches", pattern)),
+                "matches" => checks.matches.extend(problems.value(item, "matches", compile)),
                 _ => {}
             }
         }
     }
     checks
-}
-
-fn pattern(text: &str) -> Result<Regex, String> {
-    RegexBuilder::new(text).size_limit(1 << 20).build().map_err(|error| {
-        let text = error.to_string();
-        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("not a regular expression");
-        format!("bad regular expression: {}", last.trim())
-    })
 }
 
 pub(super) fn read_extracts(problems: &mut Problems, scope: &Scope, request: &MarkedMappingNode) -> Vec<Extract> {
@@ -79,7 +71,7 @@ pub(super) fn read_extracts(problems: &mut Problems, scope: &Scope, request: &Ma
 
 fn read_extract(problems: &mut Problems, name: &str, node: &Node) -> Option<(Source, Pick)> {
     if node.as_scalar().is_some() {
-        return Some((Source::Regex(problems.value(node, "regex", pattern)?), Pick::First));
+        return Some((Source::Regex(problems.value(node, "regex", Pattern::new)?), Pick::First));
     }
     let what = format!("extract `{name}`");
     let mapping = problems.mapping(node, &what, &EXTRACT_KEYS)?;
@@ -96,7 +88,7 @@ fn read_extract(problems: &mut Problems, name: &str, node: &Node) -> Option<(Sou
     }
     let attribute = attribute.and_then(|n| problems.text(n, "attribute")).map(str::to_ascii_lowercase);
     let source = match kind {
-        "regex" => Source::Regex(problems.value(value, "regex", pattern)?),
+        "regex" => Source::Regex(problems.value(value, "regex", Pattern::new)?),
         "json" => Source::Json(problems.value(value, "json", Pointer::parse)?),
         "css" => Source::Css(problems.value(value, "css", |text| Css::parse(text, attribute.clone()))?),
         _ => Source::Header(problems.value(value, "header", |text| match plain(text) {

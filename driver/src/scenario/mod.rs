@@ -9,6 +9,7 @@ pub mod read;
 mod transaction;
 
 use crate::feeds::Feed;
+use crate::pattern::Pattern;
 use crate::select::{text_of, Css, Pointer};
 use crate::template::{Template, Variable};
 pub use limits::{Limit, Measure};
@@ -237,7 +238,7 @@ pub struct Extract {
 #[derive(Debug)]
 pub enum Source {
     /// The first group of a match is the value, or the whole match without groups.
-    Regex(Regex),
+    Regex(Pattern),
     Json(Pointer),
     Css(Css),
     Header(String),
@@ -274,7 +275,13 @@ impl Extract {
     /// The value found in `answer`, if any.
     pub fn apply(&self, answer: &Answer<'_>, random: &mut crate::random::Random) -> Option<Vec<u8>> {
         match &self.source {
-            Source::Regex(regex) => self.apply_regex(regex, answer.body, random),
+            Source::Regex(pattern) => {
+                if self.pick == Pick::First {
+                    return pattern.first(answer.body).map(<[u8]>::to_vec);
+                }
+                let at = self.pick.of(pattern.regex.find_iter(answer.body).count(), random)?;
+                pattern.all(answer.body).nth(at).map(<[u8]>::to_vec)
+            }
             Source::Json(pointer) => {
                 let mut found = pointer.find(answer.json?);
                 if let ([serde_json::Value::Array(items)], true) = (&found[..], self.pick != Pick::First) {
@@ -296,21 +303,10 @@ impl Extract {
         }
     }
 
-    fn apply_regex(&self, regex: &Regex, body: &[u8], random: &mut crate::random::Random) -> Option<Vec<u8>> {
-        let value = |captures: regex::bytes::Captures<'_>| {
-            captures.get(1).or_else(|| captures.get(0)).map(|m| m.as_bytes().to_vec())
-        };
-        if self.pick == Pick::First {
-            return regex.captures(body).and_then(value);
-        }
-        let at = self.pick.of(regex.find_iter(body).count(), random)?;
-        regex.captures_iter(body).nth(at).and_then(value)
-    }
-
     /// What was looked for, for messages.
     pub fn what(&self) -> String {
         match &self.source {
-            Source::Regex(regex) => format!("nothing matches `{regex}`"),
+            Source::Regex(pattern) => format!("nothing matches `{pattern}`"),
             Source::Json(pointer) => format!("no JSON value at `{}`", pointer.text()),
             Source::Css(css) => format!("no element `{}`", css.text()),
             Source::Header(name) => format!("no header `{name}`"),

@@ -74,7 +74,13 @@ def _open(study: str, lab: Path) -> tuple[StudyRecord, StudyAnalysis]:
 
 
 def show(study: StudyArgument, lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
-    """Print what a study found."""
+    """Print what a study or a tuning found."""
+    from leadline.cli.commands.tuning import show_tuning, stored
+
+    tuning = stored(study, lab)
+    if tuning is not None:
+        show_tuning(tuning, json)
+        return
     record, analysis = _open(study, lab)
     if json:
         print_json(document(record, analysis))
@@ -88,9 +94,14 @@ def report(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path(REPORT),
     json: JsonOption = False,
 ) -> None:
-    """Write a study's report: one HTML file that needs no network."""
+    """Write the report of a study or a tuning: one HTML file that needs no network."""
+    from leadline.cli.commands.tuning import report_tuning, stored
     from leadline.report.page import build
 
+    tuning = stored(study, lab)
+    if tuning is not None:
+        report_tuning(tuning, out, json)
+        return
     record, analysis = _open(study, lab)
     page = build(record, analysis, out, knobs_of(record))
     if json:

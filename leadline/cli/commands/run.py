@@ -13,7 +13,9 @@ from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.studyfile import StudyFile, find_study
+from leadline.lab.tuning.file import find_tuning
 from leadline.lab.twin import aa_twin
+from leadline.model.errors import UsageError
 from leadline.stack.registry import stack_catalogue
 
 
@@ -24,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    study: Annotated[str, typer.Argument(help="A built-in study or a study file.")],
+    study: Annotated[str, typer.Argument(help="A built-in study or tuning, or a file of one.")],
     lab: LabOption = Path("lab"),
     set_: SetOption = None,
     factor: FactorOption = None,
@@ -44,8 +46,17 @@ def run(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a study, or go on with an unfinished run of it; write its report."""
+    """Run a study or a tuning, or go on with an unfinished run of it; write its report."""
     overrides = [*(set_ or []), *([f"budget={budget}"] if budget else [])]
+    tuning = find_tuning(study, overrides)
+    if tuning is not None:
+        if factor or twin:
+            option = "--factor" if factor else "--aa"
+            raise UsageError(f"{option} is of studies; {study} is a tuning, whose knobs are in its steps")
+        from leadline.cli.commands.tuning import run_tuning
+
+        run_tuning(tuning, lab, dry_run=dry_run, new=new, disposable=disposable, truth=simulate, json=json)
+        return
     file = find_study(study, overrides, factor or [])
     if twin:
         file = _twin(file, disposable)

@@ -9,6 +9,8 @@ import typer
 from leadline.cli.options import JsonOption
 from leadline.cli.output import console, print_json
 from leadline.lab.studyfile import builtin_studies, json_schema, parse_study
+from leadline.lab.tuning.file import builtin_tunings, parse_tuning
+from leadline.lab.tuning.file import json_schema as tuning_json_schema
 
 
 def register(app: typer.Typer) -> None:
@@ -19,14 +21,21 @@ def register(app: typer.Typer) -> None:
 def studies(
     json: JsonOption = False,
     schema: Annotated[bool, typer.Option("--schema", help="The JSON Schema of a study file.")] = False,
+    tuning_schema: Annotated[bool, typer.Option("--tuning-schema", help="The JSON Schema of a tuning file.")] = False,
 ) -> None:
-    """List the built-in studies."""
+    """List the built-in studies and tunings."""
+    if tuning_schema:
+        print_json(tuning_json_schema())
+        return
     if schema:
         print_json(json_schema())
         return
     found = {name: parse_study(text, name).study for name, text in builtin_studies().items()}
+    tunings = {name: parse_tuning(text, name).tuning for name, text in builtin_tunings().items()}
     if json:
-        print_json({name: study.model_dump(mode="json") for name, study in found.items()})
+        print_json({name: one.model_dump(mode="json") for name, one in {**found, **tunings}.items()})
         return
     for name, study in found.items():
         console.print(f"{name}: {study.question}", markup=False, highlight=False)
+    for name, tuning in tunings.items():
+        console.print(f"{name} (tuning): {tuning.question}", markup=False, highlight=False)

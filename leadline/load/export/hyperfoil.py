@@ -30,6 +30,7 @@ from leadline.model.errors import UsageError
 _TOOL = "Hyperfoil"
 _MOST_ROUNDS = 100  # of a loop that is written out
 _BODY_CHECKS = ("contains", "lacks", "matches", "json", "header")
+_NO_CACHE = "clearHttpCache"
 _ONE_WAY = "a session goes one way; use a graph whose rows have one entry, or arrivals of single transactions"
 
 
@@ -45,6 +46,7 @@ class _Writer:
         self._source, self._tree = source, source.tree
         self._numbers = count(1)
         self._notes: list[str] = []
+        self._pages = 0  # of the session being written
 
     def text(self) -> str:
         tree = self._tree
@@ -110,6 +112,7 @@ class _Writer:
 
     def _sequences(self, names: Sequence[str]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
+        self._pages = 0
         start = [step for name, text in (self._tree.get("variables") or {}).items() for step in self._set(name, text)]
         for at, name in enumerate(names):
             transaction = self._tree["transactions"][name]
@@ -142,8 +145,8 @@ class _Writer:
         most = f"{max(1, round(5000 * mean))}ms"
         return [{"thinkTime": {"duration": length, "max": most, "random": "NEGATIVE_EXPONENTIAL"}}]
 
-    def _requests(self, requests: Sequence[Mapping[str, Any]], where: Path_, name: str) -> list[dict[str, Any]]:
-        steps: list[dict[str, Any]] = []
+    def _requests(self, requests: Sequence[Mapping[str, Any]], where: Path_, name: str) -> list[Any]:
+        steps: list[Any] = []
         for at, request in enumerate(requests):
             here = (*where, at)
             if "repeat" not in request:
@@ -160,7 +163,7 @@ class _Writer:
                 steps += self._requests(request["requests"], (*here, "requests"), name)
         return steps
 
-    def _request(self, request: Mapping[str, Any], where: Path_, name: str) -> list[dict[str, Any]]:
+    def _request(self, request: Mapping[str, Any], where: Path_, name: str) -> list[Any]:
         if request.get("embedded"):
             raise self._refuse((*where, "embedded"), "`embedded`", "its pages are loaded by handlers of another kind")
         method = next(one for one in METHODS if one in request)
@@ -184,6 +187,10 @@ class _Writer:
         step["handler"] = self._handler(request, where)
         if self._source.number(request.get("follow", self._tree.get("follow", 5)), (*where, "follow")) > 0:
             step["handler"]["followRedirect"] = "LOCATION_ONLY"
+        if method in ("get", "head"):
+            self._pages += 1
+            if self._pages > 1:  # its sessions have a browser's cache, and would not ask for a page again
+                return [*steps, _NO_CACHE, {"httpRequest": step}]
         return [*steps, {"httpRequest": step}]
 
     def _handler(self, request: Mapping[str, Any], where: Path_) -> dict[str, Any]:

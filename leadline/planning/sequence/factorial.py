@@ -55,6 +55,11 @@ def _runs(chosen: Mapping[str, int], design: FactorialDesign) -> list[Treatment]
     return [baseline, *(run for run in runs if run != baseline)]
 
 
+def runs_of(steps: Sequence[str], design: FactorialDesign) -> int:
+    """How many combinations of so many steps the design has; 0 for fewer than two steps."""
+    return len(_runs(dict.fromkeys(steps, 1), design)) if len(steps) > 1 else 0
+
+
 def factorial_part(
     tuning: Tuning,
     mode: str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ _BLAMED = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
 class Decision:
     """A step in one mode. ``candidate``: the level that was chosen, 0 where none was; ``kept`` whether it stays.
 
+    ``setting`` describes the chosen candidate, the one that came nearest where none was, and ``change`` is that one's.
     ``tried``: each candidate against the best so far, in order; ``confirmed``: the chosen one in fresh trials.
     ``settled``: nothing more is to be measured for it.
     """
@@ -38,6 +39,12 @@ class Decision:
     confirmed: Change | None = None
     reason: str = ""
     settled: bool = True
+    best: int = 1
+
+    @property
+    def change(self) -> Change | None:
+        """Of the candidate that ``setting`` describes, in the trials of the step; None where it was not tried."""
+        return self.tried[self.best - 1] if self.tried else None
 
 
 def decision_levels(tuning: Tuning, steps: int) -> tuple[float, float]:
@@ -103,17 +110,18 @@ def _choice(
         final = tuning.blocks.confirm == 0
         return Decision(
             mode, step.name, final, best + 1, describe(step, best + 1), tuple(changes), settled=final,
-            reason="better" if final else "better; fresh trials are to confirm it",
+            reason="better" if final else "better; fresh trials are to confirm it", best=best + 1,
         )  # fmt: skip
-    nearest = max(range(len(changes)), key=lambda at: sign * (changes[at].percent or -sign * 1e9))
-    reason = broken[nearest] or _why_not(changes[nearest])
-    return Decision(mode, step.name, False, 0, describe(step, nearest + 1), tuple(changes), reason=reason)
+    known = [at for at, change in enumerate(changes) if change.percent is not None]
+    near = max(known, key=lambda at: sign * (changes[at].percent or 0.0)) if known else 0
+    reason = broken[near] or _why_not(changes[near])
+    return Decision(mode, step.name, False, 0, describe(step, near + 1), tuple(changes), reason=reason, best=near + 1)
 
 
 def _why_not(change: Change) -> str:
     if change.reason:
         return change.reason
-    return "worse" if change.verdict is Verdict.WORSE else "its interval does not exclude none"
+    return "worse" if change.verdict is Verdict.WORSE else "no change lies within its interval"
 
 
 def broken_limit(tuning: Tuning, observations: Sequence[Observation], treatment: Treatment, before: Treatment) -> str:
@@ -170,5 +178,5 @@ def confirmed_in(tuning: Tuning, step: Step, chosen: Sequence[Decision], measure
         broken = broken_limit(tuning, measured.observations, *pair)
         kept = change.better and not broken
         reason = "confirmed" if kept else f"not confirmed: {broken or _why_not(change)}"
-        found.append(Decision(one.mode, one.step, kept, one.candidate, one.setting, one.tried, change, reason=reason))
+        found.append(replace(one, kept=kept, confirmed=change, reason=reason, settled=True))
     return found

@@ -64,8 +64,11 @@ def levels_of(tuning: Tuning, mode: str, kept: Kept, left_out: Mapping[str, str]
     """All levels of a configuration: every knob of every step that can be tried, the mode, and what is held."""
     found: dict[str, RawLevel] = {MODE: mode}
     for step in tuning.steps:
-        if step.name not in left_out:
-            found |= {knob: levels[kept.get(step.name, 0)] for knob, levels in step.levels.items()}
+        if step.name in left_out:
+            continue
+        found |= {knob: levels[kept.get(step.name, 0)] for knob, levels in step.levels.items()}
+        if mode not in modes_of(tuning, step):
+            found |= step.elsewhere
     return found
 
 

@@ -1,0 +1,48 @@
+"""Main effects and interactions of a mode's steps, from its factorial."""
+
+from __future__ import annotations
+
+import altair as alt
+
+from leadline.planning.sequence import Factorial
+from leadline.report import words
+from leadline.report.charts.theme import VERDICTS, DataSets, Figure, figure
+
+
+def interactions(one: Factorial) -> Figure | None:
+    """None where nothing could be estimated."""
+    rows = [
+        {
+            "label": effect.factor,
+            "percent": effect.percent,
+            "low": effect.simultaneous.low if effect.simultaneous else effect.percent,
+            "high": effect.simultaneous.high if effect.simultaneous else effect.percent,
+            "verdict": effect.verdict.value,
+            "text": f"{words.signed(effect.percent)} % {words.change_interval(effect.simultaneous)}",
+        }
+        for effect in one.analysis.effects
+        if effect.percent is not None
+    ]
+    if not rows:
+        return None
+    sets = DataSets()
+    order = [str(row["label"]) for row in rows]
+    y = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, grid=False))
+    colour = alt.Color("verdict:N", scale=alt.Scale(domain=list(VERDICTS), range=list(VERDICTS.values())), legend=None)
+    known = sets.chart(rows)
+    chart = alt.layer(
+        sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"),
+        known.mark_rule(strokeWidth=1.8).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),
+        known.mark_point(filled=True, size=58, opacity=1).encode(
+            x=alt.X("percent:Q", title="change, %"), y=y, color=colour, tooltip=["label:N", "text:N", "verdict:N"]
+        ),
+        known.mark_text(align="left", fontSize=11).encode(x=alt.value(474), y=y, text="text:N", color=colour),
+    ).properties(width=460, height=alt.Step(24))
+    caption = (
+        f"A {one.plan.kind} design of the steps in mode {one.mode}: effect of each step over all combinations of the "
+        "others; `a x b`: how far both together differ from what each alone would give. Intervals: all effects of a "
+        "kind together."
+    )
+    return figure(
+        f"interactions-{one.mode}", f"{one.mode}: steps and how they work together", caption, chart, sets=sets
+    )

@@ -1,0 +1,68 @@
+"""A tuning in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leadline.planning.sequence import Decision
+from leadline.report import words
+from leadline.report.tuning.view import TuningView, change_text
+
+
+def lines(view: TuningView) -> list[str]:
+    """Plain lines of text, each one line whatever a server said."""
+    tuning = view.record.tuning
+    stack = tuning.stack
+    studies = f"{len(view.studies)} {'study' if len(view.studies) == 1 else 'studies'}"
+    found = [
+        f"Tuning {tuning.tuning}@{view.record.id}: {_line(tuning.question)}",
+        f"{stack.app} on {stack.server} with {stack.database}, modes {', '.join(tuning.modes)}; "
+        f"{view.done} of {words.plural(view.trials, 'trial')} done in {studies}",
+    ]
+    for mode in tuning.modes:
+        found += ["", f"{mode}: steps in order, change of {view.response} against the best so far"]
+        found += _aligned([_HEAD, *(_row(one) for one in view.progress.of(mode))])
+    if view.progress.comparison is not None:
+        found += ["", f"Untuned against tuned, {view.response}, trials of their own; intervals of all lines together"]
+        rows: list[tuple[str, ...]] = [
+            ("configuration", f"against {view.progress.comparison.reference} untuned", "step", "gain")
+        ]
+        for rung in view.progress.comparison.rungs:
+            gain = view.progress.comparison.gains.get(rung.mode) if rung.name.endswith(" tuned") else None
+            relative = change_text(rung.relative) if rung.relative else "reference"
+            rows.append((rung.name, relative, change_text(rung.change), change_text(gain)))
+        found += _aligned(rows)
+    for one in view.progress.factorials:
+        found += ["", f"{one.mode}: the steps as factors of a {one.plan.kind} design, {view.response}"]
+        effects: list[tuple[str, ...]] = [("effect", "change", "95 % interval", "all comparisons", "verdict")]
+        effects += [
+            (
+                *(effect.factor, f"{words.signed(effect.percent)} %", words.change_interval(effect.interval)),
+                *(words.change_interval(effect.simultaneous), effect.verdict.value),
+            )
+            for effect in one.analysis.effects
+        ]
+        found += _aligned(effects)
+    found.append("")
+    found += [f"Failed, {count} times, first in {study}: {_line(text)}" for text, count, study in view.failures]
+    found += [f"Note: {_line(note)}" for note in (*view.warnings, *view.notes)]
+    found.append("Studies: " + ", ".join(f"{name}@{number}" for name, number in view.studies))
+    return [*found, view.answer]
+
+
+_HEAD = ("step", "setting", "tried", "fresh trials", "kept")
+
+
+def _row(one: Decision) -> tuple[str, ...]:
+    kept = "yes" if one.kept else f"no: {_line(one.reason)}"
+    return one.step, _line(one.setting), change_text(one.change), change_text(one.confirmed), kept
+
+
+def _line(text: str) -> str:
+    """One line without control characters: what a server said must not steer the terminal."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,184 @@
+"""Everything that page, text and JSON say of a tuning, gathered once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from leadline.analysis import is_interaction
+from leadline.analysis.contrasts import Change
+from leadline.lab.store import Store
+from leadline.lab.tuning.part import study_name
+from leadline.lab.tuning.records import TuningRecord
+from leadline.lab.tuning.run import progress_of
+from leadline.model.record import StudyRecord
+from leadline.model.result import Verdict
+from leadline.planning.sequence import Decision, Progress
+from leadline.planning.sequence.compare import product
+from leadline.report import words
+
+
+@dataclass(frozen=True)
+class StepBar:
+    """A kept step as the waterfall shows it: from and to relative to the mode untuned (1), with the step's change."""
+
+    mode: str
+    step: str
+    setting: str
+    begin: float
+    end: float
+    change: Change
+    fresh: str  # which trials the change is from
+
+
+@dataclass(frozen=True)
+class TuningView:
+    """``studies``: name and number of each comparison's study, in order. ``sums``: mode -> percent of the kept steps
+    one after the other, None where a figure is missing.
+    """
+
+    record: TuningRecord
+    progress: Progress
+    studies: tuple[tuple[str, int], ...]
+    trials: int
+    done: int
+    failures: tuple[tuple[str, int, str], ...]  # class and message, how often, in which study first
+    warnings: tuple[str, ...]
+    environment: Mapping[str, str]
+    bars: Mapping[str, tuple[StepBar, ...]]
+    sums: Mapping[str, float | None]
+    answer: str
+    notes: tuple[str, ...]
+
+    @property
+    def response(self) -> str:
+        return self.record.tuning.responses[0]
+
+
+def gather(store: Store, record: TuningRecord) -> TuningView:
+    """Read the tuning's studies and conclude."""
+    progress, found = progress_of(store, record)
+    parts = {part.key: part for part in (*progress.done, *([progress.next] if progress.next else []))}
+    studies = tuple((study_name(record.tuning, parts[key]), study) for key, study in found.items() if key in parts)
+    records = [store.load(study) for _, study in studies]
+    bars: dict[str, tuple[StepBar, ...]] = {mode: tuple(_bars(progress, mode)) for mode in record.tuning.modes}
+    sums: dict[str, float | None] = {mode: product([bar.change for bar in bars[mode]]) for mode in record.tuning.modes}
+    return TuningView(
+        record=record,
+        progress=progress,
+        studies=studies,
+        trials=sum(len(one.trials) for one in records),
+        done=sum(trial.state in ("done", "failed") for one in records for trial in one.trials),
+        failures=_failures(records),
+        warnings=tuple(dict.fromkeys(line for one in records for line in one.skipped)),
+        environment=records[0].environment if records else {},
+        bars=bars,
+        sums=sums,
+        answer=_answer(record, progress),
+        notes=tuple(_notes(progress, bars, sums)),
+    )
+
+
+def _bars(progress: Progress, mode: str) -> list[StepBar]:
+    kept = [one for one in progress.of(mode) if one.kept]
+    ladder = progress.comparison.of(mode) if progress.comparison else []
+    found = []
+    level = 1.0
+    for one in kept:
+        change, fresh = one.confirmed, "its confirmation"
+        if change is None:
+            rung = next((rung for rung in ladder if rung.steps and rung.steps[-1] == one.step), None)
+            change, fresh = (rung.change if rung else None), "the comparison"
+        if change is None:
+            change, fresh = one.tried[one.candidate - 1], "the step itself, which chose it"
+        end = level * (1 + (change.percent or 0.0) / 100)
+        found.append(StepBar(mode, one.step, one.setting, level, end, change, fresh))
+        level = end
+    return found
+
+
+def _failures(records: Sequence[StudyRecord]) -> tuple[tuple[str, int, str], ...]:
+    counted: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for record in records:
+        for trial in record.trials:
+            if trial.state == "failed" and trial.failure:
+                text = f"{trial.failure.value}: {trial.failure_message}"
+                counted[text] += 1
+                first.setdefault(text, f"{record.study.study}@{record.id}")
+    return tuple((text, count, first[text]) for text, count in counted.items())
+
+
+def change_text(change: Change | None) -> str:
+    """``+12.3 % [8.1, 16.9]``, the interval of all comparisons together."""
+    if change is None or change.percent is None:
+        return "–"
+    return f"{words.signed(change.percent)} % {words.change_interval(change.simultaneous)}"
+
+
+def _answer(record: TuningRecord, progress: Progress) -> str:
+    tuning = record.tuning
+    response = tuning.responses[0]
+    if progress.comparison is None:
+        kept = sum(one.kept for one in progress.decisions)
+        if progress.next is None:
+            return "No step was kept, so there is nothing to compare: untuned stays as good as any."
+        return f"Not finished: {kept} steps kept so far; the comparison of untuned and tuned is still to run."
+    sentences = []
+    for mode in tuning.modes:
+        names = [one.step for one in progress.of(mode) if one.kept]
+        gain = progress.comparison.gains.get(mode)
+        if not names or gain is None:
+            sentences.append(f"{mode}: no step kept.")
+            continue
+        sentences.append(f"{mode}: {response} {change_text(gain)} tuned against untuned by {', '.join(names)}.")
+    return " ".join(sentences)
+
+
+def _notes(
+    progress: Progress,
+    bars: Mapping[str, Sequence[StepBar]],
+    sums: Mapping[str, float | None],
+) -> list[str]:
+    found = []
+    comparison = progress.comparison
+    for mode, gain in comparison.gains.items() if comparison else ():
+        total = sums[mode]
+        if total is None or gain.percent is None or len(bars[mode]) < 2 or (comparison and comparison.every):
+            continue
+        found.append(
+            f"{mode}: the kept steps one after the other give {words.signed(total)} %, measured together against "
+            f"untuned they give {words.signed(gain.percent)} %. Steps do not add up exactly: each was measured in "
+            "trials of its own, against what was kept before it."
+        )
+    if comparison and comparison.every:
+        found.append(
+            "Each step's change is between neighbouring rungs of the last comparison; it holds for the order in "
+            "which the steps were tried, and in percent of the rung before, so that percentages multiply."
+        )
+        lost = [f"{one.step} ({one.mode})" for one in progress.decisions if one.kept and not _holds(progress, one)]
+        if lost:
+            found.append(f"Kept on its own trials, but not confirmed by those of the comparison: {', '.join(lost)}.")
+    untried = [one for one in progress.decisions if not one.tried]
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for one in untried:
+        reasons.setdefault((one.step, one.reason), []).append(one.mode)
+    found += [f"Step {step} ({', '.join(modes)}): {reason}." for (step, reason), modes in reasons.items()]
+    if progress.factorials:
+        pairs = [
+            f"{one.mode}: {effect.factor} {words.signed(effect.percent)} %"
+            for one in progress.factorials
+            for effect in one.analysis.effects
+            if is_interaction(effect) and effect.verdict in (Verdict.BETTER, Verdict.WORSE)
+        ]
+        told = "; ".join(pairs) if pairs else "none that could be told from noise"
+        found.append(f"Interactions in the factorials: {told}.")
+    return found
+
+
+def _holds(progress: Progress, one: Decision) -> bool:
+    ladder = progress.comparison.of(one.mode) if progress.comparison else []
+    return any(
+        rung.steps and rung.steps[-1] == one.step and rung.change is not None and rung.change.better for rung in ladder
+    )
