@@ -15,7 +15,7 @@ from leadline.host.paths import cache_dir
 from leadline.host.privilege import make_accessible
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
-from leadline.stack import jdbc, local, mariadb_knobs, snapshots
+from leadline.stack import jdbc, local, mariadb_catalogue, mariadb_knobs, snapshots
 from leadline.stack import mariadb_client as client
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.mariadb_bootstrap import DATABASE, USER, script
@@ -25,7 +25,7 @@ _CONFIGURATION = "mariadb.cnf"
 _PASSWORD = "leadline.password"  # in the data directory, so that a snapshot brings its own
 _PID = "mariadb.pid"  # in the data directory; a clean stop removes it
 _SYSTEM = "mysql"  # the folder of the system tables: there when the data are
-_ISOLATION = next(knob for knob in mariadb_knobs.KNOBS if knob.name == "database.transaction_isolation")
+_ISOLATION = next(knob for knob in mariadb_catalogue.KNOBS if knob.name == "database.transaction_isolation")
 _STOP_GRACE = 30.0
 _SLOW_STOP_GRACE = 120.0  # when all old row versions are removed first
 # Messages at start that tell of the host, not of the levels under test.
@@ -65,7 +65,7 @@ class MariaDb:
         return mariadb_artefact().version
 
     def knobs(self) -> Sequence[Knob]:
-        return mariadb_knobs.KNOBS
+        return mariadb_catalogue.KNOBS
 
     def provision(self, progress: Progress) -> None:
         fetch(mariadb_artefact(), progress)

@@ -15,7 +15,7 @@ from leadline.host.paths import cache_dir
 from leadline.host.privilege import make_accessible
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
-from leadline.stack import jdbc, local, postgres_knobs, snapshots
+from leadline.stack import jdbc, local, postgres_catalogue, postgres_knobs, snapshots
 from leadline.stack import postgres_client as client
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.provision import fetch, postgres_artefact
@@ -24,6 +24,7 @@ _USER = "leadline"
 _DATABASE = "leadline"
 _CONFIGURATION = "leadline.conf"  # in the data directory, included by postgresql.conf
 _PASSWORD = "leadline.password"  # in the data directory, so that a snapshot brings its own
+_ISOLATION = next(knob for knob in postgres_catalogue.KNOBS if knob.name == "database.default_transaction_isolation")
 # Messages at start that tell of the host, not of the levels under test.
 _INFRASTRUCTURE = ("could not bind", "lock file", "could not write", "Input/output error", "Read-only file system")
 _PROBED = ("the database system is starting up", f'database "{_DATABASE}" does not exist')  # answers to wait_ready
@@ -43,6 +44,7 @@ class Postgres:
         self._port = port
         self._context: ServiceContext | None = None
         self._lines: list[str] = []
+        self._isolation = str(_ISOLATION.default)
         self._process: Process | None = None
         self._started = 0.0
         self._log_from = 0
@@ -57,7 +59,7 @@ class Postgres:
         return postgres_artefact().version
 
     def knobs(self) -> Sequence[Knob]:
-        return postgres_knobs.KNOBS
+        return postgres_catalogue.KNOBS
 
     def provision(self, progress: Progress) -> None:
         fetch(postgres_artefact(), progress)
@@ -68,6 +70,7 @@ class Postgres:
     def configure(self, context: ServiceContext, settings: Settings) -> None:
         """Raises LookupError for a knob that is not PostgreSQL's, UsageError for a level it would round."""
         self._lines = [postgres_knobs.render(name, level) for name, level in sorted(settings.items())]
+        self._isolation = str(settings.get(_ISOLATION.name, _ISOLATION.default))
         self._context = context
         self._port = self._given_port or local.free_port()
         context.directory.mkdir(parents=True, exist_ok=True)
@@ -75,7 +78,15 @@ class Postgres:
 
     def endpoint(self) -> Endpoint:
         """Raises LookupError while there are no data."""
-        return Endpoint(local.LOOPBACK, self._port, _DATABASE, _USER, self._password(), jdbc.POSTGRES.subprotocol)
+        return Endpoint(
+            local.LOOPBACK,
+            self._port,
+            _DATABASE,
+            _USER,
+            self._password(),
+            jdbc.POSTGRES.subprotocol,
+            self._isolation.upper().replace(" ", "_"),
+        )
 
     def _configured(self) -> ServiceContext:
         if self._context is None:

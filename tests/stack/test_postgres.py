@@ -43,6 +43,21 @@ LEVELS: dict[str, Level] = {
     "database.full_page_writes": False,
     "database.autovacuum": False,
     "database.huge_pages": "off",
+    "database.default_transaction_isolation": "repeatable read",
+    "database.fsync": False,
+    "database.wal_sync_method": "open_datasync",
+    "database.wal_writer_delay": 0.123,
+    "database.min_wal_size": 48 * MB,
+    "database.checkpoint_completion_target": 0.75,
+    "database.bgwriter_delay": 0.033,
+    "database.bgwriter_lru_maxpages": 50,
+    "database.maintenance_work_mem": 5 * MB,
+    "database.io_method": "sync",
+    "database.effective_io_concurrency": 3,
+    "database.max_parallel_workers_per_gather": 1,
+    "database.autovacuum_naptime": 33.0,
+    "database.deadlock_timeout": 0.25,
+    "database.track_io_timing": True,
 }
 
 

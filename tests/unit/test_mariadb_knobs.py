@@ -6,7 +6,8 @@ import pytest
 
 from leadline.model.errors import UsageError
 from leadline.model.knob import Catalogue, Kind, Knob, Level
-from leadline.stack.mariadb_knobs import KNOBS, parse, render
+from leadline.stack.mariadb_catalogue import KNOBS
+from leadline.stack.mariadb_knobs import parse, render
 
 MB = 1024**2
 

@@ -6,7 +6,8 @@ import pytest
 
 from leadline.model.errors import UsageError
 from leadline.model.knob import Catalogue, Kind, Knob, Level
-from leadline.stack.postgres_knobs import KNOBS, parse, render
+from leadline.stack.postgres_catalogue import KNOBS
+from leadline.stack.postgres_knobs import parse, render
 
 MB = 1024**2
 
@@ -19,7 +20,7 @@ def levels(knob: Knob) -> list[Level]:
     if knob.kind is Kind.CHOICE:
         return list(knob.choices)
     if knob.kind is Kind.DURATION:
-        return [30.0, 3600.0]
+        return [float(knob.minimum or 0), 7.0]
     if knob.kind is Kind.NUMBER:
         return [1.1, 4.0]
     return [int(knob.minimum or 0), 200]
@@ -35,7 +36,8 @@ def test_a_level_survives_writing_and_reading(knob: Knob) -> None:
         if knob.kind is Kind.SIZE:
             text, unit = text.removesuffix("B"), "B"
         elif knob.kind is Kind.DURATION:
-            text, unit = text.removesuffix("s"), "s"
+            unit = "ms" if text.endswith("ms") else "s"
+            text = text.removesuffix(unit)
         assert parse(knob.name, text, unit) == level
 
 
@@ -44,6 +46,7 @@ def test_units_of_pg_settings() -> None:
     assert parse("database.max_wal_size", "1024", "MB") == 1024 * MB
     assert parse("database.work_mem", "4096", "kB") == 4 * MB
     assert parse("database.checkpoint_timeout", "300", "s") == 300.0
+    assert parse("database.bgwriter_delay", "1001", "ms") == 1.001
     assert parse("database.autovacuum", "off", None) is False
 
 
@@ -52,6 +55,8 @@ def test_a_size_postgresql_would_round_is_refused_with_the_nearest() -> None:
         render("database.shared_buffers", 100_000)
     with pytest.raises(UsageError, match="whole seconds"):
         render("database.checkpoint_timeout", 30.5)
+    with pytest.raises(UsageError, match=r"whole milliseconds and would round 0\.0105 s"):
+        render("database.bgwriter_delay", 0.0105)
 
 
 def test_a_knob_of_another_layer_is_unknown() -> None:
