@@ -10,7 +10,7 @@ Once a second the resident memory, the open files and the live sessions are read
 files beyond the sessions are what could leak (with shared connections all files, which their most bounds). The trend is
 the slope of the means of 20 blocks after the first fifth of the run, with a 95 % interval (least squares, Student's t).
 Flat is what has zero in its interval, or surely grew by less than 1 MiB of memory or one file. Exit code 0 when both
-are flat, nothing failed, every planned session began and Little's law holds within 1 %.
+are flat, nothing failed, every planned session began and Little's law holds within 5 %.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def main() -> int:
     print("\n".join(["", *summary["driver"]["evidence"]]))
     law = summary["littles_law"]["relative_error"]
     well = not summary["errors"] and not summary["dropped"] and summary["arrivals_actual"] == total
-    well &= law is not None and abs(law) < 0.01
+    well &= law is not None and abs(law) < 0.05
     print(f"\nAll planned sessions began: {summary['arrivals_actual']} of {total}; off Little's law by {law:.2%}.")
     print(f"\n| | mean | growth in {settled[-1].second - settled[0].second:.0f} s (95 % interval) | flat |")
     print("| --- | --- | --- | --- |")

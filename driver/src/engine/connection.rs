@@ -246,7 +246,7 @@ impl Engine<'_> {
             if !event.writable() {
                 return;
             }
-            let error = socket.error();
+            let error = if event.closing() { socket.error() } else { None };
             let now = self.now();
             if let Some(error) = error {
                 self.fail(line, ErrorKind::Connect, &error.to_string(), now);

@@ -63,7 +63,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    fields.iter().for_each(|(name, value)| hpack::encode(&mut bytes, name.as_bytes(), value.as_bytes()));
+    let mut encoder = Encoder::default();
+    fields.iter().for_each(|(name, value)| encoder.field(&mut bytes, name.as_bytes(), value.as_bytes(), false));
     bytes
 }
 

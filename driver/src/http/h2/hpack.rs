@@ -1,12 +1,12 @@
-//! HPACK (RFC 7541): reads header blocks within bounds, writes them without a dynamic table of its own.
+//! HPACK (RFC 7541): reads header blocks within bounds.
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
 
 /// What SETTINGS_HEADER_TABLE_SIZE is while nobody says otherwise.
-const TABLE: usize = 4096;
+pub(super) const TABLE: usize = 4096;
 /// What an entry of the table counts besides its bytes (RFC 7541, 4.1).
-const OVERHEAD: usize = 32;
+pub(super) const OVERHEAD: usize = 32;
 const LONGEST_CODE: usize = 30;
 const END_OF_STRING: u16 = 256;
 
@@ -222,30 +222,7 @@ fn huffman(text: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     }
 }
 
-/// Appends a field, literal and not to be indexed; a name or field of the static table as its index.
-pub fn encode(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    let mut named = 0;
-    for (at, (known, text)) in STATIC.iter().enumerate() {
-        if known.as_bytes() == name {
-            if text.as_bytes() == value {
-                push_integer(out, 0x80, 7, at + 1);
-                return;
-            }
-            if named == 0 {
-                named = at + 1;
-            }
-        }
-    }
-    push_integer(out, 0, 4, named);
-    if named == 0 {
-        push_integer(out, 0, 7, name.len());
-        out.extend(name.iter().map(u8::to_ascii_lowercase));
-    }
-    push_integer(out, 0, 7, value.len());
-    out.extend_from_slice(value);
-}
-
-fn push_integer(out: &mut Vec<u8>, pattern: u8, bits: u32, value: usize) {
+pub(super) fn push_integer(out: &mut Vec<u8>, pattern: u8, bits: u32, value: usize) {
     let most = (1usize << bits) - 1;
     if value < most {
         out.push(pattern | value as u8);
@@ -278,7 +255,7 @@ const LENGTHS: [u8; 257] = [
 
 /// RFC 7541, appendix A.
 #[rustfmt::skip]
-const STATIC: [(&str, &str); 61] = [
+pub(super) const STATIC: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),
     (":method", "POST"),

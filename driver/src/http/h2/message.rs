@@ -1,6 +1,6 @@
 //! Requests and answers over HTTP/2, in the terms of HTTP/1.1 (RFC 9113, 8).
 
-use super::hpack;
+use super::encoder::Encoder;
 use crate::http::encoding::Encoding;
 use crate::http::response::{parse_length, ParseError, Parser, State, MOST_INTERIM};
 
@@ -9,20 +9,21 @@ const CONNECTION_FIELDS: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
 
 /// Writes the header block of `request`, which this program wrote for HTTP/1.1; its body.
-pub fn encode<'a>(block: &mut Vec<u8>, secure: bool, request: &'a [u8]) -> &'a [u8] {
+pub fn encode<'a>(encoder: &mut Encoder, block: &mut Vec<u8>, secure: bool, request: &'a [u8]) -> &'a [u8] {
+    encoder.begin(block);
     let mut rest = request;
     let mut words = line(&mut rest).splitn(3, |b| *b == b' ');
-    hpack::encode(block, b":method", words.next().unwrap_or_default());
-    hpack::encode(block, b":scheme", if secure { b"https" } else { b"http" });
-    hpack::encode(block, b":path", words.next().unwrap_or_default());
+    encoder.field(block, b":method", words.next().unwrap_or_default(), true);
+    encoder.field(block, b":scheme", if secure { b"https" } else { b"http" }, true);
+    encoder.field(block, b":path", words.next().unwrap_or_default(), false);
     loop {
         let field = line(&mut rest);
         let Some(colon) = memchr::memchr(b':', field) else { return rest };
         let (name, value) = (field[..colon].to_ascii_lowercase(), field[colon + 1..].trim_ascii());
         if name == b"host" {
-            hpack::encode(block, b":authority", value);
+            encoder.field(block, b":authority", value, true);
         } else if !CONNECTION_FIELDS.contains(&&name[..]) {
-            hpack::encode(block, &name, value);
+            encoder.field(block, &name, value, name != b"content-length");
         }
     }
 }

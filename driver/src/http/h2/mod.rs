@@ -1,11 +1,13 @@
 //! HTTP/2 as a client (RFC 9113): one connection's frames, without input or output.
 
+mod encoder;
 mod frame;
 mod hpack;
 mod message;
 mod receive;
 
 use super::response::{ParseError, Parser};
+use encoder::Encoder;
 use frame::{flags, Code, Head};
 use hpack::Decoder;
 
@@ -77,6 +79,7 @@ pub struct Client {
     written: usize,
     partial: Vec<u8>,
     decoder: Decoder,
+    encoder: Encoder,
     /// The header block under way: stream and flags of its HEADERS frame.
     block: Vec<u8>,
     heading: Option<(u32, u8)>,
@@ -111,6 +114,7 @@ impl Client {
             written: 0,
             partial: Vec::new(),
             decoder: Decoder::default(),
+            encoder: Encoder::default(),
             block: Vec::new(),
             heading: None,
             streams: Vec::new(),
@@ -181,7 +185,7 @@ impl Client {
         self.idle = 0;
         let mut block = std::mem::take(&mut self.block);
         block.clear();
-        let body = message::encode(&mut block, secure, request);
+        let body = message::encode(&mut self.encoder, &mut block, secure, request);
         let end = if body.is_empty() { flags::END_STREAM } else { 0 };
         frame::headers(&mut self.out, id, &block, end, self.most_frame);
         block.clear();

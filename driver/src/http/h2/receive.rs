@@ -219,6 +219,7 @@ impl Client {
         for setting in payload.chunks_exact(6) {
             let value = u32::from_be_bytes([setting[2], setting[3], setting[4], setting[5]]);
             match u16::from_be_bytes([setting[0], setting[1]]) {
+                1 => self.encoder.limit(value as usize),
                 3 => self.most_streams = value,
                 4 if value > 0x7fff_ffff => return broken(Code::FlowControl, "a window above 2^31 - 1"),
                 4 => {
