@@ -10,6 +10,7 @@ from leadline.model.knob import Level
 from leadline.model.plan import Factor
 from leadline.model.study import Study
 from leadline.stack.registry import check_http
+from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs
 from leadline.stack.web.front import UNIX_SOCKETS, cpu_set
 
@@ -51,15 +52,21 @@ def check_web(file: StudyFile, factors: Sequence[Factor], settings: Mapping[str,
                 f"{where(knobs.UPSTREAM.name)}: {study.stack.server} listens on TCP only;"
                 f" {' and '.join(UNIX_SOCKETS)} can listen on a Unix socket"
             )
-        if study.workload.generator is not None and True in among(knobs.TLS.name, False):
+        if True in among(server_knobs.TLS.name, False):
             raise UsageError(
-                f"{where(knobs.TLS.name)}: {study.workload.generator.name} is not told to trust the certificate of"
-                " the run; leave workload.generator or web.tls out"
+                f"{where(server_knobs.TLS.name)}: the web server speaks plain HTTP to the application server; write"
+                " web.tls in place of server.tls"
             )
         if study.workload.http == "2" and among(knobs.HTTP2.name, False) != {True}:
             raise UsageError(
                 f"{file.where(('workload', 'http'))}: the web server speaks HTTP/2 only with web.http2: on;"
                 " add it to settings, or write 1.1 or auto"
+            )
+    for name in (knobs.TLS.name, server_knobs.TLS.name):
+        if study.workload.generator is not None and True in among(name, False):
+            raise UsageError(
+                f"{where(name)}: {study.workload.generator.name} is not told to trust the certificate of the run;"
+                f" leave workload.generator or {name} out"
             )
     if absent or not present:
         try:

@@ -27,6 +27,7 @@ from leadline.stack.base import (
     Settings,
 )
 from leadline.stack.lock import exclusive
+from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs as web_knobs
 from leadline.stack.web.common import WebServer
 from leadline.stack.web.front import Behind, Front
@@ -99,7 +100,8 @@ class Stack:
     def certificate(self) -> str | None:
         """PEM of the certificate to trust at ``url``; None without TLS."""
         web = self.front.server
-        return self.front.certificate.certificate if web is not None and web.tls else None
+        tls = web.tls if web is not None else self._settings.get(server_knobs.TLS.name)
+        return self.front.certificate.certificate if tls else None
 
     def ready_url(self) -> str:
         return f"{self.url()}{self.application.ready_path()}"
@@ -190,6 +192,7 @@ class Stack:
             directory,
             http_port=self._http_port,
             http_socket=self._socket,
+            tls=bool(settings.get(server_knobs.TLS.name)),
             http_address=_LOOPBACK if fronted else self.options.http_address,
             database=self.endpoint(),
             archive=archive,
@@ -315,7 +318,8 @@ class Stack:
         self.application.drain(self._direct_url(), self._settings, times)
 
     def _direct_url(self) -> str:
-        return f"http://{_LOOPBACK}:{self._http_port}/{self.application.name}"
+        scheme = "https" if self._settings.get(server_knobs.TLS.name) else "http"
+        return f"{scheme}://{_LOOPBACK}:{self._http_port}/{self.application.name}"
 
     def audit(self, counts: Mapping[str, Mapping[str, int]], log: Path) -> Sequence[AuditResult]:
         """The application's audits of its data; the database runs. ``counts`` as the driver counted them."""
@@ -335,6 +339,7 @@ class Stack:
         *,
         http_port: int = 0,
         http_socket: Path | None = None,
+        tls: bool = False,
         http_address: str | None = None,
         database: Endpoint | None = None,
         archive: Path | None = None,
@@ -350,6 +355,7 @@ class Stack:
             http_port=http_port,
             http_address=http_address or self.options.http_address,
             http_socket=http_socket,
+            certificate=self.front.certificate if tls else None,
             database=database,
             archive=archive,
             context_root=context_root,

@@ -10,6 +10,7 @@ from typing import Protocol
 from leadline.host.base import Host, Process
 from leadline.model.knob import Knob, Level
 from leadline.model.study import Placement
+from leadline.stack.certificate import Certificate
 
 Progress = Callable[[str], None]
 Settings = Mapping[str, Level]  # knob name -> level, only knobs that this service knows
@@ -52,6 +53,7 @@ class ServiceContext:
     http_port: int = 0
     http_address: str = "127.0.0.1"  # of this host, where the server listens
     http_socket: Path | None = None  # a Unix socket to listen on beside the port
+    certificate: Certificate | None = None  # for a port that speaks TLS
     database: Endpoint | None = None
     archive: Path | None = None  # the application's WAR
     context_root: str = "/brokerage"

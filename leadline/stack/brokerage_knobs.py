@@ -14,6 +14,7 @@ from leadline.model.knob import ApplyCost, Kind, Knob, Level
 from leadline.model.study import StackChoice
 from leadline.model.units import format_duration
 from leadline.stack.base import Settings
+from leadline.stack.probe import connection_to
 
 _SOURCE = "docs/brokerage.md"
 
@@ -128,7 +129,7 @@ def level(name: str, health: Mapping[str, Any]) -> Level:
 def ask(url: str, path: str, timeout: float = 10.0) -> dict[str, Any]:
     """The JSON object at ``url`` + ``path`` of the running application. Raises LookupError."""
     at = urlsplit(url + path)
-    connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=timeout)
+    connection = connection_to(url, timeout)
     try:
         connection.request("GET", f"{at.path}?{at.query}" if at.query else at.path, headers={"Connection": "close"})
         answer = json.loads(connection.getresponse().read())

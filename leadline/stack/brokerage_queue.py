@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.stack import brokerage_knobs
+from leadline.stack.probe import connection_to
 
 _POLL = 0.2
 _STILL = 5.0  # seconds without any settlement after which what is missing does not come any more
@@ -55,7 +56,7 @@ def save_times(url: str, path: Path) -> int:
     Raises TrialFailure(infrastructure).
     """
     at = urlsplit(url)
-    connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=60)
+    connection = connection_to(url, timeout=60)
     try:
         connection.request("GET", f"{at.path}/queue/times", headers={"Connection": "close"})
         answer = connection.getresponse()

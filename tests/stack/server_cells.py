@@ -78,9 +78,13 @@ def run(made: Stack, place: Path, levels: Settings, check: Callable[[Stack], Non
         ready = made.start_server(levels, trial)
         cpu, resident = use(java_pid(made.processes()["server"]))
         check(made)
+        certificate = made.certificate()
+        if certificate is not None:
+            (trial / "tls.crt").write_text(certificate)
+        trusted = trial / "tls.crt" if certificate else None
         observer = PoolsObserver()
         observer.start(ObserverContext(trial, made.processes(), interval=0.25))
-        load = DriverRun(LOAD, made.url(), 1, trial / "driver", _VARIABLES)
+        load = DriverRun(LOAD, made.url(), 1, trial / "driver", _VARIABLES, ca=trusted)
         subprocess.run(load.argv(), stdout=subprocess.DEVNULL, check=True, timeout=60)
         observer.stop()
         assert list(observer.warnings) == []

@@ -33,6 +33,7 @@ LEVELS: dict[str, Level] = {
     "server.http.max_keep_alive_requests": 123,
     "server.http.keep_alive_timeout": 7.0,
     "server.http.http2": False,
+    "server.tls": True,
     "server.http.compression": True,
     "server.access_log": True,
 }

@@ -23,7 +23,9 @@ from leadline.model.knob import Level
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
 from leadline.stack.base import Endpoint, ServiceContext
+from leadline.stack.certificate import make_certificate
 from leadline.stack.postgres import Postgres
+from leadline.stack.probe import connection_to
 from leadline.stack.provision import TOMCAT, fetch
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.liberty import Liberty
@@ -48,6 +50,7 @@ LEVELS: dict[str, Level] = {
     "server.http.keep_alive_timeout": 7.0,
     "server.http.max_connections": 77,
     "server.http.http2": False,
+    "server.tls": True,
     "server.http.compression": True,
     "server.access_log": True,
     "jvm.heap": 300 * MIB,
@@ -138,6 +141,7 @@ def context(tmp_path: Path, host: LocalHost, database: Endpoint, archive: Path) 
         archive=archive,
         raw=tmp_path / "trial" / "raw",
         properties={"brokerage.mode": "direct"},
+        certificate=make_certificate(),
     )
 
 
@@ -147,8 +151,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def get(port: int, path: str) -> tuple[int, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+def get(port: int, path: str, scheme: str = "https") -> tuple[int, dict[str, str]]:
+    connection = connection_to(f"{scheme}://127.0.0.1:{port}", timeout=60)
     try:
         connection.request("GET", path)
         response = connection.getresponse()

@@ -19,11 +19,11 @@ from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, TrialF
 from leadline.model.knob import Level
 from leadline.model.study import Placement, StackChoice, Workload
 from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.probe import Client
 from leadline.stack.web import knobs
 from leadline.stack.web.common import PROBE
 from leadline.stack.web.httpd import Httpd
 from leadline.stack.web.nginx import Nginx
-from leadline.stack.web.probe import Client
 from leadline.stack.web.sockets import connected, established
 
 pytestmark = pytest.mark.stack
@@ -81,7 +81,7 @@ def load(stack: Stack, directory: Path, **more: object) -> DriverResult:
     done = subprocess.run(run.argv(), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     found = read_summary(directory / "driver")
-    assert found.all.ok > 20
+    assert sum(each.ok for each in found.total.values()) > 0
     assert found.errors == {}, found.error_samples
     return found
 
@@ -222,12 +222,27 @@ def test_a_web_server_that_dies_under_load_fails_the_trial(front: Stack, tmp_pat
     assert not front.stop_web()
 
 
+def test_the_application_server_speaks_tls_and_http2_itself(front: Stack, tmp_path: Path) -> None:
+    assert front.server.stop()
+    levels: dict[str, Level] = {"server.tls": True, "jvm.heap": 256 * 1024**2}
+    front.start_server(levels, tmp_path)
+    assert front.url().startswith("https://")
+    assert {knob: front.read_back(knob) for knob in levels} == levels
+    assert front.read_back("server.http.http2") is True
+    found = load(front, tmp_path, http=2)
+    assert found.requests.http2_connections == found.requests.tls_handshakes > 0
+    for path in front.server.artefacts():
+        assert path.is_dir() or "PRIVATE KEY" not in path.read_text()
+
+
 def test_own_cpus_need_some_and_liberty_has_no_unix_socket(tmp_path: Path) -> None:
     host = LocalHost(state=tmp_path / "state")
     alone = Stack(StackChoice(server="liberty"), host, tmp_path / "home")
     with pytest.raises(UsageError, match=r"placement\.web_cpus names no CPUs"):
         alone.start_server({"web.server": "nginx", "web.place": "own"}, tmp_path)
-    with pytest.raises(UsageError, match="liberty listens on TCP only; tomcat can"):
+    with pytest.raises(UsageError, match=r"leave server\.tls out"):
+        alone.start_server({"web.server": "nginx", "server.tls": True}, tmp_path)
+    with pytest.raises(UsageError, match="liberty listens on TCP only; tomcat and tomee can"):
         alone.start_server({"web.server": "nginx", "web.upstream": "unix"}, tmp_path)
 
 

@@ -63,8 +63,15 @@ def test_levels_that_fit(settings: str) -> None:
         ("web.place: same", "", "tomcat", "auto", r":7: web\.place changes nothing without a web server"),
         ("web.server: nginx, web.place: own", "", "tomcat", "auto", r":7: .* names no CPUs; write web_cpus: 1"),
         ("jvm.heap: 256m", "web_cpus: 0", "tomcat", "auto", r":8: these CPUs are for a web server; set web\.server"),
-        ("web.server: nginx, web.upstream: unix", "", "liberty", "auto", ":7: liberty listens on TCP only; tomcat can"),
+        (
+            "web.server: nginx, web.upstream: unix",
+            "",
+            "liberty",
+            "auto",
+            ":7: liberty listens on TCP only; tomcat and tomee can",
+        ),
         ("web.server: nginx", "", "tomcat", "2", r":4: the web server speaks HTTP/2 only with web\.http2: on"),
+        ("web.server: nginx, server.tls: on", "", "tomcat", "auto", r":7: .* write web\.tls in place of server\.tls"),
         (
             "web.server: nginxx",
             "",

@@ -7,7 +7,7 @@ import json
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,12 +16,12 @@ from leadline.host.java import find_java, java_home
 from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, find_java_home, java_pid, load_agent
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
+from leadline.stack import probe
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
 from leadline.stack.servers import evidence, jvm, knobs, large_pages, ports
 from leadline.stack.servers.agent import ensure_agent
-from leadline.stack.servers.http2 import speaks_http2
 
 MODE = "brokerage.mode"  # the system property that names the application's persistence mode
 CALLS = "brokerage.calls"  # by which interface its servlets call session beans
@@ -95,6 +95,8 @@ class JavaServer(ABC):
                 raise UsageError(f"{self.title} has no knob {name}; it has {', '.join(sorted(known))}")
         if context.database is None or context.archive is None or not context.http_port:
             raise UsageError(f"{self.title} needs a database, an archive and a port for HTTP")
+        if settings.get(knobs.TLS.name) and context.certificate is None:
+            raise UsageError(f"{knobs.TLS.name} is on, but {self.title} was given no certificate")
         if not context.archive.exists():
             raise LeadlineError(f"the application's archive {context.archive} does not exist; build it first")
         if context.directory.exists():
@@ -135,7 +137,7 @@ class JavaServer(ABC):
         while True:
             said = "nothing listens there yet"
             if ports.listens(process.pids(), context.http_port):
-                said = _ask(context.http_port, path)
+                said = _ask(self.client(), path)
             if not said:
                 return time.monotonic() - self._started
             found = self._evidence()
@@ -161,10 +163,23 @@ class JavaServer(ABC):
             if name.startswith("jvm."):
                 return jvm.level(name, answer["flags"], java_pid(process))
             if name == knobs.HTTP2.name:
-                return speaks_http2(self.context.http_port)
+                return self._seen(name, self.client().speaks_http2)
+            if name == knobs.TLS.name:
+                return self._seen(name, self.client().speaks_tls)
             return self.level_of(name, answer)
         except (KeyError, IndexError) as error:
             raise LookupError(f"{self.title} does not tell the level of {name}: no {error} in its answer") from error
+
+    def _seen(self, name: str, look: Callable[[], bool]) -> bool:
+        try:
+            return look()
+        except OSError as error:
+            raise LookupError(f"{self.title} does not tell the level of {name}: {error}") from error
+
+    def client(self) -> probe.Client:
+        """A client of the server's port."""
+        certificate = self.context.certificate if self._settings.get(knobs.TLS.name) else None
+        return probe.Client(self.context.http_port, certificate.certificate if certificate else None)
 
     def stop(self) -> bool:
         if self._process is None:
@@ -306,10 +321,11 @@ def _check_port(port: int) -> None:
         )
 
 
-def _ask(port: int, path: str) -> str:
+def _ask(client: probe.Client, path: str) -> str:
     """Empty when the application says it is up, else what it said instead."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=3.0)
+    connection = http.client.HTTPConnection("127.0.0.1", client.port)
     try:
+        connection.sock = client.connect()
         connection.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
         response = connection.getresponse()
         body = response.read(65_536)

@@ -144,7 +144,13 @@ KEEP_ALIVE_TIMEOUT = _knob(
 HTTP2 = _knob(
     "http.http2",
     Kind.BOOLEAN,
-    "HTTP/2 for a client that begins with it on the port without TLS",
+    "HTTP/2 for a client that begins with it without TLS, or chooses it in the handshake",
+)
+TLS = _knob(
+    "tls",
+    Kind.BOOLEAN,
+    "HTTPS in place of HTTP, with a self-signed certificate (ECDSA, P-256) made for the run; not with a web server in"
+    " front, which has web.tls",
 )
 COMPRESSION = _knob(
     "http.compression",
@@ -207,6 +213,7 @@ KNOBS = (
     KEEP_ALIVE,
     KEEP_ALIVE_TIMEOUT,
     HTTP2,
+    TLS,
     COMPRESSION,
     MONITORING,
     ACCESS_LOG,

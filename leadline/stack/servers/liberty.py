@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 from xml.sax.saxutils import quoteattr
@@ -16,6 +17,7 @@ from leadline.stack.servers import evidence, knobs, liberty_levels, liberty_mess
 from leadline.stack.servers.common import CALLS, MODE, Answer, JavaServer, template
 
 _SERVER = "leadline"
+_KEYSTORE = "tls.p12"
 # Jakarta EE 9.1, the level that the archive is compiled against; each mode has what it needs and no more.
 _SERVLETS = ("servlet-5.0", "jdbc-4.3", "jndi-1.0")
 _BEANS = (*_SERVLETS, "enterpriseBeansLite-4.0", "persistence-3.0")
@@ -44,10 +46,15 @@ class Liberty(JavaServer):
         (server / "server.xml").write_text(template("liberty-server.xml"))
         (server / "jvm.options").write_text("".join(f"{option}\n" for option in self.jvm_options(context)))
         variables = self._variables(context, settings)
+        if settings.get(knobs.TLS.name) and context.certificate is not None:
+            port, password = variables["leadline.http.port"], secrets.token_urlsafe(18)
+            context.certificate.write_keystore(context.directory / _KEYSTORE, password)
+            variables |= {"leadline.http.plain": "-1", "leadline.https.port": port}
+            variables[liberty_levels.KEYSTORE_PASSWORD] = password
         (overrides / "levels.xml").write_text(self._overrides(context, settings, variables))
         (overrides / "levels.xml").chmod(0o600)
         self.keep("server.xml", template("liberty-server.xml"))
-        hidden = {**variables, "leadline.database.password": "(not kept)"}
+        hidden = {**variables, **{name: "(not kept)" for name in variables if name.endswith(".password")}}
         self.keep("levels.xml", self._overrides(context, settings, hidden))
 
     def _variables(self, context: ServiceContext, settings: Settings) -> dict[str, str]:
@@ -78,6 +85,8 @@ class Liberty(JavaServer):
         # A level that was set wins: observing must not undo a treatment.
         if settings.get(knobs.MONITORING.name, context.observe):
             features.append(liberty_levels.MONITOR)
+        if settings.get(knobs.TLS.name):
+            features.append(liberty_levels.TRANSPORT)
         lines = ["<server>", "  <featureManager>"]
         lines += [f"    <feature>{feature}</feature>" for feature in features]
         lines.append("  </featureManager>")
@@ -87,6 +96,8 @@ class Liberty(JavaServer):
         ]
         lines += _persistence(self.driver.persistence_properties)
         lines += liberty_levels.elements(settings, str(context.directory / "access.log"))
+        if settings.get(knobs.TLS.name):
+            lines.append(liberty_levels.keystore(str(context.directory / _KEYSTORE)))
         lines += liberty_messaging.elements(context, settings)
         if remote:  # its own ORB serves calls inside the server; a fixed port would be in the way of a second one
             lines.append('  <iiopEndpoint id="defaultIiopEndpoint" host="127.0.0.1" iiopPort="-1"/>')

@@ -13,6 +13,8 @@ from leadline.stack.servers import knobs
 TITLE = "Open Liberty"
 SOURCE, ENDPOINT = "DefaultDataSource", "defaultHttpEndpoint"
 MONITOR = "monitor-1.0"
+TRANSPORT = "transportSecurity-1.0"
+KEYSTORE_PASSWORD = "leadline.keystore.password"  # the variable
 _MANUAL = "Open Liberty server configuration reference"
 _PURGE = {
     "entire-pool": "EntirePool",
@@ -42,6 +44,7 @@ KNOBS = (
     _own(knobs.KEEP_ALIVE_TIMEOUT, "httpOptions/@persistTimeout", 30.0, minimum=1),
     _own(knobs.HTTP_CONNECTIONS, "tcpOptions/@maxOpenConnections", 128_000),
     _own(knobs.HTTP2, "httpEndpoint/@protocolVersion", True),
+    _own(knobs.TLS, f"httpEndpoint/@httpsPort, feature {TRANSPORT}", False),
     _own(knobs.COMPRESSION, "httpEndpoint/compression", False),
     _own(knobs.MONITORING, f"featureManager/feature {MONITOR}", False),
     _own(knobs.ACCESS_LOG, "httpEndpoint/accessLogging", False),
@@ -113,6 +116,12 @@ def elements(settings: Settings, access_log: str) -> list[str]:
     if settings.get(knobs.VALIDATION.name, False):
         lines.append(f'  <dataSource id="{SOURCE}" validationTimeout="{_VALIDATION}"/>')
     return lines
+
+
+def keystore(path: str) -> str:
+    """The element that gives the endpoint its certificate; under another name Liberty would make one of its own."""
+    place = f'location={quoteattr(path)} password="${{{KEYSTORE_PASSWORD}}}"'
+    return f'  <keyStore id="defaultKeyStore" type="PKCS12" {place}/>'
 
 
 def _threads(found: object) -> Level:

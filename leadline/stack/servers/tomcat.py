@@ -15,7 +15,7 @@ from typing import ClassVar
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import TOMCAT, Artefact
-from leadline.stack.servers import evidence, tomcat_levels
+from leadline.stack.servers import evidence, knobs, tomcat_levels
 from leadline.stack.servers.common import Answer, JavaServer, properties_text, template
 
 _NOT_DEPLOYED = re.compile(r"startup failed due to previous errors|SEVERE.*\bError deploying\b")
@@ -58,6 +58,9 @@ class Tomcat(JavaServer):
         server = tomcat_levels.configuration(template(f"{self.name}-server.xml"), settings)
         if context.http_socket is not None:
             server = tomcat_levels.with_socket(server, str(context.http_socket))
+        if settings.get(knobs.TLS.name) and context.certificate is not None:
+            certificate, key = context.certificate.write(base / "conf")
+            server = tomcat_levels.with_tls(server, str(certificate), str(key))
         (base / "conf" / "server.xml").write_text(server)
         (base / "conf" / "logging.properties").write_text(template("tomcat-logging.properties"))
         application = context.context_root.strip("/").replace("/", "#") or "ROOT"

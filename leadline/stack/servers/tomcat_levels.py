@@ -38,6 +38,7 @@ KNOBS = (
     _own(knobs.KEEP_ALIVE, "Connector/@maxKeepAliveRequests", 100),
     _own(knobs.KEEP_ALIVE_TIMEOUT, "Connector/@keepAliveTimeout", 60.0),
     _own(knobs.HTTP2, "Connector/UpgradeProtocol", True),
+    _own(knobs.TLS, "Connector/@SSLEnabled", False),
     _own(knobs.COMPRESSION, "Connector/@compression", False),
     _own(knobs.MONITORING, "Resource/@registerConnectionMBean", True),
     _own(knobs.ACCESS_LOG, "Valve AccessLogValve/@enabled", False),
@@ -123,6 +124,17 @@ def with_socket(text: str, path: str) -> str:
     # Web servers run as another user where leadline is root.
     own = f'unixDomainSocketPath={quoteattr(path)} unixDomainSocketPathPermissions="rwxrwxrwx"'
     return text[: found.end()] + found[0].replace(address, own) + text[found.end() :]
+
+
+def with_tls(text: str, certificate: str, key: str) -> str:
+    """server.xml with TLS on its connector."""
+    files = f"certificateFile={quoteattr(certificate)} certificateKeyFile={quoteattr(key)}"
+    host = f'      <SSLHostConfig><Certificate {files} type="EC"/></SSLHostConfig>\n'
+    found = re.search(r"    <Connector (.*?)>\n(.*?)    </Connector>\n", text, re.DOTALL)
+    assert found
+    tls = 'SSLEnabled="true" scheme="https" secure="true"'
+    made = f"    <Connector {tls} {found[1]}>\n{host}{found[2]}    </Connector>\n"
+    return text[: found.start()] + made + text[found.end() :]
 
 
 # knob -> part of the MBean's name, attribute

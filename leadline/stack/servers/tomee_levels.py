@@ -15,7 +15,7 @@ from leadline.stack.servers.beans import beans
 _MANUAL = "Apache TomEE 9.0: data source and stateless container configuration; The Tomcat JDBC Connection Pool"
 _HTTP_MANUAL = "Apache Tomcat 10.0 configuration reference"
 _CONNECTIONS = 100  # the pool's default maximum
-_OF_TOMCAT = ("server.threads.", "server.http.", knobs.ACCESS_LOG.name)
+_OF_TOMCAT = ("server.threads.", "server.http.", knobs.TLS.name, knobs.ACCESS_LOG.name)
 
 
 def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:

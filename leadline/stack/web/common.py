@@ -15,10 +15,11 @@ from leadline.host.base import Host, Process, ProcessSpec
 from leadline.host.privilege import make_accessible
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Level
+from leadline.stack import probe
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate
 from leadline.stack.servers import ports
-from leadline.stack.web import knobs, probe, sockets
+from leadline.stack.web import knobs, sockets
 
 PRIVATE = "/.leadline"  # paths below are the web server's own, never the application's
 PROBE = f"{PRIVATE}/probe.html"

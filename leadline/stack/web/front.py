@@ -17,13 +17,14 @@ from leadline.model.knob import Level
 from leadline.model.study import Placement
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate, make_certificate
+from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs
 from leadline.stack.web.common import FrontContext, WebServer
 from leadline.stack.web.httpd import Httpd
 from leadline.stack.web.nginx import Nginx
 
 WEB_SERVERS: Mapping[str, Callable[[], WebServer]] = {"nginx": Nginx, "httpd": Httpd}
-UNIX_SOCKETS = ("tomcat",)  # application servers that can listen on one
+UNIX_SOCKETS = ("tomcat", "tomee")  # application servers that can listen on one
 _LONGEST = 100  # bytes of a socket's path; the kernel takes 108, unix(7)
 
 
@@ -71,6 +72,8 @@ class Front:
         """Raises UsageError for levels that this placement does not allow."""
         if knobs.chosen(settings) is None:
             return
+        if settings.get(server_knobs.TLS.name):
+            raise UsageError("the web server speaks plain HTTP to the application server: leave server.tls out")
         if self._place(settings) == knobs.OWN and self._placement.web_cpus is None:
             raise UsageError("web.place is own, but placement.web_cpus names no CPUs")
 

@@ -1,4 +1,4 @@
-"""A small client that sees by behaviour what a web server offers."""
+"""A small client that sees by behaviour what a server's port offers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,32 @@ import json
 import socket
 import ssl
 from dataclasses import dataclass
-
-from leadline.stack.servers.http2 import speaks_http2
+from urllib.parse import urlsplit
 
 _TIMEOUT = 3.0
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_EMPTY_SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_SETTINGS = 4  # type of the frame that a server must send first
+_HEADER = 9  # bytes before a frame's payload
 # Long and repetitive enough that compressing it pays for any server.
 PAGE = "<!doctype html><title>probe</title>" + "<p>A page of the web server itself.</p>\n" * 60
+
+
+def connection_to(url: str, timeout: float) -> http.client.HTTPConnection:
+    """A connection to the stack's own server at ``url``, http or https; not yet open. Its certificate is not checked:
+    leadline has started what listens there.
+    """
+    at = urlsplit(url)
+    if at.scheme != "https":
+        return http.client.HTTPConnection(at.hostname or "", at.port, timeout=timeout)
+    return http.client.HTTPSConnection(at.hostname or "", at.port, timeout=timeout, context=_unchecked())
+
+
+def _unchecked() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 @dataclass(frozen=True)
@@ -52,9 +72,7 @@ class Client:
 
     def speaks_tls(self) -> bool:
         """Whether the port answers a TLS handshake; the certificate is not looked at. Raises OSError."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+        context = _unchecked()
         with socket.create_connection(("127.0.0.1", self.port), _TIMEOUT) as plain:
             try:
                 with context.wrap_socket(plain):
@@ -115,3 +133,21 @@ def ready(client: Client, path: str) -> str:
         return "" if isinstance(up, dict) and up.get("status") == "up" else f"{path}: {body[:80]!r}"
     except (OSError, ValueError) as error:
         return f"{path}: {error}"
+
+
+def speaks_http2(port: int, timeout: float = 5.0) -> bool:
+    """Whether the server on 127.0.0.1:``port`` answers the preface with its settings.
+
+    Raises LookupError when it cannot be asked.
+    """
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout) as connection:
+            connection.sendall(_PREFACE + _EMPTY_SETTINGS)
+            found = b""
+            while len(found) < _HEADER and (more := connection.recv(_HEADER - len(found))):
+                found += more
+    except ConnectionResetError:
+        return False
+    except OSError as error:
+        raise LookupError(f"port {port} does not tell whether it speaks HTTP/2: {error}") from error
+    return len(found) == _HEADER and not found.startswith(b"HTTP/") and found[3] == _SETTINGS
