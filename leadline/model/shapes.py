@@ -15,8 +15,8 @@ _LONGEST_RANGE = 65_536  # addresses, as in leadline-load
 
 # Options of leadline-load that a study has no use for, by the key that people look for: what to do instead.
 _TLS = (
-    "TLS is the stack's: write `web.server: nginx` and `web.tls: on` in `settings` and the driver trusts its "
-    "certificate; for a server of your own: `leadline load SCENARIO --url https://HOST --ca FILE`"
+    "TLS is the stack's: write `server.tls: on` in `settings`, or `web.tls: on` with a `web.server`, and the driver "
+    "trusts its certificate; for a server of your own: `leadline load SCENARIO --url https://HOST --ca FILE`"
 )
 _SERVERS = (
     "a study loads the one server of its stack; for servers of your own, with weights: "
