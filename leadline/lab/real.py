@@ -183,6 +183,7 @@ class RealSystem:
 
     def health(self) -> None:
         self._stack.check_alive()
+        self._stack.check_connections()
 
     def stop(self) -> Sequence[str]:
         self._observers.stop()

@@ -15,7 +15,7 @@ from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.study import Placement, StackChoice
-from leadline.stack import registry
+from leadline.stack import refusals, registry
 from leadline.stack.base import (
     Application,
     AuditResult,
@@ -26,6 +26,7 @@ from leadline.stack.base import (
     ServiceContext,
     Settings,
 )
+from leadline.stack.jdbc import driver_for
 from leadline.stack.lock import exclusive
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs as web_knobs
@@ -304,6 +305,11 @@ class Stack:
                     kind, how = FailureClass.INFRASTRUCTURE, f"killed from outside by signal {-code}"
             service = services[role]
             raise TrialFailure(kind, f"{service.name} died during the trial: {how}", service.log_tail())
+
+    def check_connections(self) -> None:
+        """Raises TrialFailure(configuration) with the database's words when it refused connections of the pool."""
+        words = driver_for(self.endpoint()).refusals
+        refusals.check(self.database.name, self.server.name, self.server.artefacts(), words)
 
     def restart_server(self) -> float:
         """Start the server anew, after its process has ended, on what it left behind: nothing is configured again.

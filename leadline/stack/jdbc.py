@@ -27,6 +27,7 @@ class JdbcDriver:
     connection_pool_data_source: str  # javax.sql.ConnectionPoolDataSource
     xa_data_source: str  # javax.sql.XADataSource
     pool_parameters: Mapping[str, str]
+    refusals: tuple[str, ...]  # what the database says, through the driver, when it has no connection left
     persistence_properties: Mapping[str, str] = field(default_factory=dict)
 
     def jar(self, progress: Progress = lambda _: None) -> Path:
@@ -47,6 +48,7 @@ POSTGRES = JdbcDriver(
     connection_pool_data_source="org.postgresql.ds.PGConnectionPoolDataSource",
     xa_data_source="org.postgresql.xa.PGXADataSource",
     pool_parameters={"preparedStatementCacheQueries": "0"},
+    refusals=("sorry, too many clients already", "remaining connection slots are reserved"),
 )
 MARIADB = JdbcDriver(
     subprotocol="mariadb",
@@ -57,6 +59,7 @@ MARIADB = JdbcDriver(
     xa_data_source="org.mariadb.jdbc.MariaDbDataSource",
     # without the first the driver writes parameters into the text and the database prepares nothing
     pool_parameters={"useServerPrepStmts": "true", "cachePrepStmts": "false"},
+    refusals=("Too many connections",),
     # EclipseLink 3.0 knows MySQL only (no system property tells it otherwise); Hibernate knows MariaDB
     persistence_properties={"eclipselink.target-database": "MySQL"},
 )

@@ -1,0 +1,41 @@
+"""A pool larger than its database allows: what the database said, as the server's logs have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from leadline.model.errors import FailureClass, TrialFailure
+
+_KEPT = 10
+_WIDTH = 400
+
+
+def check(database: str, server: str, logs: Iterable[Path], words: Sequence[str]) -> None:
+    """Raises TrialFailure(configuration) when one of ``words`` stands in the server's logs (files and directories).
+
+    A database without a free connection refuses every further one, so that the trial would tell of the refusals.
+    """
+    found: list[str] = []
+    for line in _lines(logs):
+        if any(word in line for word in words) and line not in found:
+            found.append(line)
+            if len(found) == _KEPT:
+                break
+    if found:
+        said = next(word for word in words if word in found[0])
+        raise TrialFailure(
+            FailureClass.CONFIGURATION,
+            f"{database} refused connections of {server}'s pool: {said}; the pool may grow beyond"
+            " database.max_connections: lower server.datasource.max_connections or raise it",
+            "\n".join(found),
+        )
+
+
+def _lines(logs: Iterable[Path]) -> Iterator[str]:
+    for path in logs:
+        files = sorted(path.rglob("*.log")) if path.is_dir() else [path]
+        for file in files:
+            with file.open(encoding="utf-8", errors="replace") as stream:
+                for line in stream:
+                    yield line.strip()[:_WIDTH]

@@ -1,0 +1,39 @@
+"""Refused connections are found in the server's logs, whichever file has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.stack import jdbc
+from leadline.stack.refusals import check
+
+
+@pytest.mark.parametrize(
+    ("driver", "line", "said"),
+    [
+        (jdbc.MARIADB, "Caused by: java.sql.SQLException: Too many connections", "Too many connections"),
+        (jdbc.POSTGRES, "FATAL: sorry, too many clients already", "sorry, too many clients already"),
+    ],
+)
+def test_the_databases_words_are_the_reason(tmp_path: Path, driver: jdbc.JdbcDriver, line: str, said: str) -> None:
+    folder = tmp_path / "liberty-logs"
+    folder.mkdir()
+    (folder / "messages.log").write_text(f"fine\n{line}\n{line}\nlater\n")
+    (tmp_path / "server.log").write_text("nothing here\n")
+    with pytest.raises(TrialFailure, match=f"the database refused connections of the server's pool: {said}") as caught:
+        check("the database", "the server", [tmp_path / "server.log", folder], driver.refusals)
+    assert caught.value.failure_class is FailureClass.CONFIGURATION
+    assert caught.value.evidence == line, "each line once"
+
+
+def test_quiet_logs_pass_and_evidence_is_bounded(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("Too many open files\n")
+    check("d", "s", [log], jdbc.MARIADB.refusals)
+    log.write_text("".join(f"{number} Too many connections {'x' * 9000}\n" for number in range(500)))
+    with pytest.raises(TrialFailure) as caught:
+        check("d", "s", [log], jdbc.MARIADB.refusals)
+    assert len(caught.value.evidence) < 5000
