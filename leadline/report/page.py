@@ -32,6 +32,7 @@ from leadline.report.charts.trial import MARGIN
 from leadline.report.document import plain
 from leadline.report.figures.section import Section, section
 from leadline.report.load_text import load_text
+from leadline.report.sizes import change_text
 from leadline.report.view import View
 
 
@@ -77,6 +78,8 @@ def render(content: View) -> str:
         quantiles=list(latency.QUANTILES),
         load=load_text(content.record.study.workload),
         advice_text=advice_text,
+        sizes=content.sizes,
+        change_text=change_text,
         columns=content.columns,
         audits=_audits(content.record),
         knobs=_knobs(content.record),

@@ -19,6 +19,7 @@ from leadline.report.charts import trial as trial_chart
 from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, palette
 from leadline.report.files import TrialFiles
+from leadline.report.sizes import Sizes, sizes
 from leadline.report.told import sentences
 
 MOST_TREATMENTS = 7  # in a chart; the tables hold all
@@ -66,6 +67,7 @@ class View:
     series: Mapping[int, Mapping[str, Any]]
     sentences: Mapping[int, Mapping[str, str]]
     advice: advising.Advice
+    sizes: Sizes | None
 
     def figures(self) -> list[Figure]:
         """All static figures, for the export."""
@@ -122,6 +124,7 @@ def gather(
         series=data,
         sentences={one.trial.id: sentences(record, one, knobs or {}) for one in files},
         advice=advising.advice(record, knobs or {}, analyse=lambda _: analysis, files=files),
+        sizes=sizes(record, files),
     )
 
 
