@@ -11,6 +11,7 @@ from rich.table import Table
 from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, print_json
 from leadline.lab.store import Store
+from leadline.lab.tuning.records import TuningRecords
 
 
 def register(app: typer.Typer) -> None:
@@ -33,11 +34,22 @@ def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
         }
         for record in Store(lab, create=False).studies()
     ]
+    records = TuningRecords(Store(lab, create=False))
+    tunings = [records.load(number) for number in records.ids()]
     if json:
-        print_json({"lab": str(lab), "studies": rows})
+        told = [
+            {"id": one.id, "tuning": one.tuning.tuning, "created": one.created, "studies": len(one.parts)}
+            | {"finished": one.finished}
+            for one in tunings
+        ]
+        print_json({"lab": str(lab), "studies": rows, "tunings": told})
         return
     table = Table("study", "started", "trials", "done", "failed")
     for row in rows:
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(str(row["created"]))))
         table.add_row(f"{row['study']}@{row['id']}", started, *(str(row[key]) for key in ("trials", "done", "failed")))
     console.print(table)
+    for one in tunings:
+        state = "finished" if one.finished else "not finished"
+        text = f"tuning {one.tuning.tuning}@{one.id}: {len(one.parts)} studies, {state}"
+        console.print(text, markup=False, highlight=False)

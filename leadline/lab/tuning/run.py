@@ -21,6 +21,7 @@ from leadline.model.knob import Catalogue, Knob
 from leadline.model.study import StackChoice
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Part, Progress, Stage, advance
+from leadline.planning.sequence.parts import modes_of
 from leadline.stack.registry import knob_of_others
 
 SKIPPED = "left out by `skip`"
@@ -67,6 +68,9 @@ def steps_left_out(
         if step.name in tuning.skip:
             found[step.name] = SKIPPED
             continue
+        if not modes_of(tuning, step):
+            found[step.name] = f"it is of the modes {', '.join(step.modes or [])}, none of which is tuned"
+            continue
         for name, levels in step.levels.items():
             place = file.where(("steps", at, "levels", name))
             why = "" if name in catalogue else knob_of_others(name, tuning.stack.server, tuning.stack.database)
@@ -95,8 +99,9 @@ def steps_left_out(
 
 
 def stack_of(tuning: Tuning) -> StackChoice:
-    """The stack in the tuning's first mode."""
-    return StackChoice(**tuning.stack.model_dump(), mode=tuning.modes[0])
+    """The stack in one of the tuning's modes: one with session beans, which refuses fewest levels, if there is one."""
+    mode = next((mode for mode in tuning.modes if mode != "direct"), tuning.modes[0])
+    return StackChoice(**tuning.stack.model_dump(), mode=mode)
 
 
 def progress_of(store: Store, record: TuningRecord) -> tuple[Progress, dict[str, int]]:
