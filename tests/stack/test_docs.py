@@ -14,6 +14,8 @@ from conftest import RealStudy
 from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
 from leadline.lab.studyfile import builtin_studies, parse_study
+from leadline.lab.tuning.file import builtin_tunings, parse_tuning
+from leadline.lab.tuning.run import stack_of, steps_left_out
 from leadline.load.driver import find_binary
 from leadline.stack.registry import stack_catalogue
 
@@ -88,7 +90,7 @@ def test_a_command_in_the_docs_works(page: str, command: str, real_study: RealSt
         assert done.stdout
     elif words[:2] == ["leadline", "run"] and "--dry-run" in words:
         name = next(word for word in words[2:] if not word.startswith("-"))
-        if name in builtin_studies():
+        if name in builtin_studies() or name in builtin_tunings():
             done = real_study.run(*words[1:])
             assert done.returncode == 0, f"{page}: {command}: {done.stderr}"
     elif words[:3] == ["leadline", "scenario", "export"]:
@@ -162,6 +164,13 @@ def test_a_study_in_the_docs_can_be_planned(page: str, text: str) -> None:
     stack = file.study.stack
     planned = plan_study(file, LocalHost(), stack_catalogue(stack))
     assert planned.plan.trials
+
+
+@pytest.mark.parametrize(("page", "text"), [pair for pair in blocks("yaml") if pair[1].startswith("tuning:")])
+def test_a_tuning_in_the_docs_can_be_planned(page: str, text: str) -> None:
+    file = parse_tuning(text, page)
+    catalogue = stack_catalogue(stack_of(file.tuning))
+    assert steps_left_out(file, LocalHost(), catalogue) == {}
 
 
 def test_links_lead_somewhere() -> None:

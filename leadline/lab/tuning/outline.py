@@ -13,12 +13,12 @@ from leadline.lab.studyfile import StudyFile
 from leadline.lab.tuning.part import part_file
 from leadline.model.tuning import Tuning
 from leadline.model.units import format_duration
-from leadline.planning.forecast import forecast, setup_of
+from leadline.planning.forecast import setup_of, sigma_of
 from leadline.planning.noise import Noise
 from leadline.planning.sequence import Part, advance, decision_levels
 from leadline.planning.sequence.compare import compare_part
 from leadline.planning.sequence.factorial import runs_of
-from leadline.planning.sequence.keep import step_part
+from leadline.planning.sequence.keep import smallest_step, step_part
 from leadline.planning.sequence.parts import describe, modes_of
 
 
@@ -119,7 +119,7 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], plan: Callable[[StudyFi
         found.append(Line("factorial", f"combinations of steps: {told}", fewest, count))
     first = advance(tuning, {}, left_out).next
     assert first is not None
-    noise, per_trial, smallest = _expected(tuning, first, plan, lab)
+    noise, per_trial, smallest = _expected(tuning, first, len(steps), plan, lab)
     counts = sum(line.least for line in found), sum(line.most for line in found)
     level, _ = decision_levels(tuning, len(steps))
     return Outline(
@@ -135,7 +135,7 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], plan: Callable[[StudyFi
 
 
 def _expected(
-    tuning: Tuning, first: Part, plan: Callable[[StudyFile], Planned], lab: Path
+    tuning: Tuning, first: Part, steps: int, plan: Callable[[StudyFile], Planned], lab: Path
 ) -> tuple[Noise, float, float | None]:
     """Noise, seconds of a trial, and the smallest change that the first step finds."""
     file = part_file(tuning, first)
@@ -143,9 +143,10 @@ def _expected(
     overhead = overhead_for(file.study, noise)
     load = tuning.workload.ramp_up + tuning.workload.steady + tuning.workload.ramp_down
     setup = setup_of(file.study.design, file.study.workload, overhead)
-    level, _ = decision_levels(tuning, len(tuning.steps))
-    found = forecast(plan(file).plan, noise, setup, level=level)
-    return noise, load + overhead, found.smallest.get(0.8)
+    sigma = sigma_of(plan(file).plan, noise, setup)
+    level, _ = decision_levels(tuning, steps)
+    smallest = None if sigma is None else smallest_step(tuning, first, sigma, level)
+    return noise, load + overhead, smallest
 
 
 def _between(least: int, most: int) -> str:

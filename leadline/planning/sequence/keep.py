@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from leadline.analysis.contrasts import Change, contrasts
+from leadline.analysis.maxt import max_t
+from leadline.analysis.power import detectable
 from leadline.analysis.scale import response_kind
 from leadline.model.errors import FailureClass
 from leadline.model.plan import Treatment
@@ -59,6 +61,22 @@ def decision_levels(tuning: Tuning, steps: int) -> tuple[float, float]:
     if tuning.blocks.confirm:
         share = min(LOOSEST, share / (1 - CONFIRM_LEVEL**0.5))
     return (1 - share) ** 2, CONFIRM_LEVEL
+
+
+def smallest_step(tuning: Tuning, part: Part, sigma: float, level: float, power: float = 0.8) -> float:
+    """The change in percent that a step finds with this power; ``sigma`` is the noise of logarithms of one trial."""
+    names = list(part.configurations)
+    rows = []
+    for name in names:
+        if not name.endswith(" before"):
+            mode = name.split()[0]
+            row = np.zeros(len(names))
+            row[names.index(name)], row[names.index(f"{mode} before")] = 1.0, -1.0
+            rows.append(row)
+    blocks = tuning.blocks.step
+    df = float((blocks - 1) * (len(names) - 1))
+    critical = max_t(np.array(rows)).quantile(level, df)
+    return float(100 * np.expm1(min(detectable(critical, sigma * (2 / blocks) ** 0.5, df, power), 20.0)))
 
 
 def step_part(tuning: Tuning, step: Step, kept: Mapping[str, Kept], left_out: Mapping[str, str]) -> Part:
