@@ -24,7 +24,7 @@ from leadline.planning.sequence import Measured, Part, Progress, Stage, advance
 from leadline.planning.sequence.parts import modes_of
 from leadline.stack.registry import knob_of_others
 
-SKIPPED = "left out by `skip`"
+SKIPPED = "by `skip`"
 
 
 class Runner(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from leadline.lab.tuning.run import SKIPPED
 from leadline.planning.sequence import Decision
 from leadline.report import words
 from leadline.report.tuning.view import TuningView, change_text
@@ -21,7 +22,8 @@ def lines(view: TuningView) -> list[str]:
     ]
     for mode in tuning.modes:
         found += ["", f"{mode}: steps in order, change of {view.response} against the best so far"]
-        found += _aligned([_HEAD, *(_row(one) for one in view.progress.of(mode))])
+        shown = [one for one in view.progress.of(mode) if one.reason != SKIPPED]
+        found += _aligned([_HEAD, *(_row(one) for one in shown)])
     if view.progress.comparison is not None:
         found += ["", f"Untuned against tuned, {view.response}, trials of their own; intervals of all lines together"]
         rows: list[tuple[str, ...]] = [

@@ -11,10 +11,11 @@ from leadline.analysis.contrasts import Change
 from leadline.lab.store import Store
 from leadline.lab.tuning.part import study_name
 from leadline.lab.tuning.records import TuningRecord
-from leadline.lab.tuning.run import progress_of
+from leadline.lab.tuning.run import SKIPPED, progress_of
 from leadline.model.record import StudyRecord
 from leadline.model.result import Verdict
 from leadline.planning.sequence import Decision, Progress
+from leadline.planning.sequence.advance import UNTRIED
 from leadline.planning.sequence.compare import product
 from leadline.report import words
 
@@ -160,7 +161,7 @@ def _notes(
         lost = [f"{one.step} ({one.mode})" for one in progress.decisions if one.kept and not _holds(progress, one)]
         if lost:
             found.append(f"Kept on its own trials, but not confirmed by those of the comparison: {', '.join(lost)}.")
-    untried = [one for one in progress.decisions if not one.tried]
+    untried = [one for one in progress.decisions if not one.tried and one.reason not in (UNTRIED, SKIPPED)]
     reasons: dict[tuple[str, str], list[str]] = {}
     for one in untried:
         reasons.setdefault((one.step, one.reason), []).append(one.mode)
