@@ -14,7 +14,7 @@ from leadline.stack.base import Endpoint
 
 UNKNOWN_DATABASE = 1049
 ACCESS_DENIED = 1045
-# Of SHOW GLOBAL STATUS; the first three are gauges.
+# Of SHOW GLOBAL STATUS.
 _COUNTERS = (
     "Threads_connected",
     "Threads_running",
@@ -140,9 +140,9 @@ class Statistics:
         self._lock = threading.Lock()
 
     def read(self) -> dict[str, float]:
-        """Counters since the server's start under its own names in small letters (bytes; ``innodb_row_lock_time`` in
-        ms). ``threads_connected``, ``threads_running``, ``prepared_stmt_count``, ``innodb_history_list_length``,
-        ``innodb_row_lock_current_waits`` and pages dirty and free are gauges. Raises QueryError.
+        """Counters since the server's start under its own names (bytes; ``Innodb_row_lock_time`` in ms).
+        ``Threads_connected``, ``Threads_running``, ``Prepared_stmt_count``, ``Innodb_history_list_length``,
+        ``Innodb_row_lock_current_waits`` and pages dirty and free are gauges. Raises QueryError.
         """
         with self._lock:
             try:
@@ -153,7 +153,7 @@ class Statistics:
             except QueryError:
                 self._drop()
                 raise
-        return {str(name).lower(): float(value) for name, value in rows}
+        return {str(name): float(value) for name, value in rows}
 
     def close(self) -> None:
         """Close the connection; ``read`` opens another."""

@@ -153,7 +153,6 @@ def test_any_interleaving_ends_in_the_same_data(place: Path, command_log: Path, 
         ("tomcat", "direct", "postgres"),
         ("liberty", "session", "postgres"),
         ("liberty", "orm", "postgres"),
-        ("tomcat", "direct", "mariadb"),
         ("liberty", "orm", "mariadb"),
     ],
 )
