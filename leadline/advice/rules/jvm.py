@@ -44,7 +44,7 @@ def _small(found: Collection, trial: TrialFacts) -> Sign | None:
         said.append(f"threads waited {percent(found.stall_share)} of the time for memory")
         figures["stalls"] = (100 * found.stall_share, "% of time")
     if last_resort:
-        said.append(f"{last_resort} collections were full or degenerated")
+        said.append(f"{last_resort} collection{'s were' if last_resort > 1 else ' was'} full or degenerated")
         figures["last resort"] = (float(last_resort), "collections")
     if found.live is not None:
         said.append(f"{number(found.live / _MIB)} of {number(heap_max / _MIB)} MiB were live")
