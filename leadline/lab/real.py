@@ -60,6 +60,7 @@ class RealSystem:
             observe=study.observe,
             ready_timeout=study.ready_timeout,
             http_address="0.0.0.0" if any(driver.server for driver in study.drivers) else "127.0.0.1",
+            http_names=[driver.server for driver in study.drivers if driver.server],
             web_servers=web_servers(study),
         )
         self._stack = Stack(study.stack, host, lab / "services" / study.study, options)

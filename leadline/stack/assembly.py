@@ -52,6 +52,7 @@ class StackOptions:
     http_address: str = _LOOPBACK  # 0.0.0.0 for load from other hosts
     database_port: int = 0
     web_servers: Sequence[str] = ()  # that levels will ask for
+    http_names: Sequence[str] = ()  # addresses of this host as others know it
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -75,7 +76,8 @@ class Stack:
         self._host = host
         self._home = home.absolute()
         self._processes: dict[str, Process] = {}
-        self.front = Front(host, self._home / "web", self.options.placement, self.options.observe)
+        placement, observe, names = self.options.placement, self.options.observe, self.options.http_names
+        self.front = Front(host, self._home / "web", placement, observe, names)
         self._settings: Settings = {}  # of the last start of the server
         self._http_port = 0
         self._url_port = 0
@@ -215,7 +217,8 @@ class Stack:
         """
         self._settings = dict(settings)
         self._url_port = self.options.http_port or _free_port()
-        behind = Behind(self._http_port, f"/{self.application.name}", self.application.ready_path())
+        name, ready = self.application.name, self.application.ready_path()
+        behind = Behind(self._http_port, f"/{name}", ready, self.application.archive(settings))
         socket = self._socket if settings.get(web_knobs.UPSTREAM.name) == "unix" else None
         return self.front.start(
             settings,

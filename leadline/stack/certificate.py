@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cryptography.x509 import GeneralName
 
 _DAYS = 30
 _NAME = "leadline"
@@ -48,8 +53,19 @@ class Certificate:
         path.write_bytes(pkcs12.serialize_key_and_certificates(_NAME.encode(), key, certificate, None, encryption))  # type: ignore[arg-type]
 
 
-def make_certificate() -> Certificate:
-    """A new one; its validity begins an hour ago, for clocks that differ, and ends in 30 days."""
+def _general_name(name: str) -> GeneralName:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def make_certificate(names: Sequence[str] = ()) -> Certificate:
+    """A new one, also for the addresses or host names ``names``; its validity begins an hour ago, for clocks that
+    differ, and ends in 30 days.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -58,7 +74,7 @@ def make_certificate() -> Certificate:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _NAME)])
     now = datetime.datetime.now(datetime.UTC)
-    addresses = [x509.IPAddress(ipaddress.ip_address(one)) for one in ("127.0.0.1", "::1")]
+    known = dict.fromkeys(["localhost", "127.0.0.1", "::1", *names])
     built = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -67,7 +83,7 @@ def make_certificate() -> Certificate:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + datetime.timedelta(days=_DAYS))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost"), *addresses]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general_name(one) for one in known]), critical=False)
         # rustls takes no certificate of an authority for a server's own
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, hashes.SHA256())

@@ -43,6 +43,7 @@ EVERYTHING: dict[str, Level] = {
     "web.compression": True,
     "web.http2": True,
     "web.tls": True,
+    "web.static": True,
     "web.access_log": True,
 }
 
@@ -121,6 +122,7 @@ def test_the_servers_own_defaults_and_the_other_levels(name: str, front: Stack, 
         "web.compression": False,
         "web.http2": False,
         "web.tls": False,
+        "web.static": False,
         "web.access_log": False,
     }
     front.start_web(levels, tmp_path)
@@ -136,6 +138,25 @@ def test_the_servers_own_defaults_and_the_other_levels(name: str, front: Stack, 
     assert requests(front, asked + found.requests.count) == asked + found.requests.count
     assert front.front.stats()["connections"] == 0
     assert front.stop_web()
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_files_are_the_same_from_whoever_serves_them_and_none_else(name: str, front: Stack, tmp_path: Path) -> None:
+    direct = Client(int(front.url().split(":")[2].split("/")[0]))
+    front.start_web({"web.server": name, "web.static": True}, tmp_path)
+    through = Client(int(front.url().split(":")[2].split("/")[0]))
+    for file in ("brokerage.css", "tables.js", "prices.svg"):
+        answers = [client.get(f"/brokerage/static/{file}") for client in (direct, through)]
+        assert [status for status, _, _ in answers] == [200, 200]
+        assert answers[0][2] == answers[1][2]
+        kinds = [headers["content-type"].split(";")[0] for _, headers, _ in answers]
+        assert kinds[0] == kinds[1]
+        assert ["etag" in headers for _, headers, _ in answers] == [False, True]
+    for path in ("nothing.css", "", "../WEB-INF/web.xml", "%2e%2e/WEB-INF/web.xml", "..%2ftls.key", "../tls.key"):
+        for client in (direct, through):
+            assert client.get(f"/brokerage/static/{path}")[0] in (400, 403, 404)
+    found = load(front, tmp_path, scenario="brokerage-static")
+    assert found.total["files"].ok > 0
 
 
 def requests(stack: Stack, at_least: float = 0) -> float:

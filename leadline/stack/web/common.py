@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import ClassVar
 
 from leadline.host.base import Host, Process, ProcessSpec
 from leadline.host.privilege import make_accessible
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.stack import probe
 from leadline.stack.base import Progress, Settings
@@ -24,6 +25,7 @@ from leadline.stack.web import knobs, sockets
 PRIVATE = "/.leadline"  # paths below are the web server's own, never the application's
 PROBE = f"{PRIVATE}/probe.html"
 STATUS = f"{PRIVATE}/status"
+FILES = "static"  # directory of the application's archive
 _MOST_COUNTED = 2000  # requests sent to see a connection closed; beyond it the parsed configuration must do
 _POLL = 0.02
 _TAKEN = re.compile(r"Address (?:already )?in use")  # as glibc and as musl say it
@@ -45,6 +47,7 @@ class FrontContext:
     context_root: str
     ready_path: str  # below the context root
     certificate: Certificate
+    archive: Path  # the application's
     socket: Path | None = None
     cpus: str | None = None
     memory: int | None = None
@@ -64,6 +67,7 @@ class WebServer(ABC):
         self._started = 0.0
         self._log_from = 0
         self._asked = 0  # requests of our own since the start, which the server counts too
+        self._files: Sequence[str] = ()  # of the application's archive, that a web server can serve
 
     # -- what each fills in
 
@@ -105,6 +109,9 @@ class WebServer(ABC):
         site.mkdir(parents=True)
         context.artefacts.mkdir(parents=True, exist_ok=True)
         (site / "probe.html").write_text(probe.PAGE)
+        self._files = copy_files(context.archive, context.directory if settings.get(knobs.STATIC.name) else None)
+        if settings.get(knobs.STATIC.name) and not self._files:
+            raise UsageError(f"{knobs.STATIC.name} is on, but {context.archive.name} holds no files below {FILES}/")
         self._context, self._settings = context, dict(settings)
         if settings.get(knobs.TLS.name):
             context.certificate.write(context.directory)
@@ -171,6 +178,8 @@ class WebServer(ABC):
         if name == knobs.COMPRESSION.name:
             self._asked += 1
             return client.compresses(PROBE)
+        if name == knobs.STATIC.name:
+            return self._serves_files(client)
         if name == knobs.WORKERS.name:
             return len(self.workers())
         if name == knobs.KEEPALIVE_REQUESTS.name:
@@ -181,6 +190,16 @@ class WebServer(ABC):
                 if carried <= _MOST_COUNTED:
                     return carried
         return self.parsed_level(name, self.parsed())
+
+    def _serves_files(self, client: probe.Client) -> bool:
+        """By the entity tag that web servers give files and the application does not. Raises OSError, ValueError."""
+        if not self._files:
+            return False
+        root = self.context.context_root.rstrip("/")
+        status, headers, _ = client.get(f"{root}/{self._files[0]}")
+        if status != 200:
+            raise ValueError(f"{root}/{self._files[0]} was answered by HTTP {status}")
+        return "etag" in headers
 
     def identify(self) -> str:
         """What calls itself the server of the port. Raises LookupError."""
@@ -286,6 +305,15 @@ class WebServer(ABC):
     def is_error(self, line: str) -> bool:
         """Whether a line of its log says why it does not run."""
         return bool(line.strip())
+
+
+def copy_files(archive: Path, directory: Path | None) -> list[str]:
+    """Names of the files below static/ of an archive, which are copied to ``directory`` (None: only named)."""
+    with zipfile.ZipFile(archive) as source:
+        names = [name for name in source.namelist() if name.startswith(f"{FILES}/") and not name.endswith("/")]
+        if directory is not None:
+            source.extractall(directory, names)
+    return sorted(names)
 
 
 GAUGES = ("connections", "upstream_connections", "workers_busy", "workers_idle")

@@ -35,23 +35,27 @@ class Behind:
     port: int
     context_root: str
     ready_path: str
+    archive: Path
 
 
 class Front:
-    """Starts, asks and stops the web server of one stack. ``home``: private directory."""
+    """Starts, asks and stops the web server of one stack. ``home``: private directory; ``names``: addresses by which
+    other hosts know this one.
+    """
 
-    def __init__(self, host: Host, home: Path, placement: Placement, observe: bool) -> None:
+    def __init__(self, host: Host, home: Path, placement: Placement, observe: bool, names: Sequence[str] = ()) -> None:
         self._host = host
         self._home = home
         self._placement = placement
         self._observe = observe
+        self._names = names
         self._server: WebServer | None = None
         self._sockets: Path | None = None
 
     @cached_property
     def certificate(self) -> Certificate:
         """One for as long as this object lives."""
-        return make_certificate()
+        return make_certificate(self._names)
 
     @property
     def server(self) -> WebServer | None:
@@ -127,6 +131,7 @@ class Front:
             context_root=behind.context_root,
             ready_path=behind.ready_path,
             certificate=self.certificate,
+            archive=behind.archive,
             socket=socket,
             cpus=self._cpus(settings),
             memory=self._placement.web_memory,

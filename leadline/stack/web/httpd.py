@@ -14,7 +14,7 @@ from leadline.model.errors import LeadlineError
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, Settings
 from leadline.stack.web import knobs
-from leadline.stack.web.common import PRIVATE, STATUS, FrontContext, WebServer
+from leadline.stack.web.common import FILES, PRIVATE, STATUS, FrontContext, WebServer
 
 _MODULES = ("modules", "lib/apache2/modules", "lib64/httpd/modules", "lib/httpd/modules", "lib64/apache2")
 _THREADS = 25  # ThreadsPerChild's default
@@ -59,6 +59,7 @@ class Httpd(WebServer):
         wanted += ["http2"] if http2 else []
         wanted += ["filter", "deflate"] if compression else []
         wanted += ["status"] if context.observe else []
+        wanted += ["alias"] if settings.get(knobs.STATIC.name, False) else []
         lines = [
             f'ServerRoot "{private}"',
             f'DefaultRuntimeDir "{private}"',
@@ -72,6 +73,8 @@ class Httpd(WebServer):
             "AddType text/html .html",
             "AddType text/css .css",
             "AddType application/javascript .js",
+            "AddType text/plain .txt",
+            "AddType image/svg+xml .svg",
         ]
         lines += _processes(settings)
         lines += _keepalive(settings)
@@ -80,7 +83,7 @@ class Httpd(WebServer):
             lines += ["SSLEngine on", f'SSLCertificateFile "{private}/tls.crt"']
             lines.append(f'SSLCertificateKeyFile "{private}/tls.key"')
         if compression:
-            kinds = "text/html text/css text/plain application/javascript application/json"
+            kinds = "text/html text/css text/plain application/javascript application/json image/svg+xml"
             lines.append(f"AddOutputFilterByType DEFLATE {kinds}")
         if settings.get(knobs.ACCESS_LOG.name, False):
             lines.append(r'LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"" combined')
@@ -101,7 +104,7 @@ class Httpd(WebServer):
         return done.stdout
 
     def parsed_level(self, name: str, text: str) -> Level:
-        proxy = next((line for line in text.splitlines() if line.strip().startswith("ProxyPass ")), "")
+        proxy = next((line for line in text.splitlines() if "ProxyPass " in line and "://" in line), "")
         if name == knobs.UPSTREAM_KEEPALIVE.name:
             if "disablereuse=on" in proxy.lower():
                 return 0
@@ -176,7 +179,10 @@ def _proxy(context: FrontContext, settings: Settings, tls: bool) -> list[str]:
     if knobs.UPSTREAM_KEEPALIVE.name in settings:
         kept = int(settings[knobs.UPSTREAM_KEEPALIVE.name])
         options = f" smax={kept} ttl=1" if kept else " disablereuse=On"
-    lines = ["ProxyPreserveHost On", f'ProxyPass "{root}" "{target}"{options}']
+    lines = ["ProxyPreserveHost On"]
+    if settings.get(knobs.STATIC.name, False):
+        lines += [f'ProxyPass "{root}/{FILES}/" "!"', f'Alias "{root}/{FILES}/" "{context.directory}/{FILES}/"']
+    lines.append(f'ProxyPass "{root}" "{target}"{options}')
     scheme = "https" if tls else "http"
     lines.append(f"RequestHeader set X-Forwarded-Proto {scheme}")
     if tls:

