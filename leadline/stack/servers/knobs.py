@@ -60,7 +60,8 @@ IDLE_TIMEOUT = _knob(
 MAX_AGE = _knob(
     "datasource.max_age",
     Kind.DURATION,
-    "How old a pooled connection may grow before it is closed; with a level the pool is looked over every five seconds",
+    "How old a pooled connection may grow before it is closed: on Tomcat when it is next asked for, on Liberty when the"
+    " pool is looked over, with a level every five seconds",
     unit="seconds",
     minimum=1,
     maximum=86_400,

@@ -86,7 +86,7 @@ _SWITCHES = {
     knobs.MONITORING.name: "leadline.monitoring",
     knobs.VALIDATION.name: "leadline.pool.validation",
 }
-_LOOKED_OVER = (knobs.MIN_CONNECTIONS.name, knobs.IDLE_TIMEOUT.name, knobs.MAX_AGE.name)
+_LOOKED_OVER = (knobs.MIN_CONNECTIONS.name, knobs.IDLE_TIMEOUT.name)
 _HTTP2_ELEMENT = '      <UpgradeProtocol className="org.apache.coyote.http2.Http2Protocol"/>\n'
 
 
