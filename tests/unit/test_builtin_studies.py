@@ -18,7 +18,7 @@ from leadline.model.units import parse_size
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.servers import large_pages
 
-STUDIES = ("heap", "keep-alive", "large-pages", "monitoring", "pools", "statement-cache")
+STUDIES = ("collectors", "heap", "keep-alive", "large-pages", "monitoring", "pools", "statement-cache")
 
 
 class FakeHost:
