@@ -20,9 +20,9 @@ from leadline.host.jvm import java_pid
 from leadline.model.knob import Level
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.postgres_client import connect
+from leadline.stack.probe import speaks_http2
 from leadline.stack.servers import knobs
 from leadline.stack.servers.common import JavaServer
-from leadline.stack.servers.http2 import speaks_http2
 from leadline.stack.servers.liberty import Liberty
 from leadline.stack.servers.tomcat import Tomcat
 
