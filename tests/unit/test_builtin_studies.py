@@ -18,7 +18,18 @@ from leadline.model.units import parse_size
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.servers import large_pages
 
-STUDIES = ("collectors", "heap", "keep-alive", "large-pages", "monitoring", "pools", "statement-cache")
+STUDIES = (
+    "by-reference",
+    "collectors",
+    "heap",
+    "keep-alive",
+    "large-pages",
+    "messaging",
+    "monitoring",
+    "pools",
+    "response-cache",
+    "statement-cache",
+)
 
 
 class FakeHost:

@@ -15,11 +15,12 @@ from leadline.lab.completion import FILE, completion_between
 from leadline.lab.planning import plan_study
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure, UsageError
+from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.stack import brokerage_knobs, brokerage_queue
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.registry import stack_catalogue
-from leadline.stack.servers import liberty_messaging, places
+from leadline.stack.servers import liberty_messaging, places, wildfly_messaging
 
 
 def context(directory: Path, orders: str = "queue") -> ServiceContext:
@@ -83,6 +84,70 @@ def test_nothing_is_configured_and_nothing_in_play_without_a_queue(tmp_path: Pat
         liberty_messaging.level("server.messaging.reliability", {"configurations": {}})
 
 
+def wildfly(directory: Path, settings: Settings) -> tuple[str, dict[str, str]]:
+    made = context(directory)
+    return "\n".join(wildfly_messaging.operations(made, settings)), wildfly_messaging.properties(made, settings)
+
+
+def test_wildflys_levels_are_properties_that_its_configuration_reads(tmp_path: Path) -> None:
+    levels: dict[str, Level] = {
+        "server.messaging.store_place": "tmpfs",
+        "server.messaging.consumers": 3,
+        "server.transactions.log_place": "tmpfs",
+    }
+    changed: list[dict[str, Level]] = [
+        {"server.messaging.reliability": "express-nonpersistent"},
+        {"server.messaging.reliability": "reliable-persistent"},
+        {"server.messaging.store": "memory"},
+    ]
+    try:
+        for more in changed:
+            text, found = wildfly(tmp_path, {**levels, **more})
+            assert len(found) == 4
+            for name in found:
+                assert f"${{{name}" in text, name
+    finally:
+        places.remove(tmp_path)
+    text, found = wildfly(tmp_path, {"server.messaging.store": "database"})
+    assert "journal-datasource,value=messages" in text
+    assert found == {}, "the rest is WildFly's own default"
+    assert wildfly_messaging.operations(context(tmp_path, "direct"), levels) == []
+    assert wildfly_messaging.properties(context(tmp_path, "direct"), levels) == {}
+
+
+def resources(**changes: Any) -> dict[str, Any]:
+    """What WildFly's management model says, its names' keys sorted."""
+    server = {"persistenceEnabled": True, "journalDatasource": None, "journalSyncTransactional": True}
+    own = "jboss.as:server=default,subsystem=messaging-activemq"
+    return {
+        "beans": {
+            own: server | changes,
+            f"jboss.as:jms-queue=brokerageOrders,{own.partition(':')[2]}": {"durable": changes.get("durable", True)},
+            "jboss.as:subsystem=transactions": {"objectStorePath": "/dev/shm/x"},
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "level"),
+    [
+        ("reliability", {}, "assured-persistent"),
+        ("reliability", {"journalSyncTransactional": False}, "reliable-persistent"),
+        ("reliability", {"durable": False}, "express-nonpersistent"),
+        ("store", {}, "file"),
+        ("store", {"journalDatasource": "messages"}, "database"),
+        ("store", {"persistenceEnabled": False}, "memory"),
+    ],
+)
+def test_wildflys_levels_are_read_from_its_management_model(name: str, changes: dict[str, Any], level: str) -> None:
+    assert wildfly_messaging.level(f"server.messaging.{name}", resources(**changes), Path("/")) == level
+
+
+def test_wildfly_without_a_queue_has_nothing_in_play() -> None:
+    with pytest.raises(NotInPlay, match=r"no messaging, as app\.orders is direct"):
+        wildfly_messaging.level("server.messaging.store", {"beans": {}}, Path("/"))
+
+
 MOUNTS = """\
 21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 22 21 0:20 / /dev/shm rw shared:2 - tmpfs tmpfs rw
@@ -116,11 +181,12 @@ factors:
     ("server", "factor", "words"),
     [
         ("tomcat", "app.orders: [direct, queue]", "queue cannot be had here: tomcat has no messaging; .*liberty"),
-        ("liberty", "server.messaging.store: [file, database]", "keeps messages in a file store only"),
+        ("liberty", "server.messaging.store: [file, database]", "keeps messages in a file store only; .* wildfly"),
+        ("wildfly", "server.messaging.reliability: [best-effort-nonpersistent]", "take express-nonpersistent"),
         (
             "tomcat",
             "server.messaging.reliability: [a, b]",
-            "tomcat has no knob server.messaging.reliability; .*liberty",
+            "tomcat has no knob server.messaging.reliability; .*wildfly",
         ),
     ],
 )

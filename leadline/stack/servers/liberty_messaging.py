@@ -28,7 +28,7 @@ _PERSISTENT = ("reliable-persistent", "assured-persistent")
 _DEFAULT = "reliable-persistent"  # of a connection factory, for messages that JMS calls persistent
 _ONLY_FILE = (
     "Open Liberty keeps messages in a file store only; for messages that stay in memory take a nonpersistent level of"
-    " server.messaging.reliability"
+    " server.messaging.reliability, for other stores wildfly"
 )
 
 

@@ -12,7 +12,7 @@ from leadline.host.jvm import find_java_home
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.provision import WILDFLY, Artefact
-from leadline.stack.servers import evidence, knobs, wildfly_cli, wildfly_levels
+from leadline.stack.servers import evidence, knobs, messaging, places, wildfly_cli, wildfly_levels, wildfly_messaging
 from leadline.stack.servers.common import Answer, JavaServer, properties_text, template
 
 _PROFILE = "standalone.xml"
@@ -55,15 +55,15 @@ class WildFly(JavaServer):
     distribution: ClassVar[Artefact] = WILDFLY
 
     def server_knobs(self) -> Sequence[Knob]:
-        return wildfly_levels.KNOBS
+        return [*wildfly_levels.KNOBS, *wildfly_messaging.KNOBS]
 
     def provision(self, progress: Progress) -> None:
         super().provision(progress)
-        self._prepared({}, find_java_home(), progress)  # else the first trial would wait for it
+        self._prepared(_PROFILE, [], find_java_home(), progress)  # else the first trial would wait for it
 
-    def _prepared(self, settings: Settings, java: Path, progress: Progress) -> Path:
-        operations = [*template("wildfly.cli").splitlines(), *wildfly_levels.operations(settings)]
-        return wildfly_cli.prepared(self._unpacked, java, _PROFILE, operations, progress)
+    def _prepared(self, profile: str, operations: Sequence[str], java: Path, progress: Progress) -> Path:
+        every = [*template("wildfly.cli").splitlines(), *operations]
+        return wildfly_cli.prepared(self._unpacked, java, profile, every, progress)
 
     @property
     def _unpacked(self) -> Path:
@@ -72,7 +72,9 @@ class WildFly(JavaServer):
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         base = context.directory
         configuration = base / "configuration"
-        shutil.copytree(self._prepared(settings, self.java_home(context), lambda _: None), configuration)
+        own = [*wildfly_levels.operations(settings), *wildfly_messaging.operations(context, settings)]
+        profile = _profile(context)
+        shutil.copytree(self._prepared(profile, own, self.java_home(context), lambda _: None), configuration)
         (configuration / "logging.properties").write_text(template("wildfly-logging.properties"))
         module = base / "modules" / "leadline" / "jdbc" / "main"
         module.mkdir(parents=True)
@@ -87,7 +89,7 @@ class WildFly(JavaServer):
         levels = base / "levels.properties"
         levels.write_text(properties_text(properties))
         levels.chmod(0o600)
-        self.keep("standalone.xml", (configuration / _PROFILE).read_text())
+        self.keep("standalone.xml", (configuration / profile).read_text())
         self.keep("levels.properties", properties_text({**properties, "leadline.database.password": "(not kept)"}))
 
     def _properties(self, context: ServiceContext, settings: Settings) -> dict[str, str]:
@@ -102,6 +104,7 @@ class WildFly(JavaServer):
             values["leadline.pool.sorter"] = _SORTERS[self.driver.subprotocol]
         # A level that was set wins: observing must not undo a treatment.
         observed: Settings = {knobs.MONITORING.name: context.observe}
+        values |= wildfly_messaging.properties(context, settings)
         return values | wildfly_levels.properties({**observed, **settings})
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
@@ -119,7 +122,7 @@ class WildFly(JavaServer):
             "org.jboss.as.standalone",
             f"-Djboss.home.dir={home}",
             f"-Djboss.server.base.dir={base}",
-            f"--server-config={_PROFILE}",
+            f"--server-config={_profile(context)}",
             f"--properties={base / 'levels.properties'}",
         ]
         return argv, {"JBOSS_HOME": str(home)}
@@ -128,7 +131,19 @@ class WildFly(JavaServer):
         return super().failed_for_good(found) or any(_STARTED_WITH_ERRORS.search(line) for line in found.errors)
 
     def question(self) -> Mapping[str, str]:
-        return wildfly_levels.QUESTION
+        return {**wildfly_levels.QUESTION, **wildfly_messaging.QUESTION}
 
     def level_of(self, name: str, answer: Answer) -> Level:
+        if wildfly_messaging.knows(name):
+            return wildfly_messaging.level(name, answer, self.context.directory / "data")
         return wildfly_levels.level(name, answer)
+
+    def stop(self) -> bool:
+        clean = super().stop()
+        if messaging.in_memory(self._settings):
+            places.remove(self.context.directory)
+        return clean
+
+
+def _profile(context: ServiceContext) -> str:
+    return wildfly_messaging.PROFILE if messaging.in_use(context) else _PROFILE

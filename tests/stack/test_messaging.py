@@ -1,0 +1,229 @@
+"""Orders through Open Liberty's queue: levels read back, one effect whatever happens, what a killed server keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.host.jvm import java_pid
+from leadline.host.local import LocalHost
+from leadline.host.paths import cache_dir
+from leadline.model.knob import Level
+from leadline.model.study import StackChoice
+from leadline.stack import brokerage_queue
+from leadline.stack import postgres_client as client
+from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.servers import places
+from leadline.stack.servers.messaging import KNOBS
+
+pytestmark = pytest.mark.stack
+
+# Receivers that wait for the database hold threads of Liberty's one executor: enough must be left for the pages.
+THREADS: dict[str, Level] = {"server.threads.min": 20}
+ASSURED: dict[str, Level] = {
+    "app.orders": "queue",
+    "app.summary_cache": 60.0,
+    "server.messaging.reliability": "assured-persistent",
+    "server.messaging.store": "file",
+    "server.messaging.store_place": "disk",
+    "server.messaging.consumers": 3,
+    "server.transactions.log_place": "tmpfs",
+    **THREADS,
+}
+BEST_EFFORT: dict[str, Level] = {
+    "app.orders": "queue",
+    "app.calls": "remote",
+    "server.messaging.reliability": "best-effort-nonpersistent",
+    "server.messaging.store_place": "tmpfs",
+    **THREADS,
+}
+POISON = "ALTER TABLE ledger_entry ADD CONSTRAINT poison CHECK (account_id <> 77) NOT VALID"
+CURE = "ALTER TABLE ledger_entry DROP CONSTRAINT poison"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Snapshots of its own beside the distributions that are there."""
+    dist = cache_dir() / "dist"
+    dist.mkdir(parents=True, exist_ok=True)
+    own = tmp_path_factory.mktemp("cache")
+    (own / "dist").symlink_to(dist)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEADLINE_CACHE", str(own))
+        yield
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("messaging")
+
+
+class Broker:
+    """One customer of a running stack, who counts what was accepted."""
+
+    def __init__(self, stack: Stack, user: int) -> None:
+        self._url = stack.url()
+        self._cookie = ""
+        self.accepted: list[str] = []
+        self._post("login", {"user": f"user-{user:06}", "password": f"pw-{user:06}"})
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+        headers = {"Content-Type": "application/json", "Cookie": self._cookie}
+        sent = urllib.request.Request(f"{self._url}/api/{path}", json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(sent, timeout=30) as answer:
+            self._cookie = answer.headers.get("Set-Cookie", self._cookie).partition(";")[0]
+            return json.load(answer)
+
+    def buy(self, command: str, symbol: str = "S00003") -> None:
+        answer = self._post("buy", {"symbol": symbol, "quantity": 1, "command": command})
+        assert (answer["status"], answer["command"]) == ("accepted", command)
+        self.accepted.append(command)
+
+
+def figures(stack: Stack) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{stack.url()}/queue", timeout=30) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.1)
+
+
+def run(stack: Stack, statement: str) -> list[list[Any]]:
+    with client.connect(stack.endpoint(), timeout=60) as connection:
+        return list(connection.run(statement) or [])
+
+
+def outcomes(stack: Stack, account: int) -> dict[str, str]:
+    rows = run(stack, f"SELECT command_id, outcome FROM queued_order WHERE account_id = {account}")
+    return {str(command): str(outcome) for command, outcome in rows}
+
+
+def orders(stack: Stack, account: int) -> list[str]:
+    """Commands of the account's orders since the data were loaded, one a row."""
+    named = f"account_id = {account} AND command_id NOT LIKE 'seed-%'"
+    rows = run(stack, f"SELECT command_id FROM trade_order WHERE {named}")
+    return sorted(str(command) for (command,) in rows)
+
+
+def failed(stack: Stack, place: Path, logins: int, buys: int) -> set[str]:
+    counts = {"login": {"ok": logins, "failed": 0}, "buy": {"ok": buys, "failed": 0}}
+    return {audit.name for audit in stack.audit(counts, place / "tools.log") if not audit.passed}
+
+
+@contextmanager
+def held_up(stack: Stack) -> Iterator[None]:
+    """No order can be settled inside: the ledger is locked."""
+    with client.connect(stack.endpoint(), timeout=60) as connection:
+        connection.run("BEGIN")
+        connection.run("LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE")
+        yield
+        connection.run("ROLLBACK")
+
+
+def kill_server(stack: Stack) -> None:
+    process = stack.processes()["server"]
+    os.kill(java_pid(process), signal.SIGKILL)
+    eventually(lambda: not process.alive())
+
+
+@contextmanager
+def running(place: Path, mode: str, levels: Mapping[str, Level]) -> Iterator[Stack]:
+    choice = StackChoice.model_validate({"server": "liberty", "mode": mode})
+    stack = Stack(choice, LocalHost(state=place / "state"), place / "home", StackOptions(observe=False))
+    stack.provision(lambda _: None)
+    stack.prepare_data(lambda _: None)
+    stack.reset_data(place / mode)
+    try:
+        stack.up(levels, place / mode)
+        yield stack
+    finally:
+        stack.down()
+
+
+def test_assured_orders_have_one_effect_whatever_happens(place: Path) -> None:
+    with running(place, "orm", ASSURED) as stack:
+        assert {name: stack.read_back(name) for name in ASSURED} == ASSURED
+        assert {knob.name for knob in KNOBS} <= set(ASSURED)
+        times = place / "times.csv"
+        broker = Broker(stack, 7)
+        for number in range(20):
+            broker.buy(f"first-{number}", f"S0000{1 + number % 5}")
+        broker.buy("first-0")  # the name of an order that has been placed: nothing more is bought
+        stack.drain(times)
+        assert outcomes(stack, 7) == dict.fromkeys(broker.accepted, "FILLED")
+        assert orders(stack, 7) == sorted(set(broker.accepted))
+        assert failed(stack, place, logins=1, buys=20) == set()
+        lines = times.read_text().splitlines()
+        assert lines[0] == "accepted_us,effective_us"
+        assert len(lines) == 21
+        assert all(
+            0 < effective - accepted < 60e6 for accepted, effective in (map(int, row.split(",")) for row in lines[1:])
+        )
+        eventually(lambda: figures(stack)["quotes_received"] == 20)
+
+        redelivered_and_dead(stack, place)
+
+        with held_up(stack):
+            for number in range(30):
+                broker.buy(f"kept-{number}")
+            assert figures(stack)["settled"] == 23
+            kill_server(stack)
+        stack.restart_server()
+        eventually(lambda: len(outcomes(stack, 7)) == 50)
+        brokerage_queue.drain(stack.url(), 60)
+        assert outcomes(stack, 7) == dict.fromkeys(broker.accepted, "FILLED"), "nothing that was accepted is lost"
+        assert orders(stack, 7) == sorted(set(broker.accepted)), "and nothing is done twice"
+        assert failed(stack, place, logins=2, buys=52) == {"rows-are-counts-buy", "queued-orders-have-one-effect"}, (
+            "the order that died is the only one without effect"
+        )
+
+
+def redelivered_and_dead(stack: Stack, place: Path) -> None:
+    """An order that fails is delivered again until it can be done, and given up after five times."""
+    broker = Broker(stack, 77)
+    run(stack, POISON)
+    broker.buy("recovers")
+    eventually(lambda: figures(stack)["redelivered"] >= 1)
+    run(stack, CURE)
+    stack.drain(place / "times.csv")
+    assert outcomes(stack, 77) == {"recovers": "FILLED"}
+    run(stack, POISON)
+    broker.buy("dies")
+    eventually(lambda: figures(stack)["dead"] == 1)
+    run(stack, CURE)
+    assert outcomes(stack, 77) == {"recovers": "FILLED", "dies": "DEAD"}
+    assert orders(stack, 77) == ["recovers"]
+
+
+def test_best_effort_orders_may_be_lost_but_not_doubled(place: Path) -> None:
+    with running(place, "session", BEST_EFFORT) as stack:
+        assert {name: stack.read_back(name) for name in BEST_EFFORT} == BEST_EFFORT
+        memory = places.memory_directory(place / "home" / "liberty")
+        assert list((memory / "messages").iterdir())
+        broker = Broker(stack, 8)
+        with held_up(stack):
+            for number in range(30):
+                broker.buy(f"lost-{number}")
+            kill_server(stack)
+        stack.restart_server()
+        brokerage_queue.drain(stack.url(), 60)
+        kept = outcomes(stack, 8)
+        lost = set(broker.accepted) - set(kept)
+        assert lost, "the server kept messages that it need not keep: the level has no effect"
+        assert orders(stack, 8) == sorted(kept)
+        assert failed(stack, place, logins=1, buys=30) == {"rows-are-counts-buy"}, "the audit tells of the loss"
+    assert not memory.exists()
