@@ -31,8 +31,8 @@ class Step:
     """One level. Percent; positive where the response grows, None where nothing could be estimated.
 
     ``change`` is per doubling from the level before, or of the whole step where that is 0 (``doublings`` None); the
-    smallest level has none. ``against_best`` compares with the best level. ``enough``: with the confidence of the
-    intervals it is worse than the best by no more than the margin.
+    smallest level has none. ``against_best`` compares with the best level. With the confidence of the intervals,
+    ``enough``: worse than the best by no more than the margin; ``short``: worse by more than it.
     """
 
     level: Level
@@ -43,6 +43,7 @@ class Step:
     against_best: float | None = None
     against_best_interval: Interval | None = None
     enough: bool = False
+    short: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,13 +157,24 @@ def _returns(
             value, reach = found
             by = doublings or 1.0
             change, interval = differences.percent(value / by, None if reach is None else reach / by)
-        against, against_interval, enough = None, None, index == best
+        against, against_interval, enough, short = None, None, index == best, False
         if (found := differences.of(best, index)) is not None and index != best:
             against, against_interval = differences.percent(*found)
             if against_interval is not None:
                 enough = against_interval.low > -margin if higher else against_interval.high < margin
+                short = against_interval.high < -margin if higher else against_interval.low > margin
         steps.append(
-            Step(factor.levels[index], counts[index], doublings, change, interval, against, against_interval, enough)
+            Step(
+                factor.levels[index],
+                counts[index],
+                doublings,
+                change,
+                interval,
+                against,
+                against_interval,
+                enough,
+                short,
+            )
         )
     judged = differences.family.law is not None
     smallest = next((step.level for step in steps if step.enough), None) if judged else None
@@ -190,14 +202,11 @@ def _sentence(
         )
     if best == steps[0].level:
         return f"No larger {factor.name} pays: the smallest, {top}, was the best."
-    below = [step for step in steps if float(step.level) < float(best) and step.against_best is not None]
-    near = [step for step in below if abs(step.against_best or 0.0) < margin]
-    if near:
-        names = ", ".join(describe(factor.name, step.level) for step in near)
+    open_ = [describe(factor.name, step.level) for step in steps if not step.short and step.level != best]
+    if open_:
         return (
-            f"No level of {factor.name} below the best, {top}, is shown to be {within}; {names} may be: more "
-            "replicates would tell."
+            f"No level of {factor.name} is shown to be {within}, {top}, nor are all shown to be worse: "
+            f"{', '.join(open_)} may be as good. More replicates would tell."
         )
-    return (
-        f"No level of {factor.name} below the best, {top}, comes within {margin:g} % of it: a larger one may pay yet."
-    )
+    text = f"Every level of {factor.name} but the best, {top}, is shown to be more than {margin:g} % worse"
+    return f"{text}: a larger one may pay yet." if best == steps[-1].level else f"{text}."

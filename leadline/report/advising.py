@@ -115,5 +115,7 @@ def _raw(record: StudyRecord, levels: Mapping[str, Level]) -> dict[str, RawLevel
     found: dict[str, RawLevel] = dict(record.study.settings)
     for factor in record.plan.factors:
         if factor.name in levels and not factor.pseudo:
-            found[factor.name] = record.study.factors[factor.name][factor.levels.index(levels[factor.name])]
+            raws = record.study.factors.get(factor.name)  # a plan of named configurations has one of its own
+            if raws is not None:
+                found[factor.name] = raws[factor.levels.index(levels[factor.name])]
     return found
