@@ -13,7 +13,7 @@ from pathlib import Path
 
 from common import PORT, URL, Lengths, Ratio, Target, Unfit, Verdicts, on_generators_cpu, ratio, spread, turns
 from generators import WARM_USERS, Generator, Load, cache, present
-from watch import PATIENCE, Running, Window, counts, keeps
+from watch import PATIENCE, Running, Window, connects, counts, keeps
 
 RATE = 2000.0
 SLOW_ROUNDS = 2  # of a generator that no target names
@@ -109,6 +109,7 @@ def _measure(generator: Generator, lengths: Lengths, costs: Costs, shared: bool)
     with Running(generator, Load(lengths.whole, rate=RATE, shared=shared)) as running:
         cold = running.window(running.begins(), *lengths.window)
         whole = running.end()
+    connects(running.connections, shared)
     if not generator.compiles:
         keeps(cold, RATE)
         with Running(generator, Load(lengths.full, users=WARM_USERS, shared=shared)) as running:

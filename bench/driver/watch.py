@@ -48,15 +48,31 @@ class Window:
         return self.requests / self.cpu
 
 
+@dataclass
+class Looks:
+    """Connections the server saw, and which of them only asked for its counts."""
+
+    seen: int = 0
+    own: int = 0
+
+    @property
+    def others(self) -> int:
+        return self.seen - self.own
+
+
+looks = Looks()
+
+
 def counts() -> dict[str, int]:
     """What the server saw so far."""
+    looks.own += 1
     with socket.create_connection(("127.0.0.1", PORT), timeout=PATIENCE) as client:
         client.sendall(b"GET /counts HTTP/1.1\r\nHost: bench\r\n\r\n")
         text = b""
         while not text.endswith(b"}"):
             text += client.recv(4096)
     found: dict[str, int] = json.loads(text[text.index(b"{") :])
-    del found["connections"]
+    looks.seen = found.pop("connections")
     return found
 
 
@@ -76,6 +92,8 @@ class Running:
         folder = Path(self._scratch.name)
         self._log = folder / "printed"
         self._before = counts()
+        self._opened = looks.others
+        self.connections = 0.0  # of a session, known at the end
         argv = self._generator.argv(self.load, folder)
         with self._log.open("w") as output:
             self._process = subprocess.Popen(
@@ -141,6 +159,7 @@ class Running:
         after = counts()
         seen = {kind: count - self._before.get(kind, 0) for kind, count in after.items()}
         check(seen)
+        self.connections = (looks.others - self._opened) / max(1, seen.get("login", 0))
         return Window(sum(seen.values()), usage.ru_utime + usage.ru_stime, time.monotonic() - begin)
 
 
@@ -154,6 +173,12 @@ def check(seen: Counts) -> None:
     for kind, each in wanted.items():
         if abs(seen.get(kind, 0) - each * sessions) > 0.05 * each * sessions + 100:
             raise Unfit(f"the server saw {seen.get(kind, 0)} of `{kind}` in {sessions} sessions of {each}")
+
+
+def connects(each: float, shared: bool) -> None:
+    """Raises Unfit unless a session had a connection of its own, or few of them had any."""
+    if (shared and each > 0.5) or (not shared and abs(each - 1) > 0.05):
+        raise Unfit(f"opened {each:.2f} connections a session")
 
 
 def keeps(window: Window, rate: float) -> None:

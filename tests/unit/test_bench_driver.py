@@ -66,5 +66,13 @@ def test_only_whole_right_sessions_count(bench: SimpleNamespace) -> None:
         bench.watch.keeps(bench.watch.Window(1500, 1.0, 1.0), 2000)
 
 
+def test_connections_are_as_they_should_be(bench: SimpleNamespace) -> None:
+    bench.watch.connects(0.98, False)
+    bench.watch.connects(0.1, True)
+    for each, shared in ((0.1, False), (2.0, False), (1.0, True)):
+        with pytest.raises(bench.common.Unfit, match="connections a session"):
+            bench.watch.connects(each, shared)
+
+
 def test_every_generator_begins_with_another_one(bench: SimpleNamespace) -> None:
     assert [name for _, name in bench.common.turns("abc", 3)] == list("abcbcacab")
