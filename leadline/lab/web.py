@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ruamel.yaml import YAML
+
 from leadline.lab.studyfile import StudyFile
+from leadline.load.scenario import find_scenario
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.plan import Factor
@@ -57,6 +60,11 @@ def check_web(file: StudyFile, factors: Sequence[Factor], settings: Mapping[str,
                 f"{where(server_knobs.TLS.name)}: the web server speaks plain HTTP to the application server; write"
                 " web.tls in place of server.tls"
             )
+        if True in among(knobs.COMPRESSION.name, False) and not _asks_compressed(study.workload.scenario):
+            raise UsageError(
+                f"{where(knobs.COMPRESSION.name)}: scenario {study.workload.scenario} does not ask for compressed"
+                " answers, so nothing would change; take one with `compression: true`, such as brokerage-static"
+            )
         if study.workload.http == "2" and among(knobs.HTTP2.name, False) != {True}:
             raise UsageError(
                 f"{file.where(('workload', 'http'))}: the web server speaks HTTP/2 only with web.http2: on;"
@@ -73,6 +81,11 @@ def check_web(file: StudyFile, factors: Sequence[Factor], settings: Mapping[str,
             check_http(study.stack.server, study.workload.http)
         except UsageError as error:
             raise UsageError(f"{file.where(('workload', 'http'))}: {error}") from None
+
+
+def _asks_compressed(scenario: str) -> bool:
+    found = YAML(typ="safe").load(find_scenario(scenario).read_text(encoding="utf-8"))
+    return isinstance(found, dict) and bool(found.get("compression", False))
 
 
 def _check_place(file: StudyFile, places: set[Level], where: str) -> None:

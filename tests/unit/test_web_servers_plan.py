@@ -46,7 +46,7 @@ def planned(settings: str, placement: str = "", server: str = "tomcat", http: st
     "settings",
     [
         "web.server: nginx",
-        "web.server: httpd, web.tls: on, web.http2: on, web.compression: on",
+        "web.server: httpd, web.tls: on, web.http2: on, web.compression: off",
         "web.server: nginx, web.place: same, web.upstream: unix, web.upstream_keepalive: 0",
         "web.server: none",
     ],
@@ -71,6 +71,7 @@ def test_levels_that_fit(settings: str) -> None:
             ":7: liberty listens on TCP only; tomcat and tomee can",
         ),
         ("web.server: nginx", "", "tomcat", "2", r":4: the web server speaks HTTP/2 only with web\.http2: on"),
+        ("web.server: nginx, web.compression: on", "", "tomcat", "auto", ":7: scenario brokerage-classic does not ask"),
         ("web.server: nginx, server.tls: on", "", "tomcat", "auto", r":7: .* write web\.tls in place of server\.tls"),
         (
             "web.server: nginxx",
@@ -90,6 +91,10 @@ def test_levels_that_cannot_be_in_force(settings: str, placement: str, server: s
 def test_http2_is_asked_of_whoever_the_driver_meets() -> None:
     planned("web.server: nginx, web.http2: on", http="2")
     planned("web.server: none", http="2")  # Tomcat's own port
+
+
+def test_a_scenario_that_asks_for_compressed_answers() -> None:
+    planned("web.server: nginx, web.compression: on", workload=", scenario: brokerage-static")
 
 
 def test_other_generators_do_not_trust_the_certificate(tmp_path: Path) -> None:
