@@ -103,6 +103,15 @@ WILDFLY = Artefact(
     "2f2f24e786a4a3d0e3fb348aa45f70d7278be00844bc8593a2a50d4d8714f97a",
     261317791,
 )
+GLASSFISH = Artefact(
+    "org.glassfish.main.distributions",
+    "glassfish",
+    "7.0.21",
+    "zip",
+    "",
+    "e0c3e5c458e84811a7b5b140dc43eacb99134fa1ebda8b663f0384aa060f6e6a",
+    121188706,
+)
 POSTGRES_JDBC = Artefact(
     "org.postgresql",
     "postgresql",

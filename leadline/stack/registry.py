@@ -15,6 +15,7 @@ from leadline.stack.brokerage import Brokerage
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.postgres import Postgres
 from leadline.stack.servers.common import JavaServer
+from leadline.stack.servers.glassfish import GlassFish
 from leadline.stack.servers.liberty import Liberty
 from leadline.stack.servers.tomcat import Tomcat
 from leadline.stack.servers.tomee import TomEE
@@ -24,6 +25,7 @@ from leadline.stack.web.knobs import KNOBS as WEB_KNOBS
 _T = TypeVar("_T")
 
 SERVERS: Mapping[str, Callable[[], Service]] = {
+    "glassfish": GlassFish,
     "liberty": Liberty,
     "tomcat": Tomcat,
     "tomee": TomEE,
@@ -34,6 +36,7 @@ APPLICATIONS: Mapping[str, Callable[[], Application]] = {"brokerage": Brokerage}
 
 # Persistence modes of the applications that a server can run; a servlet container has no session beans.
 MODES: Mapping[str, tuple[str, ...]] = {
+    "glassfish": ("direct", "session", "orm"),
     "liberty": ("direct", "session", "orm"),
     "tomcat": ("direct",),
     "tomee": ("direct", "session", "orm"),
@@ -47,7 +50,7 @@ MESSAGING = ("liberty", "wildfly")
 _APPLICATION_KNOBS = {"brokerage": brokerage_knobs.for_stack}
 
 # Servers that do not run on every JDK from 17 on.
-_CHOOSY: Mapping[str, type[JavaServer]] = {"tomee": TomEE}
+_CHOOSY: Mapping[str, type[JavaServer]] = {"glassfish": GlassFish, "tomee": TomEE}
 
 # Servers whose plain port also speaks HTTP/2 to who begins with it (prior knowledge).
 HTTP2 = ("liberty", "tomcat", "tomee", "wildfly")
@@ -109,7 +112,7 @@ def check_mode(app: str, mode: str, server_name: str) -> None:
         able = [name for name, can in MODES.items() if mode in can]
         raise UsageError(
             f"{server_name} cannot run {app} in mode {mode}, only {', '.join(MODES[server_name])};"
-            f" {' and '.join(able)} can"
+            f" {', '.join(able)} can"
         )
 
 

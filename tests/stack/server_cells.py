@@ -26,6 +26,7 @@ from leadline.stack.servers import common
 
 LOAD = Workload(users=12, ramp_up=0.5, steady=2.5, ramp_down=0.2)
 _VARIABLES: Mapping[str, str | int | float] = {"units": 1, "think": "10ms"}
+NO_POOLS = ("glassfish",)  # servers whose pools the agent does not read
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 Settings = Mapping[str, Level]
@@ -56,7 +57,7 @@ def stack(
     choice = StackChoice.model_validate(
         {"server": server, "mode": mode, "database": database, "java": str(java) if java else None}
     )
-    options = StackOptions(http_port=free_port(), properties=properties or {})
+    options = StackOptions(http_port=free_port(), properties=properties or {}, ready_timeout=400.0)
     made = Stack(choice, LocalHost(state=place / "state"), place / "home", options)
     made.provision(print)
     made.prepare_data(print)
@@ -87,7 +88,8 @@ def run(made: Stack, place: Path, levels: Settings, check: Callable[[Stack], Non
         load = DriverRun(LOAD, made.url(), 1, trial / "driver", _VARIABLES, ca=trusted)
         subprocess.run(load.argv(), stdout=subprocess.DEVNULL, check=True, timeout=60)
         observer.stop()
-        assert list(observer.warnings) == []
+        silent = made.choice.server in NO_POOLS
+        assert ["no series of its pools" in warning for warning in observer.warnings] == [True] * silent
         pools = largest(observer.collect())
         result = read_summary(load.out)
         counts = {name: {"ok": each.ok, "failed": each.failed} for name, each in result.total.items()}

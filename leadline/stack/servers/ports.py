@@ -21,6 +21,14 @@ def taken(port: int) -> str:
     return ""
 
 
+def free() -> int:
+    """A port of 127.0.0.1 that nothing listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def listens(pids: Iterable[int], port: int) -> bool:
     """Whether one of these processes listens on ``port``: another server that answers there is not ours."""
     sockets = {f"socket:[{inode}]" for inode in _listening(port)}

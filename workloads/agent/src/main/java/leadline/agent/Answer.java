@@ -29,6 +29,13 @@ final class Answer {
         Map<String, Object> answer = new LinkedHashMap<>();
         Map<String, Object> errors = new LinkedHashMap<>();
         answer.put("flags", flags(options));
+        for (String operation : options.list("invoke.")) {
+            try {
+                invoke(operation);
+            } catch (JMException | RuntimeException error) {
+                errors.put(operation, error.toString());
+            }
+        }
         Map<String, Object> beans = new TreeMap<>();
         for (String pattern : options.list("bean.")) {
             try {
@@ -70,6 +77,14 @@ final class Answer {
             }
         }
         return flags;
+    }
+
+    /** An operation without parameters, {@code PATTERN|operation}; some servers show their beans only after one. */
+    private void invoke(String asked) throws JMException {
+        String[] parts = asked.split("\\|", 2);
+        for (ObjectName name : server.queryNames(new ObjectName(parts[0]), null)) {
+            server.invoke(name, parts[1], null, null);
+        }
     }
 
     /** MBeans by {@code PATTERN|attribute,...}; those without any of the attributes are there, but empty. */

@@ -1,0 +1,116 @@
+"""Eclipse GlassFish: a private domain, levels as attributes of its domain.xml."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from leadline.model.knob import Knob, Level
+from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.provision import GLASSFISH, Artefact
+from leadline.stack.servers import evidence, glassfish_domain, glassfish_levels, ports
+from leadline.stack.servers.common import Answer, JavaServer, template
+
+_NOT_DEPLOYED = re.compile(r"SEVERE.*\bException while (?:loading|deploying|preparing) the app")
+# As its domain.xml gives them to asadmin, without the remote shell and its port.
+_SIZING = ("-Xmx512m", "-XX:NewRatio=2")
+_JAVA_OPTIONS = (
+    "-XX:+UnlockDiagnosticVMOptions",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.fs=ALL-UNNAMED",
+    "--add-opens=java.base/sun.net.www.protocol.jrt=ALL-UNNAMED",
+    "--add-opens=java.naming/javax.naming.spi=ALL-UNNAMED",
+    "--add-opens=java.rmi/sun.rmi.transport=ALL-UNNAMED",
+    "--add-opens=jdk.management/com.sun.management.internal=ALL-UNNAMED",
+    "--add-exports=java.naming/com.sun.jndi.ldap=ALL-UNNAMED",
+    "--add-exports=java.base/jdk.internal.vm.annotation=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.vm.annotation=ALL-UNNAMED",
+    "-Djava.awt.headless=true",
+    "-Djdk.corba.allowOutputStreamSubclass=true",
+    "-Djdk.tls.rejectClientInitiatedRenegotiation=true",
+    "-Djavax.xml.accessExternalSchema=all",
+    "-Dcom.sun.enterprise.security.httpsOutboundKeyAlias=s1as",
+    "-DANTLR_USE_DIRECT_CLASS_LOADING=true",
+    "-Dcom.sun.enterprise.config.config_environment_factory_class="
+    "com.sun.enterprise.config.serverbeans.AppserverConfigEnvironmentFactory",
+    "-Dorg.glassfish.additionalOSGiBundlesToStart=",
+    "-Dorg.glassfish.gmbal.no.multipleUpperBoundsException=true",
+    "-Dcom.ctc.wstx.returnNullForDefaultNamespace=true",
+    "-Djdk.attach.allowAttachSelf=true",
+)
+
+
+class GlassFish(JavaServer):
+    """GlassFish's domain administration server with one application; started as a JVM directly."""
+
+    name: ClassVar[str] = "glassfish"
+    title: ClassVar[str] = "GlassFish"
+    distribution: ClassVar[Artefact] = GLASSFISH
+    newest_java: ClassVar[int | None] = 23
+
+    def server_knobs(self) -> Sequence[Knob]:
+        return glassfish_levels.KNOBS
+
+    @property
+    def unpacked(self) -> Path:
+        """The installation's root."""
+        return self.home / "glassfish7" / "glassfish"
+
+    def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
+        domain = context.directory / "domain"
+        shutil.copytree(self.unpacked / "domains" / "domain1", domain)
+        jar = self.driver.jar()
+        (domain / "lib" / jar.name).symlink_to(jar)
+        shipped = (domain / "config" / "domain.xml").read_text()
+        properties = self.database_properties(context)
+        broker = ports.free()
+        hidden = properties | {"leadline.database.password": "(not kept)"}
+        full, kept = (
+            glassfish_domain.written(shipped, settings, context.http_address, context.http_port, broker, each)
+            for each in (properties, hidden)
+        )
+        written = domain / "config" / "domain.xml"
+        written.write_text(full)
+        written.chmod(0o600)
+        self.keep("domain.xml", kept)
+        (domain / "config" / "logging.properties").write_text(template("glassfish-logging.properties"))
+        assert context.archive is not None
+        application = context.context_root.strip("/").replace("/", "-") or "ROOT"
+        (domain / "autodeploy" / f"{application}.war").symlink_to(context.archive)
+
+    def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
+        domain, home = context.directory / "domain", self.unpacked
+        config = domain / "config"
+        argv = [
+            str(self.java_home(context) / "bin" / "java"),
+            "-cp",
+            str(home / "modules" / "glassfish.jar"),
+            *_SIZING,  # a level comes later and wins
+            *self.jvm_options(context),
+            *_JAVA_OPTIONS,
+            f"-javaagent:{home / 'lib' / 'monitor' / 'flashlight-agent.jar'}",
+            f"-Djava.security.policy={config / 'server.policy'}",
+            f"-Djava.security.auth.login.config={config / 'login.conf'}",
+            f"-Djavax.net.ssl.keyStore={config / 'keystore.jks'}",
+            f"-Djavax.net.ssl.trustStore={config / 'cacerts.jks'}",
+            f"-Dcom.sun.aas.instanceRoot={domain}",
+            f"-Dcom.sun.aas.installRoot={home}",
+            "com.sun.enterprise.glassfish.bootstrap.GlassFishMain",
+            *("-upgrade", "false", "-domaindir", str(domain), "-domainname", "domain1", "-instancename", "server"),
+            *("-type", "DAS", "-verbose", "true", "-debug", "false"),
+        ]
+        return argv, {}
+
+    def failed_for_good(self, found: evidence.Evidence) -> bool:
+        return super().failed_for_good(found) or any(_NOT_DEPLOYED.search(line) for line in found.errors)
+
+    def question(self) -> Mapping[str, str]:
+        return glassfish_levels.QUESTION
+
+    def level_of(self, name: str, answer: Answer) -> Level:
+        return glassfish_levels.level(name, answer)

@@ -1,0 +1,84 @@
+"""GlassFish's domain.xml for one trial, from the one that its distribution ships."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
+
+from leadline.stack.base import Settings
+from leadline.stack.servers import glassfish_levels
+
+_LOOPBACK = "127.0.0.1"
+_LISTENER = "http-listener-1"
+_NAMES = ("jdbc/brokerage", "jdbc/__default")  # both: a persistence unit that names none shares the pool
+
+
+def written(shipped: str, settings: Settings, address: str, port: int, broker: int, database: Mapping[str, str]) -> str:
+    """The domain with one pool, one ``port`` for HTTP at ``address``, and its other ports free ones of the loopback.
+
+    ``broker`` is a free port for the message broker, which starts with the archive's message-driven beans.
+    ``database``: ``leadline.database.url`` and so on. Raises UsageError for levels that contradict.
+    """
+    root = ElementTree.fromstring(shipped)
+    config = _only(root, "configs/config[@name='server-config']")
+    _pool(root, database)
+    _ports(config, address, port)
+    _broker(config, broker)
+    container = config.find("ejb-container")
+    if container is None:
+        container = ElementTree.SubElement(config, "ejb-container")
+    # Two beans with one remote interface would be bound under one name.
+    _property(container, "disable-nonportable-jndi-names", "true")
+    glassfish_levels.apply(root, settings)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def _pool(root: ElementTree.Element, database: Mapping[str, str]) -> None:
+    resources, server = _only(root, "resources"), _only(root, "servers/server")
+    for found in list(resources):
+        if found.get("jndi-name") == "jdbc/__default" or found.get("name") == "DerbyPool":
+            resources.remove(found)
+    for name in _NAMES:
+        names = {"pool-name": glassfish_levels.POOL, "jndi-name": name}
+        ElementTree.SubElement(resources, "jdbc-resource", names)
+    ElementTree.SubElement(server, "resource-ref", {"ref": _NAMES[0]})
+    attributes = {
+        "name": glassfish_levels.POOL,
+        "res-type": "java.sql.Driver",
+        "driver-classname": database["leadline.database.driver"],
+    }
+    pool = ElementTree.SubElement(resources, "jdbc-connection-pool", attributes)
+    for name in ("URL", "user", "password"):
+        _property(pool, name, database[f"leadline.database.{name.lower()}"])
+
+
+def _ports(config: ElementTree.Element, address: str, port: int) -> None:
+    for parent in list(config.iter()):
+        for found in list(parent):
+            if found.get("name") == "http-listener-2":  # TLS
+                parent.remove(found)
+    _only(config, "http-service/virtual-server[@id='server']").set("network-listeners", _LISTENER)
+    for listener in [*config.iter("network-listener"), *config.iter("iiop-listener")]:
+        ours = listener.get("name") == _LISTENER
+        listener.set("address", address if ours else _LOOPBACK)
+        listener.set("port", str(port) if ours else "0")
+    for connector in config.iter("jmx-connector"):
+        connector.set("enabled", "false")
+
+
+def _broker(config: ElementTree.Element, port: int) -> None:
+    for found in config.findall("jms-service"):
+        config.remove(found)
+    host = {"name": "broker", "host": _LOOPBACK, "port": str(port), "lazy-init": "true"}
+    service = {"type": "EMBEDDED", "default-jms-host": "broker", "start-args": f"-Dimq.hostname={_LOOPBACK}"}
+    ElementTree.SubElement(ElementTree.SubElement(config, "jms-service", service), "jms-host", host)
+
+
+def _property(parent: ElementTree.Element, name: str, value: str) -> None:
+    ElementTree.SubElement(parent, "property", {"name": name, "value": value})
+
+
+def _only(root: ElementTree.Element, path: str) -> ElementTree.Element:
+    found = root.find(path)
+    assert found is not None, path
+    return found

@@ -1,0 +1,55 @@
+"""GlassFish for real: every knob off its default with a load and all audits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import server_cells
+
+from leadline.model.errors import UsageError
+from leadline.model.knob import Level
+from leadline.stack.assembly import Stack
+
+pytestmark = pytest.mark.stack
+
+MIB = 1024**2
+LEVELS: dict[str, Level] = {
+    "server.datasource.max_connections": 7,
+    "server.datasource.min_connections": 2,
+    "server.datasource.statement_cache": 33,
+    "server.datasource.connection_timeout": 17.0,
+    "server.datasource.idle_timeout": 600.0,
+    "server.datasource.validation": True,
+    "server.threads.max": 19,
+    "server.threads.min": 11,
+    "server.threads.keep_alive": 44.0,
+    "server.threads.queue": 55,
+    "server.beans.max_instances": 9,
+    "server.http.max_connections": 77,
+    "server.http.max_keep_alive_requests": 123,
+    "server.http.keep_alive_timeout": 7.0,
+    "server.http.compression": True,
+    "server.access_log": True,
+}
+JVM: dict[str, Level] = {"jvm.heap": 400 * MIB, "jvm.collector": "parallel"}
+
+
+def every_level_is_in_force(made: Stack) -> None:
+    own = {knob.name: knob.default for knob in made.server.knobs() if knob.name.startswith("server.")}
+    assert set(LEVELS) == set(own), "every knob is given a level"
+    assert [name for name, level in LEVELS.items() if level == own[name]] == [], "levels differ from the defaults"
+    levels = LEVELS | JVM
+    assert {name: made.read_back(name) for name in levels} == levels
+
+
+def test_every_knob_with_a_load_and_all_audits(tmp_path: Path) -> None:
+    made = server_cells.stack(tmp_path, "glassfish", "orm")
+    cell = server_cells.run(made, tmp_path, LEVELS | JVM, every_level_is_in_force)
+    assert cell.failed == 0
+
+
+def test_a_knob_that_glassfish_lacks_is_refused_with_the_servers_that_have_it(tmp_path: Path) -> None:
+    made = server_cells.stack(tmp_path, "glassfish", "direct")
+    with pytest.raises(UsageError, match=r"glassfish has no knob server\.calls\.by_reference; wildfly has it"):
+        made.check_settings({"server.calls.by_reference": True})

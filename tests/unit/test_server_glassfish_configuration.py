@@ -1,0 +1,169 @@
+"""What GlassFish's part writes for a set of levels and reads from an answer, without starting the server."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from leadline.host.base import Host
+from leadline.model.errors import UsageError
+from leadline.model.knob import Catalogue, Level
+from leadline.stack import jdbc
+from leadline.stack.base import Endpoint, Progress, ServiceContext
+from leadline.stack.provision import Artefact
+from leadline.stack.servers import common
+from leadline.stack.servers.glassfish import GlassFish
+
+PASSWORD = "a<b&c\\d"
+# The parts of a shipped domain that are touched.
+DOMAIN = """\
+<domain>
+  <resources>
+    <jdbc-resource pool-name="DerbyPool" jndi-name="jdbc/__default"/>
+    <jdbc-connection-pool name="DerbyPool" res-type="javax.sql.DataSource"/>
+  </resources>
+  <servers><server name="server"><resource-ref ref="jdbc/__default"/></server></servers>
+  <configs><config name="server-config">
+    <http-service><virtual-server id="server" network-listeners="http-listener-1,http-listener-2"/></http-service>
+    <iiop-service><iiop-listener address="0.0.0.0" port="3700" id="orb"/></iiop-service>
+    <admin-service><jmx-connector address="0.0.0.0" port="8686" name="system"/></admin-service>
+    <network-config>
+      <protocols>
+        <protocol name="http-listener-1"><http max-connections="250"/></protocol>
+        <protocol name="http-listener-2"><http max-connections="250"/></protocol>
+      </protocols>
+      <network-listeners>
+        <network-listener port="8080" name="http-listener-1"/>
+        <network-listener port="8181" name="http-listener-2"/>
+        <network-listener port="4848" name="admin-listener"/>
+      </network-listeners>
+      <transports><transport name="tcp"/></transports>
+    </network-config>
+    <thread-pools><thread-pool name="http-thread-pool" max-queue-size="4096"/></thread-pools>
+  </config></configs>
+</domain>
+"""
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
+    domain = tmp_path / "dist" / "glassfish7" / "glassfish" / "domains" / "domain1"
+    for part in ("config", "lib", "autodeploy"):
+        (domain / part).mkdir(parents=True)
+    (domain / "config" / "domain.xml").write_text(DOMAIN)
+
+    def fake_fetch(artefact: Artefact, progress: Progress) -> Path:
+        return tmp_path / (artefact.file_name if artefact.packaging == "jar" else "dist")
+
+    for module in (common, jdbc):
+        monkeypatch.setattr(module, "fetch", fake_fetch)
+    archive = tmp_path / "brokerage.war"
+    archive.touch()
+    return ServiceContext(
+        cast(Host, None),  # nothing is started
+        tmp_path / "server",
+        tmp_path / "trial" / "logs",
+        http_port=15701,
+        database=Endpoint("127.0.0.1", 15700, "leadline", "someone", PASSWORD),
+        archive=archive,
+        properties={"brokerage.mode": "orm"},
+        raw=tmp_path / "trial" / "raw",
+    )
+
+
+def configured(context: ServiceContext, levels: dict[str, Level]) -> ElementTree.Element:
+    GlassFish().configure(context, levels)
+    return ElementTree.parse(context.directory / "domain" / "config" / "domain.xml").getroot()
+
+
+def test_knobs_are_one_catalogue_with_the_servers_own_names() -> None:
+    for knob in Catalogue(GlassFish().knobs()):
+        assert knob.source
+        assert set(knob.names) in ({"glassfish"}, {"jvm"})
+        if knob.default is not None:
+            assert knob.parse(knob.default) == knob.default
+
+
+def test_all_work_shares_one_pool_and_only_http_is_at_a_known_port(context: ServiceContext) -> None:
+    root = configured(context, {})
+    names = {node.attrib["jndi-name"]: node.attrib["pool-name"] for node in root.iter("jdbc-resource")}
+    assert names == {"jdbc/brokerage": "brokerage", "jdbc/__default": "brokerage"}
+    (pool,) = root.iter("jdbc-connection-pool")
+    assert set(pool.attrib) == {"name", "res-type", "driver-classname"}, "only levels that are set are written"
+    properties = {node.attrib["name"]: node.attrib["value"] for node in pool}
+    assert properties["password"] == PASSWORD
+    assert properties["URL"].startswith("jdbc:postgresql://127.0.0.1:15700/leadline?")
+    listeners = [*root.iter("network-listener"), *root.iter("iiop-listener")]
+    assert {node.attrib["address"] for node in listeners} == {"127.0.0.1"}
+    assert [node.attrib["port"] for node in listeners] == ["15701", "0", "0"]
+    assert [node.attrib["enabled"] for node in root.iter("jmx-connector")] == ["false"]
+    assert [node.attrib["network-listeners"] for node in root.iter("virtual-server")] == ["http-listener-1"]
+
+
+def test_levels_are_attributes(context: ServiceContext) -> None:
+    levels: dict[str, Level] = {
+        "server.datasource.max_connections": 7,
+        "server.datasource.connection_timeout": 0.25,
+        "server.datasource.validation": True,
+        "server.threads.max": 40,
+        "server.beans.max_instances": 9,
+        "server.http.compression": True,
+        "server.http.keep_alive_timeout": 7.0,
+        "server.http.max_connections": 77,
+        "server.access_log": True,
+    }
+    root = configured(context, levels)
+    (pool,) = root.iter("jdbc-connection-pool")
+    assert pool.attrib["max-pool-size"] == "7"
+    assert pool.attrib["max-wait-time-in-millis"] == "250"
+    assert pool.attrib["is-connection-validation-required"] == "true"
+    assert next(root.iter("thread-pool")).attrib["max-thread-pool-size"] == "40"
+    assert next(root.iter("ejb-container")).attrib["max-pool-size"] == "9"
+    http = next(root.iter("http")).attrib
+    assert (http["compression"], http["timeout-seconds"], http["max-connections"]) == ("on", "7", "250")
+    assert next(root.iter("transport")).attrib["max-connections-count"] == "77"
+    assert next(root.iter("http-service")).attrib["access-logging-enabled"] == "true"
+
+
+def test_levels_that_glassfish_cannot_have_are_refused(context: ServiceContext) -> None:
+    with pytest.raises(UsageError, match=r"idle_timeout 1.5 s: GlassFish counts whole seconds; the nearest is 2s"):
+        GlassFish().configure(context, {"server.datasource.idle_timeout": 1.5})
+    with pytest.raises(UsageError, match=r"server.threads.min 6 is more than server.threads.max 5; set at most 5"):
+        GlassFish().configure(context, {"server.threads.min": 6})
+
+
+def test_no_artefact_keeps_the_password(context: ServiceContext) -> None:
+    server = GlassFish()
+    server.configure(context, {})
+    (kept,) = server.artefacts()
+    assert kept.name == "glassfish-domain.xml"
+    assert PASSWORD not in kept.read_text()
+    assert "a&lt;b&amp;c" not in kept.read_text()
+    assert (context.directory / "domain" / "config" / "domain.xml").stat().st_mode & 0o077 == 0
+
+
+def test_levels_are_read_from_the_configurations_beans() -> None:
+    pool = "amx:name=brokerage,pp=/domain/resources,type=jdbc-connection-pool"
+    http = "amx:pp=/domain/configs/config[server-config]/network-config/protocols/protocol[http-listener-1],type=http"
+    answer = {
+        "beans": {
+            pool: {"MaxPoolSize": "7", "MaxWaitTimeInMillis": "17000", "IsConnectionValidationRequired": "true"},
+            http: {"Compression": "off", "TimeoutSeconds": "30"},
+        }
+    }
+    server = GlassFish()
+    expected: dict[str, Level] = {
+        "server.datasource.max_connections": 7,
+        "server.datasource.connection_timeout": 17.0,
+        "server.datasource.validation": True,
+        "server.http.compression": False,
+        "server.http.keep_alive_timeout": 30.0,
+    }
+    assert {name: server.level_of(name, answer) for name in expected} == expected
+    with pytest.raises(KeyError, match="http-thread-pool"):
+        server.level_of("server.threads.max", answer)
+    with pytest.raises(LookupError, match=r"does not tell the level of server\.nonsense"):
+        server.level_of("server.nonsense", answer)
