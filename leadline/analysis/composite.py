@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from leadline.analysis.table import Describe, plain_level
@@ -23,16 +23,20 @@ def setting_name(plan: Plan, treatment: Treatment, describe: Describe = plain_le
 
 
 def as_one_factor(
-    plan: Plan, observations: Sequence[Observation] = (), describe: Describe = plain_level
+    plan: Plan,
+    observations: Sequence[Observation] = (),
+    describe: Describe = plain_level,
+    named: Mapping[Treatment, str] | None = None,
 ) -> tuple[Plan, list[Observation]]:
     """Plan and observations of a confirmation, or of configurations, with one factor in place of several; any other
-    plan as it is.
+    plan as it is. ``named``: names of treatments; the levels that differ from the baseline name the others.
     """
     if plan.kind not in WHOLE or len(plan.factors) < 2:
         return plan, list(observations)
     used = [slot.treatment for trial in plan.trials for slot in trial.slots]
     used += [trial.treatment for trial in plan.trials]
-    names = {each: setting_name(plan, each, describe) for each in dict.fromkeys([plan.baseline, *used])}
+    every = dict.fromkeys([plan.baseline, *used])
+    names = {each: (named or {}).get(each) or setting_name(plan, each, describe) for each in every}
 
     def one(treatment: Treatment) -> Treatment:
         return Treatment.of({SETTING: names.get(treatment, "unknown")})

@@ -21,7 +21,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "confirm": ("confirm", "Confirm the best setting of a finished study by fresh trials against the baseline."),
     "show": ("results", "Print what a study or a tuning found."),
     "report": ("results", "Write the report of a study or a tuning: one HTML file that needs no network."),
-    "export": ("results", "Write a study's trials and effects as CSV and its figures as PNG or SVG."),
+    "export": (
+        "results",
+        "Write the trials and effects of a study, or the steps of a tuning, as CSV and its figures as PNG or SVG.",
+    ),
     "advise": (
         "advise",
         "List what a run suggests to try next, by layer, with the evidence; what later studies said of it.",

@@ -56,6 +56,8 @@ def find_study(reference: str, overrides: Sequence[str] = (), factors: Sequence[
     if not path.is_file():
         near = nearest(reference, list(builtin))
         hint = f"did you mean {near}?" if near else f"built-in studies: {', '.join(builtin)}"
+        if (resources.files("leadline") / "tunings" / f"{reference}.yaml").is_file():
+            hint = f"{reference} is a tuning: leadline run {reference} --dry-run tells what it would measure"
         raise UsageError(f"no study file {reference!r} and no built-in study of that name; {hint}")
     try:
         text = path.read_text(encoding="utf-8")

@@ -17,6 +17,16 @@ from leadline.report.view import View
 FORMATS = ("csv", "png", "svg", "json")
 
 
+def check_formats(formats: Iterable[str]) -> list[str]:
+    """Each format once. Raises UsageError for one that is not known."""
+    wanted = list(dict.fromkeys(formats))
+    for name in wanted:
+        if name not in FORMATS:
+            near = nearest(name, list(FORMATS))
+            raise UsageError(f"unknown format {name!r}; " + (f"did you mean {near}?" if near else ", ".join(FORMATS)))
+    return wanted
+
+
 def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats: Iterable[str] = FORMATS) -> list[Path]:
     """Write the study to ``out_dir``; returns the files.
 
@@ -25,11 +35,7 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
     study.json (docs/json.md). ``png`` and ``svg``: the figures.
     Raises UsageError for an unknown format, OSError when ``out_dir`` cannot be written.
     """
-    wanted = list(dict.fromkeys(formats))
-    for name in wanted:
-        if name not in FORMATS:
-            near = nearest(name, list(FORMATS))
-            raise UsageError(f"unknown format {name!r}; " + (f"did you mean {near}?" if near else ", ".join(FORMATS)))
+    wanted = check_formats(formats)
     out_dir.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     if "json" in wanted:

@@ -217,8 +217,19 @@ def test_the_command_runs_shows_and_reports(tmp_path: Path) -> None:
     part = CliRunner().invoke(app, ["show", "heaps-compare", "--lab", simulated])
     assert part.exit_code == 0, part.output
     assert "jvm.heap = 512m" in part.output
-    written = CliRunner().invoke(app, ["report", "heaps", "--lab", simulated, "--out", str(tmp_path / "again.html")])
-    assert written.exit_code == 0, written.output
+    files = CliRunner().invoke(
+        app, ["export", "heaps", "--lab", simulated, "--out", str(tmp_path / "files"), "--format", "csv,svg,json"]
+    )
+    assert files.exit_code == 0, files.output
+    written = {path.name for path in (tmp_path / "files").iterdir()}
+    assert written == {"steps.csv", "comparison.csv", "tuning.json", "bars.svg", "waterfall-direct.svg"}
+    rows = (tmp_path / "files" / "comparison.csv").read_text().splitlines()
+    assert len({row.count(",") for row in rows}) == 1
+    assert [row.split(",")[1] for row in rows[1:]] == ["direct tuned"] * 3
+    refused = CliRunner().invoke(app, ["plan", "daytrader"])
+    assert "daytrader is a tuning" in str(refused.exception)
+    again = CliRunner().invoke(app, ["report", "heaps", "--lab", simulated, "--out", str(tmp_path / "again.html")])
+    assert again.exit_code == 0, again.output
     assert (tmp_path / "again.html").read_text() == page.read_text()
     listed = CliRunner().invoke(app, ["studies"])
     assert all(f"{name} (tuning): " in listed.output for name in builtin_tunings())

@@ -12,6 +12,7 @@ from leadline.analysis import analyse
 from leadline.analysis.composite import as_one_factor
 from leadline.cli.options import JsonOption, LabOption, StudyArgument
 from leadline.cli.output import console, print_json
+from leadline.lab.configurations import configuration_names
 from leadline.lab.confirming import concluded
 from leadline.lab.looking import plan_that_ran, with_looks
 from leadline.lab.racing import with_race
@@ -42,7 +43,8 @@ def analysis_of(record: StudyRecord) -> StudyAnalysis:
         return level_text(record.study, factor, level)
 
     study = record.study
-    plan, observations = as_one_factor(plan_that_ran(record), record.observations(), describe)
+    ran = plan_that_ran(record)
+    plan, observations = as_one_factor(ran, record.observations(), describe, configuration_names(study, ran))
     found = analyse(
         plan,
         observations,
@@ -117,11 +119,18 @@ def export(
     format_: Annotated[str, typer.Option("--format", help="Any of csv,png,svg,json.")] = "csv,png",
     json: JsonOption = False,
 ) -> None:
-    """Write a study's trials and effects as CSV and its figures as PNG or SVG."""
+    """Write the trials and effects of a study, or the steps of a tuning, as CSV and its figures as PNG or SVG."""
+    from leadline.cli.commands.tuning import stored
     from leadline.report.export import export as export_files
+    from leadline.report.tuning.export import export as export_tuning
 
-    record, analysis = _open(study, lab)
-    written = export_files(record, analysis, out, {word.strip() for word in format_.split(",") if word.strip()})
+    formats = {word.strip() for word in format_.split(",") if word.strip()}
+    tuning = stored(study, lab)
+    if tuning is not None:
+        written = export_tuning(tuning, out, formats)
+    else:
+        record, analysis = _open(study, lab)
+        written = export_files(record, analysis, out, formats)
     if json:
         print_json({"files": [str(path) for path in written]})
         return

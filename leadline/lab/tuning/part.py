@@ -8,6 +8,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from leadline.lab.configurations import same_level
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Observation
@@ -53,7 +54,7 @@ def part_file(tuning: Tuning, part: Part) -> StudyFile:
         elif knob != MODE:
             settings[knob] = levels[0]
     named = {
-        name: {knob: row[knob] for knob in factors if not _same(row[knob], first[knob])}
+        name: {knob: row[knob] for knob in factors if not same_level(row[knob], first[knob])}
         for name, row in part.configurations.items()
     }
     document: dict[str, Any] = {
@@ -87,7 +88,7 @@ def treatments_of(file: StudyFile, plan: Plan, part: Part) -> dict[str, Treatmen
     for name, row in part.configurations.items():
         levels = {}
         for factor in plan.factors:
-            at = next(i for i, raw in enumerate(raws[factor.name]) if _same(raw, row[factor.name]))
+            at = next(i for i, raw in enumerate(raws[factor.name]) if same_level(raw, row[factor.name]))
             levels[factor.name] = factor.levels[at]
         found[name] = Treatment.of(levels)
     return found
@@ -98,13 +99,9 @@ def measured(file: StudyFile, part: Part, plan: Plan, observations: Sequence[Obs
     return Measured(plan, observations, treatments_of(file, plan, part), complete)
 
 
-def _same(one: RawLevel, other: RawLevel) -> bool:
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
-
-
 def _distinct(levels: Sequence[RawLevel]) -> list[RawLevel]:
     found: list[RawLevel] = []
     for level in levels:
-        if not any(_same(level, known) for known in found):
+        if not any(same_level(level, known) for known in found):
             found.append(level)
     return found

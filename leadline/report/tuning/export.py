@@ -1,0 +1,91 @@
+"""A tuning's files for other programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from leadline.analysis.contrasts import Change
+from leadline.report.export import check_formats
+from leadline.report.tuning.document import document
+from leadline.report.tuning.page import figures
+from leadline.report.tuning.view import TuningView
+
+_CHANGE = ("percent", "low", "high", "simultaneous_low", "simultaneous_high", "p", "p_adjusted", "trials", "failures")
+
+
+def export(view: TuningView, out_dir: Path, formats: Iterable[str]) -> list[Path]:
+    """Write to ``out_dir``; returns the files.
+
+    ``csv``: steps.csv (a row a step, mode and candidate, and one for a confirmation), comparison.csv (a row a
+    difference). ``json``: tuning.json. ``png`` and ``svg``: the figures. Raises UsageError for an unknown format, OSError
+    when ``out_dir`` cannot be written.
+    """
+    wanted = check_formats(formats)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    if "json" in wanted:
+        path = out_dir / "tuning.json"
+        path.write_text(json.dumps(document(view), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        written.append(path)
+    if "csv" in wanted:
+        written.append(_csv(out_dir / "steps.csv", _steps(view)))
+        written.append(_csv(out_dir / "comparison.csv", _comparison(view)))
+    for figure in figures(view).values() if {"svg", "png"} & set(wanted) else ():
+        if "svg" in wanted:
+            path = out_dir / f"{figure.name}.svg"
+            path.write_text(figure.svg(), encoding="utf-8")
+            written.append(path)
+        if "png" in wanted:
+            path = out_dir / f"{figure.name}.png"
+            path.write_bytes(figure.png())
+            written.append(path)
+    return written
+
+
+def _cells(change: Change | None) -> list[object]:
+    if change is None:
+        return [""] * len(_CHANGE)
+    plain, wide = change.interval, change.simultaneous
+    bounds = [
+        plain.low if plain else "",
+        plain.high if plain else "",
+        wide.low if wide else "",
+        wide.high if wide else "",
+    ]
+    told = ["" if value is None else value for value in (change.percent, change.p_value, change.p_adjusted)]
+    return [told[0], *bounds, *told[1:], change.trials, change.failures]
+
+
+def _steps(view: TuningView) -> list[list[object]]:
+    rows: list[list[object]] = [["mode", "step", "candidate", "trials_of", *_CHANGE, "kept", "reason"]]
+    for one in view.progress.decisions:
+        for number, change in enumerate(one.tried, 1):
+            chosen = number == one.candidate
+            kept = [one.kept and chosen, one.reason if number == one.best else ""]
+            rows.append([one.mode, one.step, number, "step", *_cells(change), *kept])
+            if chosen and one.confirmed is not None:
+                rows.append([one.mode, one.step, number, "confirmation", *_cells(one.confirmed), *kept])
+    return rows
+
+
+def _comparison(view: TuningView) -> list[list[object]]:
+    rows: list[list[object]] = [["mode", "configuration", "steps", "against", *_CHANGE]]
+    found = view.progress.comparison
+    for rung in found.rungs if found else ():
+        assert found is not None
+        gain = found.gains.get(rung.mode) if rung.name.endswith(" tuned") else None
+        for against, change in ((f"{found.reference} untuned", rung.relative), ("the one before", rung.change)):
+            if change is not None:
+                rows.append([rung.mode, rung.name, " ".join(rung.steps), against, *_cells(change)])
+        if gain is not None:
+            rows.append([rung.mode, rung.name, " ".join(rung.steps), f"{rung.mode} untuned", *_cells(gain)])
+    return rows
+
+
+def _csv(path: Path, rows: Sequence[Sequence[object]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+    return path
