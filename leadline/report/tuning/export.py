@@ -20,8 +20,8 @@ def export(view: TuningView, out_dir: Path, formats: Iterable[str]) -> list[Path
     """Write to ``out_dir``; returns the files.
 
     ``csv``: steps.csv (a row a step, mode and candidate, and one for a confirmation), comparison.csv (a row a
-    difference). ``json``: tuning.json. ``png`` and ``svg``: the figures. Raises UsageError for an unknown format, OSError
-    when ``out_dir`` cannot be written.
+    difference). ``json``: tuning.json. ``png`` and ``svg``: the figures. Raises UsageError for an unknown format,
+    OSError when ``out_dir`` cannot be written.
     """
     wanted = check_formats(formats)
     out_dir.mkdir(parents=True, exist_ok=True)
