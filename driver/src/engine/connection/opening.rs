@@ -1,0 +1,111 @@
+//! How connections come to be: connecting, TLS, what is spoken then.
+
+use crate::engine::pool::{Lease, SHARED};
+use crate::engine::{Engine, LANE};
+use crate::measure::ErrorKind;
+use crate::sys::stream::Stream;
+use crate::sys::tls::Records;
+use crate::transport::Http;
+
+impl Engine<'_> {
+    /// Begins to connect, for the request of `line`.
+    pub(in crate::engine) fn connect(&mut self, line: u32, now: u64) {
+        let settings = self.settings;
+        let owner = self.owner(line);
+        let slot = &mut self.slots[owner as usize];
+        let target = &settings.transport.targets[slot.target];
+        let source = slot.source;
+        let tls = match (&target.name, &settings.transport.tls) {
+            (Some(name), Some(tls)) => {
+                let (known, shared) = match &mut self.pools {
+                    Some(pools) => (pools.tls(slot.pool), true),
+                    None => (&mut slot.tls, false),
+                };
+                let user = known.get_or_insert_with(|| tls.user());
+                // Further connections of a user whose first one speaks HTTP/1.1 do so too.
+                Records::new(user, name, shared || line & LANE != 0).map(Some)
+            }
+            _ => Ok(None),
+        };
+        let pool = slot.pool;
+        let lease = self.pools.as_mut().map(|pools| pools.lease(pool, line));
+        let connection = self.line(line);
+        connection.generation = connection.generation.wrapping_add(1);
+        connection.served = 1;
+        let own = (u64::from(connection.generation) << 32 | u64::from(line)) & !SHARED;
+        let token = lease.as_ref().map_or(own, Lease::token);
+        connection.lease = lease;
+        let made = tls
+            .and_then(|tls| Stream::connect(&target.peer, source, tls))
+            .and_then(|socket| self.poller.add(socket.fd(), token).map(|()| socket));
+        match made {
+            Ok(socket) => {
+                if !self.settings.unstamped {
+                    socket.ask_for_stamps();
+                }
+                let connection = self.line(line);
+                connection.dialled = now;
+                connection.socket = Some(socket);
+                connection.connecting = true;
+                connection.reused = false;
+                let again = match &connection.lease {
+                    None => std::mem::replace(&mut connection.had_one, true),
+                    Some(_) => connection.repeated,
+                };
+                self.result.connects += 1;
+                self.result.reconnects += u64::from(again);
+            }
+            Err(error) => self.fail(line, ErrorKind::Connect, &error.to_string(), now),
+        }
+    }
+
+    pub(super) fn shake_hands(&mut self, line: u32, now: u64) {
+        let connection = self.line(line);
+        let Some(socket) = &mut connection.socket else { return };
+        match socket.handshake() {
+            Ok(false) => {}
+            Ok(true) => {
+                connection.handshaking = false;
+                let (resumed, two) = socket.tls().map_or((false, false), |tls| (tls.resumed(), tls.is_h2()));
+                self.result.tls_handshakes += 1;
+                self.result.tls_resumed += u64::from(resumed);
+                if self.settings.transport.http == Http::Two && !two {
+                    self.fail(line, ErrorKind::Connect, "the server does not offer HTTP/2 (ALPN)", now);
+                    return;
+                }
+                self.line(line).spoke_h2 = two;
+                let generation = self.line(line).generation;
+                self.connected(line, now);
+                if self.line(line).generation == generation {
+                    self.receive(line, false); // what came along with the handshake
+                }
+            }
+            Err(error) => {
+                let text = format!("TLS handshake: {error}");
+                self.fail(line, ErrorKind::Connect, text.trim_start_matches("TLS handshake: TLS: "), now);
+            }
+        }
+    }
+
+    /// Bytes of HTTP may be sent from now on.
+    pub(super) fn connected(&mut self, line: u32, now: u64) {
+        let known = self.settings.transport.http == Http::Two;
+        let owner = self.owner(line);
+        let took = now.saturating_sub(self.line(line).dialled);
+        if let Some(running) = &mut self.slots[owner as usize].session.running {
+            *running.connecting.get_or_insert(0) += took;
+        }
+        let connection = self.line(line);
+        let plain = connection.socket.as_ref().is_some_and(|socket| socket.tls().is_none());
+        if if plain { known } else { connection.spoke_h2 } {
+            self.begin_streams(line, now);
+            return;
+        }
+        for other in std::mem::take(&mut connection.queue) {
+            if other != line {
+                self.connect(other, now);
+            }
+        }
+        self.has_connection(line, now);
+    }
+}
