@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
+from leadline.analysis.columns import Model
 from leadline.analysis.comparisons import EXACT, NO_NOISE, Family
 from leadline.analysis.effects import fitted_response
 from leadline.analysis.scale import Scale, response_kind
-from leadline.analysis.table import Describe, Floats, StudyTable, plain_level
+from leadline.analysis.table import Cell, Describe, Floats, Sample, StudyTable, plain_level
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Interval, Observation
 
 FEWEST = 3  # levels
+MOST = 6  # combinations of the other factors' levels that are told apart
 MARGIN = 2.0  # percent
 
 
@@ -60,6 +62,7 @@ class Returns:
     smallest: Level | None
     margin: float
     sentence: str
+    under: str = ""  # the other factors' levels, empty where it is averaged over them
 
 
 def diminishing_returns(
@@ -72,7 +75,9 @@ def diminishing_returns(
 ) -> list[Returns]:
     """Of every factor with three or more levels that are numbers, averaged over the other factors' levels.
 
-    Empty where there is no such factor or nothing can be estimated for the response. ``margin`` in percent.
+    Where the model has interactions, also within each combination of the other factors' levels (``under``), if there
+    are no more than six; each has its own family of pairs. Empty where there is no such factor or nothing can be
+    estimated for the response. ``margin`` in percent.
     """
     table = StudyTable.of(plan, observations, describe)
     places = [place for place, factor in enumerate(table.factors) if _ordered(factor)]
@@ -80,27 +85,60 @@ def diminishing_returns(
     if found is None:
         return []
     scale, sample, model, fit = found
-    kind = response_kind(response)
+    higher = response_kind(response).higher_is_better
     result = []
     for place in places:
         factor = table.factors[place]
         order = sorted(range(len(factor.levels)), key=lambda index: float(factor.levels[index]))
-        counts = {
-            index: int(sum(table.cells[cell][place] == index for cell in sample.cells.tolist())) for index in order
-        }
-        rows: dict[int, Floats] = {
-            index: np.zeros(model.width) if factor.levels[index] == factor.baseline else model.effect((place, index))
-            for index in order
-            if counts[index]
-        }
-        known = [index for index in order if index in rows]
-        if len(known) < FEWEST:
-            continue
-        pairs = list(combinations(known, 2))
-        family = Family.of(fit, [rows[high] - rows[low] for low, high in pairs], level)
-        differences = _Differences(dict(zip(pairs, family.place, strict=True)), family, scale, level)
-        result.append(_returns(factor, known, counts, differences, kind.higher_is_better, response, describe, margin))
+        for under, rows, counts in [_averaged(place, order, model, sample), *_within(place, order, model, sample)]:
+            known = [index for index in order if index in rows]
+            if len(known) < FEWEST:
+                continue
+            pairs = list(combinations(known, 2))
+            family = Family.of(fit, [rows[high] - rows[low] for low, high in pairs], level)
+            differences = _Differences(dict(zip(pairs, family.place, strict=True)), family, scale, level)
+            one = _returns(factor, known, counts, differences, higher, response, describe, margin)
+            result.append(replace(one, under=under))
     return result
+
+
+_Curve = tuple[str, dict[int, Floats], dict[int, int]]  # under, contrast by level, trials by level
+
+
+def _averaged(place: int, order: Sequence[int], model: Model, sample: Sample) -> _Curve:
+    table = model.table
+    factor = table.factors[place]
+    cells = [table.cells[cell][place] for cell in sample.cells.tolist()]
+    counts = {index: cells.count(index) for index in order}
+    rows = {
+        index: np.zeros(model.width) if factor.levels[index] == factor.baseline else model.effect((place, index))
+        for index in order
+        if counts[index]
+    }
+    return "", rows, counts
+
+
+def _within(place: int, order: Sequence[int], model: Model, sample: Sample) -> list[_Curve]:
+    table = model.table
+    others = dict.fromkeys(_without(place, cell) for cell in table.cells)
+    if not model.pairs or not 2 <= len(others) <= MOST:
+        return []
+    cells = [table.cells[cell] for cell in sample.cells.tolist()]
+    curves = []
+    for other in others:
+        there = {index: (*other[:place], index, *other[place:]) for index in order}
+        counts = {index: cells.count(cell) for index, cell in there.items()}
+        names = [factor for number, factor in enumerate(table.factors) if number != place]
+        under = ", ".join(
+            f"{factor.name} = {table.describe(factor.name, factor.levels[index])}"
+            for factor, index in zip(names, other, strict=True)
+        )
+        curves.append((under, {index: model.cell(cell) for index, cell in there.items() if counts[index]}, counts))
+    return curves
+
+
+def _without(place: int, cell: Cell) -> Cell:
+    return (*cell[:place], *cell[place + 1 :])
 
 
 def _ordered(factor: Factor) -> bool:

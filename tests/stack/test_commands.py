@@ -69,7 +69,9 @@ def test_the_pool_of_one_is_advised_against_and_the_study_confirms_it(real_study
     text = real_study.run("advise", "mini").stdout
     assert "Confirmed by mini@1: server.datasource.max_connections 40 instead of 1 changes" in text
     assert "the only connection was in use in" in text.lower()
-    statements = next(each for each in real_study.json("advise", "mini")["findings"] if each["knob"].endswith("_cache"))
+    statements = next(
+        each for each in real_study.json("advise", "mini")["findings"] if str(each["knob"]).endswith("_cache")
+    )
     assert (statements["now"], statements["seen"]) == (0, statements["trials"]), (
         "Tomcat keeps no statements unless told"
     )

@@ -119,9 +119,25 @@ def test_over_another_factor_s_levels() -> None:
     effects: dict[tuple[str, Level], float] = {**RATIOS, ("jvm.collector", "serial"): 0.9}
     made = plan(5, "full-factorial", (collector,))
     returns = diminishing_returns(made, SimulatedSystem(effects=effects, cv=0.004).run(made, 6), "throughput")
-    assert [one.factor for one in returns] == [HEAP], "words have no order"
+    assert {one.factor for one in returns} == {HEAP}, "words have no order"
+    assert [one.under for one in returns] == ["", "jvm.collector = g1", "jvm.collector = serial"]
     assert returns[0].smallest == 512
     assert {step.trials for step in returns[0].steps} == {10}
+
+
+def test_what_differs_from_mode_to_mode_is_told_for_each() -> None:
+    """The heap gains nothing in one mode and saturates at 512 in the other."""
+    mode = Factor("app.mode", ("direct", "orm"), "direct")
+    crossed = {frozenset({(HEAP, level), ("app.mode", "orm")}): RATIOS[HEAP, level] for level in LEVELS if level != 256}
+    made = plan(8, "full-factorial", (mode,))
+    system = SimulatedSystem(crossed=crossed, cv=0.003)
+    by_mode = {
+        one.under: one for one in diminishing_returns(made, system.run(made, 12), "throughput") if one.factor == HEAP
+    }
+    assert by_mode["app.mode = direct"].smallest == 96
+    assert by_mode["app.mode = orm"].smallest == 512
+    change = by_mode["app.mode = orm"].steps[3].change
+    assert change == pytest.approx(100 * (0.995 / 0.95 - 1), abs=0.5)
 
 
 def test_a_level_that_always_fails_is_left_out() -> None:
