@@ -81,7 +81,7 @@ def for_stack(choice: StackChoice, modes: Mapping[str, Sequence[str]], queues: S
         reason = f"mode {choice.mode} calls no session bean; take mode session or orm, on {' or '.join(able)}"
         calls = replace(CALLS, refused={"remote": reason})
     if choice.server not in queues:
-        reason = f"{choice.server} has no messaging; {' and '.join(queues)} {'has' if len(queues) == 1 else 'have'} it"
+        reason = f"orders go through a queue on {' and '.join(queues)}, not on {choice.server}"
         orders = replace(ORDERS, refused={"queue": reason})
     other_modes = {}
     for other in (other for other in MODE.choices if other not in modes[choice.server]):

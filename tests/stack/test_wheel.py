@@ -23,6 +23,9 @@ def run(*command: object, env: dict[str, str] | None = None) -> str:
     return done.stdout
 
 
+_ARCHIVES = ("brokerage.war", "brokerage-queue.war", "brokerage-tools.jar", "leadline-agent.jar")
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     driver = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "driver" / "target")) / "release" / "leadline-load"
@@ -45,9 +48,7 @@ def test_what_is_inside(wheel: Path) -> None:
         assert driver.external_attr >> 16 & 0o111
         metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
         assert b"Requires-Dist: pydantic" in archive.read(metadata)
-    assert {
-        f"leadline/_java/{name}" for name in ("brokerage.war", "brokerage-tools.jar", "leadline-agent.jar")
-    } <= names
+    assert {f"leadline/_java/{name}" for name in _ARCHIVES} <= names
     tracked = run("git", "ls-files", "leadline").split()
     assert set(tracked) <= names, "every file of the package, templates and studies included"
 

@@ -1,5 +1,7 @@
 package leadline.brokerage.domain;
 
+import java.time.Instant;
+import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -32,7 +34,7 @@ public final class QueueFigures {
 
     /** Microseconds of Unix time. */
     public static long now() {
-        java.time.Instant now = java.time.Instant.now();
+        Instant now = Instant.now();
         return now.getEpochSecond() * 1_000_000 + now.getNano() / 1000;
     }
 
@@ -70,7 +72,7 @@ public final class QueueFigures {
         synchronized (this) {
             if (kept < MOST) {
                 if (2 * kept == times.length) {
-                    times = java.util.Arrays.copyOf(times, 2 * times.length);
+                    times = Arrays.copyOf(times, 2 * times.length);
                 }
                 times[2 * kept] = order.acceptedAt();
                 times[2 * kept + 1] = now;
@@ -110,6 +112,6 @@ public final class QueueFigures {
 
     /** Accepted and effective, in turn, microseconds of Unix time, in order of effect. */
     public synchronized long[] times() {
-        return java.util.Arrays.copyOf(times, 2 * kept);
+        return Arrays.copyOf(times, 2 * kept);
     }
 }
