@@ -38,9 +38,13 @@ final class AgentTest {
         int getMaxTotal();
 
         String getUserPassword();
+
+        void restock();
     }
 
     static final class Pool implements PoolMBean {
+        private int most = 7;
+
         @Override
         public int getNumActive() {
             return 3;
@@ -53,12 +57,17 @@ final class AgentTest {
 
         @Override
         public int getMaxTotal() {
-            return 7;
+            return most;
         }
 
         @Override
         public String getUserPassword() {
             return "not for an answer";
+        }
+
+        @Override
+        public void restock() {
+            most++;
         }
     }
 
@@ -92,6 +101,16 @@ final class AgentTest {
                 .anyMatch(thread -> thread.getName().equals("leadline-agent"))) {
             Thread.sleep(5);
         }
+    }
+
+    @Test
+    void invokesBeforeItReads() throws Exception {
+        Path file = Files.writeString(
+                directory.resolve("ask.properties"),
+                "invoke.0=Catalina:type=Server|restock\ninvoke.1=Catalina:type=Server|none\nbean.0=Catalina:type=Server|MaxTotal\n");
+        Map<String, Object> answer = new Answer(server, new Configurations(new Osgi(null))).collect(Options.read(file));
+        assertEquals(Map.of("MaxTotal", 8), ((Map<?, ?>) answer.get("beans")).get(catalina.getCanonicalName()));
+        assertTrue(((Map<?, ?>) answer.get("errors")).containsKey("Catalina:type=Server|none"));
     }
 
     @Test
