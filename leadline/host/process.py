@@ -99,13 +99,23 @@ class LocalProcess:
             if self._popen.returncode is not None:
                 return
             try:
-                pid, status, usage = os.wait4(self._popen.pid, os.WNOHANG)
+                if os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                    return
+                self._find_orphans()
+                _, status, usage = os.wait4(self._popen.pid, 0)
             except ChildProcessError:  # something else in this process waited for all children
                 self._popen.returncode = -1
                 return
-            if pid:
-                self._popen.returncode = os.waitstatus_to_exitcode(status)
-                self._usage = (usage.ru_utime, usage.ru_stime)
+            self._popen.returncode = os.waitstatus_to_exitcode(status)
+            self._usage = (usage.ru_utime, usage.ru_stime)
+
+    def _find_orphans(self) -> None:
+        """Remember the leader's group and session while its number cannot mean another: some programs write over the
+        environment that holds the mark.
+        """
+        table = procfs.all_processes()
+        for pid in procfs.family(table, {self.pid}):
+            self._known.setdefault(pid, table[pid])
 
     def exit_code(self) -> int | None:
         """The leader's exit code, minus the signal's number if one ended it; None while it runs."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.host import procfs
 from leadline.host.httpd import MEND, find_httpd
 from leadline.host.local import LocalHost
 from leadline.load.driver import DriverResult, DriverRun, read_summary
@@ -234,13 +235,17 @@ def test_a_configuration_it_refuses_is_told_in_its_own_words(
 def test_a_web_server_that_dies_under_load_fails_the_trial(front: Stack, tmp_path: Path) -> None:
     front.start_web({"web.server": "nginx"}, tmp_path)
     front.check_alive()
-    front.processes()["web"].signal(9)
-    while front.processes()["web"].alive():
+    master = front.processes()["web"]
+    master.signal(9)
+    while master.alive():
         time.sleep(0.01)
     with pytest.raises(TrialFailure, match="nginx died during the trial: killed from outside by signal 9") as failure:
         front.check_alive()
     assert failure.value.failure_class is FailureClass.INFRASTRUCTURE
+    (worker,) = master.pids()
     assert not front.stop_web()
+    left = procfs.read_stat(worker)
+    assert left is None or not left.alive, "the worker that lost its master is ended too"
 
 
 def test_the_application_server_speaks_tls_and_http2_itself(front: Stack, tmp_path: Path) -> None:

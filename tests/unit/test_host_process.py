@@ -83,6 +83,31 @@ def test_orphans_are_found_by_their_mark(host: LocalHost, tmp_path: Path) -> Non
     assert gone(orphan)
 
 
+def test_orphans_without_mark_are_found_by_the_session_of_a_killed_leader(host: LocalHost, tmp_path: Path) -> None:
+    child = "exec env -i sleep 60"
+    script = f"sh -c '{child}' & echo $! > child; wait"
+    leader = host.start(ProcessSpec("server", ["sh", "-c", script], tmp_path / "out", cwd=tmp_path))
+    orphan = int(wait_for_text(tmp_path / "child"))
+    while b"sleep" not in Path(f"/proc/{orphan}/cmdline").read_bytes():
+        time.sleep(0.01)
+    leader.signal(9)
+    while leader.alive():
+        time.sleep(0.01)
+    assert leader.pids() == [orphan]
+    leader.stop(grace=2.0)
+    left = procfs.read_stat(orphan)
+    assert left is None or not left.alive
+
+
+def wait_for_text(path: Path) -> str:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if path.exists() and (text := path.read_text().strip()):
+            return text
+        time.sleep(0.01)
+    raise AssertionError(f"{path} stayed empty")
+
+
 def test_orphans_without_mark_stay_known(host: LocalHost, tmp_path: Path) -> None:
     # as PostgreSQL's children: a session of their own, and an environment that no longer shows the mark
     process = host.start(spec(tmp_path, "env -i setsid sleep 304 & wait"))
