@@ -90,7 +90,7 @@ def test_profiles_bursts_and_recordings_reach_the_driver(tmp_path: Path) -> None
         ("users: 5\n  connections: share", "s.yaml:6: workload.connections is 'share', not one of session, shared"),
         ("users: 5\n  max_connections: 3", "s.yaml:6: max_connections belongs to `connections: shared`"),
         ("http: 2\n  users: 5\n  connections: shared", "s.yaml:7: shared connections speak HTTP/1.1"),
-        ("users: 5\n  tls: { ca: x.pem }", "s.yaml:6: unknown key 'tls'; the server of a study is its stack's"),
+        ("users: 5\n  tls: { ca: x.pem }", "s.yaml:6: unknown key 'tls'; TLS is the stack's"),
         ("users: 5\n  insecure: true", "leadline load SCENARIO --url https://HOST --ca FILE"),
         ("users: 5\n  targets: [a, b]", "s.yaml:6: unknown key 'targets'; a study loads the one server"),
         ("users: 5\n  source_address: here", "s.yaml:6: workload.source_address: 'here' is not an address"),
