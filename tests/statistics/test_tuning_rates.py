@@ -28,7 +28,7 @@ TRUTH = Truth.model_validate(
 )
 TOTAL = {"orm": 1.3 * 1.25, "session": 1.3 * 1.25, "direct": 1.3}
 RELATIVE = {"orm": 1.0, "session": 1.2, "direct": 1.8}
-PLAYS = 25
+PLAYS = 16
 
 
 def planted(confirm: int) -> Tuning:
@@ -74,7 +74,7 @@ def test_planted_steps_are_kept_and_their_gains_recovered() -> None:
 
 def test_where_nothing_helps_nothing_is_kept() -> None:
     nothing = Truth.model_validate({"noise": NOISE})
-    for confirm, plays in ((3, 30), (0, 50)):
+    for confirm, plays in ((3, 20), (0, 40)):
         simulator = Simulator(tuning({name: [0, 1] for name in "abcd"}, blocks={"confirm": confirm}), nothing)
         kept = sum(any(one.kept for one in simulator.play(seed).decisions) for seed in range(plays))
         assert few(kept, plays, 0.05), f"confirm {confirm}: {kept} of {plays}"

@@ -102,8 +102,6 @@ def test_a_tuning_is_ordinary_studies_and_their_record(tmp_path: Path) -> None:
 def test_a_tuning_that_is_cut_off_goes_on_and_measures_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = run(small("modes=[orm]"), tmp_path / "whole")
-    assert whole.result.complete
     started = 0
     real = SimulatedSystem.load
 
@@ -121,10 +119,11 @@ def test_a_tuning_that_is_cut_off_goes_on_and_measures_nothing_twice(
     end = run(small("modes=[orm]", "budget=1h"), tmp_path / "cut")  # another budget is no other question
     assert end.result.complete
     assert end.result.tuning_id == 1
-    assert [name for name, _ in view_of(end).studies] == [name for name, _ in view_of(whole).studies]
+    found = view_of(end)
+    assert [name for name, _ in found.studies] == ["small-pool", "small-pool-confirm", "small-cache", "small-compare"]
     attempts = [trial.attempt for number in end.store.ids() for trial in end.store.load(number).trials]
     assert sorted(attempts)[-3:] == [1, 2, 2], attempts
-    assert view_of(end).progress.kept == view_of(whole).progress.kept
+    assert found.progress.kept == {"orm": {"pool": 1}}
 
 
 def test_a_budget_ends_a_part_and_goes_to_the_comparison_before_more_steps(tmp_path: Path) -> None:
@@ -183,8 +182,6 @@ def test_a_full_disk_ends_the_run_with_one_message(tmp_path: Path, monkeypatch: 
     file = small("skip=[cache]", "modes=[orm]")
     ended = run(file, tmp_path).result
     assert (ended.complete, ended.stopped) == (False, "the lab cannot be written")
-    monkeypatch.undo()
-    assert run(file, tmp_path).result.complete
 
 
 def test_the_command_runs_shows_and_reports(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ class TuningRun:
         trial = spent / self._trials if self._trials else load + OVERHEAD
         rungs = sum(1 + (1 if tuning.blocks.confirm else max(1, len(kept))) for kept in found.kept.values())
         confirm = len(tuning.modes) * 2 * tuning.blocks.confirm
-        wanted = part.trials + confirm + (rungs + 1) * tuning.blocks.compare
+        wanted = part.trials + confirm + (rungs + len(tuning.modes)) * tuning.blocks.compare
         return wanted * trial > left
 
 
