@@ -51,6 +51,7 @@ class GlassFish(JavaServer):
     name: ClassVar[str] = "glassfish"
     title: ClassVar[str] = "GlassFish"
     distribution: ClassVar[Artefact] = GLASSFISH
+    # Its OSGi configuration (config/osgi.properties) knows no later execution environment.
     newest_java: ClassVar[int | None] = 23
 
     def server_knobs(self) -> Sequence[Knob]:
