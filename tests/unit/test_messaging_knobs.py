@@ -18,17 +18,18 @@ from leadline.model.errors import FailureClass, NotInPlay, TrialFailure, UsageEr
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.stack import brokerage_knobs, brokerage_queue
-from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.base import Endpoint, ServiceContext, Settings
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.servers import liberty_messaging, places, wildfly_messaging
 
 
-def context(directory: Path, orders: str = "queue") -> ServiceContext:
+def context(directory: Path, orders: str = "queue", subprotocol: str = "postgresql") -> ServiceContext:
     return ServiceContext(
         cast(Host, None),  # nothing is started
         directory,
         directory / "logs",
         archive=Path("brokerage-queue.war"),
+        database=Endpoint("127.0.0.1", 1, "d", "u", "p", subprotocol),
         properties={"brokerage.orders": orders},
     )
 
@@ -111,6 +112,8 @@ def test_wildflys_levels_are_properties_that_its_configuration_reads(tmp_path: P
     text, found = wildfly(tmp_path, {"server.messaging.store": "database"})
     assert "journal-datasource,value=messages" in text
     assert found == {}, "the rest is WildFly's own default"
+    with pytest.raises(UsageError, match="message store is set up for postgres only"):
+        wildfly_messaging.operations(context(tmp_path, "queue", "mariadb"), {"server.messaging.store": "database"})
     assert wildfly_messaging.operations(context(tmp_path, "direct"), levels) == []
     assert wildfly_messaging.properties(context(tmp_path, "direct"), levels) == {}
 

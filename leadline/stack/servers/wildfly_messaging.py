@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from leadline.model.errors import NotInPlay
+from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers import knobs, messaging, places
@@ -19,6 +19,7 @@ _NONE = "WildFly has one level for messages that are not persistent; take expres
 _SERVER = "/subsystem=messaging-activemq/server=default"
 _RESOURCE = "jboss.as:subsystem=messaging-activemq,server=default"
 _PATHS = ("bindings", "journal", "large-messages", "paging")
+_STORE_DATABASE = "postgresql"
 _REDELIVERIES, _REDELIVERY_MS = 5, 1000
 
 
@@ -53,7 +54,7 @@ def _queue(name: str) -> str:
 
 
 def operations(context: ServiceContext, settings: Settings) -> Sequence[str]:
-    """Operations of the command line beside the template's; none without a queue."""
+    """Operations of the command line beside the template's; none without a queue. Raises UsageError."""
     if not messaging.in_use(context):
         return []
     lines = [
@@ -82,14 +83,15 @@ def operations(context: ServiceContext, settings: Settings) -> Sequence[str]:
         lines.append(f"{pool}:undefine-attribute(name=derive-size)")
         lines.append(f'{pool}:write-attribute(name=max-pool-size,value="${{leadline.jms.consumers}}")')
     if settings.get(messaging.STORE.name) == "database":
+        if context.database is None or context.database.subprotocol != _STORE_DATABASE:
+            raise UsageError(f"{messaging.STORE.name} database: WildFly's message store is set up for postgres only")
         lines.append(
             "/subsystem=datasources/data-source=messages:add(jndi-name=java:/jdbc/messages,driver-name=leadline,jta=false,"
             'connection-url="${leadline.database.url}",user-name="${leadline.database.user}",'
             'password="${leadline.database.password}",max-pool-size=20)'
         )
         lines.append(f"{_SERVER}:write-attribute(name=journal-datasource,value=messages)")
-        database = context.database.subprotocol if context.database else "postgresql"
-        lines.append(f"{_SERVER}:write-attribute(name=journal-database,value={database})")
+        lines.append(f"{_SERVER}:write-attribute(name=journal-database,value={_STORE_DATABASE})")
     return lines
 
 
