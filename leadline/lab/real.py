@@ -97,8 +97,9 @@ class RealSystem:
     def start_observers(self, directory: Path) -> None:
         observers: list[Observer] = [ProcessObserver()]  # CPU per transaction is a response, so always
         if self._study.observe:
-            stats = self._stack.database.stats
-            observers += [HostObserver(), GcObserver(), PoolsObserver(), database_observer(stats, interval=1.0)]
+            database = self._stack.database
+            observers += [HostObserver(), GcObserver(), PoolsObserver()]
+            observers.append(database_observer(database.stats, database.gauges(), interval=1.0))
             if self._stack.front.server is not None:
                 observers.append(CounterObserver("web", "web", self._stack.front.stats, WEB_GAUGES, interval=1.0))
         self._observers = ObserverSet(observers)

@@ -109,6 +109,9 @@ class Database(Service, Protocol):
     def stats(self) -> Mapping[str, float]:
         """The running server's own counters. Raises LookupError."""
 
+    def gauges(self) -> Sequence[str]:
+        """Those of ``stats`` whose rate means nothing: what is open or waits now."""
+
     def snapshot(self, name: str) -> None:
         """Keep the stopped data directory under ``name`` (atomic: a half-made snapshot is never used)."""
 

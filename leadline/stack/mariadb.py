@@ -219,6 +219,9 @@ class MariaDb:
         except client.QueryError as error:
             raise LookupError(f"MariaDB cannot be asked: {error}") from error
 
+    def gauges(self) -> tuple[str, ...]:
+        return client.GAUGES
+
     def settle(self) -> None:
         """Statistics of all tables; the stop that follows removes old row versions and writes every page, so that
         loaded data start every trial in the same state. Raises TrialFailure(infrastructure).

@@ -15,10 +15,16 @@ from leadline.stack.base import Endpoint
 UNKNOWN_DATABASE = 1049
 ACCESS_DENIED = 1045
 # Of SHOW GLOBAL STATUS.
-_COUNTERS = (
+GAUGES = (
     "Threads_connected",
     "Threads_running",
     "Prepared_stmt_count",
+    "Innodb_buffer_pool_pages_dirty",
+    "Innodb_buffer_pool_pages_free",
+    "Innodb_history_list_length",
+    "Innodb_row_lock_current_waits",
+)
+_COUNTERS = (
     "Connections",
     "Aborted_connects",
     "Questions",
@@ -36,8 +42,6 @@ _COUNTERS = (
     "Handler_read_key",
     "Handler_read_rnd_next",
     "Qcache_hits",
-    "Innodb_buffer_pool_pages_dirty",
-    "Innodb_buffer_pool_pages_free",
     "Innodb_buffer_pool_read_requests",
     "Innodb_buffer_pool_reads",
     "Innodb_buffer_pool_wait_free",
@@ -46,17 +50,15 @@ _COUNTERS = (
     "Innodb_data_read",
     "Innodb_data_written",
     "Innodb_deadlocks",
-    "Innodb_history_list_length",
     "Innodb_log_waits",
     "Innodb_log_writes",
     "Innodb_os_log_written",
     "Innodb_row_lock_time",
     "Innodb_row_lock_waits",
-    "Innodb_row_lock_current_waits",
     "Binlog_commits",
     "Binlog_group_commits",
 )
-_STATUS = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({', '.join(repr(name) for name in _COUNTERS)})"
+_STATUS = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({', '.join(repr(name) for name in (*GAUGES, *_COUNTERS))})"
 
 
 class QueryError(Exception):
@@ -140,9 +142,8 @@ class Statistics:
         self._lock = threading.Lock()
 
     def read(self) -> dict[str, float]:
-        """Counters since the server's start under its own names (bytes; ``Innodb_row_lock_time`` in ms).
-        ``Threads_connected``, ``Threads_running``, ``Prepared_stmt_count``, ``Innodb_history_list_length``,
-        ``Innodb_row_lock_current_waits`` and pages dirty and free are gauges. Raises QueryError.
+        """``GAUGES``, and counters since the server's start, under its own names (bytes; ``Innodb_row_lock_time`` in
+        ms). Raises QueryError.
         """
         with self._lock:
             try:

@@ -209,6 +209,9 @@ class Postgres:
         except client.QueryError as error:
             raise LookupError(f"PostgreSQL cannot be asked: {error}") from error
 
+    def gauges(self) -> tuple[str, ...]:
+        return client.GAUGES
+
     def settle(self) -> None:
         """Vacuum, freeze, analyse and checkpoint, so that loaded data start every trial in the same state.
 

@@ -13,6 +13,7 @@ import pg8000.native
 from leadline.stack.base import Endpoint
 
 UNKNOWN_DATABASE = "3D000"
+GAUGES = ("numbackends",)  # connections now open
 _COUNTERS = (
     "numbackends",
     "sessions",
@@ -109,7 +110,7 @@ class Statistics:
     def read(self) -> dict[str, float]:
         """Counters since the start of the statistics: ``pg_stat_database`` of the one database (blocks of 8192 bytes,
         times in ms), ``wal_*`` of ``pg_stat_wal`` (bytes and records), ``checkpoints`` and ``checkpoint_buffers`` of
-        ``pg_stat_checkpointer``. ``numbackends`` is a gauge: connections now open. Raises QueryError.
+        ``pg_stat_checkpointer``, and ``GAUGES``. Raises QueryError.
         """
         with self._lock:
             try:

@@ -63,3 +63,14 @@ def test_a_factor_of_another_server_is_refused_with_the_servers_that_have_it() -
 def test_a_setting_of_another_server_is_refused_as_well() -> None:
     settings = "settings: { server.threads.queue: 10 }\nfactors: { jvm.heap: [128m, 256m] }"
     assert refusal("liberty", settings).startswith("purge.yaml:5: liberty has no knob server.threads.queue; tomcat")
+
+
+def test_the_list_of_all_programs_has_the_range_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    knobs("database.max_connections", server="", database="", json=True)
+    [listed] = json.loads(capsys.readouterr().out)["knobs"]
+    for name in ("postgres", "mariadb"):
+        [own] = [knob for knob in service_catalogue("tomcat", name) if knob.name == "database.max_connections"]
+        assert own.minimum is not None
+        assert own.maximum is not None
+        assert listed["minimum"] <= own.minimum
+        assert listed["maximum"] >= own.maximum

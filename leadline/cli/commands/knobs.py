@@ -91,6 +91,14 @@ def _line(knob: Knob, today: Level) -> Text:
     return Text.assemble((knob.name, "bold"), "  ", ", ".join(facts), cost)
 
 
+def _widened(known: Knob, other: Knob) -> Knob:
+    """``known`` with the range of both; a program's own range is in its own list."""
+    lows, highs = (known.minimum, other.minimum), (known.maximum, other.maximum)
+    minimum = None if None in lows else min(lows)  # type: ignore[type-var]
+    maximum = None if None in highs else max(highs)  # type: ignore[type-var]
+    return replace(known, minimum=minimum, maximum=maximum)
+
+
 def _catalogue(host: Host) -> Catalogue:
     """The knobs of the host and of every program; a generic name once, with each program's own name.
 
@@ -102,7 +110,7 @@ def _catalogue(host: Host) -> Catalogue:
     for server in SERVERS:
         for database in DATABASES:
             for knob in registry.service_catalogue(server, database):
-                known = merged.setdefault(knob.name, knob)
+                known = _widened(merged.setdefault(knob.name, knob), knob)
                 if known.default == knob.default:
                     merged[knob.name] = replace(known, names={**known.names, **knob.names})
                 else:
