@@ -62,7 +62,12 @@ def test_a_factor_of_another_server_is_refused_with_the_servers_that_have_it() -
 
 def test_a_setting_of_another_server_is_refused_as_well() -> None:
     settings = "settings: { server.threads.queue: 10 }\nfactors: { jvm.heap: [128m, 256m] }"
-    assert refusal("liberty", settings).startswith("purge.yaml:5: liberty has no knob server.threads.queue; tomcat")
+    said = refusal("liberty", settings)
+    assert said.startswith("purge.yaml:5: liberty has no knob server.threads.queue; ")
+    able = [name for name in SERVERS if "server.threads.queue" in {k.name for k in service_catalogue(name, "postgres")}]
+    assert "tomcat" in able
+    assert "liberty" not in able
+    assert all(name in said.rpartition(";")[2] for name in able)
 
 
 def test_the_list_of_all_programs_has_the_range_of_all(capsys: pytest.CaptureFixture[str]) -> None:
