@@ -13,6 +13,7 @@ from leadline.lab.progress import SilentWatcher
 from leadline.lab.run import ATTEMPTS, RunResult, StudyRun, study_failed
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
+from leadline.lab.system import Settings
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.record import AuditRecord
 
@@ -68,6 +69,18 @@ def test_a_treatment_that_breaks_the_stack_is_evidence_and_not_retried(tmp_path:
         assert trial.evidence == "the server's words"
         assert trial.observation().responses == {}
     assert all(trial.state == "done" for trial in record.trials if trial not in broken)
+    assert result.complete
+
+
+def test_levels_that_contradict_each_other_are_evidence_and_not_retried(tmp_path: Path) -> None:
+    def refuse(step: str, settings: Settings) -> None:
+        if step == "start-server" and settings.get("server.pool") == 2:
+            raise UsageError("server.pool 2 is more than the whole")
+
+    result, store = run(tmp_path, FakeSystem(FakeHost(), fail=refuse))
+    broken = [t for t in store.load(result.study_id).trials if t.planned.treatment["server.pool"] == 2]
+    assert broken
+    assert {(t.failure, t.attempt) for t in broken} == {(FailureClass.CONFIGURATION, 1)}
     assert result.complete
 
 
