@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import server_cells
 
-from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.stack.assembly import Stack
 
@@ -51,9 +50,3 @@ def test_every_knob_with_a_load_and_all_audits(tmp_path: Path) -> None:
     made = server_cells.stack(tmp_path, "glassfish", "orm")
     cell = server_cells.run(made, tmp_path, LEVELS | JVM, every_level_is_in_force)
     assert cell.failed == 0
-
-
-def test_a_knob_that_glassfish_lacks_is_refused_with_the_servers_that_have_it(tmp_path: Path) -> None:
-    made = server_cells.stack(tmp_path, "glassfish", "direct")
-    with pytest.raises(UsageError, match=r"glassfish has no knob server\.calls\.by_reference; wildfly has it"):
-        made.check_settings({"server.calls.by_reference": True})

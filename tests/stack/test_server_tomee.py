@@ -76,9 +76,3 @@ def test_a_jdk_that_is_too_new_is_refused_before_anything_starts(tmp_path: Path)
         pytest.skip("this host has no JDK newer than 23")
     with pytest.raises(UsageError, match=r"TomEE 9\.0\.0 runs on Java 17 to 23; .* is Java 2"):
         server_cells.stack(tmp_path, "tomee", "direct", java=newer[0].path)
-
-
-def test_a_knob_that_tomee_lacks_is_refused_with_the_servers_that_have_it(tmp_path: Path) -> None:
-    made = server_cells.stack(tmp_path, "tomee", "direct")
-    with pytest.raises(UsageError, match=r"tomee has no knob server\.calls\.by_reference; wildfly has it"):
-        made.check_settings({"server.calls.by_reference": True})

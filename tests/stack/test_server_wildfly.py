@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import server_cells
 
-from leadline.model.errors import FailureClass, UsageError
+from leadline.model.errors import FailureClass
 from leadline.model.knob import Level
 from leadline.stack.assembly import Stack
 from leadline.stack.servers.messaging import KNOBS as MESSAGING
@@ -84,9 +84,3 @@ def test_an_application_that_does_not_start_is_told_in_its_words(tmp_path: Path)
 
 def test_a_port_taken_after_the_check_is_an_infrastructure_failure(tmp_path: Path) -> None:
     server_cells.port_taken(server_cells.stack(tmp_path, "wildfly", "direct"), tmp_path)
-
-
-def test_a_knob_that_wildfly_lacks_is_refused_with_the_servers_that_have_it(tmp_path: Path) -> None:
-    made = server_cells.stack(tmp_path, "wildfly", "direct")
-    with pytest.raises(UsageError, match=r"wildfly has no knob server\.datasource\.max_age; liberty and tomcat"):
-        made.check_settings({"server.datasource.max_age": 60.0})

@@ -15,7 +15,7 @@ from leadline.host.base import Host, Process, ProcessSpec
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import Placement
-from leadline.stack import jdbc
+from leadline.stack import jdbc, registry
 from leadline.stack.base import Endpoint, Progress, ServiceContext
 from leadline.stack.provision import Artefact
 from leadline.stack.servers import common
@@ -312,3 +312,17 @@ def test_liberty_reads_the_configuration_that_is_in_use(context: ServiceContext)
 
 def test_properties_survive_their_own_syntax() -> None:
     assert common.properties_text({"a": "x\\y", "b": "1\n2"}) == "a=x\\\\y\nb=1\\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "words"),
+    [
+        ("server.calls.by_reference", "tomee", "tomee has no knob server.calls.by_reference; wildfly has it"),
+        ("server.http.max_keep_alive_requests", "wildfly", "glassfish and liberty and tomcat and tomee have it"),
+        ("server.monitoring", "glassfish", "liberty and tomcat and wildfly have it"),
+    ],
+)
+def test_a_knob_that_a_server_lacks_is_refused_with_the_servers_that_have_it(
+    name: str, server: str, words: str
+) -> None:
+    assert registry.knob_of_others(name, server, "postgres").endswith(words)
