@@ -43,7 +43,7 @@ def test_levels_become_system_properties() -> None:
 def test_a_mode_without_beans_refuses_remote_calls() -> None:
     direct = StackChoice(server="tomcat", mode="direct")
     file = parse_study(STUDY.format(server="tomcat", mode="direct", factor="app.calls: [local, remote]"), "s.yaml")
-    with pytest.raises(UsageError, match=r"s\.yaml:6: .*remote cannot be had here: mode direct .* on liberty"):
+    with pytest.raises(UsageError, match=r"s\.yaml:6: .*remote cannot be had here: mode direct .* on .*liberty"):
         plan_study(file, LocalHost(), stack_catalogue(direct))
     orm = StackChoice(server="liberty", mode="orm")
     file = parse_study(STUDY.format(server="liberty", mode="orm", factor="app.summary_cache: [0, 20s, 1m]"), "s.yaml")
@@ -55,7 +55,7 @@ def test_the_mode_is_a_knob_of_servers_that_run_it() -> None:
     assert Brokerage().properties({"app.mode": "orm"}) == {"brokerage.mode": "orm"}
     assert brokerage_knobs.level("app.mode", {"mode": "session"}) == "session"
     text = STUDY.format(server="tomcat", mode="direct", factor="app.mode: [direct, orm]")
-    with pytest.raises(UsageError, match=r"s\.yaml:6: .*orm cannot be had here: tomcat has no such mode, liberty"):
+    with pytest.raises(UsageError, match=r"s\.yaml:6: .*orm cannot be had here: tomcat has no such mode, .*liberty"):
         plan_study(parse_study(text, "s.yaml"), LocalHost(), stack_catalogue(StackChoice(server="tomcat")))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from typer.testing import CliRunner
 
+from leadline.cli.main import app
 from leadline.host.base import Host
 from leadline.host.local import LocalHost
 from leadline.lab.completion import FILE, completion_between
@@ -258,3 +261,15 @@ def test_completion_times_are_those_of_the_orders_accepted_in_the_window(tmp_pat
     assert completion_between(tmp_path, 20, 30) == {}
     file.write_text("accepted_us,effective_us\n")
     assert completion_between(tmp_path, 1, 2) == {}
+
+
+def test_the_list_of_knobs_shows_what_a_server_can_have() -> None:
+    def choices(*arguments: str) -> list[str]:
+        done = CliRunner().invoke(app, ["knobs", "server.messaging.store", "--json", *arguments])
+        assert done.exit_code == 0, done.output
+        rows = json.loads(done.stdout)["knobs"]
+        return next(list(row["choices"]) for row in rows if row["name"] == "server.messaging.store")
+
+    assert choices("--server", "liberty") == ["file"]
+    assert choices("--server", "wildfly") == ["file", "memory", "database"]
+    assert choices() == ["file", "memory", "database"]

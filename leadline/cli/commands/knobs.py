@@ -111,6 +111,9 @@ def _catalogue(host: Host) -> Catalogue:
         for database in DATABASES:
             for knob in registry.service_catalogue(server, database):
                 known = _widened(merged.setdefault(knob.name, knob), knob)
+                # What one program refuses another may have.
+                everywhere = {level: why for level, why in known.refused.items() if level in knob.refused}
+                known = replace(known, refused=everywhere)
                 if known.default == knob.default:
                     merged[knob.name] = replace(known, names={**known.names, **knob.names})
                 else:
@@ -134,7 +137,7 @@ def _today(host: Host, knob: Knob) -> tuple[Level, str]:
 
 def _range(knob: Knob) -> str:
     if knob.choices:
-        return ", ".join(knob.choices)
+        return ", ".join(choice for choice in knob.choices if choice not in knob.refused)
     low, high = (
         "" if bound is None else knob.format(bound if knob.kind in (Kind.NUMBER, Kind.DURATION) else int(bound))
         for bound in (knob.minimum, knob.maximum)
@@ -152,7 +155,7 @@ def _knob(knob: Knob, today: Level, not_writable: str) -> dict[str, Any]:
         "not_writable": not_writable,
         "minimum": knob.minimum,
         "maximum": knob.maximum,
-        "choices": list(knob.choices),
+        "choices": [choice for choice in knob.choices if choice not in knob.refused],
         "apply_cost": knob.apply_cost.value,
         "risk": knob.risk.value,
         "names": dict(knob.names),

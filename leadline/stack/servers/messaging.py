@@ -7,7 +7,7 @@ from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers.places import DISK, TMPFS
 
 ORDERS = "brokerage.orders"  # system property of the application
-ARCHIVE_NEEDS = "queue"
+_QUEUE = "queue"
 
 RELIABILITY = Knob(
     "server.messaging.reliability",
@@ -65,4 +65,4 @@ def in_memory(settings: Settings) -> bool:
 
 def in_use(context: ServiceContext) -> bool:
     """Whether the application sends orders through a queue."""
-    return context.properties.get(ORDERS) == ARCHIVE_NEEDS
+    return context.properties.get(ORDERS) == _QUEUE
