@@ -145,6 +145,8 @@ def test_a_level_without_effect_in_the_collector_is_not_read_as_in_force() -> No
     assert jvm.level("jvm.gc_pause_target", {"UseG1GC": "true", "MaxGCPauseMillis": "50"}, 0) == 0.05
     with pytest.raises(LookupError, match="gc_pause_target has no effect with the serial collector"):
         jvm.level("jvm.gc_pause_target", {"UseSerialGC": "true", "MaxGCPauseMillis": "50"}, 0)
+    with pytest.raises(LookupError, match="aims at no pause"):
+        jvm.level("jvm.gc_pause_target", {"UseParallelGC": "true", "MaxGCPauseMillis": str(2**64 - 1)}, 0)
     with pytest.raises(LookupError, match="may have 1 to 2 bytes"):
         jvm.level("jvm.young_size", {"UseG1GC": "true", "NewSize": "1", "MaxNewSize": "2"}, 0)
     assert jvm.level("jvm.zgc_generational", {"UseZGC": "true"}, 0) is True

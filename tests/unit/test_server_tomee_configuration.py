@@ -119,6 +119,12 @@ def test_every_placeholder_has_its_property(context: ServiceContext) -> None:
     assert rows["Password"] == PASSWORD.replace("\\", "\\\\")
 
 
+def test_a_pool_below_the_defaults_opens_no_more_than_it_may(context: ServiceContext) -> None:
+    source, _, _ = configured(context, {"server.datasource.max_connections": 4})
+    assert "MinIdle = ${leadline.pool.max}" in source
+    assert "InitialSize = ${leadline.pool.max}" in source
+
+
 def test_no_artefact_keeps_the_password(context: ServiceContext) -> None:
     server = TomEE()
     server.configure(context, {})

@@ -19,6 +19,7 @@ from leadline.stack.servers.jvm_knobs import (
     KNOBS,
     LARGE_PAGES,
     ONLY_WITH,
+    PAUSE_TARGET,
     SOFT_MAX_HEAP,
     THREAD_STACK,
     YOUNG_RATIO,
@@ -30,6 +31,7 @@ __all__ = ["FLAGS", "KNOBS", "level", "options"]
 
 _BY_NAME = {knob.name: knob for knob in KNOBS}
 # Written by themselves below; the others are -XX:FLAG=LEVEL or -XX:+FLAG.
+_NO_TARGET = 2**53  # milliseconds; the parallel collector without one says about 2**64
 _SHORT = {HEAP.name: "-Xmx", HEAP_INITIAL.name: "-Xms", YOUNG_SIZE.name: "-Xmn", THREAD_STACK.name: "-Xss"}
 
 
@@ -121,6 +123,8 @@ def level(name: str, flags: Mapping[str, str], pid: int) -> Level:
         return value == "true"
     if kind is Kind.CHOICE:
         return value
+    if name == PAUSE_TARGET.name and not 0 < int(value) < _NO_TARGET:
+        raise LookupError("the JVM aims at no pause")
     scaled = int(value) * flag.unit
     return scaled if kind is Kind.DURATION else round(scaled)
 

@@ -15,6 +15,7 @@ from leadline.stack.servers.beans import beans
 _MANUAL = "Apache TomEE 9.0: data source and stateless container configuration; The Tomcat JDBC Connection Pool"
 _HTTP_MANUAL = "Apache Tomcat 10.0 configuration reference"
 _CONNECTIONS = 100  # the pool's default maximum
+_IDLE = 10  # the pool's default minimum; it opens as many at once, and fails if it may hold fewer
 _OF_TOMCAT = ("server.threads.", "server.http.", knobs.TLS.name, knobs.ACCESS_LOG.name)
 
 
@@ -24,7 +25,7 @@ def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
 
 KNOBS = (
     _own(knobs.MAX_CONNECTIONS, "Resource/MaxActive", _CONNECTIONS),
-    _own(knobs.MIN_CONNECTIONS, "Resource/MinIdle", 10),
+    _own(knobs.MIN_CONNECTIONS, "Resource/MinIdle", _IDLE),
     # The cache's own limit is of the whole pool.
     _own(knobs.STATEMENT_CACHE, "Resource/JdbcInterceptors StatementCache(max), times MaxActive", 0),
     _own(knobs.CONNECTION_TIMEOUT, "Resource/MaxWait", 30.0),
@@ -76,6 +77,8 @@ def _most(settings: Settings) -> int:
 def resources(text: str, settings: Settings) -> str:
     """The template of tomee.xml with the lines that the levels need."""
     lines = [line for name, own in _POOL.items() if name in settings for line in own]
+    if knobs.MIN_CONNECTIONS.name not in settings and _most(settings) < _IDLE:
+        lines += ["MinIdle = ${leadline.pool.max}", "InitialSize = ${leadline.pool.max}"]
     if settings.get(knobs.STATEMENT_CACHE.name):
         lines.append(f"JdbcInterceptors = {_STATEMENTS}")
     assert _MARK in text
