@@ -39,7 +39,9 @@ FACTORS: dict[str, list[Factor]] = {
     "definitive-screening": THREE,
     "d-optimal": MIXED,
     "confirmation": TWO[:2],
+    "configurations": TWO[:2],
 }
+NAMED = {"as it is": {}, "one": {"vm.a": 1}, "both": {"vm.a": 1, "vm.b": 1}}
 
 
 def workload(steady: float = 240) -> Workload:
@@ -47,6 +49,8 @@ def workload(steady: float = 240) -> Workload:
 
 
 def design(kind: str, **keys: Any) -> Design:
+    if kind == "configurations":
+        keys = {"configurations": NAMED, **keys}
     slots = {key: keys.pop(key) for key in ("slot", "order") if key in keys}
     switchback = Switchback.model_validate({"slot": 5, "wash_out": 1, **slots})
     return Design.model_validate({"kind": kind, "switchback": switchback, "replicates": 2, "sentinels": None, **keys})
