@@ -87,6 +87,14 @@ class Host(Protocol):
 
     def drop_page_cache(self) -> None: ...
     def swap_off(self) -> None: ...
+    def private_tree(self, path: Path) -> None:
+        """Journal, then make a directory for this user only, which ``restore`` removes with all in it.
+        Raises FileExistsError, OSError, TrialFailure(infrastructure).
+        """
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove what ``private_tree`` made, if it is there; what cannot be removed is left to ``restore``."""
+
     def restore(self) -> Sequence[str]:
         """Undo every open entry of the journal, newest first, verify each; returns what was done.
         Raises RestoreError naming what could not be put back.

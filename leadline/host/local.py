@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from leadline.host import process
@@ -17,7 +17,7 @@ from leadline.host.knobs.files import FileKnobs, VectorKnob
 from leadline.host.lease import Lease
 from leadline.host.paths import cache_dir, state_dir
 from leadline.host.process import LocalProcess
-from leadline.host.undo import TREE_MARKER, Entry, active_swaps, normalise, write_setting
+from leadline.host.undo import TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
 from leadline.host.watchdog import Watchdog, start_watchdog
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Catalogue, Knob, Level
@@ -207,18 +207,29 @@ class LocalHost:
                     FailureClass.INFRASTRUCTURE, f"swap could not be switched off: {done.stderr.strip()}"
                 )
 
-    def private_tree(self, path: Path) -> Entry:
-        """Make a directory that ``restore`` removes with all in it (scratch, a RAM disk's mount point).
+    def private_tree(self, path: Path) -> None:
+        """Make a directory for this user only, which ``restore`` removes with all in it (a store in memory).
 
-        Raises FileExistsError, TrialFailure(infrastructure).
+        Raises FileExistsError, OSError, TrialFailure(infrastructure).
         """
         path = path.absolute()
-        if path.exists():
+        if path.is_symlink() or path.exists():
             raise FileExistsError(f"{path} exists already")
-        entry = self.journal.record("tree", str(path))
-        path.mkdir(parents=True)
+        self.journal.record("tree", str(path))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
         (path / TREE_MARKER).touch()
-        return entry
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove what ``private_tree`` made, if it is there. What cannot be removed is left to ``restore``, which
+        tells why.
+        """
+        target = str(path.absolute())
+        for entry in self.journal.open_entries():
+            if entry.kind == "tree" and entry.target == target:
+                with suppress(CannotUndo):
+                    undo_tree([entry], self.root)
+                    self.journal.done(entry)
 
     # -- undoing and telling
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from leadline.host.base import Process, ProcessSpec
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
@@ -80,6 +81,13 @@ class SimulatedHost:
 
     def swap_off(self) -> None:
         """Nothing is swapped."""
+
+    def private_tree(self, path: Path) -> None:
+        """Raises OSError: there are no directories."""
+        raise OSError(f"{path}: a simulated host has no directories")
+
+    def remove_tree(self, path: Path) -> None:
+        """None was made."""
 
     def restore(self) -> Sequence[str]:
         """Every knob that was changed gets its first level back."""

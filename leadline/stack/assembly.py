@@ -255,10 +255,9 @@ class Stack:
         web = self.front.server
         if not self.stop_web():
             unclean.append(f"{web.name if web else 'web server'} did not stop cleanly")
-        if "server" in self._processes:
-            del self._processes["server"]
-            if not self.server.stop():
-                unclean.append(f"{self.server.name} did not stop cleanly")
+        self._processes.pop("server", None)
+        if not self.server.stop():  # also one that was configured and could not start: it may hold a place in memory
+            unclean.append(f"{self.server.name} did not stop cleanly")
         if not self._stop_database():
             unclean.append(f"{self.database.name} did not stop cleanly")
         return unclean

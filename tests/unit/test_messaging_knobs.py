@@ -6,13 +6,12 @@ import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.host.base import Host
 from leadline.host.local import LocalHost
 from leadline.lab.completion import FILE, completion_between
 from leadline.lab.planning import plan_study
@@ -26,9 +25,13 @@ from leadline.stack.registry import stack_catalogue
 from leadline.stack.servers import liberty_messaging, places, wildfly_messaging
 
 
+def host(directory: Path) -> LocalHost:
+    return LocalHost(state=directory / "state")
+
+
 def context(directory: Path, orders: str = "queue", subprotocol: str = "postgresql") -> ServiceContext:
     return ServiceContext(
-        cast(Host, None),  # nothing is started
+        host(directory),
         directory,
         directory / "logs",
         archive=Path("brokerage-queue.war"),
@@ -77,8 +80,35 @@ def test_stores_are_on_the_disk_unless_told(tmp_path: Path) -> None:
         assert attributes(root, "messagingEngine/fileStore")["path"] == str(memory / "messages")
         assert attributes(root, "transaction")["transactionLogDirectory"] == str(tmp_path / "transactions")
     finally:
-        places.remove(tmp_path)
+        places.remove(host(tmp_path), tmp_path)
     assert not memory.exists()
+
+
+def test_a_store_in_memory_is_in_the_journal_until_it_is_removed(tmp_path: Path) -> None:
+    mine = host(tmp_path)
+    memory = places.make(mine, tmp_path)
+    (memory / "messages").mkdir()
+    (memory / "messages" / "Log").write_text("a message")
+    assert places.make(mine, tmp_path) == memory, "made anew for the next start"
+    assert not (memory / "messages").exists()
+    assert host(tmp_path).restore() == [f"directory {memory}: removed"], "by another process, after a crash"
+    assert not memory.exists()
+    places.make(mine, tmp_path)
+    places.remove(mine, tmp_path)
+    assert not memory.exists()
+    assert host(tmp_path).restore() == []
+
+
+def test_what_others_left_in_memory_is_not_touched(tmp_path: Path) -> None:
+    memory = places.memory_directory(tmp_path)
+    memory.mkdir()
+    try:
+        with pytest.raises(TrialFailure, match=r"exists already.*remove what is left there") as caught:
+            places.make(host(tmp_path), tmp_path)
+        assert caught.value.failure_class is FailureClass.INFRASTRUCTURE
+        assert host(tmp_path).restore() == []
+    finally:
+        memory.rmdir()
 
 
 def test_nothing_is_configured_and_nothing_in_play_without_a_queue(tmp_path: Path) -> None:
@@ -111,7 +141,7 @@ def test_wildflys_levels_are_properties_that_its_configuration_reads(tmp_path: P
             for name in found:
                 assert f"${{{name}" in text, name
     finally:
-        places.remove(tmp_path)
+        places.remove(host(tmp_path), tmp_path)
     text, found = wildfly(tmp_path, {"server.messaging.store": "database"})
     assert "journal-datasource,value=messages" in text
     assert found == {}, "the rest is WildFly's own default"

@@ -64,7 +64,7 @@ def elements(context: ServiceContext, settings: Settings) -> Sequence[str]:
     """Elements of the overrides; none without a queue."""
     if not messaging.in_use(context):
         return []
-    shared = places.make(context.directory) if messaging.in_memory(settings) else context.directory
+    shared = places.make(context.host, context.directory) if messaging.in_memory(settings) else context.directory
 
     def directory(knob: Knob, name: str) -> str:
         base = shared if settings.get(knob.name) == places.TMPFS else context.directory

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from pathlib import Path
 
-from leadline.model.errors import UsageError
+from leadline.host.base import Host
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
 
 DISK, TMPFS = "disk", "tmpfs"
 _SHARED = Path("/dev/shm")  # every Linux system mounts a tmpfs here
@@ -21,17 +21,24 @@ def memory_directory(directory: Path, shared: Path = _SHARED) -> Path:
     return shared / f"leadline-{digest}"
 
 
-def make(directory: Path) -> Path:
-    """An empty place in memory for the service in ``directory``, private to this user."""
+def make(host: Host, directory: Path) -> Path:
+    """An empty place in memory for the service in ``directory``, private to this user; the host's journal knows it,
+    so that it goes even if nobody calls ``remove``. Raises UsageError, TrialFailure(infrastructure).
+    """
     found = memory_directory(directory)
-    shutil.rmtree(found, ignore_errors=True)
-    found.mkdir(mode=0o700)
+    host.remove_tree(found)
+    try:
+        host.private_tree(found)
+    except OSError as error:
+        raise TrialFailure(
+            FailureClass.INFRASTRUCTURE, f"a store cannot be placed in memory ({error}); remove what is left there"
+        ) from error
     return found
 
 
-def remove(directory: Path) -> None:
+def remove(host: Host, directory: Path) -> None:
     """Free what the service in ``directory`` left in memory."""
-    shutil.rmtree(memory_directory(directory), ignore_errors=True)
+    host.remove_tree(memory_directory(directory))
 
 
 def place_of(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:

@@ -141,7 +141,7 @@ class WildFly(JavaServer):
     def stop(self) -> bool:
         clean = super().stop()
         if messaging.in_memory(self._settings):
-            places.remove(self.context.directory)
+            places.remove(self.context.host, self.context.directory)
         return clean
 
 

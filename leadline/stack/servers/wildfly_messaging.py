@@ -110,7 +110,7 @@ def properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
     if messaging.CONSUMERS.name in settings:
         found["leadline.jms.consumers"] = str(settings[messaging.CONSUMERS.name])
     if messaging.in_memory(settings):
-        shared = places.make(context.directory)
+        shared = places.make(context.host, context.directory)
         found |= {"leadline.jms.place": str(shared / "messages"), "leadline.tx.place": str(shared / "transactions")}
     return found
 
