@@ -186,6 +186,7 @@ class RealSystem:
     def health(self) -> None:
         self._stack.check_alive()
         self._stack.check_connections()
+        self._stack.check_messages()
 
     def stop(self) -> Sequence[str]:
         self._observers.stop()

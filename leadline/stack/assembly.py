@@ -313,6 +313,10 @@ class Stack:
         words = driver_for(self.endpoint()).refusals
         refusals.check(self.database.name, self.server.name, self.server.artefacts(), words)
 
+    def check_messages(self) -> None:
+        """Raises TrialFailure(configuration) with the server's words when its message store failed."""
+        refusals.check_store(self.server.name, self.server.artefacts())
+
     def restart_server(self) -> float:
         """Start the server anew, after its process has ended, on what it left behind: nothing is configured again.
 

@@ -1,7 +1,8 @@
-"""A pool larger than its database allows: what the database said, as the server's logs have it."""
+"""What a server was refused, as its logs have it: connections of its database, room for its messages."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from leadline.model.errors import FailureClass, TrialFailure
 
 _KEPT = 10
 _WIDTH = 400
+# Open Liberty's errors of the message store (CWSIS, CWSOM) and of the engine that stands on it (CWSID).
+_STORE = re.compile(r"\bCWS(?:IS|ID|OM)\d{4}E\b.*")
 
 
 def check(database: str, server: str, logs: Iterable[Path], words: Sequence[str]) -> None:
@@ -28,6 +31,27 @@ def check(database: str, server: str, logs: Iterable[Path], words: Sequence[str]
             FailureClass.CONFIGURATION,
             f"{database} refused connections of {server}'s pool: {said}; the pool may grow beyond"
             " database.max_connections: lower server.datasource.max_connections or raise it",
+            "\n".join(found),
+        )
+
+
+def check_store(server: str, logs: Iterable[Path]) -> None:
+    """Raises TrialFailure(configuration) when the server's logs tell of a message store that failed (full, say).
+
+    Orders are then refused, so that the trial would tell of the refusals.
+    """
+    found: list[str] = []
+    for line in _lines(logs):
+        said = _STORE.search(line)
+        if said and said[0] not in found:
+            found.append(said[0])
+            if len(found) == _KEPT:
+                break
+    if found:
+        raise TrialFailure(
+            FailureClass.CONFIGURATION,
+            f"{server} cannot keep messages: {found[0].rstrip('.')}; is there room where"
+            " server.messaging.store_place puts them?",
             "\n".join(found),
         )
 

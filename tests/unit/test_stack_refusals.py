@@ -8,7 +8,7 @@ import pytest
 
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.stack import jdbc
-from leadline.stack.refusals import check
+from leadline.stack.refusals import check, check_store
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,15 @@ def test_quiet_logs_pass_and_evidence_is_bounded(tmp_path: Path) -> None:
     with pytest.raises(TrialFailure) as caught:
         check("d", "s", [log], jdbc.MARIADB.refusals)
     assert len(caught.value.evidence) < 5000
+
+
+def test_a_message_store_that_failed_is_told_in_the_servers_words(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("[WARNING ]  CWSIV0782W: no connection yet\n")
+    check_store("liberty", [log])
+    said = "CWSIS1592E: The file store has caught an unexpected io exception."
+    log.write_text(f"[ERROR   ]  {said}\n" * 2 + "[ERROR   ]  CWSID0034E: Messaging engine cannot be started\n")
+    with pytest.raises(TrialFailure, match=f"liberty cannot keep messages: {said}") as caught:
+        check_store("liberty", [log])
+    assert caught.value.failure_class is FailureClass.CONFIGURATION
+    assert caught.value.evidence.splitlines() == [said, "CWSID0034E: Messaging engine cannot be started"]
