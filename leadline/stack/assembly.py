@@ -76,6 +76,7 @@ class Stack:
         self._host = host
         self._home = home.absolute()
         self._processes: dict[str, Process] = {}
+        self._configured = False  # the server, since it was last stopped
         placement, observe, names = self.options.placement, self.options.observe, self.options.http_names
         self.front = Front(host, self._home / "web", placement, observe, names)
         self._settings: Settings = {}  # of the last start of the server
@@ -206,6 +207,7 @@ class Stack:
                 **self.application.properties(own),
             },
         )
+        self._configured = True
         self.server.configure(context, _own(self.server, settings))
         self._processes["server"] = self.server.start()
         seconds = self.server.wait_ready(self.options.ready_timeout)
@@ -256,8 +258,10 @@ class Stack:
         if not self.stop_web():
             unclean.append(f"{web.name if web else 'web server'} did not stop cleanly")
         self._processes.pop("server", None)
-        if not self.server.stop():  # also one that was configured and could not start: it may hold a place in memory
-            unclean.append(f"{self.server.name} did not stop cleanly")
+        if self._configured:  # also when it could not start: it may hold a place in memory
+            self._configured = False
+            if not self.server.stop():
+                unclean.append(f"{self.server.name} did not stop cleanly")
         if not self._stop_database():
             unclean.append(f"{self.database.name} did not stop cleanly")
         return unclean
