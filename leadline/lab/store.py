@@ -40,6 +40,7 @@ from leadline.model.plan import Plan
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
+from leadline.stack.lock import exclusive
 
 _Rows = dict[str, dict[int, list[RowMapping]]]  # table -> trial -> rows
 
@@ -65,9 +66,9 @@ def _with_pragmas(engine: Engine) -> Engine:
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
+        cursor.execute("PRAGMA busy_timeout=10000")
         cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute("PRAGMA synchronous=FULL")
-        cursor.execute("PRAGMA busy_timeout=10000")
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.close()
 
@@ -89,7 +90,9 @@ class Store:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._engine = _with_pragmas(create_engine(f"sqlite:///{path}"))
-            t.metadata.create_all(self._engine)
+            # One at a time: SQLite refuses a change of its journal's mode, and a table that another has just made.
+            with exclusive(self.directory / ".opening.lock", lambda: None):
+                t.metadata.create_all(self._engine)
         except (OSError, OperationalError) as error:
             reason = error.orig if isinstance(error, OperationalError) else error
             raise LeadlineError(f"the lab {self.directory} cannot be opened: {reason}") from error
