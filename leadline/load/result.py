@@ -37,7 +37,7 @@ class Counts:
     statuses: Mapping[str, int] = field(default_factory=dict)  # answers by HTTP status
 
 
-_NOTHING = Latency(None, None, None, None, None, None, None)
+NOTHING = Latency(None, None, None, None, None, None, None)
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class TransactionResult:
     per_second: float
     response_ms: Latency  # from the moment it was due
     service_ms: Latency  # from its first byte sent
-    connect_ms: Latency = _NOTHING  # making connections, in transactions that made any
-    blocked_ms: Latency = _NOTHING  # waiting for connections
+    connect_ms: Latency = NOTHING  # making connections, in transactions that made any
+    blocked_ms: Latency = NOTHING  # waiting for connections
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class OwnUse:
     lag_ms: Latency  # how late transactions were taken up
     limit: bool
     evidence: tuple[str, ...]
-    timer_ms: Latency = _NOTHING  # how late the kernel woke the loop
-    reading_ms: Latency = _NOTHING  # how long answers, stamped by the kernel, lay there until they were read
+    timer_ms: Latency = NOTHING  # how late the kernel woke the loop
+    reading_ms: Latency = NOTHING  # how long answers, stamped by the kernel, lay there until they were read
 
 
 @dataclass(frozen=True)
@@ -185,6 +185,13 @@ def read_document(directory: Path) -> dict[str, Any]:
     return found
 
 
+def write_document(directory: Path, document: Mapping[str, Any]) -> None:
+    """A reader sees the whole summary or none. Raises ValueError for a figure that is not finite."""
+    part = directory / "summary.json.part"
+    part.write_text(json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+    part.replace(directory / "summary.json")
+
+
 def read_summary(directory: Path) -> DriverResult:
     """The result in ``directory``. Raises LeadlineError when it is absent (the driver was killed) or strange."""
     found, path = read_document(directory), directory / "summary.json"
@@ -264,4 +271,4 @@ def _transaction(part: dict[str, Any]) -> TransactionResult:
 
 def _latency(part: dict[str, Any], key: str) -> Latency:
     """What earlier versions did not write was not measured."""
-    return Latency(**part[key]) if key in part else _NOTHING
+    return Latency(**part[key]) if key in part else NOTHING

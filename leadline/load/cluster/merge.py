@@ -12,8 +12,8 @@ from typing import Any
 from leadline.load.cluster import histograms
 from leadline.load.cluster.clock import Offset
 from leadline.load.cluster.histograms import Interval
-from leadline.load.cluster.summary import merged_summary, write_document
-from leadline.load.result import read_document
+from leadline.load.cluster.summary import merged_summary
+from leadline.load.result import read_document, write_document
 from leadline.load.series import ALL
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import LeadlineError
@@ -116,11 +116,12 @@ def _write_seconds(
             names.setdefault(row["transaction"])
     order = [*(name for name in names if name != ALL), ALL]
     columns = list(tables[0][0]) if tables[0] else []
+    grouped = {log: _grouped(merged) for log, merged in intervals.items()}
     with path.open("w", encoding="ascii", newline="") as stream:
         writer = csv.DictWriter(stream, columns, lineterminator="\n")
         writer.writeheader()
         for second, rows in sorted(found.items()):
-            figures = _figures(second, columns, intervals)
+            figures = _figures(columns, {log: seconds.get(second, {}) for log, seconds in grouped.items()})
             in_flight = sum(int(row["in_flight"]) for row in rows.get(ALL, ()))
             for name in (name for name in order if name in rows):
                 same = rows[name]
@@ -153,21 +154,26 @@ def _cell(column: str, rows: Sequence[Mapping[str, str]], figure: str) -> str:
     return values[0]
 
 
+def _grouped(merged: Mapping[tuple[int, str], list[Interval]]) -> dict[int, dict[str, list[Interval]]]:
+    """By second, then by tag."""
+    found: dict[int, dict[str, list[Interval]]] = {}
+    for (second, tag), parts in merged.items():
+        found.setdefault(second, {})[tag] = parts
+    return found
+
+
 def _figures(
-    second: int, columns: Sequence[str], intervals: Mapping[str, Mapping[tuple[int, str], list[Interval]]]
+    columns: Sequence[str], intervals: Mapping[str, Mapping[str, Sequence[Interval]]]
 ) -> dict[tuple[str, str], str]:
-    """(column, transaction) -> text, from the merged histograms of the second."""
+    """(column, transaction) -> text, from the intervals of one second by log and tag."""
     wanted: dict[str, list[tuple[str, str]]] = {}
     for column in columns:
         if match := _FIGURE.fullmatch(column):
             wanted.setdefault(match["log"], []).append((column, match["figure"]))
     found: dict[tuple[str, str], str] = {}
     for log, figures in wanted.items():
-        merged = {
-            tag: histograms.added(part.payload for part in parts)
-            for (at, tag), parts in intervals.get(log, {}).items()
-            if at == second
-        }
+        tags = intervals.get(log, {})
+        merged = {tag: histograms.added(part.payload for part in parts) for tag, parts in tags.items()}
         merged[ALL] = histograms.total(merged.values())
         for name, histogram in merged.items():
             values = histograms.latency(histogram)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from leadline.load.cluster.histograms import Counts, empty, latency, total
@@ -13,13 +11,6 @@ from leadline.model.errors import LeadlineError
 Document = dict[str, Any]
 _SCHEDULING = ("normal", "raised", "realtime")  # the least of all counts
 _SAMPLES = 3
-
-
-def write_document(directory: Path, document: Document) -> None:
-    """A reader sees the whole summary or none. Raises ValueError for a figure that is not finite."""
-    part = directory / "summary.json.part"
-    part.write_text(json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
-    part.replace(directory / "summary.json")
 
 
 def merged_summary(names: Sequence[str], documents: Sequence[Document], steady: Mapping[str, Counts]) -> Document:

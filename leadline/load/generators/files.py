@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,11 +13,10 @@ import numpy as np
 from hdrh.histogram import HdrHistogram
 
 from leadline.load.generators.base import Findings, Job, Sample, Totals
-from leadline.load.result import FORMAT, Latency
+from leadline.load.result import FORMAT, NOTHING, Latency, write_document
 from leadline.load.series import ALL
 from leadline.model.errors import LeadlineError
 
-_NOTHING = Latency(None, None, None, None, None, None, None)
 _COLUMNS = "time_ns,second,phase,transaction,ok,failed,response_mean_ms,response_p50_ms,response_p99_ms"
 _HEADER = f"{_COLUMNS},service_mean_ms,in_flight,skipped".split(",")
 _LOWEST, _HIGHEST = 64, 3_600_000_000_000  # ns, as in leadline-load
@@ -82,7 +80,7 @@ def write_files(out: Path, job: Job, ran: Ran, found: Findings) -> None:
         _write_seconds(out / "seconds.csv", samples, start, phases)
         for log, kind in (("response", "response_ms"), ("service", "service_ms")):
             _write_log(out / f"{log}.hlog", samples, start, kind)
-    (out / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    write_document(out, summary)
 
 
 def _summary(job: Job, ran: Ran, found: Findings, start: float, phases: _Phases) -> dict[str, Any]:
@@ -123,7 +121,7 @@ def _summary(job: Job, ran: Ran, found: Findings, start: float, phases: _Phases)
         },
         "requests": {"count": made, "bytes_in": 0, "bytes_out": 0, "connects": 0, "reconnects": 0},
         "error_samples": {},
-        "blocked_ms": asdict(_NOTHING),
+        "blocked_ms": asdict(NOTHING),
         "arrivals_planned": made + found.dropped if open_ else 0,
         "arrivals_actual": made if open_ else 0,
         "dropped": found.dropped,
@@ -132,7 +130,7 @@ def _summary(job: Job, ran: Ran, found: Findings, start: float, phases: _Phases)
             "cpu_system_s": ran.cpu_system,
             "cpu_share": share,
             "scheduling": "normal",
-            "lag_ms": asdict(_NOTHING),
+            "lag_ms": asdict(NOTHING),
             "limit": bool(evidence),
             "evidence": evidence,
         },
@@ -154,7 +152,8 @@ def _of_samples(samples: Sequence[Sample], start: float, phases: _Phases) -> dic
     length = phases.end - phases.begin
     last = math.inf if phases.end >= phases.drained else phases.end
     inside = [one for one in samples if phases.begin <= one.end - start < last]
-    names = list(dict.fromkeys(one.name for one in samples))
+    all_named = _by_name(samples)
+    named = _by_name(inside)
     errors: dict[str, int] = {}
     for one in samples:
         if one.error:
@@ -169,10 +168,10 @@ def _of_samples(samples: Sequence[Sample], start: float, phases: _Phases) -> dic
     return {
         "steady": {
             "duration_s": length,
-            "transactions": {name: _part([one for one in inside if one.name == name], length) for name in names},
+            "transactions": {name: _part(named.get(name, []), length) for name in all_named},
             "all": _part(inside, length),
         },
-        "total": {name: _total([one for one in samples if one.name == name]) for name in names},
+        "total": {name: _total(found) for name, found in all_named.items()},
         "errors": errors,
         "littles_law": {
             "concurrency_observed": observed,
@@ -204,7 +203,7 @@ def _part(samples: Sequence[Sample], length: float) -> dict[str, Any]:
 def latency_of(values: Sequence[float]) -> Latency:
     """Mean and percentiles by the nearest rank, as HdrHistogram has them."""
     if not values:
-        return _NOTHING
+        return NOTHING
     ranked = np.sort(np.array(values))
     p = [float(ranked[max(0, math.ceil(q * len(ranked)) - 1)]) for q in (0.5, 0.9, 0.95, 0.99, 0.999)]
     return Latency(float(ranked.mean()), p[0], p[1], p[2], p[3], p[4], float(ranked[-1]))
@@ -220,10 +219,7 @@ def _write_seconds(path: Path, samples: Sequence[Sample], start: float, phases: 
             until = second + 1
             flying = int(np.searchsorted(begins, until, "right") - np.searchsorted(ends, until, "right"))
             row = [round(start * 1e9) + second * 1_000_000_000, second, phases.of(second)]
-            groups: dict[str, list[Sample]] = {}
-            for one in inside:
-                groups.setdefault(one.name, []).append(one)
-            for name, group in [*groups.items(), (ALL, inside)]:
+            for name, group in [*_by_name(inside).items(), (ALL, inside)]:
                 good = [one for one in group if not one.error]
                 response = latency_of([one.response_ms for one in good])
                 service = latency_of([one.service_ms for one in good])
@@ -252,6 +248,13 @@ def _write_intervals(stream: TextIO, second: int, groups: Mapping[str, HdrHistog
         tag = name.replace(",", "_").replace(" ", "_").replace("\n", "_")
         most = histogram.get_max_value() / 1e6
         stream.write(f"Tag={tag},{second:.3f},1.000,{most:.3f},{histogram.encode().decode('ascii')}\n")
+
+
+def _by_name(samples: Sequence[Sample]) -> dict[str, list[Sample]]:
+    found: dict[str, list[Sample]] = {}
+    for one in samples:
+        found.setdefault(one.name, []).append(one)
+    return found
 
 
 def _by_second(samples: Sequence[Sample], start: float) -> list[tuple[int, list[Sample]]]:
