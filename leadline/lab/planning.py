@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from leadline.design import DesignError, make_plan
 from leadline.design.switchback import steady_seconds, switchback_plan
 from leadline.host.base import Host
+from leadline.lab.stacks import check_levels
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.web import check_web
 from leadline.load.arrivals import WorkloadError, check_workload
@@ -35,8 +36,17 @@ class Planned:
     skipped: tuple[str, ...]
 
 
-def plan_study(file: StudyFile, host: Host, service_knobs: list[Knob], disposable: bool = False) -> Planned:
-    """Check every factor and setting and make the plan. Raises UsageError with file and line."""
+def plan_study(
+    file: StudyFile,
+    host: Host,
+    service_knobs: list[Knob],
+    disposable: bool = False,
+    idle_settings: bool = False,
+) -> Planned:
+    """Check every factor and setting and make the plan. Raises UsageError with file and line.
+
+    ``idle_settings``: settings may change nothing, as in a tuning before the step that gives them a meaning.
+    """
     study = file.study
     host_knobs = {knob.name for knob in host.knobs()}
     catalogue = Catalogue([*host.knobs(), *service_knobs])
@@ -84,7 +94,8 @@ def plan_study(file: StudyFile, host: Host, service_knobs: list[Knob], disposabl
     if not factors:
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
-    check_web(file, factors, settings)
+    check_levels(file, factors, settings, idle_settings)
+    check_web(file, factors, settings, idle_settings)
     return Planned(_plan(file, factors, host_knobs, skipped), knobs, settings, tuple(skipped))
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from leadline.lab.yamltree import line_of, plain
-from leadline.model.errors import UsageError, nearest
+from leadline.model.errors import KeyedError, UsageError, nearest
 from leadline.model.shapes import NOT_IN_WORKLOAD
 from leadline.model.study import Study
 
@@ -107,6 +108,21 @@ def json_schema() -> dict[str, Any]:
 
 
 _TYPE_OF_LEVEL = ("bool_type", "int_type", "float_type", "string_type")
+_WANTED = {
+    "list_type": "write a list, such as [1, 2]",
+    "dict_type": "write keys with values, such as { key: value }",
+    "model_type": "write keys with values, such as { key: value }",
+    "int_type": "a whole number is wanted",
+    "int_parsing": "a whole number is wanted",
+    "int_from_float": "a whole number is wanted",
+    "float_type": "a number is wanted",
+    "float_parsing": "a number is wanted",
+    "bool_type": "true or false is wanted",
+    "bool_parsing": "true or false is wanted",
+    "string_type": "a text is wanted; write it in quotes",
+}
+_ELSEWHERE: dict[tuple[str | int, ...], str] = {("stack", "mode"): "a tuning names its modes under `modes`"}
+_LONGEST = 60  # characters of what was found that are quoted
 
 
 def _scalar(word: str) -> Any:
@@ -133,41 +149,58 @@ def set_key(tree: CommentedMap, override: str) -> None:
 def sentences(error: ValidationError, tree: CommentedMap, source: str, model: type[BaseModel]) -> list[str]:
     """What is wrong with a file that ``model`` refused, each with its line and the nearest valid choice."""
     found_wrong: list[str] = []
-    for problem in error.errors():
-        path = [part for part in problem["loc"] if not _is_union_tag(part)]
-        place = f"{source}:{line_of(tree, path)}"
-        name = ".".join(str(part) for part in path)
-        kind = problem["type"]
-        if kind == "extra_forbidden":
-            keys = _keys_at(path[:-1], model)
-            near = nearest(str(path[-1]), keys)
-            hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
-            if path[:-1] == ["workload"]:
-                hint = NOT_IN_WORKLOAD.get(str(path[-1]), hint)
-            sentence = f"{place}: unknown key {str(path[-1])!r}; {hint}"
-        elif kind == "missing":
-            sentence = f"{place}: the key {name!r} is missing"
-        elif kind == "literal_error":
-            choices = _choices(problem)
-            near = nearest(str(problem["input"]), choices)
-            hint = f"; did you mean {near}?" if near else ""
-            sentence = f"{place}: {name} is {problem['input']!r}, not one of {', '.join(choices)}{hint}"
-        else:
-            message = problem["msg"].removeprefix("Value error, ")
-            if kind in _TYPE_OF_LEVEL and path and path[0] in ("factors", "baseline", "settings"):
-                message = "a level is one number, word or switch"
-            found = json.dumps(problem["input"], default=str)
-            sentence = f"{place}: {name}: {message[0].lower()}{message[1:]} (found {found})"
+    problems = [(problem, [part for part in problem["loc"] if not _is_union_tag(part)]) for problem in error.errors()]
+    meant = [
+        [*path[:-1], nearest(str(path[-1]), _keys_at(path[:-1], model))]
+        for problem, path in problems
+        if problem["type"] == "extra_forbidden"
+    ]
+    for problem, path in problems:
+        if problem["type"] == "missing" and path in meant:
+            continue  # misspelt, which is said of the key that is there
+        sentence = _sentence(problem, path, tree, source, model)
         if sentence not in found_wrong:
             found_wrong.append(sentence)
     return found_wrong
+
+
+def _sentence(
+    problem: ErrorDetails, path: list[str | int], tree: CommentedMap, source: str, model: type[BaseModel]
+) -> str:
+    name, kind = ".".join(str(part) for part in path), problem["type"]
+    cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, KeyedError):
+        return f"{source}:{line_of(tree, [*path, *cause.path])}: {cause}"
+    place = f"{source}:{line_of(tree, path)}"
+    if kind == "extra_forbidden":
+        keys = _keys_at(path[:-1], model)
+        near = nearest(str(path[-1]), keys)
+        hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
+        if path[:-1] == ["workload"]:
+            hint = NOT_IN_WORKLOAD.get(str(path[-1]), hint)
+        return f"{place}: unknown key {str(path[-1])!r}; {_ELSEWHERE.get(tuple(path), hint)}"
+    if kind == "missing":
+        return f"{place}: the key {name!r} is missing"
+    if kind == "literal_error":
+        choices = _choices(problem)
+        near = nearest(str(problem["input"]), choices)
+        hint = f"; did you mean {near}?" if near else ""
+        return f"{place}: {name} is {problem['input']!r}, not one of {', '.join(choices)}{hint}"
+    if kind == "value_error":
+        return f"{place}: {name}: {cause}"
+    message = problem["msg"]
+    message = _WANTED.get(kind, f"{message[0].lower()}{message[1:]}")
+    if kind in _TYPE_OF_LEVEL and len(path) < len(problem["loc"]):
+        message = "a level is one number, word or switch"
+    found = json.dumps(problem["input"], default=str)
+    return f"{place}: {name}: {message}" + (f" (found {found})" if len(found) <= _LONGEST else "")
 
 
 def _is_union_tag(part: str | int) -> bool:
     return part in ("bool", "int", "float", "str", "function-before[parse_duration()")
 
 
-def _choices(problem: Any) -> list[str]:
+def _choices(problem: ErrorDetails) -> list[str]:
     expected = str(problem.get("ctx", {}).get("expected", ""))
     return [word.strip().strip("'") for word in expected.replace(" or ", ",").split(",") if word.strip()]
 

@@ -25,8 +25,12 @@ def web_servers(study: Study) -> list[str]:
     return [str(level) for level in found if level != knobs.NONE]
 
 
-def check_web(file: StudyFile, factors: Sequence[Factor], settings: Mapping[str, Level]) -> None:
-    """Raises UsageError with file and line for levels that cannot be in force together."""
+def check_web(
+    file: StudyFile, factors: Sequence[Factor], settings: Mapping[str, Level], idle_settings: bool = False
+) -> None:
+    """Raises UsageError with file and line for levels that cannot be in force together, and for what changes nothing;
+    ``idle_settings`` lets the latter pass among the settings and the placement.
+    """
     study = file.study
     levels: dict[str, set[Level]] = {factor.name: set(factor.levels) for factor in factors}
     levels |= {name: {level} for name, level in settings.items()}
@@ -41,13 +45,16 @@ def check_web(file: StudyFile, factors: Sequence[Factor], settings: Mapping[str,
     present = servers != {knobs.NONE} and places != {knobs.ABSENT}
     absent = knobs.NONE in servers or knobs.ABSENT in places
     if not present:
+        named = servers != {knobs.NONE}  # but absent everywhere
+        remedy = "web.place is absent in every trial; leave it out" if named else "set web.server: nginx"
+        says_so = (knobs.SERVER.name, *([knobs.PLACE.name] if named else []))
         for name in levels:
-            if name in knobs.KNOB_NAMES and name != knobs.SERVER.name:
-                raise UsageError(f"{where(name)}: {name} changes nothing without a web server; set web.server: nginx")
-        if study.placement.web_cpus is not None:
-            raise UsageError(
-                f"{file.where(('placement', 'web_cpus'))}: these CPUs are for a web server; set web.server: nginx"
-            )
+            if name in knobs.KNOB_NAMES and name not in says_so and not (idle_settings and name in settings):
+                raise UsageError(f"{where(name)}: {name} changes nothing without a web server; {remedy}")
+        if named and knobs.SERVER.name in study.factors:
+            raise UsageError(f"{where(knobs.SERVER.name)}: {knobs.SERVER.name} makes no difference: {remedy}")
+        if study.placement.web_cpus is not None and not idle_settings:
+            raise UsageError(f"{file.where(('placement', 'web_cpus'))}: these CPUs are for a web server; {remedy}")
     if present:
         _check_place(file, places, where(knobs.PLACE.name))
         if "unix" in among(knobs.UPSTREAM.name, "tcp") and study.stack.server not in UNIX_SOCKETS:

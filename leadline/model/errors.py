@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,6 +17,14 @@ class UsageError(LeadlineError):
     """Bad input: says where, what is wrong and the nearest valid choice."""
 
     exit_code = 2
+
+
+class KeyedError(ValueError):
+    """A value that contradicts another; ``path`` is the key to blame, below the one that is checked."""
+
+    def __init__(self, path: Sequence[str | int], message: str) -> None:
+        super().__init__(message)
+        self.path = tuple(path)
 
 
 class RestoreError(LeadlineError):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from leadline.model.errors import nearest
+from leadline.model.errors import KeyedError, nearest
 from leadline.model.study import (
     Limits,
     Placement,
@@ -50,18 +50,26 @@ class Step(_Strict):
     @model_validator(mode="after")
     def _in_step(self) -> Step:
         counts = {knob: len(levels) for knob, levels in self.levels.items()}
-        if min(counts.values()) < 2:
-            raise ValueError(f"step {self.name} needs an untuned level and at least one candidate for every knob")
+        for knob, count in counts.items():
+            if count < 2:
+                raise KeyedError(("levels", knob), f"{knob} needs its untuned level and at least one candidate")
         if len(set(counts.values())) > 1:
             told = ", ".join(f"{knob} {count}" for knob, count in counts.items())
-            raise ValueError(f"step {self.name}: its knobs move together, so they have as many levels each ({told})")
-        strange = [knob for knob in self.elsewhere if knob not in self.levels]
-        if strange:
-            raise ValueError(f"step {self.name}: elsewhere names {strange[0]}, which the step does not move")
+            raise KeyedError(
+                ("levels",), f"the knobs of step {self.name} move together, so they have as many levels each ({told})"
+            )
+        for knob in self.elsewhere:
+            if knob not in self.levels:
+                near = nearest(knob, list(self.levels))
+                hint = f"did you mean {near}?" if near else f"it moves {', '.join(self.levels)}"
+                raise KeyedError(
+                    ("elsewhere", knob), f"elsewhere names {knob}, which step {self.name} does not move; {hint}"
+                )
         rows = list(zip(*self.levels.values(), strict=True))
         for at, row in enumerate(rows):
             if any(_same(row, other) for other in rows[:at]):
-                raise ValueError(f"step {self.name} lists the levels {', '.join(map(str, row))} twice")
+                told = ", ".join(map(str, row))
+                raise KeyedError(("levels",), f"step {self.name} lists the level {told} twice")
         return self
 
 
@@ -83,7 +91,7 @@ class Blocks(_Strict):
     @model_validator(mode="after")
     def _enough(self) -> Blocks:
         if self.confirm == 1:
-            raise ValueError("confirm is 0, or two blocks and more: one block does not tell the noise")
+            raise KeyedError(("confirm",), "confirm is 0, or two blocks and more: one block does not tell the noise")
         return self
 
 
@@ -145,26 +153,28 @@ class Tuning(_Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Tuning:
         if len(set(self.modes)) < len(self.modes):
-            raise ValueError(f"modes lists one twice: {', '.join(self.modes)}")
+            raise KeyedError(("modes",), f"modes lists one twice: {', '.join(self.modes)}")
         names = [step.name for step in self.steps]
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"two steps are named {twice}")
-        for name in self.skip:
+            at = next(at for at, name in enumerate(names) if name in names[:at])
+            raise KeyedError(("steps", at), f"two steps are named {names[at]}")
+        for at, name in enumerate(self.skip):
             if name not in names:
                 near = nearest(name, names)
                 hint = f"did you mean {near}?" if near else f"the steps are {', '.join(names)}"
-                raise ValueError(f"skip names {name}, which is no step; {hint}")
+                raise KeyedError(("skip", at), f"skip names {name}, which is no step; {hint}")
         owner: dict[str, str] = {}
-        for step in self.steps:
+        for at, step in enumerate(self.steps):
             for knob in step.levels:
+                path = ("steps", at, "levels", knob)
                 if knob in owner:
-                    raise ValueError(f"{knob} is in the steps {owner[knob]} and {step.name}; keep it in one of them")
+                    told = f"{knob} is in the steps {owner[knob]} and {step.name}; keep it in one of them"
+                    raise KeyedError(path, told)
                 if knob in self.settings:
-                    raise ValueError(f"{knob} is held under settings and moved by the step {step.name}")
+                    raise KeyedError(path, f"{knob} is held under settings and moved by the step {step.name}")
                 if knob == MODE:
-                    raise ValueError(f"{MODE} is no knob of a step: name the modes under `modes`")
+                    raise KeyedError(path, f"{MODE} is no knob of a step: name the modes under `modes`")
                 owner[knob] = step.name
         if MODE in self.settings:
-            raise ValueError(f"{MODE} is not set: name the mode under `modes`")
+            raise KeyedError(("settings", MODE), f"{MODE} is not set: name the mode under `modes`")
         return self

@@ -12,9 +12,10 @@ from leadline.lab.progress import Watcher
 from leadline.lab.run import RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
+from leadline.lab.tuning.check import steps_left_out
 from leadline.lab.tuning.file import TuningFile
 from leadline.lab.tuning.records import TuningRecords
-from leadline.lab.tuning.run import HostRunner, TuningResult, TuningRun, steps_left_out
+from leadline.lab.tuning.run import HostRunner, TuningResult, TuningRun
 from leadline.model.knob import Knob
 from leadline.simulate.clock import EPOCH, VirtualClock
 from leadline.simulate.host import SimulatedHost

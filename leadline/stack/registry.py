@@ -24,6 +24,15 @@ from leadline.stack.web.knobs import KNOBS as WEB_KNOBS
 
 _T = TypeVar("_T")
 
+
+class StackError(UsageError):
+    """A stack that cannot be had; ``key`` of a study's ``stack`` is to blame."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
 SERVERS: Mapping[str, Callable[[], Service]] = {
     "glassfish": GlassFish,
     "liberty": Liberty,
@@ -110,9 +119,10 @@ def check_mode(app: str, mode: str, server_name: str) -> None:
     _find("server", server_name, SERVERS)
     if mode not in MODES[server_name]:
         able = [name for name, can in MODES.items() if mode in can]
-        raise UsageError(
+        raise StackError(
+            "mode",
             f"{server_name} cannot run {app} in mode {mode}, only {', '.join(MODES[server_name])};"
-            f" {', '.join(able)} can"
+            f" {', '.join(able)} can",
         )
 
 
@@ -134,7 +144,8 @@ def _find(kind: str, name: str, table: Mapping[str, _T]) -> _T:
     if name in table:
         return table[name]
     near = nearest(name, list(table))
-    raise UsageError(
+    raise StackError(
+        "app" if kind == "application" else kind,
         f"unknown {kind} {name!r}; {f'did you mean {near}?' if near else 'there is'}"
-        f"{'' if near else ' ' + ', '.join(table)}"
+        f"{'' if near else ' ' + ', '.join(table)}",
     )

@@ -13,11 +13,11 @@ from conftest import RealStudy
 
 from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
+from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import builtin_studies, parse_study
+from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import builtin_tunings, parse_tuning
-from leadline.lab.tuning.run import stack_of, steps_left_out
 from leadline.load.driver import find_binary
-from leadline.stack.registry import stack_catalogue
 
 pytestmark = pytest.mark.stack
 
@@ -161,16 +161,13 @@ def _real(word: str, study: RealStudy, *, stored: bool) -> str:
 @pytest.mark.parametrize(("page", "text"), [pair for pair in blocks("yaml") if pair[1].startswith("study:")])
 def test_a_study_in_the_docs_can_be_planned(page: str, text: str) -> None:
     file = parse_study(text, page)
-    stack = file.study.stack
-    planned = plan_study(file, LocalHost(), stack_catalogue(stack))
-    assert planned.plan.trials
+    assert plan_study(file, LocalHost(), study_catalogue(file)).plan.trials
 
 
 @pytest.mark.parametrize(("page", "text"), [pair for pair in blocks("yaml") if pair[1].startswith("tuning:")])
 def test_a_tuning_in_the_docs_can_be_planned(page: str, text: str) -> None:
     file = parse_tuning(text, page)
-    catalogue = stack_catalogue(stack_of(file.tuning))
-    assert steps_left_out(file, LocalHost(), catalogue) == {}
+    assert steps_left_out(file, LocalHost(), tuning_catalogue(file)) == {}
 
 
 def test_links_lead_somewhere() -> None:

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from leadline.cli.main import app
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.store import Store
+from leadline.lab.tuning.check import steps_left_out
 from leadline.lab.tuning.file import TuningFile, builtin_tunings, parse_tuning
 from leadline.lab.tuning.records import TuningRecords
-from leadline.lab.tuning.run import steps_left_out
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.tuning import MODE
@@ -161,7 +161,7 @@ def test_steps_of_knobs_that_are_not_there() -> None:
     host = SimulatedHost([], VirtualClock())
     assert steps_left_out(small("skip=[cache]"), host, KNOBS) == {"cache": "by `skip`"}
     with pytest.raises(UsageError, match=r"small\.yaml:7: .*unknown knob 'server\.pool'; did you mean server\.pol"):
-        steps_left_out(small(), host, [Knob("server.pol", Kind.INTEGER, ApplyCost.RESTART, "x"), *KNOBS[2:]])
+        steps_left_out(small(), host, [Knob("server.pol", Kind.INTEGER, ApplyCost.RESTART, "x"), KNOBS[0], KNOBS[2]])
     of_liberty = service_catalogue("liberty", "postgres")
     only = next(knob for knob in of_liberty if knob_of_others(knob.name, "tomcat", "postgres"))
     lacks = parse_tuning(TUNING.replace("server.pool", only.name), "s.yaml")

@@ -12,11 +12,11 @@ from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, errors, print_json
 from leadline.host.local import LocalHost
 from leadline.lab.planning import Planned, plan_study
+from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import StudyFile
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.record import StudyRecord
-from leadline.stack.registry import stack_catalogue
 
 FEWEST = 3  # replicates, whatever the planning says: the noise must be seen, too
 
@@ -140,8 +140,7 @@ def _planned(file: StudyFile, disposable: bool, simulate: Path | None) -> Planne
         from leadline.cli.commands.simulated import planned_on_simulated
 
         return planned_on_simulated(file, disposable)[0]
-    stack = file.study.stack
-    return plan_study(file, LocalHost(disposable=disposable), stack_catalogue(stack), disposable)
+    return plan_study(file, LocalHost(disposable=disposable), study_catalogue(file), disposable)
 
 
 def _write(out: Path, file: StudyFile, json: bool) -> None:

@@ -23,11 +23,11 @@ from leadline.design import (
 from leadline.host.local import LocalHost
 from leadline.lab.planning import cost, plan_study
 from leadline.lab.progress import treatment_label
+from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import find_study
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan
 from leadline.model.units import format_duration
-from leadline.stack.registry import stack_catalogue
 
 
 def register(app: typer.Typer) -> None:
@@ -52,8 +52,7 @@ def plan(
     if study is None:
         raise UsageError("name a study, for instance leadline plan quickstart, or a saved plan with --check plan.json")
     file = find_study(study, set_ or [], factor or [])
-    stack = file.study.stack
-    planned = plan_study(file, LocalHost(), stack_catalogue(stack))
+    planned = plan_study(file, LocalHost(), study_catalogue(file))
     seconds = cost(file.study, planned.plan)
     lines = [*planned.skipped, f"about {format_duration(seconds)}"]
     if out is not None:

@@ -14,6 +14,7 @@ from leadline.host.local import LocalHost
 from leadline.lab.looking import check_looks
 from leadline.lab.pilot import noise_for, overhead_for
 from leadline.lab.planning import Planned, plan_study
+from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import StudyFile, find_study
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan
@@ -23,7 +24,6 @@ from leadline.planning.components import Component
 from leadline.planning.forecast import Forecast, Need, Setup, forecast, setup_of
 from leadline.planning.noise import Noise
 from leadline.planning.wording import advice_of, forecast_lines, need_line, noise_lines
-from leadline.stack.registry import stack_catalogue
 
 
 def register(app: typer.Typer) -> None:
@@ -50,8 +50,7 @@ def power(
     noise_cv = share("--cv", cv, 0.0, 200.0) if cv is not None else None
     likely = share("--power", chance, 50.0, 99.9) / 100
     file = find_study(study, set_ or [], factor or [])
-    stack = file.study.stack
-    planned = plan_study(file, LocalHost(), stack_catalogue(stack))
+    planned = plan_study(file, LocalHost(), study_catalogue(file))
     check_looks(file, planned.plan)
     name = _response(file, response)
     noise = noise_for(file.study, lab, noise_cv, from_, name)

@@ -12,11 +12,11 @@ from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
 from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
 from leadline.lab.planning import Planned, plan_study
+from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import StudyFile, find_study
 from leadline.lab.tuning.file import find_tuning
 from leadline.lab.twin import aa_twin
 from leadline.model.errors import UsageError
-from leadline.stack.registry import stack_catalogue
 
 
 def register(app: typer.Typer) -> None:
@@ -86,7 +86,7 @@ def run_file(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable
 
 
 def _planned(file: StudyFile, host: LocalHost, disposable: bool) -> Planned:
-    return plan_study(file, host, stack_catalogue(file.study.stack), disposable)
+    return plan_study(file, host, study_catalogue(file), disposable)
 
 
 def _twin(file: StudyFile, disposable: bool) -> StudyFile:

@@ -12,12 +12,12 @@ from leadline.cli.options import FactorOption, JsonOption, SetOption
 from leadline.cli.output import console, errors, print_json
 from leadline.host.knobs import FAMILIES
 from leadline.lab.planning import Planned
+from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import StudyFile, find_study
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.result import RESPONSES
 from leadline.model.units import format_duration
-from leadline.stack.registry import stack_catalogue
 
 FOLDER = "simulated"  # inside a lab: simulated studies are never among the real ones
 
@@ -128,5 +128,5 @@ def planned_on_simulated(file: StudyFile, disposable: bool) -> tuple[Planned, li
     from leadline.simulate.study import plan_simulated
 
     host_knobs = [knob for family in FAMILIES for knob in family(Path("/")).knobs()]
-    service_knobs = stack_catalogue(file.study.stack)
+    service_knobs = study_catalogue(file)
     return plan_simulated(file, host_knobs, service_knobs, disposable), host_knobs, service_knobs

@@ -18,15 +18,15 @@ from leadline.lab.progress import Watcher
 from leadline.lab.run import RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
+from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import TuningFile
 from leadline.lab.tuning.outline import outline
 from leadline.lab.tuning.records import TuningRecords
-from leadline.lab.tuning.run import HostRunner, TuningResult, TuningRun, stack_of, steps_left_out
+from leadline.lab.tuning.run import HostRunner, TuningResult, TuningRun
 from leadline.model.knob import Knob
 from leadline.report.tuning.document import document
 from leadline.report.tuning.text import lines
 from leadline.report.tuning.view import TuningView, gather
-from leadline.stack.registry import check_mode, stack_catalogue
 
 REPORT = "report.html"
 
@@ -42,10 +42,7 @@ def run_tuning(
     json: bool,
 ) -> None:
     """Run what is left of a tuning, on this host or a simulated one, or print what it would be."""
-    stack = stack_of(file.tuning)
-    for mode in file.tuning.modes:
-        check_mode(stack.app, mode, stack.server)
-    service_knobs = stack_catalogue(stack)
+    service_knobs = tuning_catalogue(file)
     if truth is not None:
         _simulated(file, truth, lab, service_knobs, dry_run=dry_run, new=new, disposable=disposable, json=json)
         return

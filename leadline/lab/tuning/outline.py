@@ -88,10 +88,7 @@ class Outline:
 
 
 def outline(tuning: Tuning, left_out: Mapping[str, str], plan: Callable[[StudyFile], Planned], lab: Path) -> Outline:
-    """Nothing is changed. ``lab`` may hold earlier studies of the same stack and load, whose noise is then expected.
-
-    Raises UsageError for a step that cannot be planned.
-    """
+    """Nothing is changed. ``lab`` may hold earlier studies of the same stack and load, whose noise is then expected."""
     steps = [step for step in tuning.steps if step.name not in left_out]
     found: list[Line] = []
     nothing: Mapping[str, Mapping[str, int]] = {mode: {} for mode in tuning.modes}
@@ -103,7 +100,6 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], plan: Callable[[StudyFi
         if not modes:
             continue
         part = step_part(tuning, step, nothing, left_out)
-        plan(part_file(tuning, part))
         choices = " | ".join(describe(step, at) for at in range(1, step.candidates + 1))
         detail = f"{describe(step, 0)} -> {choices} ({', '.join(modes)})"
         most = part.trials + 2 * len(modes) * tuning.blocks.confirm

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
 
 from leadline.lab.configurations import same_level
 from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.lab.tuning.file import TuningFile
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Observation
 from leadline.model.study import RawLevel
@@ -17,6 +19,28 @@ from leadline.model.tuning import MODE, Tuning
 from leadline.planning.sequence import Measured, Part, Stage
 
 _SHARED = ("reset", "placement", "limits", "equivalence", "dead_man", "ready_timeout", "observe", "responses")
+
+
+@dataclass(frozen=True)
+class PartFile(StudyFile):
+    """A comparison's study whose keys are looked up in the file of the tuning."""
+
+    origin: TuningFile
+
+    def where(self, path: Sequence[str | int]) -> str:
+        if len(path) > 1 and path[0] in ("factors", "settings", "baseline"):
+            if path[1] == MODE:
+                return self.origin.where(("modes",))
+            for at, step in enumerate(self.origin.tuning.steps):
+                if path[1] in step.levels:
+                    return self.origin.where(("steps", at, "levels", path[1]))
+        return self.origin.where(path)
+
+
+def located_part(file: TuningFile, part: Part) -> PartFile:
+    """``part_file`` of a tuning that is at hand: errors name its file and line."""
+    study = part_file(file.tuning, part)
+    return PartFile(study.study, study.text, file.source, study.tree, file)
 
 
 def study_name(tuning: Tuning, part: Part) -> str:

@@ -14,17 +14,11 @@ from leadline.lab.run import GIVE_UP, RunResult
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.tuning.file import TuningFile
-from leadline.lab.tuning.part import measured, part_file
+from leadline.lab.tuning.part import located_part, measured, part_file
 from leadline.lab.tuning.records import TuningRecord, TuningRecords
-from leadline.model.errors import UsageError
-from leadline.model.knob import Catalogue, Knob
-from leadline.model.study import StackChoice
+from leadline.model.knob import Knob
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Part, Progress, Stage, advance
-from leadline.planning.sequence.parts import modes_of
-from leadline.stack.registry import knob_of_others
-
-SKIPPED = "by `skip`"
 
 
 class Runner(Protocol):
@@ -51,57 +45,6 @@ class TuningResult:
     complete: bool
     stopped: str
     restored: Sequence[str]
-
-
-def steps_left_out(
-    file: TuningFile, host: Host, service_knobs: Sequence[Knob], disposable: bool = False
-) -> dict[str, str]:
-    """Steps that cannot be tried here, each with its reason: knobs that this server lacks or this host cannot set.
-
-    Raises UsageError with file and line for a knob that nobody has, and for a level that its knob does not take.
-    """
-    tuning = file.tuning
-    catalogue = Catalogue([*host.knobs(), *service_knobs])
-    of_host = {knob.name for knob in host.knobs()}
-    found: dict[str, str] = {}
-    for at, step in enumerate(tuning.steps):
-        if step.name in tuning.skip:
-            found[step.name] = SKIPPED
-            continue
-        if not modes_of(tuning, step):
-            found[step.name] = f"it is of the modes {', '.join(step.modes or [])}, none of which is tuned"
-            continue
-        for name, levels in step.levels.items():
-            place = file.where(("steps", at, "levels", name))
-            why = "" if name in catalogue else knob_of_others(name, tuning.stack.server, tuning.stack.database)
-            if why:
-                found[step.name] = why
-                continue
-            try:
-                knob = catalogue.get(name)
-                for level in levels:
-                    if knob.is_dangerous(knob.parse(level)) and not disposable:
-                        raise UsageError(
-                            f"{name}={level} can hang a host; it is refused on a host that is not marked disposable "
-                            "(--disposable)"
-                        )
-            except ValueError as error:
-                raise UsageError(f"{place}: {name}: {error}") from None
-            except UsageError as error:
-                raise UsageError(f"{place}: {error}") from None
-            reason = host.writable(name) if name in of_host else ""
-            if reason:
-                found[step.name] = f"{name} cannot be set here: {reason}"
-    if len(found) == len(tuning.steps):
-        told = "; ".join(f"{name}: {why}" for name, why in found.items())
-        raise UsageError(f"{file.where(('steps',))}: no step can be tried here ({told})")
-    return found
-
-
-def stack_of(tuning: Tuning) -> StackChoice:
-    """The stack in one of the tuning's modes: one with session beans, which refuses fewest levels, if there is one."""
-    mode = next((mode for mode in tuning.modes if mode != "direct"), tuning.modes[0])
-    return StackChoice(**tuning.stack.model_dump(), mode=mode)
 
 
 def progress_of(store: Store, record: TuningRecord) -> tuple[Progress, dict[str, int]]:
@@ -173,7 +116,7 @@ class TuningRun:
 
     def _run(self, records: TuningRecords, record: TuningRecord, part: Part, left: float | None) -> str:
         """Runs a part; why the tuning ends here, empty to go on."""
-        file = part_file(self.file.tuning, part)
+        file = located_part(self.file, part)
         if left is not None and left <= 0:
             return "the budget is used up; run again to go on"
         self.message(f"{file.study.study}: {file.study.question}")
@@ -226,4 +169,4 @@ class HostRunner:
         self._disposable = disposable
 
     def plan(self, file: StudyFile) -> Planned:
-        return plan_study(file, self._host, self._service_knobs, self._disposable)
+        return plan_study(file, self._host, self._service_knobs, self._disposable, idle_settings=True)

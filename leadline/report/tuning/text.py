@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leadline.lab.tuning.run import SKIPPED
+from leadline.lab.tuning.check import SKIPPED
 from leadline.planning.sequence import Decision
 from leadline.report import words
 from leadline.report.tuning.view import TuningView, change_text

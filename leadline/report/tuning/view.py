@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from leadline.analysis import is_interaction
 from leadline.analysis.contrasts import Change
 from leadline.lab.store import Store
+from leadline.lab.tuning.check import SKIPPED
 from leadline.lab.tuning.part import study_name
 from leadline.lab.tuning.records import TuningRecord
-from leadline.lab.tuning.run import SKIPPED, progress_of
+from leadline.lab.tuning.run import progress_of
 from leadline.model.record import StudyRecord
 from leadline.model.result import Verdict
 from leadline.planning.sequence import Decision, Progress
