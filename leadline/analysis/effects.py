@@ -234,7 +234,7 @@ def _noise(
     else:
         cv = scale.percent(fit.sigma)
     return _Noise(
-        luck(scale, family.scatter, fit.sigma, family.df),
+        luck(scale, family.scatter, fit.sigma, family.df, kind.higher_is_better),
         scale.percent(smallest),
         cv,
         () if table.kind in SCREENING else _groups(table, sample, model, fit, level, kind),

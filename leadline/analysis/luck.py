@@ -34,10 +34,13 @@ def gain_of_luck(settings: int, cv: float, replicates: int) -> tuple[float, floa
     return best_of_null(scatter, cv, 10**7)
 
 
-def luck(scale: Scale, scatter: Floats, sigma: float, df: float) -> Luck | None:
-    """Luck in percent, in the direction that is better. None where percent or noise do not exist."""
+def luck(scale: Scale, scatter: Floats, sigma: float, df: float, higher_is_better: bool) -> Luck | None:
+    """Luck in percent, in the direction that is better: less is never a gain of 100 % where figures are positive. None
+    where percent or noise do not exist.
+    """
+    sign = 1.0 if higher_is_better else -1.0
     mean, high = best_of_null(scatter, sigma, df)
-    expected, percentile = scale.percent(mean), scale.percent(high)
+    expected, percentile = scale.percent(sign * mean), scale.percent(sign * high)
     if expected is None or percentile is None:
         return None
-    return Luck(len(scatter), expected, percentile)
+    return Luck(len(scatter), sign * expected, sign * percentile)

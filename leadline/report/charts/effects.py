@@ -36,7 +36,7 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
         gain = analysis.luck.gain_95 if kind.higher_is_better else -analysis.luck.gain_95
         layers.append(
             sets.chart([{"a": min(0.0, gain), "b": max(0.0, gain)}])
-            .mark_rect(color=GREY, opacity=0.22)
+            .mark_rect(color=GREY, opacity=0.22, clip=True)
             .encode(x=alt.X("a:Q", **x), x2="b:Q")
         )
     layers += [
@@ -64,9 +64,10 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
         f"baseline {words.number(analysis.baseline_mean)} {kind.unit} "
         f"{words.value_interval(analysis.baseline_interval)}, {words.plural(analysis.baseline_trials, 'trial')}"
     )
+    family = f"all {comparisons} comparisons" if comparisons > 1 else "its one comparison"
     caption = (
-        f"Change of {analysis.response} against the baseline. Thick: 95 % interval; thin: adjusted for "
-        f"all {comparisons} comparisons; shaded: what luck alone gives to the best of them (95 of 100 studies)."
+        f"Change of {analysis.response} against the baseline. Thick: 95 % interval; thin: adjusted for {family}; "
+        "shaded: what luck alone gives to the best of them (95 of 100 studies)."
     )
     if wide:
         caption += f" The axis is linear up to ±{_LINEAR:.0f} % and logarithmic beyond."
