@@ -239,7 +239,9 @@ def _sentence(
             f"shown to be {within}, {top}."
         )
     if best == steps[0].level:
-        return f"No larger {factor.name} pays: the smallest, {top}, was the best."
+        rest = [describe(factor.name, step.level) for step in steps[1:] if not step.short]
+        known = f", and {', '.join(rest)} may be as good" if rest else ""
+        return f"No larger {factor.name} is shown to pay: the smallest, {top}, was the best{known}."
     open_ = [describe(factor.name, step.level) for step in steps if not step.short and step.level != best]
     if open_:
         return (

@@ -103,6 +103,22 @@ def test_a_curve_with_its_peak_inside_does_not() -> None:
     assert one.sentence.endswith("worse.")
 
 
+def test_that_a_larger_one_does_not_pay_is_not_claimed_from_noise() -> None:
+    """No level differs and the noise is large: whichever comes out best, the others may be as good."""
+    flat = [found(plan(3), SimulatedSystem(cv=0.05), seed) for seed in range(40)]
+    smallest = [one for one in flat if one.best == 96]
+    assert smallest
+    for one in smallest:
+        assert one.sentence.startswith(f"No larger {HEAP} is shown to pay: the smallest, 96, was the best, and ")
+        assert one.sentence.endswith("1024 may be as good.")
+
+
+def test_a_larger_one_that_is_shown_to_be_worse_is_not_said_to_be_as_good() -> None:
+    falling: dict[tuple[str, Level], float] = {(HEAP, 96): 1.25, (HEAP, 512): 0.8, (HEAP, 1024): 0.8}
+    one = found(plan(), SimulatedSystem(effects=falling, cv=0.003), 11)
+    assert one.sentence == f"No larger {HEAP} is shown to pay: the smallest, 96, was the best."
+
+
 def test_without_repeats_there_is_no_interval_and_it_says_why() -> None:
     made = plan(2)
     first = [one for one in SimulatedSystem(effects=RATIOS, cv=0.003).run(made, 5) if one.replicate == 0]
