@@ -16,6 +16,7 @@ _LOAD = (
     *("scenario", "preset", "arrivals", "users", "rate", "clients", "threads", "profile", "bursts", "replay", "speed"),
     *("http", "requests_per_connection", "generator", "load_units", "variables"),
 )
+_WIDE = 1000.0  # percent
 CONFIRMED, REFUTED, OPEN = "confirmed", "not confirmed", "open"
 
 
@@ -184,7 +185,9 @@ def _sentence(
     if percent is None:
         return f"{what} has no figure for {effect.response}"
     by = f"{percent:+.1f} %"
-    if interval is not None:
+    if interval is not None and interval.high > _WIDE:
+        by += " with an interval beyond tenfold"
+    elif interval is not None:
         by += f" [{interval.low:+.1f}, {interval.high:+.1f}]"
     ends = {
         Verdict.BETTER: ", better",

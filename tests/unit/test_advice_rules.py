@@ -261,6 +261,13 @@ def test_the_database_s_signs(counters: dict[str, float], rule: str, then: int |
     assert (one.layer, one.rule, one.then) == ("database", rule, then)
 
 
+def test_innodb_counts_misses_among_its_requests() -> None:
+    counters = {"Innodb_buffer_pool_reads": 500.0, "Innodb_buffer_pool_read_requests": 1000.0}
+    one = only(with_(database=counters))
+    assert one.knob == "database.innodb_buffer_pool_size"
+    assert next(figure.median for figure in one.evidence if figure.name == "missed") == pytest.approx(50)
+
+
 def test_the_driver_and_the_answers() -> None:
     limited = replace(HEALTHY.load, limit=True, evidence="the loop used 98 % of a core", cpu_share=0.98)
     one = only(with_(load=limited))
