@@ -51,9 +51,15 @@ Figures = Mapping[str, float]  # gain of each step, percent
 
 
 def played(
-    whole: Tuning, gains: Figures, broken: Mapping[str, FailureClass] | None = None, p99: Figures | None = None
+    whole: Tuning,
+    gains: Figures,
+    broken: Mapping[str, FailureClass] | None = None,
+    p99: Figures | None = None,
+    heaps: Figures | None = None,
 ) -> tuple[Progress, list[Part]]:
-    """All parts with almost no noise; ``broken``: steps whose trials fail, ``p99``: what steps make of it, ms."""
+    """All parts with almost no noise; ``broken``: steps whose trials fail, ``p99`` and ``heaps``: what steps and levels
+    of the heap make of the 99th percentile, ms.
+    """
     results: dict[str, Measured] = {}
     parts: list[Part] = []
     while True:
@@ -61,10 +67,12 @@ def played(
         if found.next is None:
             return found, parts
         parts.append(found.next)
-        results[found.next.key] = _measured(whole, found.next, gains, broken or {}, p99 or {})
+        results[found.next.key] = _measured(whole, found.next, gains, broken or {}, p99 or {}, heaps or {})
 
 
-def _measured(whole: Tuning, part: Part, gains: Figures, broken: Mapping[str, FailureClass], p99: Figures) -> Measured:
+def _measured(
+    whole: Tuning, part: Part, gains: Figures, broken: Mapping[str, FailureClass], p99: Figures, heaps: Figures
+) -> Measured:
     file = part_file(whole, part)
     plan = plan_study(file, SimulatedHost([], VirtualClock()), KNOBS).plan
     empty = measured(file, part, plan, [], complete=True)
@@ -74,7 +82,7 @@ def _measured(whole: Tuning, part: Part, gains: Figures, broken: Mapping[str, Fa
         levels = part.configurations[names[trial.treatment]]
         on = [step.name for step in whole.steps if any(levels[knob] != row[0] for knob, row in step.levels.items())]
         rate = 100.0 * (1 + 0.001 * ((7 * trial.position) % 5))
-        late = 50.0
+        late = heaps.get(str(levels["jvm.heap"]), 50.0) + 0.1 * ((7 * trial.position) % 5)
         failure = None
         for step in on:
             rate *= 1 + gains.get(step, 0.0) / 100
@@ -178,6 +186,15 @@ def test_factorials_combine_the_kept_steps_of_each_mode() -> None:
     assert [one.mode for one in found.factorials] == ["orm", "direct"]
     mains = {one.factor: one.percent for one in found.factorials[1].analysis.effects}
     assert mains["pool"] == pytest.approx(20, abs=1)
+
+
+def test_a_factorial_of_all_steps_takes_the_candidate_that_came_nearest() -> None:
+    """Less is better: the one with the smallest change, not with the largest."""
+    whole = tuning(responses=["p99"], factorial={"of": "all", "replicates": 2}, modes=["orm"])
+    found, parts = played(whole, {}, p99={"pool": 80.0, "watch": 40.0}, heaps={"512m": 60.0, "1g": 90.0})
+    assert found.kept == {"orm": {"watch": 1}}
+    crossing = next(part for part in parts if part.stage is Stage.FACTORIAL)
+    assert {levels["jvm.heap"] for levels in crossing.configurations.values()} == {"256m", "512m"}
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,7 @@ def _steps(mode: str, decisions: Sequence[Decision], design: FactorialDesign) ->
     mine = [one for one in decisions if one.mode == mode and one.settled and one.tried]
     if design.of == "kept":
         return {one.step: one.candidate for one in mine if one.kept}
-    return {one.step: one.candidate or _best(one) for one in mine}
-
-
-def _best(one: Decision) -> int:
-    known = [at for at, change in enumerate(one.tried) if change.percent is not None]
-    return 1 + max(known, key=lambda at: one.tried[at].percent or 0.0) if known else 1
+    return {one.step: one.candidate or one.best for one in mine}
 
 
 def _runs(chosen: Mapping[str, int], design: FactorialDesign) -> list[Treatment]:
