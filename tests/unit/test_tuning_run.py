@@ -20,7 +20,7 @@ from leadline.model.tuning import MODE
 from leadline.report.tuning.document import document
 from leadline.report.tuning.page import render
 from leadline.report.tuning.text import lines
-from leadline.report.tuning.view import TuningView, gather
+from leadline.report.tuning.view import TuningView, gather, spread_text
 from leadline.simulate import parse_truth
 from leadline.simulate.clock import VirtualClock
 from leadline.simulate.host import SimulatedHost
@@ -84,13 +84,18 @@ def test_a_tuning_is_ordinary_studies_and_their_record(tmp_path: Path) -> None:
     gain = found.progress.comparison.gains["orm"]
     assert gain.simultaneous is not None
     assert gain.simultaneous.contains(40)
-    assert found.answer.startswith("orm: throughput +")
-    assert found.answer.endswith("tuned against untuned by pool.")
+    assert found.answer.startswith("Throughput, tuned against untuned: orm +")
+    assert found.answer.endswith("] by pool (95 % intervals).")
+    untuned, tuned = found.measured
+    assert (untuned.configuration, tuned.configuration) == ("orm untuned", "orm tuned")
+    assert tuned.responses["throughput"].mean / untuned.responses["throughput"].mean == pytest.approx(1.4, abs=0.06)
+    assert untuned.responses["throughput"].low < untuned.responses["throughput"].mean
     told = json.loads(json.dumps(document(found), allow_nan=False))
     assert told["format"] == "leadline-tuning/1"
     assert [one["kept"] for one in told["decisions"]] == [True, False]
     assert "orm: the steps as factors" in "\n".join(lines(found))
     page = render(found)
+    assert spread_text("throughput", tuned.responses["throughput"]) in page
     for name in ("bars", "bars-published", "waterfall-orm", "interactions-orm"):
         assert f'data-figure="{name}"' in page
     records = TuningRecords(done.store)
@@ -205,7 +210,7 @@ def test_the_command_runs_shows_and_reports(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert "SIMULATED" in done.output
-    assert "tuned against untuned by heap" in done.output
+    assert "Throughput, tuned against untuned: direct +" in done.output
     page = tmp_path / "lab" / "simulated" / "reports" / "heaps@1" / "report.html"
     assert page.is_file()
     simulated = str(tmp_path / "lab" / "simulated")

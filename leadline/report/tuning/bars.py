@@ -132,15 +132,13 @@ def bars_figure(bars: Sequence[Bar], name: str, title: str, reference: str, note
                 ),
                 line.mark_point(color=VERMILLION, filled=True, size=70, opacity=1).encode(x=x, y=y),
                 *(
-                    line.mark_text(dx=9, dy=-9, align="left", fontSize=12, fontWeight=600, **style).encode(
-                        x=x, y=y, text="text:N"
+                    line.mark_text(dy=-8, fontSize=12, fontWeight=600, **style).encode(
+                        x=x, y=alt.Y("high:Q", axis=right, scale=scale), text="text:N"
                     )
                     for style in ({"color": "white", "stroke": "white", "strokeWidth": 4}, {"color": VERMILLION})
                 ),
             )
         )
     chart = alt.layer(*layers).resolve_scale(y="independent").properties(width=130 * len(order), height=280)
-    caption = (
-        f"Bars: performance of each mode relative to {reference} untuned; line: gain of tuned over untuned. {note}"
-    )
+    caption = f"Bars: each mode relative to {reference} untuned; line: gain of tuned over untuned. {note}"
     return figure(name, title, caption.strip(), chart, sets=sets)

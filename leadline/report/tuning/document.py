@@ -31,6 +31,7 @@ def document(view: TuningView) -> dict[str, Any]:
         "decisions": [plain(one) for one in progress.decisions],
         "kept": plain(progress.kept),
         "comparison": plain(progress.comparison),
+        "measured": [plain(one) for one in view.measured],
         "waterfall": {mode: [plain(bar) for bar in bars] for mode, bars in view.bars.items()},
         "steps_together": plain(view.sums),
         "factorials": [

@@ -9,7 +9,7 @@ from leadline.report.charts.theme import Figure
 from leadline.report.page import render_page, write_page
 from leadline.report.tuning.bars import bars_figure, measured_bars, published_bars
 from leadline.report.tuning.interactions import interactions
-from leadline.report.tuning.view import TuningView, change_text
+from leadline.report.tuning.view import TuningView, change_text, spread_text
 from leadline.report.tuning.waterfall import waterfall
 
 
@@ -49,4 +49,5 @@ def render(view: TuningView) -> str:
         figures=drawn,
         w=words,
         change=change_text,
+        spread=spread_text,
     )

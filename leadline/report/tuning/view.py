@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis import is_interaction
@@ -12,10 +12,11 @@ from leadline.lab.store import Store
 from leadline.lab.tuning.check import SKIPPED
 from leadline.lab.tuning.part import study_name
 from leadline.lab.tuning.records import TuningRecord
-from leadline.lab.tuning.run import progress_of
+from leadline.lab.tuning.run import measure, progress_of
 from leadline.model.record import StudyRecord
 from leadline.model.result import Verdict
-from leadline.planning.sequence import Decision, Progress
+from leadline.model.tuning import Tuning
+from leadline.planning.sequence import Decision, Progress, Stage, decision_levels
 from leadline.planning.sequence.advance import UNTRIED
 from leadline.planning.sequence.compare import product
 from leadline.report import words
@@ -35,9 +36,28 @@ class StepBar:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """Mean over the trials with the smallest and the largest, in the response's unit."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a configuration of the last comparison did. ``responses``: those that any of its trials gave."""
+
+    configuration: str
+    trials: int
+    failed: int
+    responses: Mapping[str, Spread]
+
+
+@dataclass(frozen=True)
 class TuningView:
     """``studies``: name and number of each comparison's study, in order. ``sums``: mode -> percent of the kept steps
-    one after the other, None where a figure is missing.
+    one after the other, None where a figure is missing. ``measured``: the last comparison's configurations, in order.
     """
 
     record: TuningRecord
@@ -50,12 +70,19 @@ class TuningView:
     environment: Mapping[str, str]
     bars: Mapping[str, tuple[StepBar, ...]]
     sums: Mapping[str, float | None]
+    measured: tuple[Measurement, ...]
     answer: str
     notes: tuple[str, ...]
 
     @property
     def response(self) -> str:
         return self.record.tuning.responses[0]
+
+    @property
+    def step_level(self) -> float:
+        """Confidence of the intervals by which steps are chosen, percent."""
+        tuning = self.record.tuning
+        return 100 * decision_levels(tuning, len(tuning.steps) - len(self.record.left_out))[0]
 
 
 def gather(store: Store, record: TuningRecord) -> TuningView:
@@ -77,6 +104,7 @@ def gather(store: Store, record: TuningRecord) -> TuningView:
         environment=records[0].environment if records else {},
         bars=bars,
         sums=sums,
+        measured=tuple(_measured(store, record.tuning, progress, found)),
         answer=_answer(record, progress),
         notes=tuple(_notes(progress, bars, sums)),
     )
@@ -98,6 +126,29 @@ def _bars(progress: Progress, mode: str) -> list[StepBar]:
         found.append(StepBar(mode, one.step, one.setting, level, end, change, fresh))
         level = end
     return found
+
+
+def _measured(store: Store, tuning: Tuning, progress: Progress, found: Mapping[str, int]) -> Iterator[Measurement]:
+    part = next((part for part in progress.done if part.stage is Stage.COMPARE), None)
+    if part is None or progress.comparison is None:
+        return
+    known = measure(store, tuning, part, found[part.key])
+    for rung in progress.comparison.rungs:
+        mine = [one for one in known.observations if one.treatment == known.treatments[rung.name]]
+        spreads = {}
+        for response in tuning.responses:
+            values = [one.responses[response] for one in mine if response in one.responses and one.failure is None]
+            if values:
+                spreads[response] = Spread(sum(values) / len(values), min(values), max(values))
+        yield Measurement(rung.name, len(mine), sum(one.failure is not None for one in mine), spreads)
+
+
+def spread_text(response: str, found: Spread | None) -> str:
+    """``803 [785 to 821]``; shares in percent."""
+    if found is None:
+        return "–"
+    write = words.share if words.kind_of(response).unit == "share" else words.number
+    return f"{write(found.mean)} [{write(found.low)} to {write(found.high)}]"
 
 
 def _failures(records: Sequence[StudyRecord]) -> tuple[tuple[str, int, str], ...]:
@@ -125,17 +176,26 @@ def _answer(record: TuningRecord, progress: Progress) -> str:
     if progress.comparison is None:
         kept = sum(one.kept for one in progress.decisions)
         if progress.next is None:
-            return "No step was kept, so there is nothing to compare: untuned stays as good as any."
+            return (
+                "No step was kept, so there is nothing to compare. What could not be told from noise may still help: "
+                "the intervals of the steps say by how much."
+            )
         return f"Not finished: {kept} steps kept so far; the comparison of untuned and tuned is still to run."
-    sentences = []
+    gains: dict[tuple[str, ...], list[str]] = {}
+    nothing = []
     for mode in tuning.modes:
-        names = [one.step for one in progress.of(mode) if one.kept]
+        names = tuple(one.step for one in progress.of(mode) if one.kept)
         gain = progress.comparison.gains.get(mode)
         if not names or gain is None:
-            sentences.append(f"{mode}: no step kept.")
+            nothing.append(f"{mode}: no step kept.")
             continue
-        sentences.append(f"{mode}: {response} {change_text(gain)} tuned against untuned by {', '.join(names)}.")
-    return " ".join(sentences)
+        if gain.percent is None:
+            nothing.append(f"{mode}: kept {', '.join(names)}, but together they have no figure: {gain.reason}.")
+            continue
+        gains.setdefault(names, []).append(f"{mode} {change_text(gain)}")
+    told = "; ".join(f"{', '.join(modes)} by {', '.join(names)}" for names, modes in gains.items())
+    head = f"{response[:1].upper()}{response[1:]}, tuned against untuned: {told} (95 % intervals)."
+    return " ".join([*([head] if told else []), *nothing])
 
 
 def _notes(

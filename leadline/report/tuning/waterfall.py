@@ -7,6 +7,7 @@ from typing import Any
 
 import altair as alt
 
+from leadline.analysis.scale import response_kind
 from leadline.report import words
 from leadline.report.charts.theme import BLACK, BLUE, GREY, VERMILLION, DataSets, Figure, figure
 from leadline.report.tuning.view import TuningView
@@ -20,6 +21,7 @@ def waterfall(view: TuningView, mode: str) -> Figure | None:
     if not bars:
         return None
     sets = DataSets()
+    higher = response_kind(view.response).higher_is_better
     rows: list[dict[str, Any]] = [{"label": UNTUNED, "begin": 0.0, "end": 1.0, "kind": "whole", "text": "1"}]
     for bar in bars:
         percent = bar.change.percent
@@ -32,7 +34,7 @@ def waterfall(view: TuningView, mode: str) -> Figure | None:
                 "end": bar.end,
                 "low": bar.begin * (1 + interval.low / 100) if interval else None,
                 "high": bar.begin * (1 + interval.high / 100) if interval else None,
-                "kind": "gain" if bar.end >= bar.begin else "loss",
+                "kind": "gain" if (bar.end >= bar.begin) is higher else "loss",
                 "text": f"{words.signed(percent)} %",
             }
         )
@@ -87,7 +89,8 @@ def waterfall(view: TuningView, mode: str) -> Figure | None:
         )
     sources = ", ".join(dict.fromkeys(bar.fresh for bar in bars))
     sum_ = view.sums[mode]
-    together = "" if sum_ is None else f" One after the other the steps give {words.signed(sum_)} %."
+    same = view.progress.comparison is not None and view.progress.comparison.every  # then both are one figure
+    together = "" if sum_ is None or same else f" One after the other the steps give {words.signed(sum_)} %."
     caption = (
         f"Each bar starts where the one before ends; percent of the best before the step, from {sources}, with the "
         f"interval of all its comparisons together.{together}"
