@@ -40,8 +40,8 @@ class Certificate:
         key.write_text(self.key)
         return certificate, key
 
-    def write_keystore(self, path: Path, password: str) -> None:
-        """Both as a PKCS#12 file under the name ``leadline``, for Java servers; for this user only."""
+    def write_keystore(self, path: Path, password: str, name: str = _NAME) -> None:
+        """Both as a PKCS#12 file under ``name``, for Java servers; for this user only."""
         from cryptography import x509
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
@@ -50,7 +50,7 @@ class Certificate:
         certificate = x509.load_pem_x509_certificate(self.certificate.encode())
         encryption = serialization.BestAvailableEncryption(password.encode())
         path.touch(mode=0o600)
-        path.write_bytes(pkcs12.serialize_key_and_certificates(_NAME.encode(), key, certificate, None, encryption))  # type: ignore[arg-type]
+        path.write_bytes(pkcs12.serialize_key_and_certificates(name.encode(), key, certificate, None, encryption))  # type: ignore[arg-type]
 
 
 def _general_name(name: str) -> GeneralName:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import polars as pl
 import pytest
@@ -21,6 +22,7 @@ from leadline.model.knob import Level
 from leadline.model.study import StackChoice, Workload
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
+from leadline.stack import probe
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.servers import common
 
@@ -117,6 +119,20 @@ def use(pid: int) -> tuple[float, int]:
     """CPU seconds so far and resident bytes of a process (proc_pid_stat(5))."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS, int(fields[21]) * os.sysconf("SC_PAGESIZE")
+
+
+def answers_by_tls_only(made: Stack) -> None:
+    """The application is at an https URL with the run's certificate, and HTTP at its port gets no page."""
+    url = urlsplit(made.url())
+    assert url.scheme == "https"
+    assert url.port is not None
+    path = f"{url.path}{made.application.ready_path()}"
+    assert probe.Client(url.port, made.certificate()).get(path)[0] == 200
+    try:
+        status, _, _ = probe.Client(url.port).get(path)
+    except (OSError, ValueError):
+        return
+    assert status >= 400
 
 
 def no_password_in(made: Stack) -> None:

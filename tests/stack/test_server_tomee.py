@@ -46,6 +46,7 @@ def every_level_is_in_force(made: Stack) -> None:
     assert [name for name, level in LEVELS.items() if level == own[name]] == [], "levels differ from the defaults"
     levels = LEVELS | JVM
     assert {name: made.read_back(name) for name in levels} == levels
+    server_cells.answers_by_tls_only(made)
 
 
 def test_every_knob_with_a_load_and_all_audits(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import urllib.request
 from pathlib import Path
 
@@ -34,6 +35,7 @@ LEVELS: dict[str, Level] = {
     "server.http.accept_queue": 66,
     "server.http.keep_alive_timeout": 7.0,
     "server.http.http2": False,
+    "server.tls": True,
     "server.http.compression": True,
     "server.monitoring": True,
     "server.access_log": True,
@@ -55,8 +57,10 @@ def every_level_is_in_force(made: Stack) -> None:
     levels = LEVELS | JVM
     assert {name: made.read_back(name) for name in levels} == levels
     request = urllib.request.Request(f"{made.url()}/", headers={"Accept-Encoding": "gzip"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    trust = ssl.create_default_context(cadata=made.certificate())
+    with urllib.request.urlopen(request, timeout=30, context=trust) as answer:
         assert answer.headers["Content-Encoding"] == "gzip"
+    server_cells.answers_by_tls_only(made)
 
 
 def test_every_knob_with_a_load_and_all_audits(tmp_path: Path) -> None:

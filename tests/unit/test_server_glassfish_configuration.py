@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
 from leadline.host.base import Host
 from leadline.model.errors import UsageError
 from leadline.model.knob import Catalogue, Level
 from leadline.stack import jdbc
 from leadline.stack.base import Endpoint, Progress, ServiceContext
+from leadline.stack.certificate import make_certificate
 from leadline.stack.provision import Artefact
 from leadline.stack.servers import common
 from leadline.stack.servers.glassfish import GlassFish
@@ -126,6 +130,22 @@ def test_levels_are_attributes(context: ServiceContext) -> None:
     assert (http["compression"], http["timeout-seconds"], http["max-connections"]) == ("on", "7", "250")
     assert next(root.iter("transport")).attrib["max-connections-count"] == "77"
     assert next(root.iter("http-service")).attrib["access-logging-enabled"] == "true"
+
+
+def test_with_tls_the_listener_has_the_runs_certificate(context: ServiceContext) -> None:
+    context = replace(context, certificate=make_certificate())
+    root = configured(context, {"server.tls": True})
+    (protocol,) = root.iter("protocol")
+    assert protocol.attrib == {"name": "http-listener-1", "security-enabled": "true"}
+    assert [node.attrib["cert-nickname"] for node in protocol.iter("ssl")] == ["s1as"]
+    store = context.directory / "domain" / "config" / "keystore.jks"
+    assert store.stat().st_mode & 0o077 == 0
+    found = load_pkcs12(store.read_bytes(), b"changeit").cert
+    assert found is not None
+    assert found.friendly_name == b"s1as"
+    assert context.certificate is not None
+    assert found.certificate.fingerprint(SHA256()).hex() == context.certificate.fingerprint
+    assert [*configured(context, {}).iter("ssl")] == []
 
 
 def test_levels_that_glassfish_cannot_have_are_refused(context: ServiceContext) -> None:

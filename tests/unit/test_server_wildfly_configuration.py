@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization.pkcs12 import load_key_and_certificates
 
 from leadline.host.base import Host
 from leadline.host.paths import cache_dir
@@ -15,6 +17,7 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Catalogue, Level
 from leadline.stack import jdbc
 from leadline.stack.base import Endpoint, Progress, ServiceContext
+from leadline.stack.certificate import make_certificate
 from leadline.stack.provision import Artefact
 from leadline.stack.servers import common, wildfly_levels
 from leadline.stack.servers.common import template
@@ -149,6 +152,30 @@ def test_a_level_that_wildfly_derives_is_written_only_when_it_is_set(context: Se
     }
 
 
+def test_with_tls_the_listener_has_its_name_and_its_levels_still(context: ServiceContext) -> None:
+    levels: dict[str, Level] = {"server.http.max_connections": 77, "server.http.accept_queue": 66, "server.tls": True}
+    context = replace(context, certificate=make_certificate())
+    found = properties(context, levels)
+    before, _, after = script(context).partition("/http-listener=default:remove\n")
+    assert "/https-listener=https:remove" in before
+    assert "/https-listener=default:add(socket-binding=http,ssl-context=leadline" in after
+    assert "/https-listener=default:write-attribute(name=max-connections" in after
+    assert "/http-listener" not in after
+    for name in ("leadline.tls.store", "leadline.tls.password", "leadline.http.queue"):
+        assert found[name]
+        assert f"${{{name}" in after
+    store = Path(found["leadline.tls.store"])
+    key, certificate, _ = load_key_and_certificates(store.read_bytes(), found["leadline.tls.password"].encode())
+    assert key is not None
+    assert certificate is not None
+    assert context.certificate is not None
+    assert certificate.fingerprint(SHA256()).hex() == context.certificate.fingerprint
+    assert store.stat().st_mode & 0o077 == 0
+    kept = "".join(file.read_text() for file in context.artefacts.glob("wildfly-*"))
+    assert "leadline.tls.store" in kept
+    assert found["leadline.tls.password"] not in kept
+
+
 def test_the_command_line_runs_once_for_each_script(context: ServiceContext, java: FakeJava) -> None:
     for levels in ({}, {"server.datasource.max_connections": 3}, {"server.monitoring": True}):
         properties(context, cast(dict[str, Level], levels))
@@ -244,6 +271,9 @@ def test_levels_are_read_from_the_resource_that_has_them() -> None:
         "server.http.compression": False,
     }
     assert {name: server.level_of(name, answer) for name in expected} == expected
+    secure = "jboss.as:https-listener=default,server=default-server,subsystem=undertow"
+    with_tls = {"beans": {**answer["beans"], secure: {"tcpBacklog": 66}}}
+    assert server.level_of("server.http.accept_queue", with_tls) == 66
     with pytest.raises(LookupError, match=r"no limit for server.datasource.idle_timeout"):
         server.level_of("server.datasource.idle_timeout", answer)
     with pytest.raises(KeyError, match="http-listener=default"):

@@ -14,6 +14,7 @@ from leadline.stack.provision import GLASSFISH, Artefact
 from leadline.stack.servers import evidence, glassfish_domain, glassfish_levels, ports
 from leadline.stack.servers.common import Answer, JavaServer, template
 
+_STORE_PASSWORD = "changeit"  # of the domain as it is shipped; the file is for this user only
 _NOT_DEPLOYED = re.compile(r"SEVERE.*\bException while (?:loading|deploying|preparing) the app")
 # As its domain.xml gives them to asadmin, without the remote shell and its port.
 _SIZING = ("-Xmx512m", "-XX:NewRatio=2")
@@ -79,6 +80,10 @@ class GlassFish(JavaServer):
         written.write_text(full)
         written.chmod(0o600)
         self.keep("domain.xml", kept)
+        if settings.get(glassfish_levels.TLS.name) and context.certificate is not None:
+            store = domain / "config" / "keystore.jks"
+            store.unlink(missing_ok=True)
+            context.certificate.write_keystore(store, _STORE_PASSWORD, glassfish_domain.KEY)
         (domain / "config" / "logging.properties").write_text(template("glassfish-logging.properties"))
         assert context.archive is not None
         application = context.context_root.strip("/").replace("/", "-") or "ROOT"

@@ -10,6 +10,7 @@ from leadline.stack.servers import glassfish_levels
 
 _LOOPBACK = "127.0.0.1"
 _LISTENER = "http-listener-1"
+KEY = "s1as"  # the name under which its listeners look for a key
 _NAMES = ("jdbc/brokerage", "jdbc/__default")  # both: a persistence unit that names none shares the pool
 
 
@@ -24,6 +25,8 @@ def written(shipped: str, settings: Settings, address: str, port: int, broker: i
     _pool(root, database)
     _ports(config, address, port)
     _broker(config, broker)
+    if settings.get(glassfish_levels.TLS.name):
+        _tls(config)
     container = config.find("ejb-container")
     if container is None:
         container = ElementTree.SubElement(config, "ejb-container")
@@ -64,6 +67,13 @@ def _ports(config: ElementTree.Element, address: str, port: int) -> None:
         listener.set("port", str(port) if ours else "0")
     for connector in config.iter("jmx-connector"):
         connector.set("enabled", "false")
+
+
+def _tls(config: ElementTree.Element) -> None:
+    protocol = _only(config, f"network-config/protocols/protocol[@name='{_LISTENER}']")
+    protocol.set("security-enabled", "true")
+    secured = {"classname": "com.sun.enterprise.security.ssl.GlassfishSSLImpl", "cert-nickname": KEY}
+    ElementTree.SubElement(protocol, "ssl", {**secured, "ssl3-enabled": "false"})
 
 
 def _broker(config: ElementTree.Element, port: int) -> None:

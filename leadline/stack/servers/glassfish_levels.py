@@ -91,7 +91,8 @@ _TABLE = (
     _Own(_own(knobs.ACCESS_LOG, "http-service/@access-logging-enabled", False), "service", "access-logging-enabled"),
 )
 _OWN = {row.knob.name: row for row in _TABLE}
-KNOBS = tuple(row.knob for row in _TABLE)
+TLS = _own(knobs.TLS, "protocol/@security-enabled", False)
+KNOBS = (*(row.knob for row in _TABLE), TLS)
 
 
 def _bean_attribute(name: str) -> str:

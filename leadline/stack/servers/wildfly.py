@@ -12,7 +12,16 @@ from leadline.host.jvm import find_java_home
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.provision import WILDFLY, Artefact
-from leadline.stack.servers import evidence, knobs, messaging, places, wildfly_cli, wildfly_levels, wildfly_messaging
+from leadline.stack.servers import (
+    evidence,
+    knobs,
+    messaging,
+    places,
+    wildfly_cli,
+    wildfly_levels,
+    wildfly_messaging,
+    wildfly_tls,
+)
 from leadline.stack.servers.common import Answer, JavaServer, properties_text, template
 
 _PROFILE = "standalone.xml"
@@ -90,7 +99,8 @@ class WildFly(JavaServer):
         levels.write_text(properties_text(properties))
         levels.chmod(0o600)
         self.keep("standalone.xml", (configuration / profile).read_text())
-        self.keep("levels.properties", properties_text({**properties, "leadline.database.password": "(not kept)"}))
+        hidden = {name: "(not kept)" for name in properties if name.endswith(".password")}
+        self.keep("levels.properties", properties_text(properties | hidden))
 
     def _properties(self, context: ServiceContext, settings: Settings) -> dict[str, str]:
         values = {
@@ -104,7 +114,7 @@ class WildFly(JavaServer):
             values["leadline.pool.sorter"] = _SORTERS[self.driver.subprotocol]
         # A level that was set wins: observing must not undo a treatment.
         observed: Settings = {knobs.MONITORING.name: context.observe}
-        values |= wildfly_messaging.properties(context, settings)
+        values |= wildfly_messaging.properties(context, settings) | wildfly_tls.properties(context, settings)
         return values | wildfly_levels.properties({**observed, **settings})
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:

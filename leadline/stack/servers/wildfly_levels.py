@@ -9,12 +9,11 @@ from typing import Any, Literal
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import Settings
-from leadline.stack.servers import knobs
+from leadline.stack.servers import knobs, wildfly_tls
 
 _MANUAL = "WildFly 39 model reference"
 _WORKER = "/subsystem=io/worker=default"
 _BEAN_POOL = "/subsystem=ejb3/strict-max-bean-instance-pool=slsb-strict-max-pool"
-_LISTENER = "/subsystem=undertow/server=default-server/http-listener=default"
 _HOST = "/subsystem=undertow/server=default-server/host=default-host"
 _TEXT = (
     "regex(pattern='text/.*|application/(json|javascript).*',value=%{o,Content-Type},full-match=true)"  # of the answer
@@ -30,11 +29,13 @@ _RESOURCES = {
     "source": "subsystem=datasources,data-source=brokerage",
     "worker": "subsystem=io,worker=default",
     "listener": "subsystem=undertow,server=default-server,http-listener=default",
+    "secure": "subsystem=undertow,server=default-server,https-listener=default",
     "access": "subsystem=undertow,server=default-server,host=default-host,setting=access-log",
     "compression": "subsystem=undertow,server=default-server,host=default-host,filter-ref=compression",
     "beans": "subsystem=ejb3",
     "instances": "subsystem=ejb3,strict-max-bean-instance-pool=slsb-strict-max-pool",
 }
+_INSTEAD = {"listener": "secure"}  # the resource with the same attributes where the first is not there
 _PRESENCE = {"access": "pattern", "compression": "predicate"}  # on where the resource is; one attribute of each
 
 
@@ -157,7 +158,7 @@ _TABLE = (
         "leadline.http.connections",
         "listener",
         "maxConnections",
-        operations=(_set(_LISTENER, "max-connections", "leadline.http.connections"),),
+        operations=(_set(wildfly_tls.PLAIN, "max-connections", "leadline.http.connections"),),
     ),
     _Own(
         _own(knobs.ACCEPT_QUEUE, "http-listener/tcp-backlog", 10_000),
@@ -201,13 +202,14 @@ _TABLE = (
     ),
 )
 _OWN = {row.knob.name: row for row in _TABLE}
-KNOBS = tuple(row.knob for row in _TABLE)
+KNOBS = (*(row.knob for row in _TABLE), wildfly_tls.KNOB)
 
 
 def _question() -> dict[str, str]:
     asked = {}
     for number, (kind, resource) in enumerate(_RESOURCES.items()):
-        attributes = ",".join(row.attribute for row in _TABLE if row.resource == kind and row.attribute)
+        same = {kind, *(first for first, other in _INSTEAD.items() if other == kind)}
+        attributes = ",".join(row.attribute for row in _TABLE if row.resource in same and row.attribute)
         asked[f"bean.{number}"] = f"jboss.as:{resource}|{attributes or _PRESENCE[kind]}"
     return asked
 
@@ -217,8 +219,9 @@ QUESTION = _question()
 
 def operations(settings: Settings) -> list[str]:
     """Operations of the command line that these levels need beside the template's."""
-    return [line for name, row in _OWN.items() if name in settings and settings[name] is not False
-            for line in row.operations]  # fmt: skip
+    lines = [line for name, row in _OWN.items() if name in settings and settings[name] is not False
+             for line in row.operations]  # fmt: skip
+    return wildfly_tls.operations(settings, lines)
 
 
 def properties(settings: Settings) -> dict[str, str]:
@@ -252,6 +255,8 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
         raise LookupError(f"WildFly does not tell the level of {name}")
     row = _OWN[name]
     resource = _resource(answer, row.resource)
+    if resource is None and row.resource in _INSTEAD:
+        resource = _resource(answer, _INSTEAD[row.resource])
     if row.resource in _PRESENCE:
         return resource is not None
     if resource is None:
