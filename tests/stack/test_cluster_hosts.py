@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -16,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,8 @@ transactions:
   page: [{ get: "/${user}/${session}/${row.name}/${number}/${own.name}", check: { contains: fine } }]
 """
 ROWS = 400
+BENCHMARKING = IPv4Address("198.18.0.0")  # RFC 2544: a /15 for networks between devices under test
+TURNS = itertools.count()
 
 
 class _Server(BaseHTTPRequestHandler):
@@ -95,21 +99,22 @@ def far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Driver
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    made: list[str] = []
+    made: list[tuple[str, str]] = []
     found: list[DriverHost] = []
     try:
         for number, name in enumerate("ab"):
-            space, here, there = f"leadline-{name}-{os.getpid()}", f"ll{name}{os.getpid()}", f"lm{name}{os.getpid()}"
+            turn = next(TURNS)  # names and networks of earlier tests are freed a moment after they are deleted
+            space, here, there = (f"{word}{name}{os.getpid()}x{turn}" for word in ("leadline-", "l", "m"))
             done = ip("netns", "add", space)
             if done.returncode:
                 pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
-            made.append(space)
-            network = f"198.18.{200 + number}"
+            made.append((space, here))
+            network = BENCHMARKING + 4 * ((64 * os.getpid() + turn) % 2**15)
             for words in (
                 f"link add {here} type veth peer name {there} netns {space}",
-                f"addr add {network}.1/30 dev {here}",
+                f"addr add {network + 1}/30 dev {here}",
                 f"link set {here} up",
-                f"-n {space} addr add {network}.2/30 dev {there}",
+                f"-n {space} addr add {network + 2}/30 dev {there}",
                 f"-n {space} link set {there} up",
                 f"-n {space} link set lo up",
             ):
@@ -117,11 +122,12 @@ def far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Driver
                 if done.returncode:
                     pytest.skip(f"no virtual network here: ip {words}: {done.stderr.strip()}")
             via = f"ip netns exec {space}"
-            found.append(DriverHost(name=name, via=via, weight=2 - number, server=f"{network}.1"))
+            found.append(DriverHost(name=name, via=via, weight=2 - number, server=str(network + 1)))
         yield found
     finally:
-        for space in made:
-            ip("netns", "delete", space)  # its devices go with it
+        for space, here in made:
+            ip("link", "delete", here)
+            ip("netns", "delete", space)
 
 
 def until(true: Callable[[], object], seconds: float, what: str) -> None:
@@ -196,7 +202,7 @@ def test_two_hosts_bear_one_load(far: list[DriverHost], server: int, scenario: P
         assert sum(every.values()) == len(_Server.seen)
 
     # Nothing is done twice: users, sessions, rows and numbers of the two hosts, each once, none left out.
-    by_host = {f"198.18.{200 + at}.2": name for at, name in enumerate("ab")}
+    by_host = {str(IPv4Address(host.server) + 1): host.name for host in far if host.server}
     assert {by_host[address] for address, _ in _Server.seen} == {"a", "b"}
     sessions = sorted(int(path[1]) for _, path in _Server.seen)
     assert len(set(sessions)) == len(sessions)
