@@ -113,9 +113,10 @@ class UndoJournal:
             originals = {str(file): normalise(file.read_text()) for file in touched}
             return self.record("file", str(path), originals, note, values=[normalise(value)])
 
-    def record_process(self, name: str, argv: Sequence[str], token: str) -> Entry:
+    def record_process(self, name: str, argv: Sequence[str], token: str, cwd: Path | None = None) -> Entry:
         """Announce a process before it starts; ``update(entry, pid=..., start=...)`` once they are known."""
-        return self.record("process", name, None, " ".join(argv)[:200], token=token)
+        known = {} if cwd is None else {"cwd": str(cwd.resolve())}
+        return self.record("process", name, None, " ".join(argv)[:200], token=token, **known)
 
     def update(self, entry: Entry, **known: Any) -> None:
         """Add what became known: ``value`` is one more value that leadline set, the rest goes to ``data``."""

@@ -250,7 +250,7 @@ def start(spec: ProcessSpec, journal: UndoJournal) -> LocalProcess:
     group = MemoryGroup.create(token[:12], spec.memory, journal) if spec.memory is not None else None
     try:
         argv = [*(group.entering() if group else ()), *prefix, *map(str, spec.argv)]
-        entry = journal.record_process(spec.name, list(map(str, spec.argv)), token)
+        entry = journal.record_process(spec.name, list(map(str, spec.argv)), token, spec.cwd)
         try:
             popen = _launch(spec, argv, env)
         except BaseException:

@@ -112,15 +112,31 @@ def ancestors(table: dict[int, ProcessStat]) -> set[int]:
     return chain
 
 
-def marked(token: str, leader: tuple[int, int] | None = None) -> set[int]:
+def works_in(pid: int, directory: str) -> bool:
+    """Whether it is the process's working directory, or was until the directory was removed."""
+    try:
+        return os.readlink(f"/proc/{pid}/cwd") in (directory, f"{directory} (deleted)")  # noqa: PTH115
+    except OSError:
+        return False
+
+
+def marked(token: str, leader: tuple[int, int] | None = None, cwd: str | None = None) -> set[int]:
     """All live processes that carry the mark, their descendants, and those of ``leader`` (pid, start).
 
-    A leader that is gone is left out: its number may mean another process by now.
+    Of a leader that is gone the session is searched: its members that work in ``cwd`` are the leader's, also those that
+    wrote over the environment that held the mark (nginx). Without ``cwd``, or where the leader's number means another
+    process by now, they are left out.
     """
     table = all_processes()
     seeds = {pid for pid in table if carries_mark(pid, token)}
-    if leader is not None and (now := table.get(leader[0])) is not None and now.start == leader[1]:
-        seeds.add(leader[0])
+    if leader is not None:
+        pid, start = leader
+        now = table.get(pid)
+        if now is not None and now.start == start:
+            seeds.add(pid)
+        elif now is None and cwd is not None:
+            left = (stat for stat in table.values() if stat.session == pid and stat.start >= start)
+            seeds |= {stat.pid for stat in left if works_in(stat.pid, cwd)}
     return family(table, seeds)
 
 

@@ -141,13 +141,13 @@ def _expected(path: Path, entries: Sequence[Entry]) -> set[str]:
 
 
 def undo_process(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
-    """End every process that carries the entry's mark, and what descends from it."""
+    """End every process that carries the entry's mark, what descends from it, and what its leader left behind."""
     ended: set[int] = set()
     for entry in entries:
         leader = (int(entry.data["pid"]), int(entry.data["start"])) if "start" in entry.data else None
 
         def find(entry: Entry = entry, leader: tuple[int, int] | None = leader) -> set[int]:
-            alive = procfs.marked(entry.data["token"], leader)
+            alive = procfs.marked(entry.data["token"], leader, entry.data.get("cwd"))
             ended.update(alive)
             return alive
 

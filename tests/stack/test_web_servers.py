@@ -236,6 +236,8 @@ def test_a_web_server_that_dies_under_load_fails_the_trial(front: Stack, tmp_pat
     front.start_web({"web.server": "nginx"}, tmp_path)
     front.check_alive()
     master = front.processes()["web"]
+    host = front.server.context.host  # type: ignore[attr-defined]
+    (entry,) = (each for each in host.journal.open_entries() if each.data.get("pid") == master.pid)
     master.signal(9)
     while master.alive():
         time.sleep(0.01)
@@ -243,6 +245,8 @@ def test_a_web_server_that_dies_under_load_fails_the_trial(front: Stack, tmp_pat
         front.check_alive()
     assert failure.value.failure_class is FailureClass.INFRASTRUCTURE
     (worker,) = master.pids()
+    leader = (entry.data["pid"], entry.data["start"])
+    assert procfs.marked(entry.data["token"], leader, entry.data["cwd"]) == {worker}, "what restore would end"
     assert not front.stop_web()
     left = procfs.read_stat(worker)
     assert left is None or not left.alive, "the worker that lost its master is ended too"

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,27 @@ def test_restore_ends_what_a_dead_leadline_left(host: LocalHost, tmp_path: Path)
     assert lines == [f"process worker: ended {pids}"]
     assert all(gone(pid) for pid in pids)
     assert process.exit_code() == -signal.SIGTERM
+
+
+def test_restore_ends_what_a_killed_leader_left_without_a_mark(host: LocalHost, tmp_path: Path) -> None:
+    # as nginx: its workers write over the environment that holds the mark, and outlive a killed master process
+    home = tmp_path / "home"
+    home.mkdir()
+    script = "env -i sleep 305 & cd /; env -i sleep 306 & wait"
+    process = host.start(replace(spec(tmp_path, script), cwd=home))
+    until(lambda: sum(not procfs.carries_mark(pid, process.token) for pid in process.pids()) == 2)
+    orphans = set(process.pids()) - {process.pid}
+    ours = {pid for pid in orphans if procfs.works_in(pid, str(home))}
+    assert len(ours) == 1
+    process.signal(signal.SIGKILL)
+    until(lambda: not process.alive())
+    try:
+        assert LocalHost(state=tmp_path / "state").restore() == [f"process worker: ended {sorted(ours)}"]
+        assert all(gone(pid) for pid in ours)
+        # what works elsewhere may be a stranger's: a process that got the leader's number once it was free
+        assert not any(gone(pid) for pid in orphans - ours)
+    finally:
+        process.stop()
 
 
 def test_a_number_used_again_is_never_hit(host: LocalHost, tmp_path: Path) -> None:
