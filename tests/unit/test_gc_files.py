@@ -195,6 +195,19 @@ def test_a_damaged_log_gives_the_rest_and_says_what_is_lost(kind: str, tmp_path:
     assert "damaged" in told or "not known" in told or "missing in the middle" in told or "did not end" in told, told
 
 
+@pytest.mark.parametrize("lost", ["uptime", "wall clock"])
+def test_a_damaged_time_is_told_by_the_other_clock(lost: str) -> None:
+    lines = jvm("G1", 20)
+    stamp, up = lines[20][1:-1].split("][")[:2]
+    lines[20] = lines[20].replace(up if lost == "uptime" else stamp, "\ufffd\ufffd")
+    read = parse_lines(lines)
+    whole = summary(parse_lines(jvm("G1", 20)))
+    assert len(read.jvms) == 1
+    assert len(read.pauses) == 20
+    assert [found.at for found in read.pauses] == pytest.approx([n + 1.0 for n in range(20)])
+    assert summary(read).span_s == pytest.approx(whole.span_s)
+
+
 def test_junk_between_lines_costs_nothing(tmp_path: Path) -> None:
     lines = jvm("G1", 20)
     path = tmp_path / "gc.log"

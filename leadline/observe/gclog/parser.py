@@ -110,8 +110,10 @@ class Reader:
 
     def _clock(self, line: Line, using: bool) -> None:
         """Follow the uptime; a JVM that starts over is a new one. Threads' lines may be a little out of order."""
-        at = line.uptime if line.uptime is not None else line.unix
-        jvms = self.log.jvms
+        jvms, origin = self.log.jvms, self._state.began
+        at = line.uptime
+        if at is None and line.unix is not None:  # no such decorator, or a damaged one
+            at = line.unix - (origin or 0.0)
         if at is None:
             at = self._at if jvms else 0.0
         began = line.unix - line.uptime if line.unix is not None and line.uptime is not None else None
