@@ -210,7 +210,7 @@ class Stack:
         self._configured = True
         self.server.configure(context, _own(self.server, settings))
         self._processes["server"] = self.server.start()
-        seconds = self.server.wait_ready(self.options.ready_timeout)
+        seconds = self._server_ready()
         return seconds + self.start_web(settings, directory) if fronted else seconds
 
     def start_web(self, settings: Settings, directory: Path) -> float:
@@ -327,7 +327,14 @@ class Stack:
         Seconds until the application answers. Raises TrialFailure.
         """
         self._processes["server"] = self.server.start()
-        return self.server.wait_ready(self.options.ready_timeout)
+        return self._server_ready()
+
+    def _server_ready(self) -> float:
+        try:
+            return self.server.wait_ready(self.options.ready_timeout)
+        except TrialFailure:
+            self.check_connections()  # what the database refused says more than that the server is not ready
+            raise
 
     def drain(self, times: Path) -> None:
         """Wait until the work that the application has accepted has had its effect; ``times`` as its ``drain``."""

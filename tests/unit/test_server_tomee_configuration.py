@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import cast
 
 import pytest
 
-from leadline.host.base import Host
-from leadline.model.errors import UsageError
+from leadline.host.base import Host, ProcessSpec
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Catalogue, Level
 from leadline.stack import jdbc, registry
 from leadline.stack.base import Endpoint, Progress, ServiceContext
@@ -194,3 +195,49 @@ def test_levels_are_read_from_the_pool_and_the_beans() -> None:
         server.level_of("server.nonsense", answer)
     pool["JdbcInterceptors"] = None
     assert server.level_of("server.datasource.statement_cache", answer) == 0
+
+
+class FakeServer:
+    """A process that lives on, and listens nowhere."""
+
+    def alive(self) -> bool:
+        return True
+
+    def pids(self) -> list[int]:
+        return []
+
+
+class FakeHostThatLogs:
+    """Starts a process whose log is there at once."""
+
+    def __init__(self, log: str) -> None:
+        self.log = log
+
+    def start(self, spec: ProcessSpec) -> FakeServer:
+        spec.output.write_text(self.log)
+        return FakeServer()
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("org.postgresql.util.PSQLException: FATAL: sorry, too many clients already\n", "could not start the applicat"),
+        ("SEVERE [main] Unable to create initial connections of pool.\n", "was not ready after 0.3 s"),
+    ],
+)
+def test_a_pool_that_the_database_refuses_at_start_is_not_waited_for(
+    context: ServiceContext, log: str, said: str
+) -> None:
+    server = TomEE()
+    server.configure(replace(context, http_port=free_port(), host=cast(Host, FakeHostThatLogs(log))), {})
+    server.start()
+    with pytest.raises(TrialFailure, match=said) as failure:
+        server.wait_ready(0.3)
+    assert failure.value.failure_class is FailureClass.CONFIGURATION
+    assert failure.value.evidence.startswith(log.strip())
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

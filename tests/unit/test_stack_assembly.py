@@ -42,6 +42,7 @@ class FakeService:
     version: str = "1"
     stop_signal: int = signal.SIGINT
     fails: bool = False
+    log: Path | None = None
     contexts: list[ServiceContext] = field(default_factory=list)
     settings: Mapping[str, Level] = field(default_factory=dict)
     process: FakeProcess | None = None
@@ -79,7 +80,7 @@ class FakeService:
         return f"last words of {self.name}"[: lines * 100]
 
     def artefacts(self) -> Sequence[Path]:
-        return []
+        return [self.log] if self.log else []
 
     def endpoint(self) -> Endpoint:
         return Endpoint("127.0.0.1", 5432, "d", "u", "secret")
@@ -213,6 +214,11 @@ def test_a_server_that_does_not_start_takes_the_database_down(parts: Parts, tmp_
         parts.stack.up({}, tmp_path)
     assert parts.events[-2:] == ["stop liberty", "stop postgres"]
     assert not parts.stack.processes()
+    parts.server.log = tmp_path / "server.log"
+    parts.server.log.write_text("FATAL: sorry, too many clients already\n")
+    with pytest.raises(TrialFailure, match="postgres refused connections of liberty's pool") as failure:
+        parts.stack.up({}, tmp_path)
+    assert failure.value.failure_class is FailureClass.CONFIGURATION
 
 
 def test_a_knob_nobody_has(parts: Parts, tmp_path: Path) -> None:

@@ -72,8 +72,11 @@ class JavaServer(ABC):
         """A server knob's level from the agent's answer. Raises LookupError, KeyError."""
 
     def failed_for_good(self, found: evidence.Evidence) -> bool:
-        """Whether the log says that the application cannot become ready any more."""
-        return found.port_taken
+        """Whether the log says that the application cannot become ready any more: its port is taken, the database has
+        no connection left for a pool that is filled at start.
+        """
+        said = (*found.errors, *found.tail)
+        return found.port_taken or any(word in line for word in self.driver.refusals for line in said)
 
     # -- the service
 
