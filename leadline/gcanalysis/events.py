@@ -8,6 +8,7 @@ log's own resolution, a millisecond by default; durations are exact to what the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +166,14 @@ class GcLog:
     def warnings(self) -> tuple[str, ...]:
         """Everything that makes the figures less than those of the whole life of one JVM, in sentences."""
         found = list(self.notes)
+        if not self.lines and not self.jvms:
+            found.append("the log is empty: that it has no pause says nothing of the JVM")
         if self.unknown:
             first, count = self.unknown[0], len(self.unknown)
+            lines = "1 line about a pause is" if count == 1 else f"{count} lines about pauses are"
             found.append(
-                f"{count} lines about pauses are not known, so every figure may be short of them; the first is line "
-                f"{first.number}: {first.text}"
+                f"{lines} not known, so every figure may be short of {'it' if count == 1 else 'them'}; the first is "
+                f"line {first.number}: {first.text}"
             )
         if self.damaged:
             first, count = self.damaged[0], len(self.damaged)
@@ -194,13 +198,16 @@ def _gaps(jvm: Jvm) -> list[str]:
         low, high = min(jvm.ids), max(jvm.ids)
         if low:
             found.append(f"the log begins with collection {low}: the first {low} are not in it")
-        missing = sorted(set(range(low, high)) - jvm.ids)
+        missing = [[one + 1, other - 1] for one, other in pairwise(sorted(jvm.ids)) if other - one > 1]
         if missing:
-            found.append(f"{_plural(len(missing), 'collection')} missing in the middle: {_ranges(missing)}")
+            count = sum(last - first + 1 for first, last in missing)
+            found.append(f"{_plural(count, 'collection')} missing in the middle: {_written(missing)}")
         # The last collection of a JVM that was killed, or of a log still being written, is no gap.
         lost = sorted(number for number in jvm.begun if number < high)
         if lost:
-            found.append(f"{_plural(len(lost), 'pause')} began and did not end in the log: collections {_ranges(lost)}")
+            found.append(
+                f"{_plural(len(lost), 'pause')} began and did not end in the log: collections {_written(_runs(lost))}"
+            )
     return found
 
 
@@ -208,13 +215,18 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _ranges(numbers: list[int], most: int = 6) -> str:
-    """``3, 7-9``; cut after ``most`` of them."""
+def _runs(numbers: list[int]) -> list[list[int]]:
+    """First and last of each run of neighbours."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
             runs[-1][1] = number
         else:
             runs.append([number, number])
+    return runs
+
+
+def _written(runs: list[list[int]], most: int = 6) -> str:
+    """``3, 7-9``; cut after ``most`` of them."""
     words = [f"{low}" if low == high else f"{low}-{high}" for low, high in runs[:most]]
     return ", ".join(words) + (", ..." if len(runs) > most else "")

@@ -208,6 +208,24 @@ def test_a_damaged_time_is_told_by_the_other_clock(lost: str) -> None:
     assert summary(read).span_s == pytest.approx(whole.span_s)
 
 
+def test_digits_that_cannot_be_are_damage() -> None:
+    lines = jvm("G1", 20)
+    lines[20] = lines[20].replace(" 10.000ms", " 19910.000ms")
+    lines[24] = lines[24].replace("GC(11)", "GC(110000000011)")
+    read = parse_lines(lines)
+    assert max(found.ms for found in read.pauses) == 10.0
+    told = "\n".join(read.warnings)
+    assert "collections missing in the middle: " in told
+    assert "damaged" in told
+
+
+def test_an_empty_log_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "gc.log"
+    path.touch()
+    shown = CliRunner().invoke(app, ["gc", str(path)])
+    assert "warning: the log is empty" in shown.output
+
+
 def test_junk_between_lines_costs_nothing(tmp_path: Path) -> None:
     lines = jvm("G1", 20)
     path = tmp_path / "gc.log"
@@ -230,7 +248,7 @@ def test_an_unknown_pause_is_loud(tmp_path: Path) -> None:
     path = tmp_path / "gc.log"
     path.write_text("".join([*jvm("G1", 2), line(9.0, "GC(2) Pause For Thought 7.000ms")]))
     shown = CliRunner().invoke(app, ["gc", str(path)])
-    assert "warning: 1 lines about pauses are not known, so every figure may be short of them" in shown.output
+    assert "warning: 1 line about a pause is not known, so every figure may be short of it" in shown.output
     assert "Pause For Thought" in shown.output
 
 

@@ -75,5 +75,5 @@ def test_what_the_log_lacks_is_told(tmp_path: Path) -> None:
     lines = pauses()
     del lines[8]
     said = collector.sentence(trial(tmp_path, [*lines, log_line(41.9, "GC(21) Pause Elsewhere 1.000ms")]))
-    assert "Warning: 1 lines about pauses are not known" in said
+    assert "Warning: 1 line about a pause is not known" in said
     assert "1 collection missing in the middle: 6" in said

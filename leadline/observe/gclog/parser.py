@@ -169,6 +169,10 @@ class Reader:
         if match is None or match["name"] not in known.PAUSES:
             self.log.unknown.append(UnknownLine(self.log.lines, text.strip()[:_SHOWN]))
             return
+        ms, up = decimal(match["ms"]), self._line.uptime
+        if up is not None and ms > 1e3 * (up + _SLACK):  # longer than the JVM has run
+            self._damaged(text)
+            return
         gc_id = optional(match["id"])
         name, groups = match["name"], match["groups"].strip()
         generation = f"{match['generation']}: " if match["generation"] else ""
@@ -187,7 +191,7 @@ class Reader:
                 kind=kind,
                 name=name,
                 cause=self._cause(name, groups, gc_id),
-                ms=decimal(match["ms"]),
+                ms=ms,
                 heap=heap_of(match),
                 promoted=promoted,
             )
