@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from load_export_broker import audit, serving
 
 from leadline.load.driver import find_binary
 from leadline.load.export.write import export_scenario
+from leadline.load.scenario import find_scenario
 
 pytestmark = pytest.mark.stack
 
@@ -115,19 +119,11 @@ def test_k6_asks_for_the_same(server: tuple[str, type[_Handler]], tmp_path: Path
     scenario.write_text(SCENARIO)
     script.write_text(export_scenario(str(scenario), "k6"))
 
-    def sessions(argv: list[str]) -> Counter[str]:
-        handler.seen = Counter()
-        env = {**os.environ, "LEADLINE_URL": url, "RATE": "3", "DURATION": "1s"}
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=env)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "Error" not in done.stderr, done.stderr
-        return handler.seen
-
-    times = tmp_path / "times"
-    times.write_text("0\n0.1\n0.2\n")
-    load = ["--arrivals", "replay", "--replay", str(times), "--steady", "3s", "--url", url]
-    ours = sessions([str(find_binary()), "run", str(scenario), *load, "--out", str(tmp_path / "out")])
-    theirs = sessions([k6, "run", "--quiet", "--no-usage-report", str(script)])
+    handler.seen = Counter()
+    replay(scenario, url, tmp_path / "out", [0, 0.1, 0.2])
+    ours, handler.seen = handler.seen, Counter()
+    run_k6(k6, script, url, "3")
+    theirs = handler.seen
 
     def shape(seen: Counter[str]) -> Counter[str]:
         """Per session, users and content types' parameters aside: both count their users on as they come."""
@@ -180,31 +176,54 @@ HYPERFOIL = Path(__file__).parent / "hyperfoil"
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:build-classpath"
 
 
-def test_hyperfoil_asks_for_the_same(server: tuple[str, type[_Handler]], tmp_path: Path) -> None:
-    url, handler = server
-    jars = tmp_path / "jars"
+@pytest.fixture(scope="module")
+def hyperfoil(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command that runs a benchmark with Hyperfoil's core; FILE URL [PARAMETER=VALUE ...] follow."""
+    place = tmp_path_factory.mktemp("hyperfoil")
+    jars = place / "jars"
     argv = ["mvn", "-B", "-q", "-f", str(HYPERFOIL / "pom.xml"), PLUGIN, f"-Dmdep.outputFile={jars}"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode:
         pytest.skip(f"Maven cannot have Hyperfoil's core: {done.stdout.strip().splitlines()[:1]}")
+    classes = f"{jars.read_text().strip()}:{place}"
+    subprocess.run(["javac", "-cp", classes, "-d", str(place), str(HYPERFOIL / "RunHyperfoil.java")], check=True)
+    return ["java", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN", "-cp", classes, "RunHyperfoil"]
+
+
+def run_hyperfoil(argv: list[str], benchmark: Path, *more: str) -> None:
+    done = subprocess.run([*argv, str(benchmark), *more], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.endswith("ended\n"), done.stdout + done.stderr
+    errors = [line for line in done.stdout.splitlines() if " ERROR " in line and "jitter-watchdog" not in line]
+    assert not errors, errors
+
+
+def run_k6(k6: str, script: Path, url: str, rate: str) -> None:
+    """For a second."""
+    env = {**os.environ, "LEADLINE_URL": url, "RATE": rate, "DURATION": "1s"}
+    argv = [k6, "run", "--quiet", "--no-usage-report", str(script)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Error" not in done.stderr, done.stderr
+
+
+def replay(scenario: Path, url: str, out: Path, starts: Sequence[float], steady: str = "3s") -> None:
+    """Sessions of leadline-load at these seconds."""
+    times = out.with_suffix(".times")
+    times.write_text("".join(f"{at}\n" for at in starts))
+    load = ["--arrivals", "replay", "--replay", str(times), "--steady", steady, "--url", url, "--out", str(out)]
+    subprocess.run([str(find_binary()), "run", str(scenario), *load], check=True, timeout=60)
+
+
+def test_hyperfoil_asks_for_the_same(server: tuple[str, type[_Handler]], hyperfoil: list[str], tmp_path: Path) -> None:
+    url, handler = server
     scenario, benchmark = tmp_path / "walk.yaml", tmp_path / "walk.hf.yaml"
     scenario.write_text(WALK)
     benchmark.write_text(export_scenario(str(scenario), "hyperfoil"))
 
     handler.seen = Counter()
-    classes = f"{jars.read_text().strip()}:{tmp_path}"
-    subprocess.run(["javac", "-cp", classes, "-d", str(tmp_path), str(HYPERFOIL / "RunHyperfoil.java")], check=True)
-    argv = ["java", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN", "-cp", classes, "RunHyperfoil"]
-    argv += [str(benchmark), url]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
-    assert done.stdout.endswith("ended\n"), done.stdout + done.stderr
+    run_hyperfoil(hyperfoil, benchmark, url)
     theirs, handler.seen = handler.seen, Counter()
-
-    times = tmp_path / "times"
-    times.write_text("0\n0.1\n0.2\n")
-    load = ["--arrivals", "replay", "--replay", str(times), "--steady", "3s", "--url", url]
-    argv = [str(find_binary()), "run", str(scenario), *load, "--out", str(tmp_path / "out")]
-    subprocess.run(argv, check=True, timeout=60)
+    replay(scenario, url, tmp_path / "out", [0, 0.1, 0.2])
     ours = handler.seen
     assert set(ours) == set(theirs)
     logins = [sum(count for key, count in seen.items() if "| /login |" in key) for seen in (ours, theirs)]
@@ -212,6 +231,30 @@ def test_hyperfoil_asks_for_the_same(server: tuple[str, type[_Handler]], tmp_pat
     assert logins[1] >= 4  # 5 a second for a second
     for key, number in ours.items():
         assert theirs[key] * logins[0] == number * logins[1], key
+
+
+def test_sessions_of_a_built_in_scenario_are_those_of_its_export(hyperfoil: list[str], tmp_path: Path) -> None:
+    """About 40 sessions of 20 transactions each, of leadline-load, Hyperfoil and, where there is one, k6."""
+    for name in ("brokerage-classic", *(["brokerage-json"] if os.environ.get("LEADLINE_MATRIX") else [])):
+        scenario = tmp_path / f"{name}.yaml"
+        text, thinks = re.subn(r"(?m)^  think: 250ms", "  think: 2ms", find_scenario(name).read_text())
+        assert thinks == 1
+        scenario.write_text(text)
+        benchmark = tmp_path / f"{name}.hf.yaml"
+        benchmark.write_text(export_scenario(str(scenario), "hyperfoil"))
+        with serving() as (url, ours), serving() as (other_url, theirs), ThreadPoolExecutor(1) as aside:
+            starts = [at / 40 for at in range(40)]
+            done = aside.submit(replay, scenario, url, tmp_path / f"{name}.ours", starts, steady="5s")
+            run_hyperfoil(hyperfoil, benchmark, other_url, "RATE=20", "DURATION=2s", "CONNECTIONS=20")
+            done.result()
+            audit(ours.book, (40, 40))
+            audit(theirs.book, (20, 80))  # how many it starts depends on how busy the machine is
+        if k6 := shutil.which("k6"):
+            script = tmp_path / f"{name}.js"
+            script.write_text(export_scenario(str(scenario), "k6"))
+            with serving() as (url, handler):
+                run_k6(k6, script, url, "40")
+                audit(handler.book, (20, 42))
 
 
 def _user(key: str) -> int:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from leadline.load.export.hyperfoil import to_hyperfoil
 from leadline.load.export.k6 import to_k6
@@ -53,6 +57,24 @@ def test_built_in_scenarios_can_be_exported(tmp_path: Path) -> None:
             assert 'const LOGIN = "login";' in script
             assert 'whenMissing = {"sell": "skip"}' in script
         assert "${" not in script.split("const transactions")[1]
+        benchmark = to_hyperfoil(Source(path))
+        ways, notes = sequences(benchmark)
+        starts = re.findall(r"newSequence: (\S+)", benchmark)
+        assert set(starts) <= set(ways), name
+        assert set(ways) == {*starts, "begin"}, name
+        assert all(re.match("left out|differs", note) for note in notes)
+
+
+def sequences(benchmark: str) -> tuple[dict[str, Any], list[str]]:
+    """The steps of each sequence, and the comments on top."""
+    tree = YAML(typ="rt").load(benchmark)
+    phase = tree["phases"][0]["main"]["constantRate"]["scenario"]
+    found = {name: steps for key in phase for one in phase[key] for name, steps in one.items()}
+    return found, [line[2:] for line in benchmark.splitlines() if line.startswith("# ")]
+
+
+def named(steps: Sequence[Any], kind: str) -> list[Any]:
+    return [step[kind] for step in steps if isinstance(step, dict) and kind in step]
 
 
 CERTAIN = """\
@@ -67,15 +89,31 @@ transactions:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (BASE, "shop.yaml:3: a mix within a session has no form in Hyperfoil"),
-        (CERTAIN + "identities: 5\n", "shop.yaml:6: `identities` has no form in Hyperfoil"),
+        (CERTAIN + "feeds: { ids: { sequence: { from: 1 } } }\n", "shop.yaml:6: `feeds` has no form in Hyperfoil"),
         (CERTAIN + "      extract: { x: '(.)' }\n", "shop.yaml:6: this extraction of `x` has no form in Hyperfoil"),
-        (CERTAIN + "      check: { skip_status: 409 }\n", "shop.yaml:6: `skip_status` has no form in Hyperfoil"),
-        (CERTAIN + "      text: '${user}'\n", "shop.yaml:6: `${user}` has no form in Hyperfoil"),
-        (CERTAIN + "      text: '${digits:3}'\n", "shop.yaml:6: the expression `digits` has no form in Hyperfoil"),
+        (CERTAIN + "      extract: { x: { regex: 'data-x=\"(\\d+)\"' } }\n", "shop.yaml:6: this extraction of `x`"),
+        (CERTAIN + "      extract: { x: { json: /a, pick: random } }\n", "shop.yaml:6: this extraction of `x`"),
+        (CERTAIN + "      extract: { x: { json: /a/*, pick: last } }\n", "shop.yaml:6: this extraction of `x`"),
+        (CERTAIN + "      extract: { x: { css: 'p > a', attribute: b } }\n", "shop.yaml:6: this extraction of `x`"),
+        (CERTAIN + "      extract: { x: { header: a } }\n", "shop.yaml:6: this extraction of `x`"),
+        (
+            CERTAIN + "      extract: { x: { json: /a } }\ncompression: true\n",
+            "shop.yaml:6: the extraction of `x` with",
+        ),
+        (CERTAIN + "      text: '${mul:2:${user}}'\n", "shop.yaml:6: the expression `mul` has no form in Hyperfoil"),
+        (CERTAIN + "      text: '${random:1:3000000000}'\n", "shop.yaml:6: the expression `random` has no form"),
+        (CERTAIN + "      text: '$$${user}'\n", "shop.yaml:6: a `$` before an expression has no form in Hyperfoil"),
+        (CERTAIN + "      embedded: true\n", "shop.yaml:6: `embedded` has no form in Hyperfoil"),
         (CERTAIN + "    - { repeat: 101, requests: [{ get: /b }] }\n", "shop.yaml:6: this loop has no form"),
-        (CERTAIN.replace("{ end: 1 }", "{ a: 0.5, end: 0.5 }"), "shop.yaml:2: row `a` of the graph has no form"),
         (CERTAIN + "pause: { kind: cycle, mean: 1s }\nlogin: a\n", "shop.yaml:6: a cycle time has no form"),
+        (
+            BASE + "identities: 5\narrivals: { unit: transaction }\n",
+            "shop.yaml:7: `identities` with arrivals of single",
+        ),
+        (
+            BASE + "      text: '${session}'\narrivals: { unit: transaction }\n",
+            "shop.yaml:7: `${session}` with arrivals",
+        ),
     ],
 )
 def test_what_hyperfoil_cannot_do_is_named_by_line(tmp_path: Path, text: str, message: str) -> None:
@@ -84,11 +122,104 @@ def test_what_hyperfoil_cannot_do_is_named_by_line(tmp_path: Path, text: str, me
     assert message in str(raised.value)
 
 
+MIXED = """\
+scenario: shop
+identities: 7
+variables: { account: "u${zpad:3:${user}}" }
+pause: { shape: fixed, mean: 1s }
+login: enter
+logout: leave
+mix: { a: 3, gone: 1, leave: 0.5, never: 0 }
+transactions:
+  enter:
+    - post: /enter
+      form: { "a~b": "${account}", c: "${choice:x y:z}" }
+      check: { skip_status: 403 }
+  leave: [{ post: /leave }]
+  a:
+    when_missing: skip
+    requests:
+      - get: /a
+        check: { skip_status: [204, 409] }
+        extract:
+          one: { css: "tr[data-id]", attribute: data-id, pick: random }
+          two: { json: /b/0/c }
+          three: { json: /b/*/c }
+      - post: /b
+        json: { n: "${number:${one}}", t: "${two}", r: "${hex:9}", s: "${seq}-${session}-${seed}" }
+  gone: { ends_session: true, requests: [{ get: /gone }] }
+  never: [{ get: /never }]
+"""
+
+
+def test_a_session_of_a_mix_draws_until_it_is_long_enough(tmp_path: Path) -> None:
+    ways, notes = sequences(to_hyperfoil(source(tmp_path, text=MIXED)))
+    assert set(ways) == {
+        "begin", "log-in", "onward", "do-a", "do-gone", "do-leave", "after", "after-leaving", "log-out",
+    }  # fmt: skip
+    draw = {"list": {"a": 3.0, "gone": 1.0, "leave": 0.5}, "toVar": "leadline.next"}
+    assert named(ways["begin"], "randomItem") == [draw]
+    assert named(ways["begin"], "setInt")[0] == "leadline.left <- 10"  # what leadline-load takes by default
+    assert named(ways["after"], "randomItem") == named(ways["after-leaving"], "randomItem") == [draw]
+    over = {"intCondition": {"fromVar": "leadline.left", "equalTo": 0}}
+    assert named(ways["after"], "breakSequence") == [{**over, "onBreak": [{"newSequence": "log-out"}]}]
+    assert named(ways["after-leaving"], "breakSequence") == [over]
+    ends = {name: [step["newSequence"] for step in steps if "newSequence" in step] for name, steps in ways.items()}
+    assert ends == {
+        "begin": ["log-in"], "log-in": ["onward"], "onward": [], "do-a": ["after"], "do-gone": ["after-leaving"],
+        "do-leave": ["after-leaving"], "after": ["onward"], "after-leaving": ["log-in"], "log-out": [],
+    }  # fmt: skip
+    pauses = {name: len(named(steps, "thinkTime")) for name, steps in ways.items() if named(steps, "thinkTime")}
+    assert pauses == {"log-in": 1, "after": 1, "after-leaving": 1, "log-out": 1}
+    assert "differs: a session that logs in again sends the cookies it has" in notes
+
+
+def test_requests_of_a_session_of_hyperfoil(tmp_path: Path) -> None:
+    ways, notes = sequences(to_hyperfoil(source(tmp_path, text=MIXED)))
+    assert named(ways["log-in"], "template") == [{"pattern": "u${%03d:leadline.user}", "toVar": "account"}]
+    (login,) = named(ways["log-in"], "httpRequest")
+    assert login["body"]["pattern"] == "a%7Eb=${urlencode:account}&c=${leadline.r1}"
+    assert named(ways["log-in"], "randomItem") == [{"list": ["x+y", "z"], "toVar": "leadline.r1"}]
+    assert "onBreak" not in named(ways["log-in"], "breakSequence")[0]  # the session ends
+    page, order = named(ways["do-a"], "httpRequest")
+    fine, skip = [{"setInt": "leadline.skipped <- 0"}], [{"setInt": "leadline.skipped <- 1"}]
+    codes = {"200-203": fine, "205-299": fine, "204": skip, "409": skip, "other": ["markRequestInvalid"]}
+    assert page["handler"]["status"]["action"] == codes
+    (row,), (json,) = named(page["handler"]["body"], "parseHtml"), named(page["handler"]["body"], "json")[1:]
+    assert (row["onTagAttribute"]["tag"], row["onTagAttribute"]["attribute"]) == ("tr", "data-id")
+    assert json["query"] == ".b[].c"
+    assert named(page["handler"]["body"], "json")[0] == {"query": ".b[0].c", "toVar": "two"}
+    assert named(ways["do-a"], "randomItem") == ["one <- leadline.found-one", "three <- leadline.found-three"]
+    leaves = named(ways["do-a"], "breakSequence")
+    assert [one["onBreak"] for one in leaves] == [[{"newSequence": "after"}]] * 4
+    assert order["body"]["pattern"] == (
+        '{"n":${one},"t":"${two}","r":"${%07x:leadline.r2}${%02x:leadline.r3}",'
+        '"s":"${leadline.r4}-${leadline.session}-${leadline.seed}"}'
+    )
+    assert "left out: escaping of `two` in the JSON body of line 24" in notes
+
+
+def test_a_walk_through_a_graph_ends_where_its_row_says(tmp_path: Path) -> None:
+    text = MIXED.replace(
+        "mix: { a: 3, gone: 1, leave: 0.5, never: 0 }",
+        "graph: { start: { a: 1 }, a: { a: 0.5, gone: 0.3, end: 0.2 }, gone: { a: 0.9, end: 0.1 } }",
+    )
+    ways, _ = sequences(to_hyperfoil(source(tmp_path, text=text)))
+    over = {"stringCondition": {"fromVar": "leadline.next", "equalTo": "end"}}
+    assert named(ways["after-a"], "breakSequence") == [{**over, "onBreak": [{"newSequence": "log-out"}]}]
+    assert named(ways["after-gone"], "breakSequence") == [over]
+    assert [one["list"] for one in named(ways["after-gone"], "randomItem")] == [{"a": 0.9, "end": 0.1}, {"a": 1.0}]
+    assert not any("leadline.left" in str(steps) for steps in ways.values())
+    ways, _ = sequences(to_hyperfoil(source(tmp_path, "arrivals: { session_length: 4 }\n", text)))
+    assert named(ways["begin"], "setInt")[0] == "leadline.left <- 4"
+    assert [len(named(ways[name], "breakSequence")) for name in ("after-a", "after-gone")] == [2, 2]
+
+
 def test_hyperfoil_asks_for_every_page_again(tmp_path: Path) -> None:
     script = to_hyperfoil(
         source(tmp_path, text=CERTAIN + "    - get: /a\n    - { repeat: 2, requests: [{ get: /b }] }\n")
     )
-    assert (script.count("GET:"), script.count("- clearHttpCache")) == (4, 3)
+    assert (script.count("GET:"), script.count("- clearHttpCache")) == (4, 4)
 
 
 def test_a_mix_of_single_transactions_is_forks_by_weight(tmp_path: Path) -> None:
@@ -113,3 +244,9 @@ def test_what_k6_cannot_do_is_named_by_line(tmp_path: Path, more: str, message: 
     with pytest.raises(UsageError) as raised:
         to_k6(source(tmp_path, more))
     assert message in str(raised.value)
+
+
+def test_k6_takes_the_length_of_a_session_as_the_driver_does(tmp_path: Path) -> None:
+    assert "const LENGTH = 10;" in to_k6(source(tmp_path))
+    assert "const LENGTH = Infinity;" in to_k6(source(tmp_path, text=CERTAIN))
+    assert "const LENGTH = 4;" in to_k6(source(tmp_path, "arrivals: { session_length: 4 }\n", CERTAIN))

@@ -1,300 +1,168 @@
-"""A scenario as a Hyperfoil benchmark (0.25 and newer): sessions whose course is certain, or a mix of transactions."""
+"""A scenario as a Hyperfoil benchmark (0.25 and newer): the course of its sessions as sequences."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from itertools import count
 from typing import Any
-from urllib.parse import quote_plus
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import TaggedScalar
+from ruamel.yaml.tag import Tag
 
-from leadline.load.export.source import (
-    METHODS,
-    Call,
-    Name,
-    Path_,
-    Source,
-    Template,
-    Text,
-    constant,
-    items,
-    json_template,
-    plain_text,
-    requests_of,
-)
-from leadline.model.errors import UsageError
+from leadline.load.export.hyperfoil_steps import Steps, leave
+from leadline.load.export.hyperfoil_values import INNER, Step
+from leadline.load.export.source import Source, session_length, walk_rows
 
-_TOOL = "Hyperfoil"
-_MOST_ROUNDS = 100  # of a loop that is written out
-_BODY_CHECKS = ("contains", "lacks", "matches", "json", "header")
-_NO_CACHE = "clearHttpCache"
-_ONE_WAY = "a session goes one way; use a graph whose rows have one entry, or arrivals of single transactions"
+_START, _END = "start", "end"
+_LEFT, _NEXT = f"{INNER}left", f"{INNER}next"
 
 
 def to_hyperfoil(source: Source) -> str:
-    """The benchmark as YAML, with parameters URL, RATE, DURATION and MAX_SESSIONS. What is left out without changing
-    a request stands in comments on top. Raises UsageError naming a construct that has no form, and its line.
+    """The benchmark as YAML, with parameters URL, RATE, DURATION, MAX_SESSIONS, CONNECTIONS and, where it is used,
+    SEED. Comments on top say what is left out of the checks and what differs. Raises UsageError naming a construct
+    that has no form, and its line.
     """
-    return _Writer(source).text()
+    tree = source.tree
+    kept = (tree.get("arrivals") or {}).get("unit") != "transaction"
+    steps = Steps(source, kept)
+    if tree.get("feeds"):
+        raise steps.values.refuse(("feeds",), "`feeds`", "its sessions share no position in a list")
+    phase: dict[str, Any] = {
+        "usersPerSec": _parameter("RATE 10"),
+        "variance": False,
+        "duration": _parameter("DURATION 10s"),
+        "maxSessions": _parameter("MAX_SESSIONS 1000"),
+        **({"scenario": _sessions(source, steps)} if kept else _transactions(source, steps)),
+    }
+    document = {
+        "name": str(tree["scenario"]),
+        "http": {
+            "host": _parameter("URL http://127.0.0.1:8080"),
+            "sharedConnections": _parameter("CONNECTIONS 100"),
+        },
+        "ergonomics": {"autoRangeCheck": False, "stopOnInvalid": True},
+        "phases": [{"main": {"constantRate": phase}}],
+    }
+    yaml = YAML()
+    yaml.width = 10_000
+    yaml.representer.ignore_aliases = lambda _: True
+    stream = io.StringIO()
+    yaml.dump(document, stream)
+    return "".join(f"# {note}\n" for note in dict.fromkeys(steps.values.notes)) + stream.getvalue()
 
 
-class _Writer:
-    def __init__(self, source: Source) -> None:
-        self._source, self._tree = source, source.tree
-        self._numbers = count(1)
-        self._notes: list[str] = []
-        self._pages = 0  # of the session being written
+def _transactions(source: Source, steps: Steps) -> dict[str, Any]:
+    """A fork for each transaction of the mix, by weight."""
+    for key in ("login", "logout", "identities"):
+        if source.tree.get(key):
+            why = "its sessions are not kept"
+            raise steps.values.refuse((key,), f"`{key}` with arrivals of single transactions", why)
+    forks = []
+    for name, weight in walk_rows(source)[_START].items():
+        course = [*steps.assign(), *steps.transaction(name, [])]
+        scenario = {"initialSequences": [{name: [*_numbers(source, steps), *course]}]}
+        forks.append({name: {"weight": weight, "scenario": scenario}})
+    return {"forks": forks} if len(forks) > 1 else {"scenario": next(iter(forks[0].values()))["scenario"]}
 
-    def text(self) -> str:
-        tree = self._tree
-        for key, why in (("feeds", "its sessions share no position in a list"), ("identities", "it counts no users")):
-            if tree.get(key):
-                raise self._refuse((key,), f"`{key}`", why)
-        phase: dict[str, Any] = {
-            "usersPerSec": _parameter("RATE 10"),
-            "variance": False,
-            "duration": _parameter("DURATION 10s"),
-            "maxSessions": _parameter("MAX_SESSIONS 1000"),
-            **self._course(),
-        }
-        document = {
-            "name": str(tree["scenario"]),
-            "http": {
-                "host": _parameter("URL http://127.0.0.1:8080"),
-                "sharedConnections": _parameter("CONNECTIONS 100"),
-            },
-            "ergonomics": {"autoRangeCheck": False, "stopOnInvalid": True},
-            "phases": [{"main": {"constantRate": phase}}],
-        }
-        yaml = YAML()
-        yaml.width = 10_000
-        stream = io.StringIO()
-        yaml.dump(document, stream)
-        return "".join(f"# left out: {note}\n" for note in dict.fromkeys(self._notes)) + stream.getvalue()
 
-    def _course(self) -> dict[str, Any]:
-        tree = self._tree
-        if "graph" in tree:
-            return {"scenario": {"orderedSequences": self._sequences(self._walk())}}
-        if (tree.get("arrivals") or {}).get("unit") != "transaction":
-            raise self._refuse(("mix",), "a mix within a session", _ONE_WAY)
-        for key in ("login", "logout"):
-            if tree.get(key):
-                raise self._refuse(
-                    (key,), f"`{key}` before arrivals of single transactions", "its sessions are not kept"
-                )
-        forks = [
-            {name: {"weight": weight, "scenario": {"orderedSequences": self._sequences([name])}}}
-            for name, value in tree["mix"].items()
-            if (weight := self._source.number(value, ("mix", name))) > 0
+def _sessions(source: Source, steps: Steps) -> dict[str, Any]:
+    """Logs in, then draws a transaction, does it, and draws the next from its row (of a mix: the mix), until the row
+    says so or the session is long enough, and logs out. Who has left logs in again and starts over.
+    """
+    tree, rows, length = source.tree, walk_rows(source), session_length(source)
+    login, logout = (str(tree[key]) if tree.get(key) else None for key in ("login", "logout"))
+    leaving = {
+        str(n) for n, one in tree["transactions"].items() if isinstance(one, Mapping) and one.get("ends_session")
+    }
+    leaving |= {logout} if logout else set()
+    places = [name for name in dict.fromkeys(name for row in rows.values() for name in row) if name != _END]
+    after: dict[str, list[Step]] = {}
+    course: dict[str, list[Step]] = {
+        "log-in": [*steps.assign(), *(_login(steps, login) if login else []), _go("onward")],
+        "onward": [_when(name, f"do-{name}") for name in places],
+    }
+    for place in places:
+        kind = "login" if place == login else "leaving" if place in leaving else ""
+        following = f"after-{place}" if "graph" in tree else "-".join(["after", kind]).rstrip("-")
+        # a login that is skipped ends its session
+        course[f"do-{place}"] = [*steps.transaction(place, [] if kind == "login" else [_go(following)]), _go(following)]
+        end = [_go("log-out")] if logout and kind != "leaving" else []
+        found: list[Step] = []
+        if length is not None and kind != "login":
+            left = {"intCondition": {"fromVar": _LEFT, "equalTo": 0}}
+            found += [{"addToInt": f"{_LEFT}--"}, leave(left, end)]
+        found.append(_draw(rows[place]))
+        if _END in rows[place]:
+            found.append(leave({"stringCondition": {"fromVar": _NEXT, "equalTo": _END}}, end))
+        if "graph" in tree and kind == "leaving":
+            found.append(_draw(rows[_START]))
+        after[following] = [*found, *steps.pause(), _go("log-in" if kind == "leaving" else "onward")]
+    if logout:
+        after["log-out"] = [*steps.pause(), *steps.transaction(logout, [])]
+    if login and leaving & set(places):
+        steps.values.notes.append("differs: a session that logs in again sends the cookies it has")
+    begin: list[Step] = [{"setInt": f"{_LEFT} <- {length}"}] if length is not None else []
+    begin += [*_numbers(source, steps), _draw(rows[_START]), _go("log-in")]
+    return {
+        "initialSequences": [{"begin": begin}],
+        "sequences": [{name: found} for name, found in {**course, **after}.items()],
+    }
+
+
+def _login(steps: Steps, login: str) -> list[Step]:
+    return [*steps.transaction(login, []), *steps.pause()]
+
+
+def _numbers(source: Source, steps: Steps) -> list[Step]:
+    """Sets what is used of ``user`` and ``session``, which count on from session to session, and ``seed``.
+
+    Threads of Hyperfoil have counters of their own: each counts in steps of the number of threads from its own number
+    on, and round in its own identities. With fewer identities than threads the others take the first one.
+    """
+    most = source.tree.get("identities")
+    limits = {"user": None if most is None else int(source.number(most, ("identities",))), "session": None}
+    found: list[Step] = []
+    for name, limit in limits.items():
+        if name not in steps.values.used:
+            continue
+        key, before = INNER + name, f"{INNER}{name}-before"
+        again: list[Step] = [
+            {"setSharedCounter": {"key": key, "fromVar": "hyperfoil.global.thread.id"}},
+            {"addToSharedCounter": f"{key}++"},
+            {"getSharedCounter": key},
         ]
-        return {"forks": forks} if len(forks) > 1 else {"scenario": next(iter(forks[0].values()))["scenario"]}
-
-    def _walk(self) -> list[str]:
-        tree, found, place = self._tree, [], "start"
-        if tree.get("login"):
-            found.append(str(tree["login"]))
-        while place != "end":
-            row = {
-                str(name): share
-                for name, value in tree["graph"][place].items()
-                if (share := self._source.number(value, ("graph", place, name))) > 0
-            }
-            if len(row) > 1 or len(found) > 1000:
-                raise self._refuse(("graph", place), f"row `{place}` of the graph", _ONE_WAY)
-            place = next(iter(row))
-            if place != "end":
-                found.append(place)
-        return [*found, str(tree["logout"])] if tree.get("logout") else found
-
-    def _sequences(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        self._pages = 0
-        start = [step for name, text in (self._tree.get("variables") or {}).items() for step in self._set(name, text)]
-        for at, name in enumerate(names):
-            transaction = self._tree["transactions"][name]
-            where: Path_ = ("transactions", name)
-            if isinstance(transaction, Mapping):
-                if transaction.get("when_missing") == "skip":
-                    why = "a value that is not found ends its session"
-                    raise self._refuse((*where, "when_missing"), "`when_missing: skip`", why)
-                where = (*where, "requests")
-            steps = [*start, *(self._pause() if at else []), *self._requests(requests_of(transaction), where, name)]
-            start = []
-            for step in steps:
-                found.append({f"{name}-{next(self._numbers)}": [step]})
-        return found
-
-    def _set(self, name: str, text: object) -> list[dict[str, Any]]:
-        steps, pattern = self._pattern(self._source.template(text), ("variables", name))
-        return [*steps, {"template": {"pattern": pattern, "toVar": str(name)}}]
-
-    def _pause(self) -> list[dict[str, Any]]:
-        pause = self._tree.get("pause") or {}
-        mean = self._source.seconds(pause.get("mean", "0s"), ("pause", "mean"))
-        if pause.get("kind") == "cycle":
-            raise self._refuse(("pause", "kind"), "a cycle time", "its think times begin when an answer has come")
-        if not mean or pause.get("shape", "none") == "none":
-            return []
-        length = f"{max(1, round(1000 * mean))}ms"
-        if pause["shape"] == "fixed":
-            return [{"thinkTime": length}]
-        most = f"{max(1, round(5000 * mean))}ms"
-        return [{"thinkTime": {"duration": length, "max": most, "random": "NEGATIVE_EXPONENTIAL"}}]
-
-    def _requests(self, requests: Sequence[Mapping[str, Any]], where: Path_, name: str) -> list[Any]:
-        steps: list[Any] = []
-        for at, request in enumerate(requests):
-            here = (*where, at)
-            if "repeat" not in request:
-                steps += self._request(request, here, name)
-                continue
-            try:
-                rounds = int(self._source.fixed(request["repeat"], here))
-            except UsageError:
-                rounds = _MOST_ROUNDS + 1
-            if rounds > _MOST_ROUNDS:
-                why = f"loops are written out: a fixed number of rounds, at most {_MOST_ROUNDS}"
-                raise self._refuse((*here, "repeat"), "this loop", why)
-            for _ in range(rounds):
-                steps += self._requests(request["requests"], (*here, "requests"), name)
-        return steps
-
-    def _request(self, request: Mapping[str, Any], where: Path_, name: str) -> list[Any]:
-        if request.get("embedded"):
-            raise self._refuse((*where, "embedded"), "`embedded`", "its pages are loaded by handlers of another kind")
-        method = next(one for one in METHODS if one in request)
-        steps, path = self._pattern(self._source.template(request[method]), (*where, method))
-        step: dict[str, Any] = {method.upper(): {"pattern": path}, "metric": name}
-        headers = {**(self._tree.get("headers") or {}), **(request.get("headers") or {})}
-        body = self._body(request, where)
-        if body is not None:
-            more, pattern, kind = body
-            steps += more
-            step["body"] = {"pattern": pattern}
-            if not any(str(key).lower() == "content-type" for key in headers):
-                headers["Content-Type"] = kind
-        lines = []
-        for key, text in headers.items():
-            more, pattern = self._pattern(self._source.template(text), (*where, "headers", key))
-            steps += more
-            lines.append({str(key): {"pattern": pattern}})
-        if lines:
-            step["headers"] = lines
-        step["handler"] = self._handler(request, where)
-        if self._source.number(request.get("follow", self._tree.get("follow", 5)), (*where, "follow")) > 0:
-            step["handler"]["followRedirect"] = "LOCATION_ONLY"
-        if method in ("get", "head"):
-            self._pages += 1
-            if self._pages > 1:  # its sessions have a browser's cache, and would not ask for a page again
-                return [*steps, _NO_CACHE, {"httpRequest": step}]
-        return [*steps, {"httpRequest": step}]
-
-    def _handler(self, request: Mapping[str, Any], where: Path_) -> dict[str, Any]:
-        check = request.get("check") or {}
-        for key in _BODY_CHECKS:
-            if key in check:
-                place = self._source.line((*where, "check", key))
-                self._notes.append(f"the check `{key}` of line {place}")
-        codes = [int(plain_text(code)) for code in items(check.get("status"))]
-        if len(codes) > 1 or "skip_status" in check:
-            key = "skip_status" if "skip_status" in check else "status"
-            raise self._refuse((*where, "check", key), f"`{key}`", "an answer has one good range and is never skipped")
-        handler: dict[str, Any] = {"status": {"range": str(codes[0]) if codes else "2xx"}}
-        queries = []
-        for variable, how in (request.get("extract") or {}).items():
-            here = (*where, "extract", variable)
-            pointer = how.get("json") if isinstance(how, Mapping) else None
-            if pointer is None or how.get("pick", "first") != "first" or "*" in pointer.split("/"):
-                why = "it stores what a JSON pointer without `*` leads to; use `{ json: /a/b }`"
-                raise self._refuse(here, f"this extraction of `{variable}`", why)
-            words = [f"[{word}]" if word.isdecimal() else f".{word}" for word in pointer.split("/")[1:]]
-            query = "".join(words)
-            queries.append({"json": {"query": query if query.startswith(".") else f".{query}", "toVar": str(variable)}})
-        if queries:
-            handler["body"] = queries
-        return handler
-
-    def _body(self, request: Mapping[str, Any], where: Path_) -> tuple[list[dict[str, Any]], str, str] | None:
-        if "form" in request:
-            steps: list[dict[str, Any]] = []
-            fields = []
-            for key, text in request["form"].items():
-                more, pattern = self._pattern(self._source.template(text), (*where, "form", key), form=True)
-                steps += more
-                fields.append(f"{quote_plus(str(key))}={pattern}")
-            return steps, "&".join(fields), "application/x-www-form-urlencoded"
-        if "json" in request:
-            template = json_template(request["json"], self._source)
-            return *self._pattern(template, (*where, "json"), json=True), "application/json"
-        if "text" in request:
-            return *self._pattern(self._source.template(request["text"]), (*where, "text")), "text/plain; charset=utf-8"
-        return None
-
-    def _pattern(
-        self, template: Template, where: Path_, form: bool = False, json: bool = False
-    ) -> tuple[list[dict[str, Any]], str]:
-        """Steps that draw values, and Hyperfoil's pattern."""
-        steps: list[dict[str, Any]] = []
-        words = []
-        for part in template:
-            if isinstance(part, Text):
-                words.append(quote_plus(part.text) if form else part.text.replace("${", "$${"))
-            elif isinstance(part, Name):
-                words.append("${" + ("urlencode:" if form else "") + self._name(part, where) + "}")
-            else:
-                more, word = self._drawn(part, where, json)
-                steps += more
-                words.append(word)
-        return steps, "".join(words)
-
-    def _name(self, name: Name, where: Path_) -> str:
-        if name.name in ("user", "session", "seq", "seed"):
-            raise self._refuse(where, f"`${{{name.name}}}`", "it counts no users, sessions or draws")
-        return name.name
-
-    def _drawn(self, call: Call, where: Path_, json: bool) -> tuple[list[dict[str, Any]], str]:
-        width = ""
-        arguments = call.arguments
-        if call.function in ("number", "json") and json and len(arguments[0]) == 1:
-            inner = arguments[0][0]
-            if isinstance(inner, Name):
-                if call.function == "json":
-                    self._notes.append(
-                        f"escaping of `{inner.name}` in the JSON body of line {self._source.line(where)}"
-                    )
-                return [], "${" + self._name(inner, where) + "}"
-            if isinstance(inner, Call):
-                call = inner
-                arguments = call.arguments
-        if call.function == "zpad" and len(arguments[1]) == 1 and isinstance(inner := arguments[1][0], Call):
-            width, call = f"%0{_fixed(arguments[0])}d:", inner
-        bounds = [_fixed(argument) for argument in call.arguments]
-        if call.function != "random" or None in bounds:
-            why = "its patterns hold variables and random whole numbers, padded or not"
-            raise self._refuse(where, f"the expression `{call.function}`", why)
-        name = f"r{next(self._numbers)}"
-        return [{"randomInt": f"{name} <- {bounds[0]} .. {bounds[1]}"}], "${" + width + name + "}"
-
-    def _refuse(self, where: Path_, construct: str, why: str) -> UsageError:
-        return self._source.refuse(where, construct, _TOOL, why)
+        found += [
+            {"getSharedCounter": {"key": key, "toVar": before}},
+            {"addToSharedCounter": {"key": key, "fromVar": "hyperfoil.global.threads"}},
+            {"getSharedCounter": key},
+            _if({"intCondition": {"fromVar": before, "equalTo": 0}}, again),
+        ]
+        if limit is not None:
+            beyond = {"intCondition": {"fromVar": key, "greaterThan": max(1, limit)}}
+            found += [_if(beyond, again), _if(beyond, [{"setInt": f"{key} <- 1"}])]
+    if "seed" in steps.values.used:
+        found.append({"setInt": {"var": f"{INNER}seed", "value": _parameter("SEED 1")}})
+    return found
 
 
-def _fixed(template: Template) -> str | None:
-    values = [constant(part) for part in template]
-    return None if None in values else "".join(value or "" for value in values)
+def _draw(row: Mapping[str, float]) -> Step:
+    return {"randomItem": {"list": dict(row), "toVar": _NEXT}}
+
+
+def _go(sequence: str) -> Step:
+    return {"newSequence": sequence}
+
+
+def _when(item: str, sequence: str) -> Step:
+    return _if({"stringCondition": {"fromVar": _NEXT, "equalTo": item}}, [_go(sequence)])
+
+
+def _if(condition: Mapping[str, Any], actions: Sequence[Step]) -> Step:
+    return {"conditional": {**condition, "actions": list(actions)}}
 
 
 def _parameter(text: str) -> TaggedScalar:
     found = TaggedScalar(value=text)
-    found.yaml_set_ctag(_tag("!param"))
+    found.yaml_set_ctag(Tag(suffix="!param"))
     return found
-
-
-def _tag(text: str) -> Any:
-    from ruamel.yaml.tag import Tag
-
-    return Tag(suffix=text)

@@ -20,6 +20,8 @@ from leadline.load.export.source import (
     json_template,
     plain_text,
     requests_of,
+    session_length,
+    walk_rows,
 )
 
 _TOOL = "k6"
@@ -49,7 +51,7 @@ def to_k6(source: Source) -> str:
     if (tree.get("arrivals") or {}).get("unit") == "transaction":
         why = "its arrivals begin an iteration of any idle user, not of a session at rest; use unit: session"
         raise source.refuse(("arrivals", "unit"), "arrivals of transactions", _TOOL, why)
-    lines = [_constants(source), "", "function assign() {"]
+    lines = ["function assign() {"]
     for name, text in (tree.get("variables") or {}).items():
         lines.append(f"  v[{json.dumps(name)}] = {_expression(source.template(text))};")
     lines += ["}", "", "const transactions = {"]
@@ -63,7 +65,10 @@ def to_k6(source: Source) -> str:
         lines.append("  },")
     lines += ["};", ""]
     runtime = (resources.files(__package__) / "k6_runtime.js").read_text(encoding="utf-8")
-    return f"{runtime}\n// {tree['scenario']}\n" + "\n".join(lines)
+    title = (
+        f"// {tree['scenario']}: made by leadline. Settings: LEADLINE_URL, USERS (closed) or RATE (sessions a second),"
+    )
+    return f"{title}\n// DURATION, MAX_USERS, SEED.\n{_constants(source)}\n\n{runtime}\n" + "\n".join(lines)
 
 
 def _constants(source: Source) -> str:
@@ -73,26 +78,23 @@ def _constants(source: Source) -> str:
     shape = pause.get("shape", "none") if mean else "none"
     identities = tree.get("identities")
     count = int(source.number(identities, ("identities",))) if identities is not None else None
-    length = int(source.number((tree.get("arrivals") or {}).get("session_length", 1), ("arrivals", "session_length")))
+    length = session_length(source)
     transactions = tree["transactions"]
 
     def flagged(key: str, value: object) -> list[str]:
         return [str(n) for n, t in transactions.items() if isinstance(t, Mapping) and t.get(key) == value]
 
-    def row(where: Path_, weights: Mapping[str, Any]) -> list[tuple[str, float]]:
-        return [(str(name), source.number(weight, (*where, name))) for name, weight in weights.items()]
-
-    graph = tree.get("graph")
+    rows = {place: list(row.items()) for place, row in walk_rows(source).items()}
     values = {
         "IDENTITIES": count if count is not None else "Infinity",
         "PAUSE": {"shape": shape, "mean": mean, "kind": pause.get("kind", "think")},
-        "LENGTH": length,
+        "LENGTH": length if length is not None else "Infinity",
         "LOGIN": tree.get("login"),
         "LOGOUT": tree.get("logout"),
-        "ENDS": flagged("ends_session", True),
+        "LEAVING": [*flagged("ends_session", True), *([str(tree["logout"])] if tree.get("logout") else [])],
         "whenMissing": dict.fromkeys(flagged("when_missing", "skip"), "skip"),
-        "MIX": row(("mix",), tree.get("mix") or {}),
-        "GRAPH": {name: row(("graph", name), cells) for name, cells in graph.items()} if graph else None,
+        "MIX": rows["start"],
+        "GRAPH": rows if tree.get("graph") else None,
     }
     return "\n".join(
         f"const {name} = {value if value == 'Infinity' else json.dumps(value)};" for name, value in values.items()

@@ -16,6 +16,7 @@ from leadline.model.units import parse_duration
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 Path_ = tuple[str | int, ...]
+_LENGTH = 10  # transactions of an open session of a mix that says nothing
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,29 @@ class Source:
         if text.endswith("us") or text.endswith("ns"):
             return float(text[:-2]) * (1e-6 if text.endswith("us") else 1e-9)
         return parse_duration(text)
+
+
+def session_length(source: Source) -> int | None:
+    """Transactions of an open session between login and logout; None: as many as its walk has."""
+    arrivals = source.tree.get("arrivals") or {}
+    if arrivals.get("session_length") is None:
+        return None if source.tree.get("graph") else _LENGTH
+    return int(source.number(arrivals["session_length"], ("arrivals", "session_length")))
+
+
+def walk_rows(source: Source) -> dict[str, dict[str, float]]:
+    """What follows ``start`` and each transaction, with its weight; of a mix the same row everywhere. ``end`` ends the
+    session. Weights of zero are left out.
+    """
+
+    def row(where: Path_, weights: Mapping[str, Any]) -> dict[str, float]:
+        found = {str(name): source.number(weight, (*where, name)) for name, weight in weights.items()}
+        return {name: weight for name, weight in found.items() if weight > 0}
+
+    if graph := source.tree.get("graph"):
+        return {str(place): row(("graph", place), cells) for place, cells in graph.items()}
+    mix = row(("mix",), source.tree.get("mix") or {})
+    return {"start": mix, **dict.fromkeys(mix, mix)}
 
 
 def plain_text(value: object) -> str:
