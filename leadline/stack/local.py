@@ -1,4 +1,4 @@
-"""What private databases on this host share: free ports, the end of processes, digests of directories."""
+"""What private databases on this host share: free ports, the end of processes, digests of directories, refusals."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from pathlib import Path
 from leadline.host.base import Process
 
 LOOPBACK = "127.0.0.1"
+
+
+class QueryError(Exception):
+    """A database cannot be reached or refuses."""
 
 
 def free_port() -> int:

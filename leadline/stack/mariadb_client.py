@@ -10,6 +10,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from leadline.stack import local
 from leadline.stack.base import Endpoint
 
 UNKNOWN_DATABASE = 1049
@@ -61,7 +62,7 @@ _COUNTERS = (
 _STATUS = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({', '.join(repr(name) for name in (*GAUGES, *_COUNTERS))})"
 
 
-class QueryError(Exception):
+class QueryError(local.QueryError):
     """The server cannot be reached or refuses; ``code`` is its error number, 0 when it did not answer."""
 
     def __init__(self, message: str, code: int = 0) -> None:

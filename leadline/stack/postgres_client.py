@@ -10,6 +10,7 @@ from typing import Any
 import pg8000.exceptions
 import pg8000.native
 
+from leadline.stack import local
 from leadline.stack.base import Endpoint
 
 UNKNOWN_DATABASE = "3D000"
@@ -40,7 +41,7 @@ _STATISTICS = (
 )
 
 
-class QueryError(Exception):
+class QueryError(local.QueryError):
     """The server cannot be reached or refuses; ``code`` is its SQLSTATE, empty when it did not answer."""
 
     def __init__(self, message: str, code: str = "") -> None:

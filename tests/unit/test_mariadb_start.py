@@ -10,7 +10,7 @@ import pytest
 from leadline.host.base import ProcessSpec
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
-from leadline.stack import mariadb as module
+from leadline.stack import private as module
 from leadline.stack.base import ServiceContext
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.mariadb_bootstrap import script

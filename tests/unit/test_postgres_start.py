@@ -10,7 +10,7 @@ import pytest
 
 from leadline.host.base import ProcessSpec
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.stack import postgres as module
+from leadline.stack import private as module
 from leadline.stack.base import ServiceContext
 from leadline.stack.postgres import Postgres
 

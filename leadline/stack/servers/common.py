@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import shutil
 import time
@@ -140,7 +139,7 @@ class JavaServer(ABC):
         while True:
             said = "nothing listens there yet"
             if ports.listens(process.pids(), context.http_port):
-                said = _ask(self.client(), path)
+                said = probe.ready(self.client(), path)
             if not said:
                 return time.monotonic() - self._started
             found = self._evidence()
@@ -152,7 +151,7 @@ class JavaServer(ABC):
             if self.failed_for_good(found):
                 raise self._failure("could not start the application", found)
             if time.monotonic() > deadline:
-                raise self._failure(f"was not ready after {timeout:g} s ({path}: {said})", found)
+                raise self._failure(f"was not ready after {timeout:g} s ({said})", found)
             time.sleep(_POLL)
 
     def read_back(self, name: str) -> Level:
@@ -322,23 +321,3 @@ def _check_port(port: int) -> None:
             FailureClass.INFRASTRUCTURE,
             f"port {port} on 127.0.0.1 is taken ({why}); end what listens there or choose another port",
         )
-
-
-def _ask(client: probe.Client, path: str) -> str:
-    """Empty when the application says it is up, else what it said instead."""
-    connection = http.client.HTTPConnection("127.0.0.1", client.port)
-    try:
-        connection.sock = client.connect()
-        connection.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
-        response = connection.getresponse()
-        body = response.read(65_536)
-        if response.status != 200:
-            return f"HTTP {response.status} {response.reason}"
-        up = json.loads(body)
-        return "" if isinstance(up, dict) and up.get("status") == "up" else f"answered {body[:80]!r}"
-    except (OSError, http.client.HTTPException) as error:
-        return f"{type(error).__name__}: {error}"
-    except ValueError:
-        return f"answered {body[:80]!r}, not JSON"
-    finally:
-        connection.close()

@@ -1,0 +1,317 @@
+"""What private databases share: own data directory, own port, loopback only, in the foreground, never as root."""
+
+from __future__ import annotations
+
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from leadline.host.base import Process, ProcessSpec
+from leadline.host.paths import cache_dir
+from leadline.host.privilege import make_accessible
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.knob import Level
+from leadline.stack import local, snapshots
+from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
+from leadline.stack.jdbc import JdbcDriver
+from leadline.stack.provision import Artefact, fetch
+
+PASSWORD = "leadline.password"  # in the data directory, so that a snapshot brings its own
+
+
+class Counters(Protocol):
+    """Counters of a running database over a connection that stays open."""
+
+    def read(self) -> dict[str, float]:
+        """Raises QueryError."""
+
+    def close(self) -> None: ...
+
+
+class PrivateDatabase(ABC):
+    """A database from pinned binaries, the shared part of ``leadline.stack.base.Database``.
+
+    ``port``: where it listens; 0 takes a free one at every ``configure``. The data live in
+    ``context.directory/data``; ``start`` makes an empty instance where there is none.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    jdbc_driver: ClassVar[JdbcDriver]
+    database: ClassVar[str] = "leadline"
+    user: ClassVar[str] = "leadline"
+    stop_signal: ClassVar[signal.Signals]
+    kept_configuration: ClassVar[str]  # name of its configuration among a trial's artefacts
+    pid_file: ClassVar[str]  # in the data directory; a clean stop removes it
+    system: ClassVar[str]  # in the data directory: there when the data are
+
+    def __init__(self, port: int = 0) -> None:
+        self._given_port = port
+        self._port = port
+        self._context: ServiceContext | None = None
+        self._lines: list[str] = []
+        self._settings: Settings = {}
+        self._process: Process | None = None
+        self._started = 0.0
+        self._log_from = 0
+        self._counters: Counters | None = None
+
+    # what each database fills in -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def artefact(self) -> Artefact:
+        """The pinned distribution for this machine."""
+
+    @abstractmethod
+    def _render(self, name: str, level: Level) -> str:
+        """A level as a line of the configuration. Raises LookupError, UsageError."""
+
+    @abstractmethod
+    def _isolation(self) -> str:
+        """Isolation level of the configuration, as JDBC names it."""
+
+    @abstractmethod
+    def _write_configuration(self) -> None:
+        """Write it for the start, and without passwords among the artefacts."""
+
+    @abstractmethod
+    def _command(self) -> list[str]:
+        """The command line that starts it in the foreground."""
+
+    @abstractmethod
+    def _initialise(self) -> None:
+        """Make an empty instance with a password of its own. Raises TrialFailure(infrastructure)."""
+
+    @abstractmethod
+    def _ask_first(self) -> None:
+        """The first question, which a database answers that is ready. Raises QueryError."""
+
+    @abstractmethod
+    def _ask_level(self, name: str) -> Level:
+        """A level as the running server tells it. Raises QueryError, LookupError."""
+
+    @abstractmethod
+    def _open_counters(self) -> Counters: ...
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """Bring loaded data into their resting state. Raises QueryError."""
+
+    @abstractmethod
+    def _end(self, process: Process) -> bool:
+        """Wait for the end after the stop signal; whether it came in order."""
+
+    @abstractmethod
+    def _reason(self, words: str) -> tuple[str, bool]:
+        """Why it did not start, from its log ("" if it does not say), and whether the host is to blame."""
+
+    # configuration -------------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> str:
+        return self.artefact().version
+
+    def provision(self, progress: Progress) -> None:
+        fetch(self.artefact(), progress)
+        self.jdbc_driver.jar(progress)
+
+    def configure(self, context: ServiceContext, settings: Settings) -> None:
+        """Raises LookupError for a knob that is not the database's, UsageError for a level it would round."""
+        self._lines = [self._render(name, level) for name, level in sorted(settings.items())]
+        self._settings = dict(settings)
+        self._context = context
+        self._port = self._given_port or local.free_port()
+        context.directory.mkdir(parents=True, exist_ok=True)
+        context.artefacts.mkdir(parents=True, exist_ok=True)
+
+    def endpoint(self) -> Endpoint:
+        """Raises LookupError while there are no data."""
+        try:
+            password = (self._data / PASSWORD).read_text().strip()
+        except FileNotFoundError:
+            raise LookupError(f"there are no {self.title} data in {self._data} yet") from None
+        return Endpoint(
+            local.LOOPBACK,
+            self._port,
+            self.database,
+            self.user,
+            password,
+            self.jdbc_driver.subprotocol,
+            self._isolation(),
+        )
+
+    def _configured(self) -> ServiceContext:
+        if self._context is None:
+            raise RuntimeError("configure() comes first")
+        return self._context
+
+    @property
+    def _data(self) -> Path:
+        return self._configured().directory / "data"
+
+    @property
+    def _log(self) -> Path:
+        return self._configured().artefacts / f"{self.name}.log"
+
+    def _unpacked(self) -> Path:
+        return fetch(self.artefact(), lambda _: None)
+
+    # life cycle ----------------------------------------------------------------------------------------------
+
+    def start(self) -> Process:
+        """Start it; an empty instance is made first where there are no data.
+
+        Raises TrialFailure(infrastructure) when the port is in use, a server still runs on the data or a restore
+        was interrupted.
+        """
+        context = self._configured()
+        if snapshots.interrupted(self._data):
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE, f"the restore of {self._data} was interrupted: restore it again"
+            )
+        self._require_stopped()
+        if not (self._data / self.system).exists():
+            self._initialise()
+        if local.port_in_use(self._port):
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, self._port_taken())
+        self._write_configuration()
+        self._log_from = self._log.stat().st_size if self._log.exists() else 0
+        self._started = time.monotonic()
+        self._process = context.host.start(
+            ProcessSpec(
+                name="database",
+                argv=self._command(),
+                output=self._log,
+                env={"LC_ALL": "C"},
+                cwd=context.directory,
+                cpus=context.placement.database_cpus,
+                memory=context.placement.database_memory,
+                unprivileged=True,
+            )
+        )
+        return self._process
+
+    def wait_ready(self, timeout: float) -> float:
+        """Seconds from start to the first right answer.
+
+        Raises TrialFailure with the server's own words: infrastructure when the host is the cause, else
+        configuration.
+        """
+        if self._process is None:
+            raise RuntimeError("start() comes first")
+        process = self._process
+        while True:
+            if not process.alive():
+                raise self._start_failure(f"{self.title} ended with code {process.exit_code()} before it was ready")
+            try:
+                self._ask_first()
+                return time.monotonic() - self._started
+            except local.QueryError as refused:
+                error = str(refused)
+            if time.monotonic() - self._started > timeout:
+                raise self._start_failure(f"{self.title} was not ready after {timeout:g} s: {error}")
+            time.sleep(0.02)
+
+    def read_back(self, name: str) -> Level:
+        try:
+            return self._ask_level(name)
+        except local.QueryError as error:
+            raise LookupError(f"{self.title} cannot be asked for {name}: {error}") from error
+
+    def stats(self) -> dict[str, float]:
+        """Counters of the running server, see ``Statistics`` of its client. Raises LookupError."""
+        if self._counters is None:
+            self._counters = self._open_counters()
+        try:
+            return self._counters.read()
+        except local.QueryError as error:
+            raise LookupError(f"{self.title} cannot be asked: {error}") from error
+
+    def settle(self) -> None:
+        """Bring loaded data into a resting state, so that they start every trial alike.
+
+        Raises TrialFailure(infrastructure).
+        """
+        try:
+            self._settle()
+        except local.QueryError as error:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE, f"{self.title} could not settle its data: {error}", self.log_tail()
+            ) from error
+
+    def stop(self) -> bool:
+        """Orderly shutdown, then killed. True if it was orderly."""
+        if self._counters is not None:
+            self._counters.close()
+            self._counters = None
+        process, self._process = self._process, None
+        if process is None:
+            return True
+        process.signal(self.stop_signal)
+        clean = self._end(process)
+        process.stop(grace=0.5)  # whatever is left of the group
+        return clean and process.exit_code() == 0
+
+    def log_tail(self, lines: int = 40) -> str:
+        return local.tail(self._log, lines)
+
+    def artefacts(self) -> Sequence[Path]:
+        kept = [self._log, self._log.with_name(self.kept_configuration)]
+        return [path for path in kept if path.exists()]
+
+    # data ----------------------------------------------------------------------------------------------------
+
+    def snapshot(self, name: str) -> None:
+        self._require_stopped()
+        if (self._data / self.pid_file).exists():
+            raise LeadlineError(f"{self.title} did not stop cleanly in {self._data}: no snapshot is made of it")
+        snapshots.save(self._data, self._snapshot(name))
+
+    def has_snapshot(self, name: str) -> bool:
+        return (self._snapshot(name) / self.system).exists()
+
+    def restore(self, name: str) -> None:
+        """Raises LookupError without that snapshot, TrialFailure(infrastructure) while a server runs on the data."""
+        if not self.has_snapshot(name):
+            raise LookupError(f"there is no snapshot {name}")
+        self._require_stopped()
+        self._before_restore()
+        snapshots.put_back(self._snapshot(name), self._data)
+        make_accessible(self._data)
+
+    def _before_restore(self) -> None:
+        """Give back what a server that was killed on these data still holds."""
+        return
+
+    def digest(self) -> str:
+        """SHA-256 over names and contents of the stopped data directory."""
+        return local.directory_digest(self._data)
+
+    def _snapshot(self, name: str) -> Path:
+        # data files of another release or CPU may not be readable
+        return cache_dir() / "data" / f"{self.artefact().directory_name}-{name}"
+
+    # helpers -------------------------------------------------------------------------------------------------
+
+    def _require_stopped(self) -> None:
+        """Raises TrialFailure when a server, of this or another leadline, runs on the data directory."""
+        pid = local.runs_in(self._data / self.pid_file, self._data)
+        if pid is not None:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE, f"a {self.title} (process {pid}) still runs on the data in {self._data}"
+            )
+
+    def _port_taken(self) -> str:
+        return f"port {self._port} on {local.LOOPBACK} is in use: {self.title} cannot listen"
+
+    def _start_failure(self, message: str) -> TrialFailure:
+        words = local.text_from(self._log, self._log_from)
+        reason, host = self._reason(words)
+        if "Address already in use" in words:
+            message = self._port_taken()
+        elif reason:
+            message = f"{message}: {reason}"
+        return TrialFailure(FailureClass.INFRASTRUCTURE if host else FailureClass.CONFIGURATION, message, words)
