@@ -35,6 +35,7 @@ LEVELS: dict[str, Level] = {
     "server.tls": True,
     "server.http.compression": True,
     "server.access_log": True,
+    "server.monitoring": True,
 }
 JVM: dict[str, Level] = {"jvm.heap": 400 * MIB, "jvm.collector": "parallel"}
 
@@ -52,3 +53,13 @@ def test_every_knob_with_a_load_and_all_audits(tmp_path: Path) -> None:
     made = server_cells.stack(tmp_path, "glassfish", "orm")
     cell = server_cells.run(made, tmp_path, LEVELS | JVM, every_level_is_in_force)
     assert cell.failed == 0
+    assert cell.pools["pool.max"] == LEVELS["server.datasource.max_connections"]
+    assert 1 <= cell.pools["pool.in_use"] <= cell.pools["pool.size"] <= cell.pools["pool.max"]
+    assert cell.pools["pool.requests"] > cell.pools["pool.created"] >= cell.pools["pool.size"]
+    assert cell.pools["threads.max"] == LEVELS["server.threads.max"]
+    assert 1 <= cell.pools["threads.active"] <= cell.pools["threads.size"] <= cell.pools["threads.max"]
+    assert cell.pools["statements.uses"] > cell.pools["statements.prepared"] > 0
+    kept = int(cell.pools["pool.size"]) * int(str(LEVELS["server.datasource.statement_cache"]))
+    assert 0 < cell.pools["statements.kept"] <= kept
+    assert cell.pools["agent.errors"] == 0
+    assert {"pool.waiting", "pool.wait_ms_mean", "statements.discarded", "http.connections"} <= set(cell.pools)

@@ -319,7 +319,7 @@ def test_properties_survive_their_own_syntax() -> None:
     [
         ("server.calls.by_reference", "tomee", "tomee has no knob server.calls.by_reference; wildfly has it"),
         ("server.http.max_keep_alive_requests", "wildfly", "glassfish and liberty and tomcat and tomee have it"),
-        ("server.monitoring", "glassfish", "liberty and tomcat and wildfly have it"),
+        ("server.monitoring", "tomee", "glassfish and liberty and tomcat and wildfly have it"),
     ],
 )
 def test_a_knob_that_a_server_lacks_is_refused_with_the_servers_that_have_it(

@@ -148,6 +148,23 @@ def test_with_tls_the_listener_has_the_runs_certificate(context: ServiceContext)
     assert [*configured(context, {}).iter("ssl")] == []
 
 
+@pytest.mark.parametrize(
+    ("observe", "levels", "written"),
+    [
+        (True, {}, "HIGH"),
+        (False, {}, "OFF"),
+        (True, {"server.monitoring": False}, "OFF"),
+        (False, {"server.monitoring": True}, "HIGH"),
+    ],
+)
+def test_statistics_are_on_while_observed_unless_a_level_says_otherwise(
+    context: ServiceContext, observe: bool, levels: dict[str, Level], written: str
+) -> None:
+    root = configured(replace(context, observe=observe), levels)
+    (found,) = root.iter("module-monitoring-levels")
+    assert found.attrib == {"jdbc-connection-pool": written, "http-service": written}
+
+
 def test_levels_that_glassfish_cannot_have_are_refused(context: ServiceContext) -> None:
     with pytest.raises(UsageError, match=r"idle_timeout 1.5 s: GlassFish counts whole seconds; the nearest is 2s"):
         GlassFish().configure(context, {"server.datasource.idle_timeout": 1.5})
@@ -168,10 +185,12 @@ def test_no_artefact_keeps_the_password(context: ServiceContext) -> None:
 def test_levels_are_read_from_the_configurations_beans() -> None:
     pool = "amx:name=brokerage,pp=/domain/resources,type=jdbc-connection-pool"
     http = "amx:pp=/domain/configs/config[server-config]/network-config/protocols/protocol[http-listener-1],type=http"
-    answer = {
+    monitoring = "amx:pp=/domain/configs/config[server-config]/monitoring-service,type=module-monitoring-levels"
+    answer: dict[str, dict[str, dict[str, str]]] = {
         "beans": {
             pool: {"MaxPoolSize": "7", "MaxWaitTimeInMillis": "17000", "IsConnectionValidationRequired": "true"},
             http: {"Compression": "off", "TimeoutSeconds": "30"},
+            monitoring: {"JdbcConnectionPool": "HIGH", "HttpService": "HIGH"},
         }
     }
     server = GlassFish()
@@ -181,9 +200,13 @@ def test_levels_are_read_from_the_configurations_beans() -> None:
         "server.datasource.validation": True,
         "server.http.compression": False,
         "server.http.keep_alive_timeout": 30.0,
+        "server.monitoring": True,
     }
     assert {name: server.level_of(name, answer) for name in expected} == expected
     with pytest.raises(KeyError, match="http-thread-pool"):
         server.level_of("server.threads.max", answer)
     with pytest.raises(LookupError, match=r"does not tell the level of server\.nonsense"):
         server.level_of("server.nonsense", answer)
+    answer["beans"][monitoring]["HttpService"] = "OFF"
+    with pytest.raises(LookupError, match=r"server\.monitoring at different levels: HIGH, OFF"):
+        server.level_of("server.monitoring", answer)

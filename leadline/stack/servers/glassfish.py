@@ -11,7 +11,7 @@ from typing import ClassVar
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import GLASSFISH, Artefact
-from leadline.stack.servers import evidence, glassfish_domain, glassfish_levels, ports
+from leadline.stack.servers import evidence, glassfish_domain, glassfish_levels, knobs, ports
 from leadline.stack.servers.common import Answer, JavaServer, template
 
 _STORE_PASSWORD = "changeit"  # of the domain as it is shipped; the file is for this user only
@@ -72,8 +72,10 @@ class GlassFish(JavaServer):
         properties = self.database_properties(context)
         broker = ports.free()
         hidden = properties | {"leadline.database.password": "(not kept)"}
+        # A level that was set wins: observing must not undo a treatment.
+        levels: Settings = {knobs.MONITORING.name: context.observe, **settings}
         full, kept = (
-            glassfish_domain.written(shipped, settings, context.http_address, context.http_port, broker, each)
+            glassfish_domain.written(shipped, levels, context.http_address, context.http_port, broker, each)
             for each in (properties, hidden)
         )
         written = domain / "config" / "domain.xml"

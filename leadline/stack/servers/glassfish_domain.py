@@ -27,11 +27,9 @@ def written(shipped: str, settings: Settings, address: str, port: int, broker: i
     _broker(config, broker)
     if settings.get(glassfish_levels.TLS.name):
         _tls(config)
-    container = config.find("ejb-container")
-    if container is None:
-        container = ElementTree.SubElement(config, "ejb-container")
     # Two beans with one remote interface would be bound under one name.
-    _property(container, "disable-nonportable-jndi-names", "true")
+    _property(_added(config, "ejb-container"), "disable-nonportable-jndi-names", "true")
+    _added(_added(config, "monitoring-service"), "module-monitoring-levels")
     glassfish_levels.apply(root, settings)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 
@@ -86,6 +84,12 @@ def _broker(config: ElementTree.Element, port: int) -> None:
 
 def _property(parent: ElementTree.Element, name: str, value: str) -> None:
     ElementTree.SubElement(parent, "property", {"name": name, "value": value})
+
+
+def _added(parent: ElementTree.Element, name: str) -> ElementTree.Element:
+    """The child of that name, made where there is none."""
+    found = parent.find(name)
+    return ElementTree.SubElement(parent, name) if found is None else found
 
 
 def _only(root: ElementTree.Element, path: str) -> ElementTree.Element:

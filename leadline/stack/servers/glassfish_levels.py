@@ -24,6 +24,7 @@ _ELEMENTS = {
     "transport": f"{_CONFIG}/network-config/transports/transport[@name='tcp']",
     "service": f"{_CONFIG}/http-service",
     "beans": f"{_CONFIG}/ejb-container",
+    "monitoring": f"{_CONFIG}/monitoring-service/module-monitoring-levels",
 }
 _BEANS = {
     "pool": f"name={POOL},pp=/domain/resources,type=jdbc-connection-pool",
@@ -32,17 +33,25 @@ _BEANS = {
     "transport": "name=tcp,pp=/domain/configs/config[server-config]/network-config/transports,type=transport",
     "service": "pp=/domain/configs/config[server-config],type=http-service",
     "beans": "pp=/domain/configs/config[server-config],type=ejb-container",
+    "monitoring": "pp=/domain/configs/config[server-config]/monitoring-service,type=module-monitoring-levels",
 }
 
 
 @dataclass(frozen=True)
 class _Own:
-    """A knob as GlassFish has it: an attribute of an element; ``milliseconds`` and ``seconds`` are whole."""
+    """A knob as GlassFish has it: attributes of an element, all of one value; ``milliseconds`` and ``seconds`` are
+    whole.
+    """
 
     knob: Knob
     element: str
     attribute: str
-    form: Literal["plain", "milliseconds", "seconds", "on"] = "plain"
+    form: Literal["plain", "milliseconds", "seconds", "on", "high"] = "plain"
+    second: str = ""
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return (self.attribute, self.second) if self.second else (self.attribute,)
 
 
 def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
@@ -89,6 +98,13 @@ _TABLE = (
     _Own(_own(knobs.KEEP_ALIVE_TIMEOUT, "http/@timeout-seconds", 30.0), "http", "timeout-seconds", "seconds"),
     _Own(_own(knobs.COMPRESSION, "http/@compression", False), "http", "compression", "on"),
     _Own(_own(knobs.ACCESS_LOG, "http-service/@access-logging-enabled", False), "service", "access-logging-enabled"),
+    _Own(
+        _own(knobs.MONITORING, "module-monitoring-levels/@jdbc-connection-pool, @http-service", False),
+        "monitoring",
+        "jdbc-connection-pool",
+        "high",
+        second="http-service",  # the threads that serve requests are counted with it
+    ),
 )
 _OWN = {row.knob.name: row for row in _TABLE}
 TLS = _own(knobs.TLS, "protocol/@security-enabled", False)
@@ -102,7 +118,10 @@ def _bean_attribute(name: str) -> str:
 # The beans appear only after the operation.
 QUESTION = {"invoke.0": "amx-support:type=boot-amx|bootAMX"} | {
     f"bean.{kind}": "|".join(
-        (f"amx:{name}", ",".join(_bean_attribute(row.attribute) for row in _TABLE if row.element == kind))
+        (
+            f"amx:{name}",
+            ",".join(_bean_attribute(each) for row in _TABLE if row.element == kind for each in row.attributes),
+        )
     )
     for kind, name in _BEANS.items()
 }
@@ -116,7 +135,8 @@ def apply(root: ElementTree.Element, settings: Settings) -> None:
             row = _OWN[name]
             element = root.find(_ELEMENTS[row.element])
             assert element is not None, row.element
-            element.set(row.attribute, _written(row, level_))
+            for attribute in row.attributes:
+                element.set(attribute, _written(row, level_))
     if settings.get(knobs.VALIDATION.name):
         pool = root.find(_ELEMENTS["pool"])
         assert pool is not None
@@ -130,6 +150,8 @@ def _written(row: _Own, level_: Level) -> str:
         return str(knobs.whole_seconds(row.knob.name, {row.knob.name: level_}, "GlassFish"))
     if row.form == "on":
         return "on" if level_ else "off"
+    if row.form == "high":
+        return "HIGH" if level_ else "OFF"
     return str(level_).lower()
 
 
@@ -138,9 +160,15 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
     if name not in _OWN:
         raise LookupError(f"GlassFish does not tell the level of {name}")
     row = _OWN[name]
-    found = str(beans(answer, f"amx:{_BEANS[row.element]}")[0][_bean_attribute(row.attribute)])
+    bean = beans(answer, f"amx:{_BEANS[row.element]}")[0]
+    values = {str(bean[_bean_attribute(attribute)]) for attribute in row.attributes}
+    if len(values) > 1:
+        raise LookupError(f"GlassFish has {name} at different levels: {', '.join(sorted(values))}")
+    found = values.pop()
     if row.form == "on":
         return found == "on"
+    if row.form == "high":
+        return found == "HIGH"
     if found in ("true", "false"):
         return found == "true"
     if row.form == "plain":

@@ -162,7 +162,8 @@ COMPRESSION = _knob(
 MONITORING = _knob(
     "monitoring",
     Kind.BOOLEAN,
-    "The server's own statistics: Liberty's monitor-1.0 feature, without a level on while the trial is observed;"
+    "The server's own statistics, without a level on while the trial is observed: Liberty's monitor-1.0 feature,"
+    " WildFly's statistics-enabled, GlassFish's monitoring levels of its pools and of HTTP;"
     " on Tomcat an MBean for every pooled connection and its statements (its other figures cannot be turned off)",
 )
 IO_THREADS = _knob(

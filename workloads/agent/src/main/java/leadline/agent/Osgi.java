@@ -8,7 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
-/** Services of an OSGi framework in this JVM (OSGi Core), reached by reflection as the agent belongs to no bundle. */
+/** Services and classes of an OSGi framework in this JVM (OSGi Core), by reflection as the agent belongs to no bundle. */
 final class Osgi {
     private final Instrumentation instrumentation;
 
@@ -58,6 +58,18 @@ final class Osgi {
             }
         }
         return Optional.empty();
+    }
+
+    /** A class that this JVM has loaded. */
+    Class<?> loaded(String name) throws ClassNotFoundException {
+        if (instrumentation != null) {
+            for (Class<?> type : instrumentation.getAllLoadedClasses()) {
+                if (type.getName().equals(name)) {
+                    return type;
+                }
+            }
+        }
+        throw new ClassNotFoundException(name);
     }
 
     private static Object service(Object context, Object reference) throws ReflectiveOperationException {
