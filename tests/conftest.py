@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+from leadline.host.paths import cache_dir
 from leadline.host.threads import one_blas_thread
 
 one_blas_thread()  # before any test imports numpy
@@ -85,6 +86,18 @@ def real_study(tmp_path_factory: pytest.TempPathFactory) -> RealStudy:
     done = leadline("run", "mini.yaml", "--json", cwd=directory, timeout=580)
     assert done.returncode == 0, done.stderr
     return RealStudy(directory, json.loads(done.stdout), done.stderr)
+
+
+@pytest.fixture(scope="module")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Snapshots of its own beside the distributions that are there."""
+    dist = cache_dir() / "dist"
+    dist.mkdir(parents=True, exist_ok=True)
+    own = tmp_path_factory.mktemp("cache")
+    (own / "dist").symlink_to(dist)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEADLINE_CACHE", str(own))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""What private databases on this host share: free ports, the end of processes, digests of directories, refusals."""
+"""Programs on this host: free ports, the end of processes, what a log says, digests of directories, refusals."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def runs_in(pid_file: Path, directory: Path) -> int | None:
     return pid if here else None
 
 
-def text_from(path: Path, offset: int) -> str:
-    """What was written to a log from ``offset`` (bytes) on; empty where there is no file."""
+def text_from(path: Path, offset: int, most: int = 4_000_000) -> str:
+    """What was written to a log from ``offset`` on, its last ``most`` bytes if it is longer; empty without a file."""
     try:
         with path.open("rb") as stream:
-            stream.seek(offset)
+            stream.seek(max(offset, stream.seek(0, 2) - most))
             return stream.read().decode(errors="replace").strip()
     except FileNotFoundError:
         return ""

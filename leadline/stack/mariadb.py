@@ -19,7 +19,6 @@ from leadline.stack.mariadb_bootstrap import DATABASE, USER, script
 from leadline.stack.private import PASSWORD, PrivateDatabase
 from leadline.stack.provision import Artefact, mariadb_artefact
 
-_ISOLATION = next(knob for knob in mariadb_catalogue.KNOBS if knob.name == "database.transaction_isolation")
 _STOP_GRACE = 30.0
 _SLOW_STOP_GRACE = 120.0  # when all old row versions are removed first
 # Messages at start that tell of the host, not of the levels under test.
@@ -37,6 +36,7 @@ class MariaDb(PrivateDatabase):
     jdbc_driver = jdbc.MARIADB
     database = DATABASE
     user = USER
+    isolation = next(knob for knob in mariadb_catalogue.KNOBS if knob.name == "database.transaction_isolation")
     stop_signal = signal.SIGTERM
     kept_configuration = "mariadb.cnf"
     pid_file = "mariadb.pid"
@@ -60,11 +60,8 @@ class MariaDb(PrivateDatabase):
     def _render(self, name: str, level: Level) -> str:
         return mariadb_knobs.render(name, level)
 
-    def _isolation(self) -> str:
-        return str(self._settings.get(_ISOLATION.name, _ISOLATION.default)).replace("-", "_")
-
     def _write_configuration(self) -> None:
-        context = self._configured()
+        context = self.context
         scratch = context.directory / "tmp"
         scratch.mkdir(exist_ok=True)
         make_accessible(scratch)
@@ -95,7 +92,7 @@ class MariaDb(PrivateDatabase):
 
     @property
     def _file(self) -> Path:
-        return self._configured().directory / self.kept_configuration
+        return self.context.directory / self.kept_configuration
 
     def _home(self) -> Path:
         version = self.artefact().version
@@ -143,7 +140,7 @@ class MariaDb(PrivateDatabase):
     # data ----------------------------------------------------------------------------------------------------
 
     def _initialise(self) -> None:
-        context = self._configured()
+        context = self.context
         make_accessible(self._unpacked())
         if self._data.exists():  # of a bootstrap that was ended
             shutil.rmtree(self._data)

@@ -19,7 +19,6 @@ from leadline.stack.private import PASSWORD, PrivateDatabase
 from leadline.stack.provision import Artefact, postgres_artefact
 
 _INCLUDED = "leadline.conf"  # in the data directory, included by postgresql.conf
-_ISOLATION = next(knob for knob in postgres_catalogue.KNOBS if knob.name == "database.default_transaction_isolation")
 # Messages at start that tell of the host, not of the levels under test.
 _INFRASTRUCTURE = ("could not bind", "lock file", "could not write", "Input/output error", "Read-only file system")
 # Answers to the questions of wait_ready.
@@ -32,6 +31,7 @@ class Postgres(PrivateDatabase):
     name = "postgres"
     title = "PostgreSQL"
     jdbc_driver = jdbc.POSTGRES
+    isolation = next(knob for knob in postgres_catalogue.KNOBS if knob.name == "database.default_transaction_isolation")
     stop_signal = signal.SIGINT  # fast shutdown: sessions that are open are ended
     kept_configuration = "postgres.conf"
     pid_file = "postmaster.pid"
@@ -51,9 +51,6 @@ class Postgres(PrivateDatabase):
     def _render(self, name: str, level: Level) -> str:
         return postgres_knobs.render(name, level)
 
-    def _isolation(self) -> str:
-        return str(self._settings.get(_ISOLATION.name, _ISOLATION.default)).upper().replace(" ", "_")
-
     def _write_configuration(self) -> None:
         text = "\n".join(
             [
@@ -68,7 +65,7 @@ class Postgres(PrivateDatabase):
             ]
         )
         (self._data / _INCLUDED).write_text(text)
-        (self._configured().artefacts / self.kept_configuration).write_text(text)
+        (self.context.artefacts / self.kept_configuration).write_text(text)
 
     def _binary(self, program: str) -> Path:
         return self._unpacked() / "bin" / program
@@ -124,7 +121,7 @@ class Postgres(PrivateDatabase):
         """
         if not (self._data / self.pid_file).exists():
             return
-        context = self._configured()
+        context = self.context
         argv = [str(self._binary("postgres")), "--check", "-D", str(self._data)]
         log = context.artefacts / "postgres-check.log"
         check = context.host.start(ProcessSpec("database-check", argv, log, cwd=context.directory, unprivileged=True))
@@ -132,7 +129,7 @@ class Postgres(PrivateDatabase):
         check.stop(grace=1.0)
 
     def _initialise(self) -> None:
-        context = self._configured()
+        context = self.context
         make_accessible(self._unpacked())
         if self._data.exists():  # of an initdb that was ended
             shutil.rmtree(self._data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -13,12 +13,14 @@ from leadline.host.base import Process, ProcessSpec
 from leadline.host.paths import cache_dir
 from leadline.host.privilege import make_accessible
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.model.knob import Level
+from leadline.model.knob import Knob, Level
 from leadline.stack import local, snapshots
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.provision import Artefact, fetch
+from leadline.stack.started import Started
 
+_WORDS = str.maketrans(" -", "__")
 PASSWORD = "leadline.password"  # in the data directory, so that a snapshot brings its own
 
 
@@ -31,7 +33,7 @@ class Counters(Protocol):
     def close(self) -> None: ...
 
 
-class PrivateDatabase(ABC):
+class PrivateDatabase(Started[ServiceContext]):
     """A database from pinned binaries, the shared part of ``leadline.stack.base.Database``.
 
     ``port``: where it listens; 0 takes a free one at every ``configure``. The data live in
@@ -39,24 +41,21 @@ class PrivateDatabase(ABC):
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]
     jdbc_driver: ClassVar[JdbcDriver]
     database: ClassVar[str] = "leadline"
     user: ClassVar[str] = "leadline"
+    isolation: ClassVar[Knob]  # of sessions that ask for none
     stop_signal: ClassVar[signal.Signals]
     kept_configuration: ClassVar[str]  # name of its configuration among a trial's artefacts
     pid_file: ClassVar[str]  # in the data directory; a clean stop removes it
     system: ClassVar[str]  # in the data directory: there when the data are
 
     def __init__(self, port: int = 0) -> None:
+        super().__init__()
         self._given_port = port
         self._port = port
-        self._context: ServiceContext | None = None
         self._lines: list[str] = []
         self._settings: Settings = {}
-        self._process: Process | None = None
-        self._started = 0.0
-        self._log_from = 0
         self._counters: Counters | None = None
 
     # what each database fills in -----------------------------------------------------------------------------
@@ -68,10 +67,6 @@ class PrivateDatabase(ABC):
     @abstractmethod
     def _render(self, name: str, level: Level) -> str:
         """A level as a line of the configuration. Raises LookupError, UsageError."""
-
-    @abstractmethod
-    def _isolation(self) -> str:
-        """Isolation level of the configuration, as JDBC names it."""
 
     @abstractmethod
     def _write_configuration(self) -> None:
@@ -140,21 +135,17 @@ class PrivateDatabase(ABC):
             self.user,
             password,
             self.jdbc_driver.subprotocol,
-            self._isolation(),
+            # as JDBC names it
+            str(self._settings.get(self.isolation.name, self.isolation.default)).upper().translate(_WORDS),
         )
-
-    def _configured(self) -> ServiceContext:
-        if self._context is None:
-            raise RuntimeError("configure() comes first")
-        return self._context
 
     @property
     def _data(self) -> Path:
-        return self._configured().directory / "data"
+        return self.context.directory / "data"
 
     @property
-    def _log(self) -> Path:
-        return self._configured().artefacts / f"{self.name}.log"
+    def log(self) -> Path:
+        return self.context.artefacts / f"{self.name}.log"
 
     def _unpacked(self) -> Path:
         return fetch(self.artefact(), lambda _: None)
@@ -167,7 +158,7 @@ class PrivateDatabase(ABC):
         Raises TrialFailure(infrastructure) when the port is in use, a server still runs on the data or a restore
         was interrupted.
         """
-        context = self._configured()
+        context = self.context
         if snapshots.interrupted(self._data):
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE, f"the restore of {self._data} was interrupted: restore it again"
@@ -178,21 +169,17 @@ class PrivateDatabase(ABC):
         if local.port_in_use(self._port):
             raise TrialFailure(FailureClass.INFRASTRUCTURE, self._port_taken())
         self._write_configuration()
-        self._log_from = self._log.stat().st_size if self._log.exists() else 0
-        self._started = time.monotonic()
-        self._process = context.host.start(
-            ProcessSpec(
-                name="database",
-                argv=self._command(),
-                output=self._log,
-                env={"LC_ALL": "C"},
-                cwd=context.directory,
-                cpus=context.placement.database_cpus,
-                memory=context.placement.database_memory,
-                unprivileged=True,
-            )
+        spec = ProcessSpec(
+            name="database",
+            argv=self._command(),
+            output=self.log,
+            env={"LC_ALL": "C"},
+            cwd=context.directory,
+            cpus=context.placement.database_cpus,
+            memory=context.placement.database_memory,
+            unprivileged=True,
         )
-        return self._process
+        return self.launch(context.host, spec)
 
     def wait_ready(self, timeout: float) -> float:
         """Seconds from start to the first right answer.
@@ -200,9 +187,7 @@ class PrivateDatabase(ABC):
         Raises TrialFailure with the server's own words: infrastructure when the host is the cause, else
         configuration.
         """
-        if self._process is None:
-            raise RuntimeError("start() comes first")
-        process = self._process
+        process = self.process
         while True:
             if not process.alive():
                 raise self._start_failure(f"{self.title} ended with code {process.exit_code()} before it was ready")
@@ -256,10 +241,10 @@ class PrivateDatabase(ABC):
         return clean and process.exit_code() == 0
 
     def log_tail(self, lines: int = 40) -> str:
-        return local.tail(self._log, lines)
+        return local.tail(self.log, lines)
 
     def artefacts(self) -> Sequence[Path]:
-        kept = [self._log, self._log.with_name(self.kept_configuration)]
+        kept = [self.log, self.log.with_name(self.kept_configuration)]
         return [path for path in kept if path.exists()]
 
     # data ----------------------------------------------------------------------------------------------------
@@ -308,7 +293,7 @@ class PrivateDatabase(ABC):
         return f"port {self._port} on {local.LOOPBACK} is in use: {self.title} cannot listen"
 
     def _start_failure(self, message: str) -> TrialFailure:
-        words = local.text_from(self._log, self._log_from)
+        words = self.words()
         reason, host = self._reason(words)
         if "Address already in use" in words:
             message = self._port_taken()

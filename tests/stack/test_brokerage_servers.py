@@ -6,7 +6,7 @@ import json
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,13 @@ import pytest
 
 from leadline.host.java import find_java
 from leadline.host.local import LocalHost
-from leadline.host.paths import cache_dir
 from leadline.model.study import StackChoice
 from leadline.stack import postgres_client as client
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.base import AuditResult
 from leadline.stack.brokerage import Brokerage
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 UNITS, SEED, LOG_SEED, COMMANDS = 1, 5, 9, 500
 Counts = Mapping[str, Mapping[str, int]]
@@ -48,18 +47,6 @@ DAMAGE = {
     "INSERT INTO account (user_name, password_hash, opening_balance, balance, login_count, created_at)"
     " VALUES ('x', 'x', 0, 0, 0, now())": {"rows-are-counts-register"},
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Snapshots of its own beside the distributions that are there."""
-    dist = cache_dir() / "dist"
-    dist.mkdir(parents=True, exist_ok=True)
-    own = tmp_path_factory.mktemp("cache")
-    (own / "dist").symlink_to(dist)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LEADLINE_CACHE", str(own))
-        yield
 
 
 @pytest.fixture(scope="module")

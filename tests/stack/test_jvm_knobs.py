@@ -17,7 +17,7 @@ from leadline.host.jvm import find_java_home, load_agent
 from leadline.model.knob import Level
 from leadline.stack.servers import jvm, large_pages
 from leadline.stack.servers.agent import ensure_agent
-from leadline.stack.servers.common import properties_text
+from leadline.stack.servers.files import properties_text
 
 pytestmark = pytest.mark.stack
 

@@ -11,16 +11,14 @@ from typing import Any
 import pytest
 
 from leadline.host.local import LocalHost
-from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import ApplyCost, Kind, Level
 from leadline.stack import mariadb_client as client
-from leadline.stack import snapshots
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.mariadb_knobs import parse
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 KB, MB = 1024, 1024**2
 
@@ -67,18 +65,6 @@ LEVELS: dict[str, Level] = {
     "database.innodb_stats_auto_recalc": False,
     "database.performance_schema": True,
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Snapshots of its own beside the distributions that are there."""
-    dist = cache_dir() / "dist"
-    dist.mkdir(parents=True, exist_ok=True)
-    own = tmp_path_factory.mktemp("cache")
-    (own / "dist").symlink_to(dist)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LEADLINE_CACHE", str(own))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -231,19 +217,3 @@ def test_a_killed_server_is_recovered_or_restored(database: MariaDb) -> None:
     database.start()
     database.wait_ready(60)
     assert run(database, "SELECT SUM(balance) FROM account") == [(2000000,)]
-
-
-def test_half_restored_data_are_refused(database: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(_source: Path, target: Path) -> None:
-        target.mkdir()
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(snapshots, "_copy_tree", killed)
-        with pytest.raises(KeyboardInterrupt):
-            database.restore("fresh")
-    with pytest.raises(TrialFailure, match="was interrupted: restore it again"):
-        database.start()
-    database.restore("fresh")
-    with pytest.raises(LookupError, match="no snapshot stale"):
-        database.restore("stale")

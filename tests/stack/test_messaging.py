@@ -16,7 +16,6 @@ import pytest
 
 from leadline.host.jvm import java_pid
 from leadline.host.local import LocalHost
-from leadline.host.paths import cache_dir
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.stack import brokerage_queue
@@ -25,7 +24,7 @@ from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.servers import places
 from leadline.stack.servers.messaging import KNOBS
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 # Receivers that wait for the database hold threads of Liberty's one executor: enough must be left for the pages.
 THREADS: dict[str, Level] = {"server.threads.min": 20}
@@ -58,18 +57,6 @@ PASSING = (
     " RETURN NEW; END $$",
     "CREATE TRIGGER passing BEFORE INSERT ON ledger_entry FOR EACH ROW EXECUTE FUNCTION fail_twice()",
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Snapshots of its own beside the distributions that are there."""
-    dist = cache_dir() / "dist"
-    dist.mkdir(parents=True, exist_ok=True)
-    own = tmp_path_factory.mktemp("cache")
-    (own / "dist").symlink_to(dist)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LEADLINE_CACHE", str(own))
-        yield
 
 
 @pytest.fixture(scope="module")

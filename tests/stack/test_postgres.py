@@ -12,16 +12,14 @@ from typing import Any
 import pytest
 
 from leadline.host.local import LocalHost
-from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import ApplyCost, Level
 from leadline.stack import postgres_client as client
-from leadline.stack import snapshots
 from leadline.stack.base import ServiceContext
 from leadline.stack.postgres import Postgres
 from leadline.stack.postgres_knobs import parse
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 PORT = 15510
 MB = 1024**2
@@ -59,18 +57,6 @@ LEVELS: dict[str, Level] = {
     "database.deadlock_timeout": 0.25,
     "database.track_io_timing": True,
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Snapshots of its own beside the distributions that are there."""
-    dist = cache_dir() / "dist"
-    dist.mkdir(exist_ok=True)
-    own = tmp_path_factory.mktemp("cache")
-    (own / "dist").symlink_to(dist)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LEADLINE_CACHE", str(own))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -218,26 +204,3 @@ def test_a_killed_server_leaves_nothing_behind_after_the_restore(database: Postg
     database.start()
     database.wait_ready(60)
     assert run(database, "SELECT sum(balance) FROM account") == [[5000000]]
-
-
-def test_half_restored_data_are_refused(database: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(_source: Path, target: Path) -> None:
-        target.mkdir()
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(snapshots, "_copy_tree", killed)
-        with pytest.raises(KeyboardInterrupt):
-            database.restore("fresh")
-    with pytest.raises(TrialFailure, match="was interrupted: restore it again"):
-        database.start()
-    database.restore("fresh")
-    database.start()
-    database.wait_ready(60)
-
-
-def test_a_snapshot_that_does_not_exist(database: Postgres) -> None:
-    assert database.has_snapshot("fresh")
-    assert not database.has_snapshot("stale")
-    with pytest.raises(LookupError, match="no snapshot stale"):
-        database.restore("stale")

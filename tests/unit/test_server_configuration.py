@@ -18,7 +18,7 @@ from leadline.model.study import Placement
 from leadline.stack import jdbc, registry
 from leadline.stack.base import Endpoint, Progress, ServiceContext
 from leadline.stack.provision import Artefact
-from leadline.stack.servers import common
+from leadline.stack.servers import common, files
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.knobs import KNOBS as COMMON
 from leadline.stack.servers.liberty import Liberty
@@ -311,7 +311,7 @@ def test_liberty_reads_the_configuration_that_is_in_use(context: ServiceContext)
 
 
 def test_properties_survive_their_own_syntax() -> None:
-    assert common.properties_text({"a": "x\\y", "b": "1\n2"}) == "a=x\\\\y\nb=1\\n2\n"
+    assert files.properties_text({"a": "x\\y", "b": "1\n2"}) == "a=x\\\\y\nb=1\\n2\n"
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from leadline.stack.servers import evidence
@@ -60,16 +58,8 @@ def test_errors_come_first_and_once() -> None:
     assert found.text().startswith(line)
 
 
-def test_an_empty_or_missing_log_is_no_evidence(tmp_path: Path) -> None:
+def test_an_empty_log_is_no_evidence() -> None:
     assert evidence.gather("").text() == ""
-    assert evidence.read(tmp_path / "none.log") == ""
-
-
-def test_a_log_is_read_from_where_this_start_began(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_text("SEVERE of an earlier start\nnow\n")
-    assert evidence.read(log, start=len("SEVERE of an earlier start\n")) == "now\n"
-    assert evidence.read(log, most=4) == "now\n"
 
 
 def test_wildflys_errors_are_found_by_their_level() -> None:

@@ -20,7 +20,7 @@ from leadline.stack.base import Endpoint, Progress, ServiceContext
 from leadline.stack.certificate import make_certificate
 from leadline.stack.provision import Artefact
 from leadline.stack.servers import common, wildfly_levels
-from leadline.stack.servers.common import template
+from leadline.stack.servers.files import template
 from leadline.stack.servers.wildfly import WildFly
 
 PASSWORD = "a<b&c\\d"

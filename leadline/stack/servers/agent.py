@@ -1,14 +1,18 @@
-"""The in-process agent's jar: built from the checkout when it is missing or older than its sources."""
+"""The in-process agent: its jar, built from the checkout when it is missing or older than its sources; its answers."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from leadline.host.jvm import AGENT_NAME, agent_jar
+from leadline.host.jvm import AGENT_NAME, agent_jar, load_agent
 from leadline.model.errors import LeadlineError
 from leadline.stack.base import Progress
+from leadline.stack.servers.files import properties_text
 
 _WORKLOADS = Path(__file__).resolve().parents[3] / "workloads"
 
@@ -33,3 +37,16 @@ def ensure_agent(progress: Progress) -> Path:
         raise LeadlineError(f"the agent could not be built:\n{said}")
     jar.touch()
     return jar
+
+
+def ask(java_home: Path | None, pid: int, directory: Path, question: Mapping[str, str]) -> Mapping[str, Any]:
+    """What the agent in a running JVM answers; its files are written below ``directory``.
+
+    Raises AttachError, OSError, ValueError.
+    """
+    output, options = directory / "read-back.json", directory / "read-back.properties"
+    output.unlink(missing_ok=True)
+    options.write_text(properties_text({"answer": str(output), **question}))
+    load_agent(java_home, pid, options)
+    answer: dict[str, Any] = json.loads(output.read_text())
+    return answer

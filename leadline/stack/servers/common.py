@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.java import find_java, java_home
-from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, find_java_home, java_pid, load_agent
+from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, find_java_home, java_pid
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.stack import probe
@@ -20,31 +19,27 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
 from leadline.stack.servers import evidence, jvm, knobs, large_pages, ports
-from leadline.stack.servers.agent import ensure_agent
+from leadline.stack.servers.agent import ask, ensure_agent
+from leadline.stack.started import Started
 
 MODE = "brokerage.mode"  # the system property that names the application's persistence mode
 CALLS = "brokerage.calls"  # by which interface its servlets call session beans
 READY_PATH = "/health"
 _POLL = 0.1
-_TEMPLATES = Path(__file__).parent / "templates"
 
 Answer = Mapping[str, Any]  # what the agent answered: flags, beans, configuration
 
 
-class JavaServer(ABC):
+class JavaServer(Started[ServiceContext]):
     """A Java application server as a service (``leadline.stack.base.Service``)."""
 
     name: ClassVar[str]
-    title: ClassVar[str]
     distribution: ClassVar[Artefact]
     stop_grace: ClassVar[float] = 30.0
     newest_java: ClassVar[int | None] = None  # major version of the last JDK that it runs on; None: any from 17 on
 
     def __init__(self) -> None:
-        self._context: ServiceContext | None = None
-        self._process: Process | None = None
-        self._started = 0.0
-        self._log_start = 0  # earlier starts may have written to the same file
+        super().__init__()
         self._answer: Answer | None = None
         self._settings: Settings = {}
 
@@ -127,10 +122,7 @@ class JavaServer(ABC):
             memory=context.placement.server_memory,
         )
         self._answer = None
-        self._log_start = self.log.stat().st_size if self.log.exists() else 0
-        self._started = time.monotonic()
-        self._process = context.host.start(spec)
-        return self._process
+        return self.launch(context.host, spec)
 
     def wait_ready(self, timeout: float) -> float:
         process, context = self.process, self.context
@@ -200,18 +192,6 @@ class JavaServer(ABC):
     # -- shared parts
 
     @property
-    def context(self) -> ServiceContext:
-        if self._context is None:
-            raise LeadlineError(f"{self.title} has not been configured")
-        return self._context
-
-    @property
-    def process(self) -> Process:
-        if self._process is None:
-            raise LookupError(f"{self.title} has not been started")
-        return self._process
-
-    @property
     def log(self) -> Path:
         return self.context.artefacts / "server.log"
 
@@ -271,20 +251,16 @@ class JavaServer(ABC):
         Raises LookupError if the agent cannot be loaded.
         """
         if self._answer is None:
-            output = self.context.directory / "read-back.json"
-            options = self.context.directory / "read-back.properties"
-            output.unlink(missing_ok=True)
-            asked = {"answer": str(output), "flags": ",".join(jvm.FLAGS), **self.question()}
-            options.write_text(properties_text(asked))
             try:
-                load_agent(self.context.java_home, java_pid(self.process), options)
-                self._answer = json.loads(output.read_text())
+                java = java_pid(self.process)
+                question = {"flags": ",".join(jvm.FLAGS), **self.question()}
+                self._answer = ask(self.context.java_home, java, self.context.directory, question)
             except (AttachError, OSError, ValueError) as error:
                 raise LookupError(f"{self.title} cannot be asked: {error}") from error
         return self._answer
 
     def _evidence(self, lines: int = 40) -> evidence.Evidence:
-        return evidence.gather(evidence.read(self.log, self._log_start), lines)
+        return evidence.gather(self.words(), lines)
 
     def _failure(self, what: str, found: evidence.Evidence) -> TrialFailure:
         if found.port_taken:
@@ -297,17 +273,6 @@ class JavaServer(ABC):
             )
         words = f": {found.headline}" if found.headline else ""
         return TrialFailure(FailureClass.CONFIGURATION, f"{self.title} {what}{words}", found.text())
-
-
-def template(name: str) -> str:
-    """A configuration file shipped with leadline."""
-    return (_TEMPLATES / name).read_text()
-
-
-def properties_text(values: Mapping[str, str]) -> str:
-    """A Java properties file (UTF-8); backslashes and line ends escaped."""
-    escaped = {key: value.replace("\\", "\\\\").replace("\n", "\\n") for key, value in values.items()}
-    return "".join(f"{key}={value}\n" for key, value in escaped.items())
 
 
 def _quiet(message: str) -> None:

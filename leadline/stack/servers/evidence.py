@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 # Liberty marks errors with a code that ends in E, Tomcat with SEVERE, WildFly with ERROR, the JVM with fixed phrases.
 _ERROR = re.compile(
@@ -63,17 +62,6 @@ def gather(text: str, lines: int = 40) -> Evidence:
         if not any(line in earlier or _message(line) == _message(earlier) for earlier in found):
             found.append(line)
     return Evidence(found[:20], [row.rstrip()[:_WIDTH] for row in rows[-lines:]])
-
-
-def read(log: Path, start: int = 0, most: int = 4_000_000) -> str:
-    """A log's text from byte ``start``, its last ``most`` bytes if it is longer; empty if there is none."""
-    try:
-        with log.open("rb") as stream:
-            size = stream.seek(0, 2)
-            stream.seek(max(start, size - most))
-            return stream.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def _message(line: str) -> str:

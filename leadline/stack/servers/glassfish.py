@@ -12,7 +12,8 @@ from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import GLASSFISH, Artefact
 from leadline.stack.servers import evidence, glassfish_domain, glassfish_levels, knobs, ports
-from leadline.stack.servers.common import Answer, JavaServer, template
+from leadline.stack.servers.common import Answer, JavaServer
+from leadline.stack.servers.files import template
 
 _STORE_PASSWORD = "changeit"  # of the domain as it is shipped; the file is for this user only
 _NOT_DEPLOYED = re.compile(r"SEVERE.*\bException while (?:loading|deploying|preparing) the app")

@@ -14,7 +14,8 @@ from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import LIBERTY, Artefact
 from leadline.stack.servers import evidence, knobs, liberty_levels, liberty_messaging, messaging, places
-from leadline.stack.servers.common import CALLS, MODE, Answer, JavaServer, template
+from leadline.stack.servers.common import CALLS, MODE, Answer, JavaServer
+from leadline.stack.servers.files import template
 
 _SERVER = "leadline"
 _KEYSTORE = "tls.p12"

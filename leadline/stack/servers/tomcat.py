@@ -16,7 +16,8 @@ from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import TOMCAT, Artefact
 from leadline.stack.servers import evidence, knobs, tomcat_levels
-from leadline.stack.servers.common import Answer, JavaServer, properties_text, template
+from leadline.stack.servers.common import Answer, JavaServer
+from leadline.stack.servers.files import properties_text, template
 
 _NOT_DEPLOYED = re.compile(r"startup failed due to previous errors|SEVERE.*\bError deploying\b")
 # As bin/catalina.sh of this version passes them.

@@ -10,7 +10,8 @@ from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import TOMEE, Artefact
 from leadline.stack.servers import tomee_levels
-from leadline.stack.servers.common import Answer, properties_text, template
+from leadline.stack.servers.common import Answer
+from leadline.stack.servers.files import properties_text, template
 from leadline.stack.servers.tomcat import Tomcat
 
 _UNIT = "brokerage"  # the persistence unit of the application

@@ -22,7 +22,8 @@ from leadline.stack.servers import (
     wildfly_messaging,
     wildfly_tls,
 )
-from leadline.stack.servers.common import Answer, JavaServer, properties_text, template
+from leadline.stack.servers.common import Answer, JavaServer
+from leadline.stack.servers.files import properties_text, template
 
 _PROFILE = "standalone.xml"
 _STARTED_WITH_ERRORS = re.compile(r"\bWFLYSRV0026\b|\bWFLYSRV0056\b")

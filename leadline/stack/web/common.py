@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 import zipfile
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,13 @@ from typing import ClassVar
 
 from leadline.host.base import Host, Process, ProcessSpec
 from leadline.host.privilege import make_accessible
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.stack import probe
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate
 from leadline.stack.servers import ports
+from leadline.stack.started import Started
 from leadline.stack.web import knobs, sockets
 
 PRIVATE = "/.leadline"  # paths below are the web server's own, never the application's
@@ -54,18 +55,14 @@ class FrontContext:
     observe: bool = True
 
 
-class WebServer(ABC):
+class WebServer(Started[FrontContext]):
     """A web server as reverse proxy of one application server."""
 
     name: ClassVar[str]
-    title: ClassVar[str]
 
     def __init__(self) -> None:
-        self._context: FrontContext | None = None
+        super().__init__()
         self._settings: Settings = {}
-        self._process: Process | None = None
-        self._started = 0.0
-        self._log_from = 0
         self._asked = 0  # requests of our own since the start, which the server counts too
         self._files: Sequence[str] = ()  # of the application's archive, that a web server can serve
 
@@ -126,9 +123,7 @@ class WebServer(ABC):
         why = ports.taken(context.port)
         if why:
             raise self._port_taken(why)
-        self._log_from = self.log.stat().st_size if self.log.exists() else 0
         self._asked = 0
-        self._started = time.monotonic()
         spec = ProcessSpec(
             name="web",
             argv=self.command(context),
@@ -138,8 +133,7 @@ class WebServer(ABC):
             memory=context.memory,
             unprivileged=True,
         )
-        self._process = context.host.start(spec)
-        return self._process
+        return self.launch(context.host, spec)
 
     def wait_ready(self, timeout: float) -> float:
         """Seconds from the start until the application answers through the web server. Raises TrialFailure with the
@@ -248,18 +242,6 @@ class WebServer(ABC):
     # -- shared parts
 
     @property
-    def context(self) -> FrontContext:
-        if self._context is None:
-            raise LeadlineError(f"{self.title} has not been configured")
-        return self._context
-
-    @property
-    def process(self) -> Process:
-        if self._process is None:
-            raise LookupError(f"{self.title} has not been started")
-        return self._process
-
-    @property
     def file(self) -> Path:
         return self.context.directory / f"{self.name}.conf"
 
@@ -274,15 +256,6 @@ class WebServer(ABC):
     def client(self) -> probe.Client:
         """A client of the web server's own port."""
         return probe.Client(self.context.port, self.context.certificate.certificate if self.tls else None)
-
-    def words(self) -> str:
-        """What the server said since the start."""
-        try:
-            with self.log.open("rb") as stream:
-                stream.seek(self._log_from)
-                return stream.read().decode("utf-8", "replace")
-        except OSError:
-            return ""
 
     def _port_taken(self, words: str) -> TrialFailure:
         message = (
