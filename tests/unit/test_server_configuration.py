@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from server_context import PASSWORD, server_context
 
 from leadline.host.base import Host, Process, ProcessSpec
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import Placement
-from leadline.stack import jdbc, registry
-from leadline.stack.base import Endpoint, Progress, ServiceContext
-from leadline.stack.provision import Artefact
+from leadline.stack import registry
+from leadline.stack.base import ServiceContext
 from leadline.stack.servers import common, files
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.knobs import KNOBS as COMMON
@@ -26,38 +26,15 @@ from leadline.stack.servers.messaging import KNOBS as MESSAGING
 from leadline.stack.servers.tomcat import Tomcat
 from leadline.stack.servers.wildfly import WildFly
 
-PASSWORD = "a<b&c\\d"
-
 
 @pytest.fixture
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
-    distribution = tmp_path / "dist"
-    conf = distribution / f"apache-tomcat-{Tomcat.distribution.version}" / "conf"
+    conf = tmp_path / "dist" / f"apache-tomcat-{Tomcat.distribution.version}" / "conf"
     conf.mkdir(parents=True)
     (conf / "web.xml").write_text("<web-app/>")
     (conf / "catalina.properties").write_text("common.loader=x\n")
 
-    def fake_fetch(artefact: Artefact, progress: Progress) -> Path:
-        if artefact.packaging != "jar":
-            return distribution
-        driver = tmp_path / artefact.file_name
-        driver.touch()
-        return driver
-
-    for module in (common, jdbc):
-        monkeypatch.setattr(module, "fetch", fake_fetch)
-    archive = tmp_path / "brokerage.war"
-    archive.touch()
-    return ServiceContext(
-        cast(Host, None),  # nothing is started
-        tmp_path / "server",
-        tmp_path / "trial" / "logs",
-        http_port=15701,
-        database=Endpoint("127.0.0.1", 15700, "leadline", "someone", PASSWORD),
-        archive=archive,
-        properties={"brokerage.mode": "direct"},
-        raw=tmp_path / "trial" / "raw",
-    )
+    return server_context(tmp_path, monkeypatch, "direct")
 
 
 def overrides(context: ServiceContext, levels: dict[str, Level]) -> ElementTree.Element:
@@ -80,10 +57,9 @@ def tomcat_properties(context: ServiceContext, levels: dict[str, Level]) -> dict
     return dict(line.split("=", 1) for line in lines if line.startswith("leadline."))
 
 
-@pytest.mark.parametrize("kind", [Tomcat, Liberty])
+@pytest.mark.parametrize("kind", registry.SERVERS.values())
 def test_knobs_are_one_catalogue_with_the_servers_own_names(kind: type[JavaServer]) -> None:
-    knobs = Catalogue(kind().knobs())
-    for knob in knobs:
+    for knob in Catalogue(kind().knobs()):
         assert knob.summary
         assert knob.source
         assert set(knob.names) in ({kind.name}, {"jvm"})

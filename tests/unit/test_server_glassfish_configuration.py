@@ -5,23 +5,18 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+from server_context import PASSWORD, server_context
 
-from leadline.host.base import Host
 from leadline.model.errors import UsageError
-from leadline.model.knob import Catalogue, Level
-from leadline.stack import jdbc
-from leadline.stack.base import Endpoint, Progress, ServiceContext
+from leadline.model.knob import Level
+from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
-from leadline.stack.provision import Artefact
-from leadline.stack.servers import common
 from leadline.stack.servers.glassfish import GlassFish
 
-PASSWORD = "a<b&c\\d"
 # The parts of a shipped domain that are touched.
 DOMAIN = """\
 <domain>
@@ -59,36 +54,12 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
         (domain / part).mkdir(parents=True)
     (domain / "config" / "domain.xml").write_text(DOMAIN)
 
-    def fake_fetch(artefact: Artefact, progress: Progress) -> Path:
-        return tmp_path / (artefact.file_name if artefact.packaging == "jar" else "dist")
-
-    for module in (common, jdbc):
-        monkeypatch.setattr(module, "fetch", fake_fetch)
-    archive = tmp_path / "brokerage.war"
-    archive.touch()
-    return ServiceContext(
-        cast(Host, None),  # nothing is started
-        tmp_path / "server",
-        tmp_path / "trial" / "logs",
-        http_port=15701,
-        database=Endpoint("127.0.0.1", 15700, "leadline", "someone", PASSWORD),
-        archive=archive,
-        properties={"brokerage.mode": "orm"},
-        raw=tmp_path / "trial" / "raw",
-    )
+    return server_context(tmp_path, monkeypatch)
 
 
 def configured(context: ServiceContext, levels: dict[str, Level]) -> ElementTree.Element:
     GlassFish().configure(context, levels)
     return ElementTree.parse(context.directory / "domain" / "config" / "domain.xml").getroot()
-
-
-def test_knobs_are_one_catalogue_with_the_servers_own_names() -> None:
-    for knob in Catalogue(GlassFish().knobs()):
-        assert knob.source
-        assert set(knob.names) in ({"glassfish"}, {"jvm"})
-        if knob.default is not None:
-            assert knob.parse(knob.default) == knob.default
 
 
 def test_all_work_shares_one_pool_and_only_http_is_at_a_known_port(context: ServiceContext) -> None:

@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from server_context import PASSWORD, server_context
 
 from leadline.host.base import Host, ProcessSpec
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
-from leadline.model.knob import Catalogue, Level
-from leadline.stack import jdbc, registry
-from leadline.stack.base import Endpoint, Progress, ServiceContext
-from leadline.stack.provision import Artefact
-from leadline.stack.servers import common
+from leadline.model.knob import Level
+from leadline.stack import registry
+from leadline.stack.base import ServiceContext
 from leadline.stack.servers.tomee import TomEE
 
-PASSWORD = "a<b&c\\d"
 TOP = f"apache-tomee-plume-{TomEE.distribution.version}"
 
 
@@ -30,24 +28,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
     (conf / "web.xml").write_text("<web-app/>")
     (conf / "catalina.properties").write_text("common.loader=x\n")
 
-    def fake_fetch(artefact: Artefact, progress: Progress) -> Path:
-        return tmp_path / (artefact.file_name if artefact.packaging == "jar" else "dist")
-
-    for module in (common, jdbc):
-        monkeypatch.setattr(module, "fetch", fake_fetch)
-    archive = tmp_path / "brokerage.war"
-    archive.touch()
-    return ServiceContext(
-        cast(Host, None),  # nothing is started
-        tmp_path / "server",
-        tmp_path / "trial" / "logs",
-        java_home=jdk(tmp_path, "17.0.9"),
-        http_port=15701,
-        database=Endpoint("127.0.0.1", 15700, "leadline", "someone", PASSWORD),
-        archive=archive,
-        properties={"brokerage.mode": "orm"},
-        raw=tmp_path / "trial" / "raw",
-    )
+    return server_context(tmp_path, monkeypatch, java_home=jdk(tmp_path, "17.0.9"))
 
 
 def jdk(folder: Path, version: str) -> Path:
@@ -68,14 +49,6 @@ def configured(context: ServiceContext, levels: dict[str, Level]) -> tuple[str, 
     lines = (context.directory / "conf" / "catalina.properties").read_text().splitlines()
     properties = dict(line.split("=", 1) for line in lines if line.startswith("leadline."))
     return "".join(source.itertext()), str(container.text) if container is not None else "", properties
-
-
-def test_knobs_are_one_catalogue_with_the_servers_own_names() -> None:
-    for knob in Catalogue(TomEE().knobs()):
-        assert knob.source
-        assert set(knob.names) in ({"tomee"}, {"jvm"})
-        if knob.default is not None:
-            assert knob.parse(knob.default) == knob.default
 
 
 def test_only_levels_that_are_set_are_written(context: ServiceContext) -> None:

@@ -10,20 +10,17 @@ from typing import cast
 import pytest
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_key_and_certificates
+from server_context import PASSWORD, server_context
 
-from leadline.host.base import Host
 from leadline.host.paths import cache_dir
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.knob import Catalogue, Level
-from leadline.stack import jdbc
-from leadline.stack.base import Endpoint, Progress, ServiceContext
+from leadline.model.knob import Level
+from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
-from leadline.stack.provision import Artefact
-from leadline.stack.servers import common, wildfly_levels
+from leadline.stack.servers import wildfly_levels
 from leadline.stack.servers.files import template
 from leadline.stack.servers.wildfly import WildFly
 
-PASSWORD = "a<b&c\\d"
 HOME = f"wildfly-{WildFly.distribution.version}"
 
 
@@ -63,30 +60,13 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeJava:
     (configuration / "standalone.xml").write_text("<server/>\n")
     (configuration / "mgmt-users.properties").touch()
 
-    def fake_fetch(artefact: Artefact, progress: Progress) -> Path:
-        return tmp_path / artefact.file_name if artefact.packaging == "jar" else distribution
-
-    for module in (common, jdbc):
-        monkeypatch.setattr(module, "fetch", fake_fetch)
     monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
     return FakeJava(tmp_path / "jdk")
 
 
 @pytest.fixture
-def context(tmp_path: Path, java: FakeJava) -> ServiceContext:
-    archive = tmp_path / "brokerage.war"
-    archive.touch()
-    return ServiceContext(
-        cast(Host, None),  # nothing is started
-        tmp_path / "server",
-        tmp_path / "trial" / "logs",
-        java_home=java.home,
-        http_port=15701,
-        database=Endpoint("127.0.0.1", 15700, "leadline", "someone", PASSWORD),
-        archive=archive,
-        properties={"brokerage.mode": "direct"},
-        raw=tmp_path / "trial" / "raw",
-    )
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: FakeJava) -> ServiceContext:
+    return server_context(tmp_path, monkeypatch, "direct", java.home)
 
 
 def properties(context: ServiceContext, levels: dict[str, Level]) -> dict[str, str]:
@@ -97,15 +77,6 @@ def properties(context: ServiceContext, levels: dict[str, Level]) -> dict[str, s
 
 def script(context: ServiceContext) -> str:
     return (context.directory / "configuration" / "script.cli").read_text()
-
-
-def test_knobs_are_one_catalogue_with_the_servers_own_names() -> None:
-    for knob in Catalogue(WildFly().knobs()):
-        assert knob.summary
-        assert knob.source
-        assert set(knob.names) in ({"wildfly"}, {"jvm"})
-        if knob.default is not None:
-            assert knob.parse(knob.default) == knob.default
 
 
 def test_levels_are_properties(context: ServiceContext) -> None:

@@ -1,0 +1,45 @@
+"""What a server's part is given to write its configuration, with nothing fetched and nothing started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from leadline.host.base import Host
+from leadline.stack import jdbc
+from leadline.stack.base import Endpoint, Progress, ServiceContext
+from leadline.stack.provision import Artefact
+from leadline.stack.servers import common
+
+PASSWORD = "a<b&c\\d"
+
+
+def server_context(
+    place: Path, patch: pytest.MonkeyPatch, mode: str = "orm", java_home: Path | None = None
+) -> ServiceContext:
+    """Distributions are in ``place/dist``, drivers empty files beside it."""
+
+    def fake_fetch(artefact: Artefact, progress: Progress) -> Path:
+        if artefact.packaging != "jar":
+            return place / "dist"
+        driver = place / artefact.file_name
+        driver.touch()
+        return driver
+
+    for module in (common, jdbc):
+        patch.setattr(module, "fetch", fake_fetch)
+    archive = place / "brokerage.war"
+    archive.touch()
+    return ServiceContext(
+        cast(Host, None),
+        place / "server",
+        place / "trial" / "logs",
+        java_home=java_home,
+        http_port=15701,
+        database=Endpoint("127.0.0.1", 15700, "leadline", "someone", PASSWORD),
+        archive=archive,
+        properties={"brokerage.mode": mode},
+        raw=place / "trial" / "raw",
+    )
