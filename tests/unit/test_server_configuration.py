@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from leadline.model.knob import Catalogue, Level
 from leadline.model.study import Placement
 from leadline.stack import registry
 from leadline.stack.base import ServiceContext
-from leadline.stack.servers import common, files
+from leadline.stack.servers import agent, common, files
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.knobs import KNOBS as COMMON
 from leadline.stack.servers.liberty import Liberty
@@ -302,3 +303,17 @@ def test_a_knob_that_a_server_lacks_is_refused_with_the_servers_that_have_it(
     name: str, server: str, words: str
 ) -> None:
     assert registry.knob_of_others(name, server, "postgres").endswith(words)
+
+
+def test_the_agent_is_asked_anew_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fake_load(java_home: Path | None, pid: int, options: Path) -> None:
+        assert (java_home, pid) == (None, 42)
+        asked = dict(line.split("=", 1) for line in options.read_text().splitlines())
+        assert asked.pop("answer") == str(tmp_path / "read-back.json")
+        if asked:
+            (tmp_path / "read-back.json").write_text(json.dumps(asked))
+
+    monkeypatch.setattr(agent, "load_agent", fake_load)
+    assert agent.ask(None, 42, tmp_path, {"flags": "UseG1GC"}) == {"flags": "UseG1GC"}
+    with pytest.raises(FileNotFoundError):  # the answer of before is not taken for one
+        agent.ask(None, 42, tmp_path, {})
