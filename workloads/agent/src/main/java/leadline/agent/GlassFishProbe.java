@@ -45,9 +45,11 @@ final class GlassFishProbe implements Probe {
                 found += pool(out, collector);
             } else if (type.endsWith("JdbcStatsProvider")) {
                 statements(out, collector);
-            } else if (type.endsWith("ThreadPoolStatsProvider") && !listener(collector).equals(ADMIN)) {
+            } else if (type.endsWith("ThreadPoolStatsProvider")
+                    && !listener(collector).equals(ADMIN)) {
                 threads(out, collector);
-            } else if (type.endsWith("ConnectionQueueStatsProvider") && !listener(collector).equals(ADMIN)) {
+            } else if (type.endsWith("ConnectionQueueStatsProvider")
+                    && !listener(collector).equals(ADMIN)) {
                 queue(out, collector);
             }
         }

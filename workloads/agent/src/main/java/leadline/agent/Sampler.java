@@ -42,7 +42,8 @@ final class Sampler implements Runnable {
         } else if (!server.queryNames(new ObjectName("jboss.as:management-root=server"), null)
                 .isEmpty()) {
             probes.add(new WildFlyProbe(server));
-        } else if (!server.queryNames(new ObjectName("amx-support:type=boot-amx"), null).isEmpty()) {
+        } else if (!server.queryNames(new ObjectName("amx-support:type=boot-amx"), null)
+                .isEmpty()) {
             probes.add(new GlassFishProbe(new GlassFishStatistics(osgi)));
         } else {
             probes.add(new LibertyProbe(server));
