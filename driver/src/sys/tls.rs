@@ -50,11 +50,13 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|e| format!("TLS: {e}"))?;
+        let verifier = |accepted| Arc::new(Verifier { accepted, provider: Arc::clone(&provider) });
         let mut config = match trust {
-            Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
             Trust::System => builder.with_root_certificates(system()?),
+            Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(verifier(Accepted::Anyone)),
             Trust::Authorities(path) => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Listed::read(path, provider)?))
+                let listed = Accepted::read(path, &provider)?;
+                builder.dangerous().with_custom_certificate_verifier(verifier(listed))
             }
         }
         .with_no_client_auth();
@@ -80,16 +82,27 @@ fn system() -> Result<RootCertStore, String> {
     Ok(store)
 }
 
-/// Accepts what the certificates of a file vouch for, and servers whose own certificate is in it: one signed by itself
-/// is often marked as an authority's, which is none a server may show otherwise.
+/// Whose certificates are accepted where the system's authorities do not decide. Signatures are always checked, so that
+/// a handshake costs the same whoever is trusted.
 #[derive(Debug)]
-struct Listed {
-    certificates: Vec<CertificateDer<'static>>,
-    authorities: Arc<WebPkiServerVerifier>,
+struct Verifier {
+    accepted: Accepted,
+    provider: Arc<CryptoProvider>,
 }
 
-impl Listed {
-    fn read(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self, String> {
+#[derive(Debug)]
+enum Accepted {
+    Anyone,
+    /// What the certificates of a file vouch for, and servers whose own certificate is in it: one signed by itself is
+    /// often marked as an authority's, which is none a server may show otherwise.
+    Listed {
+        certificates: Vec<CertificateDer<'static>>,
+        authorities: Arc<WebPkiServerVerifier>,
+    },
+}
+
+impl Accepted {
+    fn read(path: &Path, provider: &Arc<CryptoProvider>) -> Result<Self, String> {
         let at = |error: &dyn std::fmt::Display| format!("--ca {}: {error}", path.display());
         let found = CertificateDer::pem_file_iter(path).map_err(|e| at(&e))?;
         let certificates = found.collect::<Result<Vec<_>, _>>().map_err(|e| at(&e))?;
@@ -100,12 +113,12 @@ impl Listed {
         for certificate in &certificates {
             store.add(certificate.clone()).map_err(|e| at(&e))?;
         }
-        let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider).build();
-        Ok(Listed { certificates, authorities: authorities.map_err(|e| at(&e))? })
+        let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(provider)).build();
+        Ok(Accepted::Listed { certificates, authorities: authorities.map_err(|e| at(&e))? })
     }
 }
 
-impl ServerCertVerifier for Listed {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -114,11 +127,16 @@ impl ServerCertVerifier for Listed {
         stapled: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.certificates.contains(certificate) {
-            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
-            return Ok(ServerCertVerified::assertion());
+        match &self.accepted {
+            Accepted::Anyone => Ok(ServerCertVerified::assertion()),
+            Accepted::Listed { certificates, .. } if certificates.contains(certificate) => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            Accepted::Listed { authorities, .. } => {
+                authorities.verify_server_cert(certificate, others, name, stapled, now)
+            }
         }
-        self.authorities.verify_server_cert(certificate, others, name, stapled, now)
     }
 
     fn verify_tls12_signature(
@@ -127,7 +145,7 @@ impl ServerCertVerifier for Listed {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.authorities.verify_tls12_signature(message, certificate, signature)
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -136,50 +154,11 @@ impl ServerCertVerifier for Listed {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.authorities.verify_tls13_signature(message, certificate, signature)
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.authorities.supported_verify_schemes()
-    }
-}
-
-/// Accepts every certificate; signatures are still checked, so that the handshake costs the same.
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
