@@ -128,7 +128,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         variables: &options.variables,
         scheduling,
     };
-    whole::write(&files, &names, &totals, settings.phases).map_err(cannot_write)?;
+    whole::write(&files, &totals, settings.phases).map_err(cannot_write)?;
     let value = summary(&inputs, &result, &totals, Cpu::of_process());
     let text = serde_json::to_string_pretty(&value).map_err(|e| Failure::Run(format!("summary: {e}")))?;
     write_whole(options, &text).map_err(cannot_write)?;

@@ -1,7 +1,7 @@
 //! steady.hlog: the histograms of the whole steady phase, from which the figures of summary.json come. Those of several
 //! drivers add up to the figures of all.
 
-use super::slice::{Nanos, Times};
+use super::slice::Times;
 use super::writer::{Files, Totals};
 use crate::arrivals::Phases;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
@@ -12,9 +12,9 @@ use std::time::Duration;
 
 /// Tags: `response/NAME`, `service/NAME`, `connect/NAME` and `blocked/NAME` of each transaction, `lag`, `timer`,
 /// `reading`.
-pub fn write(files: &Files<'_>, names: &[String], totals: &Totals, phases: Phases) -> io::Result<()> {
+pub fn write(files: &Files<'_>, totals: &Totals, phases: Phases) -> io::Result<()> {
     let mut histograms: Vec<(String, &Times)> = Vec::new();
-    for (name, part) in names.iter().zip(&totals.steady) {
+    for (name, part) in files.names.iter().zip(&totals.steady) {
         histograms.push((format!("response/{name}"), &part.response));
         histograms.push((format!("service/{name}"), &part.service));
         histograms.push((format!("connect/{name}"), &part.connect));
@@ -34,9 +34,8 @@ pub fn write(files: &Files<'_>, names: &[String], totals: &Totals, phases: Phase
         .begin_log_with(&mut output, &mut serializer)?;
     log.write_comment("")?;
     let (start, length) = (Duration::from_nanos(phases.ramp_up), Duration::from_nanos(totals.steady_ns));
-    let recorded = |(tag, times): &(String, &Times)| times.get().map(|found: &Nanos| (tag.clone(), found.clone()));
-    for (tag, histogram) in histograms.iter().filter_map(recorded) {
-        log.write_histogram(&histogram, start, length, Tag::new(&tag))
+    for (tag, histogram) in histograms.iter().filter_map(|(tag, times)| Some((tag, times.get()?))) {
+        log.write_histogram(histogram, start, length, Tag::new(tag))
             .map_err(|error| io::Error::other(error.to_string()))?;
     }
     output.flush()

@@ -78,8 +78,14 @@ pub fn run(files: &Files<'_>, full: &Receiver<Slice>, empty: &Sender<Slice>) -> 
     for (((_, what, _), output), serializer) in LOGS.iter().zip(&mut logs).zip(&mut serializers) {
         begun.push(begin_log(files, what, output, serializer)?);
     }
-    let mut outputs =
-        Outputs { files, rows: Rows::begin(files)?, logs: begun, progress: files.progress, before: Work::default() };
+    let mut outputs = Outputs {
+        files,
+        rows: Rows::begin(files)?,
+        logs: begun,
+        progress: files.progress,
+        before: Work::default(),
+        all: PerTransaction::default(),
+    };
     let empty_parts = vec![PerTransaction::default(); files.names.len()];
     let mut totals = Totals {
         run: empty_parts.clone(),
@@ -206,18 +212,19 @@ struct Outputs<'f, 'a, 'b> {
     progress: Progress,
     /// At the end of the second before.
     before: Work,
+    /// The sum of a second's transactions; empty between seconds.
+    all: PerTransaction,
 }
 
 impl Outputs<'_, '_, '_> {
     /// Writes a second out, flushed, and clears it.
     fn finish(&mut self, second: &mut Second) -> io::Result<()> {
-        let mut all = PerTransaction::default();
         let start = Duration::from_nanos(second.start);
         let length = Duration::from_nanos(second.end - second.start);
         let when = When { start: second.start, second: second.index, phase: second.phase };
         for (part, name) in second.transactions.iter().zip(self.files.names) {
             if part.counts.total() > 0 || !part.statuses.is_empty() {
-                all.add(part);
+                self.all.add(part);
                 self.rows.transaction(&when, name, part, second.in_flight)?;
                 self.rows.outcomes(&when, name, part)?;
                 for (log, (.., times)) in self.logs.iter_mut().zip(LOGS) {
@@ -225,14 +232,15 @@ impl Outputs<'_, '_, '_> {
                 }
             }
         }
-        self.rows.transaction(&when, "all", &all, second.in_flight)?;
+        self.rows.transaction(&when, "all", &self.all, second.in_flight)?;
         let own = Own { lag: &second.lag, timer: &second.timer, reading: &second.reading };
         self.rows.driver(&when, &self.before, &second.work, &own)?;
         self.rows.flush()?;
-        if report(second, &all, &self.before, self.progress).is_err() {
+        if report(second, &self.all, &self.before, self.progress).is_err() {
             self.progress = Progress::None; // nobody reads it any more
         }
         self.before = second.work;
+        self.all.clear();
         second.clear();
         Ok(())
     }

@@ -16,10 +16,13 @@ pub fn encode<'a>(encoder: &mut Encoder, block: &mut Vec<u8>, secure: bool, requ
     encoder.field(block, b":method", words.next().unwrap_or_default(), true);
     encoder.field(block, b":scheme", if secure { b"https" } else { b"http" }, true);
     encoder.field(block, b":path", words.next().unwrap_or_default(), false);
+    let mut name = Vec::new();
     loop {
         let field = line(&mut rest);
         let Some(colon) = memchr::memchr(b':', field) else { return rest };
-        let (name, value) = (field[..colon].to_ascii_lowercase(), field[colon + 1..].trim_ascii());
+        let value = field[colon + 1..].trim_ascii();
+        name.clear();
+        name.extend(field[..colon].iter().map(u8::to_ascii_lowercase));
         if name == b"host" {
             encoder.field(block, b":authority", value, true);
         } else if !CONNECTION_FIELDS.contains(&&name[..]) {
