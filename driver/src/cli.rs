@@ -44,7 +44,7 @@ options of run:
   --requests-per-connection N
                        close a connection after N requests; 1 is a connection for each (default: keep)
   --connections WORD   session (default: each has its own, as users of browsers) or shared (a request takes an idle one
-                       from a pool, as behind a proxy; HTTP/1.1)
+                       from a pool, as behind a proxy; HTTP/1.1, or with --http 2 a stream of one)
   --max-connections N  shared: at most so many to each server from each address; further requests wait (default:
                        as many as sessions)
   --var KEY=VALUE      a parameter of the scenario; may be repeated
@@ -428,7 +428,6 @@ mod tests {
             ("run s.yaml --url http://h --out d --users 2000", "above --max-sessions"),
             ("run s.yaml --url http://h --out d --rate 3", "belongs to"),
             ("run s.yaml --url http://h --out d --max-connections 3", "belongs to --connections shared"),
-            ("run s.yaml --url http://h --out d --connections shared --http 2", "leave --http 2 out"),
             ("run s.yaml --url http://h --out d --arrivals poisson", "--rate or --profile is missing"),
             ("run s.yaml --url http://h --out d --arrivals poison --rate 1", "did you mean `poisson`"),
             ("run s.yaml --url http://h --out d --arrivals constant --rate 1 --users 2", "belongs to"),

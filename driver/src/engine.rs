@@ -6,6 +6,7 @@ mod pace;
 mod pool;
 mod streams;
 mod transactions;
+mod trunks;
 mod waiting;
 
 use crate::arrivals::profile::Profile;
@@ -34,6 +35,7 @@ use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
+use trunks::Trunk;
 use waiting::Manner;
 
 /// How the scenario is driven. Times in nanoseconds.
@@ -70,6 +72,8 @@ const BACK_OFF: u64 = 100_000_000;
 const SAMPLES: usize = 3;
 /// Marks the number of a further connection, as against a slot's own.
 const LANE: u32 = 1 << 31;
+/// Marks the number of a shared connection over HTTP/2.
+const TRUNK: u32 = 1 << 30;
 const SECOND: u64 = 1_000_000_000;
 
 struct Slot {
@@ -105,6 +109,8 @@ pub struct Engine<'a> {
     slots: Vec<Slot>,
     lanes: Vec<Lane>,
     spare_lanes: Vec<u32>,
+    trunks: Vec<Trunk>,
+    spare_trunks: Vec<u32>,
     /// Dead slots, for new sessions.
     dead: Vec<u32>,
     /// Sessions at rest when transactions arrive.
@@ -168,6 +174,8 @@ impl<'a> Engine<'a> {
             slots: Vec::new(),
             lanes: Vec::new(),
             spare_lanes: Vec::new(),
+            trunks: Vec::new(),
+            spare_trunks: Vec::new(),
             dead: Vec::new(),
             resting: VecDeque::new(),
             identities: pool,
@@ -322,8 +330,12 @@ impl<'a> Engine<'a> {
             let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
             let Some((line, _)) = self.deadlines.pop_expired(now, live) else { return };
             let owner = self.owner(line);
-            let host = if self.line(owner).h2.is_some() { owner } else { line };
-            self.line(host).close();
+            if self.has_trunks() {
+                self.overdue(line);
+            } else {
+                let host = if self.line(owner).h2.is_some() { owner } else { line };
+                self.line(host).close();
+            }
             self.end(owner, Outcome::Failed(ErrorKind::Timeout), "no complete answer in time", now);
         }
     }

@@ -90,9 +90,6 @@ impl TransportOptions {
                 "--max-connections belongs to --connections shared; a session has a connection of its own".into()
             );
         }
-        if self.shared && self.http == Http::Two {
-            return Err("--connections shared is for HTTP/1.1: leave --http 2 out".into());
-        }
         Ok(())
     }
 
@@ -170,7 +167,8 @@ impl Transport {
         if !secure && options.trust != Trust::System {
             return Err("--ca and --insecure belong to an https address".into());
         }
-        let http = if options.shared { Http::One } else { options.http };
+        // As reverse proxies do, unless told otherwise.
+        let http = if options.shared && options.http == Http::Auto { Http::One } else { options.http };
         let alpn: &[&[u8]] = match http {
             Http::Auto => &[H2, H1],
             Http::One => &[H1],

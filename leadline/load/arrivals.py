@@ -28,8 +28,6 @@ def check_workload(load: Workload) -> None:
     _check_preset(load)
     if load.max_connections is not None and load.connections != "shared":
         raise WorkloadError(("max_connections",), "max_connections belongs to `connections: shared`")
-    if load.connections == "shared" and load.http == "2":
-        raise WorkloadError(("connections",), "shared connections speak HTTP/1.1, not `http: 2`")
     model, closed = load.arrivals, load.arrivals == "closed"
     if model == "replay":
         if load.replay is None:

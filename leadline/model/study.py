@@ -96,7 +96,8 @@ class Workload(_Strict):
         default=None, gt=0, lt=2**32, description="a connection is closed after so many; 1 is one for each request"
     )
     connections: Literal["session", "shared"] = Field(
-        default="session", description="session: each has its own; shared: a pool of all, as behind a proxy"
+        default="session",
+        description="session: each has its own; shared: a pool of all, as behind a proxy (HTTP/1.1 unless `http: 2`)",
     )
     max_connections: int | None = Field(
         default=None, gt=0, le=1_000_000, description="of `connections: shared`: most at once; requests wait for one"

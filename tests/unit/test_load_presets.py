@@ -89,7 +89,6 @@ def test_profiles_bursts_and_recordings_reach_the_driver(tmp_path: Path) -> None
         ("users: 5\n  keep_alive: 1", "s.yaml:6: unknown key 'keep_alive'; write `requests_per_connection: N`"),
         ("users: 5\n  connections: share", "s.yaml:6: workload.connections is 'share', not one of session, shared"),
         ("users: 5\n  max_connections: 3", "s.yaml:6: max_connections belongs to `connections: shared`"),
-        ("http: 2\n  users: 5\n  connections: shared", "s.yaml:7: shared connections speak HTTP/1.1"),
         ("users: 5\n  tls: { ca: x.pem }", "s.yaml:6: unknown key 'tls'; TLS is the stack's"),
         ("users: 5\n  insecure: true", "leadline load SCENARIO --url https://HOST --ca FILE"),
         ("users: 5\n  targets: [a, b]", "s.yaml:6: unknown key 'targets'; a study loads the one server"),
@@ -120,6 +119,8 @@ def test_connections_reach_the_driver(tmp_path: Path) -> None:
     assert not {"--connections", "--max-connections"} & plain.keys()
     shared = argv("connections: shared, max_connections: 20")
     assert (shared["--connections"], shared["--max-connections"]) == ("shared", "20")
+    streams = argv("connections: shared, http: 2")
+    assert (streams["--connections"], streams["--http"]) == ("shared", "2")
     assert argv("requests_per_connection: 1")["--requests-per-connection"] == "1"
     assert argv("source_address: '127.0.0.2, 127.0.0.5-127.0.0.9'")["--source-address"].endswith("5-127.0.0.9")
     load = planned("{ users: 5, http: 2, requests_per_connection: 100 }")

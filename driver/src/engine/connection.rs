@@ -5,7 +5,7 @@ mod receiving;
 
 use super::embedded::Resource;
 use super::pool::{Lease, SHARED};
-use super::{Engine, LANE};
+use super::{Engine, Lane, Slot, Trunk, LANE, TRUNK};
 use crate::http::h2::Client;
 use crate::http::response::{Limits, Parser};
 use crate::measure::{ErrorKind, Outcome};
@@ -32,7 +32,8 @@ pub struct Connection {
     pub(super) queue: VecDeque<u32>,
     /// The server spoke HTTP/2 before.
     pub(super) spoke_h2: bool,
-    /// Over HTTP/2: the stream of the current request.
+    /// Over HTTP/2: the line of the connection that carries the current request, or will, and its stream there.
+    pub(super) host: Option<u32>,
     pub(super) stream: u32,
     /// Requests sent over this socket.
     served: u32,
@@ -124,14 +125,31 @@ impl Connection {
     }
 }
 
+/// [`Engine::line`] where other parts of the engine are in use.
+pub(super) fn named<'a>(
+    slots: &'a mut [Slot],
+    lanes: &'a mut [Lane],
+    trunks: &'a mut [Trunk],
+    line: u32,
+) -> &'a mut Connection {
+    if line & LANE != 0 {
+        &mut lanes[(line & !LANE) as usize].connection
+    } else if line & TRUNK != 0 {
+        &mut trunks[(line & !TRUNK) as usize].connection
+    } else {
+        &mut slots[line as usize].connection
+    }
+}
+
+/// Whether `line` is that of a shared connection over HTTP/2.
+pub(super) fn is_trunk(line: u32) -> bool {
+    line & (LANE | TRUNK) == TRUNK
+}
+
 impl Engine<'_> {
-    /// The connection named by `line`: a slot's own, or one more of a page.
+    /// The connection named by `line`: a slot's own, one more of a page, or a shared one over HTTP/2.
     pub(super) fn line(&mut self, line: u32) -> &mut Connection {
-        if line & LANE == 0 {
-            &mut self.slots[line as usize].connection
-        } else {
-            &mut self.lanes[(line & !LANE) as usize].connection
-        }
+        named(&mut self.slots, &mut self.lanes, &mut self.trunks, line)
     }
 
     /// The slot whose session uses `line`.
@@ -176,6 +194,10 @@ impl Engine<'_> {
 
     /// Ends the transaction that uses `line`, whose connection is gone or useless.
     pub(super) fn fail(&mut self, line: u32, kind: ErrorKind, message: &str, now: u64) {
+        if is_trunk(line) {
+            self.fail_trunk(line, kind, message, now);
+            return;
+        }
         let connection = self.line(line);
         connection.close();
         let message = match &connection.resource {

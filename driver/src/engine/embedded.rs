@@ -159,7 +159,7 @@ impl Engine<'_> {
 
     /// Closes what is still on its way for the session in `slot`.
     pub(super) fn stop_fetching(&mut self, slot: u32) {
-        if self.slots[slot as usize].connection.h2.is_some() {
+        if self.has_trunks() || self.slots[slot as usize].connection.h2.is_some() {
             self.stop_streams(slot);
             return;
         }

@@ -1,5 +1,6 @@
 //! Connections that the sessions share, as those of a proxy or a gateway: a request takes an idle one, opens one
-//! while there are fewer than the most allowed, or waits its turn. Cookies and all else stay with the sessions.
+//! while there are fewer than the most allowed, or waits its turn. Cookies and all else stay with the sessions. Over
+//! HTTP/2 a request takes a stream: see [`super::trunks`].
 
 use super::{awaits, Engine};
 use crate::sys::stream::Stream;
@@ -75,6 +76,8 @@ struct Pool {
     idle: Vec<(u32, u32)>,
     /// Lines whose requests wait for a connection, and which request.
     waiting: VecDeque<(u32, u64)>,
+    /// Over HTTP/2: the lines of its connections, the oldest one first.
+    trunks: Vec<u32>,
     tls: Option<User>,
 }
 
@@ -175,20 +178,45 @@ impl Pools {
         self.idle[at as usize] = Some(idle);
     }
 
-    fn is_full(&self, pool: u32) -> bool {
+    pub fn is_full(&self, pool: u32) -> bool {
         self.ledger.borrow().open[pool as usize] >= self.most
     }
 
-    fn wait(&mut self, pool: u32, line: u32, request: u64) {
+    pub fn wait(&mut self, pool: u32, line: u32, request: u64) {
         self.pools[pool as usize].waiting.push_back((line, request));
         self.waiting += 1;
         self.waited += 1;
     }
 
+    /// Goes on waiting, before all others.
+    pub fn put_back(&mut self, pool: u32, line: u32, request: u64) {
+        self.pools[pool as usize].waiting.push_front((line, request));
+        self.waiting += 1;
+    }
+
+    pub fn has_waiting(&self, pool: u32) -> bool {
+        !self.pools[pool as usize].waiting.is_empty()
+    }
+
+    /// The line of the connection over HTTP/2 that is the `at`-th of `pool`.
+    pub fn trunk(&self, pool: u32, at: usize) -> Option<u32> {
+        self.pools[pool as usize].trunks.get(at).copied()
+    }
+
+    pub fn add_trunk(&mut self, pool: u32, trunk: u32) {
+        self.pools[pool as usize].trunks.push(trunk);
+    }
+
+    /// False where it was not there.
+    pub fn remove_trunk(&mut self, pool: u32, trunk: u32) -> bool {
+        let trunks = &mut self.pools[pool as usize].trunks;
+        let found = trunks.iter().position(|other| *other == trunk);
+        found.map(|at| trunks.remove(at)).is_some()
+    }
+
     /// Whether something waits that could go on.
     fn may_serve(&self, pool: u32) -> bool {
-        let each = &self.pools[pool as usize];
-        !each.waiting.is_empty() && (!each.idle.is_empty() || !self.is_full(pool))
+        self.has_waiting(pool) && (!self.pools[pool as usize].idle.is_empty() || !self.is_full(pool))
     }
 
     fn next_waiting(&mut self, pool: u32) -> Option<(u32, u64)> {
@@ -202,8 +230,7 @@ impl Engine<'_> {
     /// Gives `line` an idle connection to send `request` over, unless others wait for one.
     pub(super) fn borrow_connection(&mut self, line: u32) -> bool {
         let pool = self.slots[self.owner(line) as usize].pool;
-        let Some(pools) = &mut self.pools else { return false };
-        if !pools.pools[pool as usize].waiting.is_empty() {
+        if self.pools.as_ref().is_none_or(|pools| pools.has_waiting(pool)) {
             return false;
         }
         self.install(line, pool)
@@ -221,7 +248,7 @@ impl Engine<'_> {
     pub(super) fn open_or_wait(&mut self, line: u32, request: u64, now: u64) {
         let pool = self.slots[self.owner(line) as usize].pool;
         let Some(pools) = &mut self.pools else { return };
-        if pools.is_full(pool) || !pools.pools[pool as usize].waiting.is_empty() {
+        if pools.is_full(pool) || pools.has_waiting(pool) {
             pools.wait(pool, line, request);
         } else {
             self.connect(line, now);
@@ -245,6 +272,10 @@ impl Engine<'_> {
         }
         let now = self.now();
         for pool in 0..self.pools.as_ref().map_or(0, |pools| pools.pools.len() as u32) {
+            if self.has_trunks() {
+                self.serve_streams(pool, now);
+                continue;
+            }
             while self.pools.as_ref().is_some_and(|pools| pools.may_serve(pool)) {
                 let Some((line, request)) = self.pools.as_mut().and_then(|pools| pools.next_waiting(pool)) else {
                     break;
@@ -257,6 +288,17 @@ impl Engine<'_> {
                 } else {
                     self.connect(line, now);
                 }
+            }
+        }
+    }
+
+    fn serve_streams(&mut self, pool: u32, now: u64) {
+        while let Some((line, request)) = self.pools.as_mut().and_then(|pools| pools.next_waiting(pool)) {
+            if awaits(&self.slots, &self.lanes, line, request) && !self.board(line, pool, now) {
+                if let Some(pools) = &mut self.pools {
+                    pools.put_back(pool, line, request);
+                }
+                return;
             }
         }
     }

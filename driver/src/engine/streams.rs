@@ -1,5 +1,6 @@
-//! Sessions over HTTP/2: all their requests are streams of one connection.
+//! Requests over HTTP/2: streams of their session's one connection, or of shared ones.
 
+use super::connection::{is_trunk, named};
 use super::{Engine, LANE};
 use crate::http::h2::{Answers, Client, ErrorCode, Event};
 use crate::http::response::Parser;
@@ -17,15 +18,14 @@ impl Answers for Engine<'_> {
 }
 
 impl Engine<'_> {
-    /// Whether the request of `line` is a stream of its session's connection.
+    /// Whether the request of `line` is a stream.
     pub(super) fn shares(&mut self, line: u32) -> bool {
         let owner = self.owner(line);
         let host = self.line(owner);
         if host.h2.is_some() || host.spoke_h2 {
             return true;
         }
-        let http = self.settings.transport.http;
-        http == Http::Two
+        self.settings.transport.http == Http::Two
     }
 
     /// How much of a page is fetched at once, where a browser would use `connections` over HTTP/1.1.
@@ -38,28 +38,38 @@ impl Engine<'_> {
 
     /// The request of `line` waits for its stream.
     pub(super) fn enqueue(&mut self, line: u32, now: u64) {
+        if self.has_trunks() {
+            self.want_stream(line, now);
+            return;
+        }
         let slot = self.owner(line);
-        self.slots[slot as usize].connection.queue.push_back(line);
+        self.line(line).host = Some(slot);
+        self.line(slot).queue.push_back(line);
         self.pump(slot, now);
     }
 
-    /// The connection of `slot` is there and speaks HTTP/2.
-    pub(super) fn begin_streams(&mut self, slot: u32, now: u64) {
-        let connection = &mut self.slots[slot as usize].connection;
+    /// The connection of `host` is there and speaks HTTP/2.
+    pub(super) fn begin_streams(&mut self, host: u32, now: u64) {
+        self.result.http2_connections += 1;
+        let connection = self.line(host);
         connection.h2 = Some(Box::new(Client::new()));
         connection.spoke_h2 = true;
-        self.result.http2_connections += 1;
         if connection.queue.is_empty() && connection.awaited.is_some() {
-            connection.queue.push_back(slot);
+            connection.host = Some(host);
+            connection.queue.push_back(host);
         }
-        self.pump(slot, now);
+        self.pump(host, now);
     }
 
     /// Opens streams for what waits, over a new connection where the old one takes no more.
     fn pump(&mut self, slot: u32, now: u64) {
+        if is_trunk(slot) {
+            self.pump_trunk(slot, now);
+            return;
+        }
         let most = self.settings.transport.requests_per_connection;
         loop {
-            let connection = &mut self.slots[slot as usize].connection;
+            let connection = self.line(slot);
             let Some(line) = connection.queue.front().copied() else { break };
             if connection.socket.is_none() {
                 self.connect(slot, now);
@@ -85,26 +95,27 @@ impl Engine<'_> {
         self.write_streams(slot);
     }
 
-    fn open(&mut self, slot: u32, line: u32, now: u64) {
+    /// Sends the request of `line` over the connection of `host`.
+    pub(super) fn open(&mut self, host: u32, line: u32, now: u64) {
         if self.line(line).awaited.is_none() {
             return;
         }
-        let secure = self.settings.transport.targets[self.slots[slot as usize].target].secure();
-        let Some(mut client) = self.slots[slot as usize].connection.h2.take() else { return };
+        let owner = self.owner(line) as usize;
+        let secure = self.settings.transport.targets[self.slots[owner].target].secure();
+        let Some(mut client) = self.line(host).h2.take() else { return };
         let connection = self.line(line);
         connection.stream = client.open(line, secure, &connection.out);
         let waited = now.saturating_sub(connection.wanted);
-        let at = &mut self.slots[slot as usize];
-        at.connection.h2 = Some(client);
-        if let Some(running) = &mut at.session.running {
+        self.line(host).h2 = Some(client);
+        if let Some(running) = &mut self.slots[owner].session.running {
             running.blocked += waited;
             running.first_byte.get_or_insert(now);
         }
     }
 
     /// Writes what the streams have to say, as far as the socket takes it.
-    pub(super) fn write_streams(&mut self, slot: u32) {
-        let connection = &mut self.slots[slot as usize].connection;
+    pub(super) fn write_streams(&mut self, host: u32) {
+        let connection = named(&mut self.slots, &mut self.lanes, &mut self.trunks, host);
         let (Some(client), Some(socket)) = (&mut connection.h2, &mut connection.socket) else { return };
         while !client.unsent().is_empty() {
             match socket.write(client.unsent()) {
@@ -121,9 +132,12 @@ impl Engine<'_> {
         }
     }
 
-    /// The first `count` bytes of the buffer came over the connection of `slot`.
-    pub(super) fn feed_streams(&mut self, slot: u32, count: usize, now: u64) {
-        let connection = &mut self.slots[slot as usize].connection;
+    /// The first `count` bytes of the buffer came over the connection of `host`.
+    pub(super) fn feed_streams(&mut self, host: u32, count: usize, now: u64) {
+        if is_trunk(host) {
+            self.hear(host, now);
+        }
+        let connection = self.line(host);
         let generation = connection.generation;
         let Some(mut client) = connection.h2.take() else { return };
         let buffer = std::mem::take(&mut self.read_buffer);
@@ -133,46 +147,47 @@ impl Engine<'_> {
             client.leave(broken);
         }
         self.read_buffer = buffer;
-        self.slots[slot as usize].connection.h2 = Some(client);
+        self.line(host).h2 = Some(client);
         for event in events.drain(..) {
-            if self.slots[slot as usize].connection.generation == generation {
-                self.on_stream(slot, event, now);
+            // What one answer leads to may end a shared connection; the others that came over it count all the same.
+            if self.line(host).generation == generation || is_trunk(host) {
+                self.on_stream(host, event, now);
             }
         }
         self.events = events;
-        let connection = &mut self.slots[slot as usize].connection;
+        let connection = self.line(host);
         if connection.generation != generation || connection.h2.is_none() {
             return;
         }
         if let Err(broken) = fed {
-            self.write_streams(slot);
+            self.write_streams(host);
             let message = format!("HTTP/2: {}", broken.message);
-            self.fail(slot, ErrorKind::Protocol, &message, now);
+            self.fail(host, ErrorKind::Protocol, &message, now);
             return;
         }
-        self.pump(slot, now);
+        self.pump(host, now);
     }
 
-    fn on_stream(&mut self, slot: u32, event: Event, now: u64) {
+    fn on_stream(&mut self, host: u32, event: Event, now: u64) {
         let (Event::Complete { line, stream }
         | Event::Malformed { line, stream, .. }
         | Event::Reset { line, stream, .. }
         | Event::Refused { line, stream }) = event;
         let connection = self.line(line);
-        if connection.stream != stream || connection.awaited.is_none() {
+        if connection.stream != stream || connection.host != Some(host) || connection.awaited.is_none() {
             return;
         }
-        connection.stream = 0;
+        (connection.host, connection.stream) = (None, 0);
         match event {
             Event::Complete { .. } => {
                 connection.awaited = None;
-                self.slots[slot as usize].connection.reused = true;
+                self.line(host).reused = true;
                 self.complete(line, now);
             }
             Event::Malformed { error, .. } => self.fail_stream(line, ErrorKind::Protocol, &error.to_string(), now),
             Event::Refused { .. } if !connection.repeated => {
                 connection.repeated = true;
-                self.again(slot, line, now);
+                self.again(host, line, now);
             }
             Event::Refused { .. } => self.fail_stream(line, ErrorKind::Closed, "the server refused the stream", now),
             Event::Reset { code, .. } => {
@@ -182,17 +197,22 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends the request of `line` once more.
-    fn again(&mut self, slot: u32, line: u32, now: u64) {
+    /// The request of `line`, of which `host` had a stream, will be sent once more.
+    fn again(&mut self, host: u32, line: u32, now: u64) {
+        self.result.requests += 1;
         let connection = self.line(line);
         connection.wanted = now;
         connection.parser.begin_again();
-        self.result.requests += 1;
-        self.slots[slot as usize].connection.queue.push_back(line);
+        if is_trunk(host) {
+            self.want_stream(line, now);
+        } else {
+            connection.host = Some(host);
+            self.line(host).queue.push_back(line);
+        }
     }
 
     /// Ends the transaction of one stream; the connection stays.
-    fn fail_stream(&mut self, line: u32, kind: ErrorKind, message: &str, now: u64) {
+    pub(super) fn fail_stream(&mut self, line: u32, kind: ErrorKind, message: &str, now: u64) {
         let message = match &self.line(line).resource {
             Some(resource) => format!("{}: {message}", String::from_utf8_lossy(&resource.path)),
             None => message.to_string(),
@@ -201,22 +221,27 @@ impl Engine<'_> {
         self.end(owner, Outcome::Failed(kind), &message, now);
     }
 
-    /// The connection is gone: what may be sent again is, over a new one.
-    pub(super) fn lost_streams(&mut self, slot: u32, kind: ErrorKind, now: u64) {
-        let connection = &mut self.slots[slot as usize].connection;
+    /// The connection is gone: what may be sent again is, over another one.
+    pub(super) fn lost_streams(&mut self, host: u32, kind: ErrorKind, now: u64) {
+        let connection = self.line(host);
         let Some(client) = connection.h2.take() else { return };
         let reused = connection.reused;
-        connection.close();
-        let lines: Vec<u32> = client.active().map(|(line, _)| line).collect();
+        let mut lines: Vec<u32> = client.active().collect();
+        if is_trunk(host) {
+            lines.extend(connection.queue.drain(..));
+            self.drop_trunk(host);
+        } else {
+            connection.close();
+        }
         for line in lines {
             let connection = self.line(line);
-            if connection.awaited.is_none() {
+            if connection.awaited.is_none() || connection.host != Some(host) {
                 continue;
             }
             let started = connection.parser.started();
             if reused && !started && connection.retried && !connection.repeated {
                 connection.repeated = true;
-                self.again(slot, line, now);
+                self.again(host, line, now);
                 continue;
             }
             let (kind, message) = match (kind, started) {
@@ -225,27 +250,30 @@ impl Engine<'_> {
                 _ => (kind, "connection closed before the answer"),
             };
             self.fail_stream(line, kind, message, now);
-            return;
         }
-        self.pump(slot, now);
+        if !is_trunk(host) {
+            self.pump(host, now);
+        }
     }
 
     /// The transaction of `slot` is over: its streams are too.
     pub(super) fn stop_streams(&mut self, slot: u32) {
-        let at = &mut self.slots[slot as usize];
-        at.connection.queue.clear();
-        let own = at.connection.awaited.take();
-        at.connection.resource = None;
-        let mut any = own.is_some();
-        for lane in &at.lanes {
-            let connection = &mut self.lanes[*lane as usize].connection;
+        let mut hosts = Vec::new();
+        for number in 0..=self.slots[slot as usize].lanes.len() {
+            let line = if number == 0 { slot } else { self.slots[slot as usize].lanes[number - 1] | LANE };
+            let connection = self.line(line);
             connection.resource = None;
-            any |= connection.awaited.take().is_some();
+            let (awaited, stream) = (connection.awaited.take(), std::mem::take(&mut connection.stream));
+            let Some(host) = connection.host.take().filter(|_| awaited.is_some()) else { continue };
+            if hosts.last() != Some(&host) {
+                hosts.push(host);
+            }
+            let connection = self.line(host);
+            connection.queue.retain(|other| *other != line);
+            if let Some(client) = &mut connection.h2 {
+                client.cancel(stream);
+            }
         }
-        if let (true, Some(client)) = (any, &mut at.connection.h2) {
-            client.cancel();
-            self.write_streams(slot);
-        }
-        debug_assert!(slot & LANE == 0);
+        hosts.into_iter().for_each(|host| self.write_streams(host));
     }
 }

@@ -1,33 +1,38 @@
 //! How connections come to be: connecting, TLS, what is spoken then.
 
+use super::is_trunk;
 use crate::engine::pool::{Lease, SHARED};
-use crate::engine::{Engine, LANE};
+use crate::engine::{Engine, LANE, TRUNK};
 use crate::measure::ErrorKind;
 use crate::sys::stream::Stream;
 use crate::sys::tls::Records;
 use crate::transport::Http;
 
 impl Engine<'_> {
-    /// Begins to connect, for the request of `line`.
+    /// Begins to connect, for the request of `line`, or for all that wait for a shared connection.
     pub(in crate::engine) fn connect(&mut self, line: u32, now: u64) {
         let settings = self.settings;
-        let owner = self.owner(line);
-        let slot = &mut self.slots[owner as usize];
-        let target = &settings.transport.targets[slot.target];
-        let source = slot.source;
+        let (target, source, pool) = if is_trunk(line) {
+            let at = &self.trunks[(line & !TRUNK) as usize];
+            (at.target, at.source, at.pool)
+        } else {
+            let slot = &self.slots[self.owner(line) as usize];
+            (slot.target, slot.source, slot.pool)
+        };
+        let target = &settings.transport.targets[target];
         let tls = match (&target.name, &settings.transport.tls) {
             (Some(name), Some(tls)) => {
-                let (known, shared) = match &mut self.pools {
-                    Some(pools) => (pools.tls(slot.pool), true),
-                    None => (&mut slot.tls, false),
+                let owner = self.owner(line) as usize;
+                let known = match &mut self.pools {
+                    Some(pools) => pools.tls(pool),
+                    None => &mut self.slots[owner].tls,
                 };
                 let user = known.get_or_insert_with(|| tls.user());
                 // Further connections of a user whose first one speaks HTTP/1.1 do so too.
-                Records::new(user, name, shared || line & LANE != 0).map(Some)
+                Records::new(user, name, line & LANE != 0).map(Some)
             }
             _ => Ok(None),
         };
-        let pool = slot.pool;
         let lease = self.pools.as_mut().map(|pools| pools.lease(pool, line));
         let connection = self.line(line);
         connection.generation = connection.generation.wrapping_add(1);
@@ -90,9 +95,10 @@ impl Engine<'_> {
     /// Bytes of HTTP may be sent from now on.
     pub(super) fn connected(&mut self, line: u32, now: u64) {
         let known = self.settings.transport.http == Http::Two;
-        let owner = self.owner(line);
+        let waits = if is_trunk(line) { self.opener(line) } else { Some(line) };
         let took = now.saturating_sub(self.line(line).dialled);
-        if let Some(running) = &mut self.slots[owner as usize].session.running {
+        let owner = waits.map(|line| self.owner(line));
+        if let Some(running) = owner.and_then(|owner| self.slots[owner as usize].session.running.as_mut()) {
             *running.connecting.get_or_insert(0) += took;
         }
         let connection = self.line(line);

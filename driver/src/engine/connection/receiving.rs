@@ -1,7 +1,7 @@
 //! What comes in over a connection, and how connections are lost.
 
-use super::READS;
-use crate::engine::{Engine, LANE};
+use super::{named, READS};
+use crate::engine::Engine;
 use crate::measure::ErrorKind;
 use std::io::ErrorKind as Io;
 
@@ -9,12 +9,7 @@ impl Engine<'_> {
     pub(in crate::engine) fn receive(&mut self, line: u32, closing: bool) {
         let most = self.settings.transport.requests_per_connection;
         for _ in 0..READS {
-            let lane = line & LANE != 0;
-            let connection = if lane {
-                &mut self.lanes[(line & !LANE) as usize].connection
-            } else {
-                &mut self.slots[line as usize].connection
-            };
+            let connection = named(&mut self.slots, &mut self.lanes, &mut self.trunks, line);
             if !connection.is_ready() {
                 return;
             }
@@ -51,16 +46,11 @@ impl Engine<'_> {
                 }
                 continue;
             }
-            let connection = self.line(line);
+            let connection = named(&mut self.slots, &mut self.lanes, &mut self.trunks, line);
             if connection.awaited.is_none() {
                 connection.close(); // bytes nobody asked for
                 return;
             }
-            let connection = if lane {
-                &mut self.lanes[(line & !LANE) as usize].connection
-            } else {
-                &mut self.slots[line as usize].connection
-            };
             match connection.parser.feed(&self.read_buffer[..count]) {
                 Ok(Some(used)) => {
                     if used < count {

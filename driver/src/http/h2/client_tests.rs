@@ -159,7 +159,9 @@ fn streams_end_in_every_way() {
     assert_eq!(run.events, expected);
     assert!(run.client.is_leaving() && !run.client.may_open());
     let mut run = asked();
-    run.client.cancel();
+    run.client.cancel(3);
+    assert!(run.sent().is_empty() && run.client.under_way() == 1, "nobody opened it");
+    run.client.cancel(1);
     assert_eq!((run.sent()[0].0, run.client.is_idle()), (3, true));
     run.feed(&frame(1, 4, 1, &ok("9"))).expect("a late answer");
     run.feed(&frame(0, 1, 1, b"x")).expect("a late answer");

@@ -148,9 +148,13 @@ impl Client {
         }
     }
 
-    /// Lines and streams of the requests under way.
-    pub fn active(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.streams.iter().map(|stream| (stream.line, stream.id))
+    /// Lines of the requests under way.
+    pub fn active(&self) -> impl Iterator<Item = u32> + '_ {
+        self.streams.iter().map(|stream| stream.line)
+    }
+
+    pub fn under_way(&self) -> u32 {
+        self.streams.len() as u32
     }
 
     pub fn is_idle(&self) -> bool {
@@ -160,6 +164,11 @@ impl Client {
     /// Requests sent so far.
     pub fn opened(&self) -> u32 {
         self.opened
+    }
+
+    /// The server said what it allows.
+    pub fn is_greeted(&self) -> bool {
+        self.greeted
     }
 
     /// No further request may be sent here.
@@ -196,11 +205,17 @@ impl Client {
         id
     }
 
-    /// Gives every request under way up.
-    pub fn cancel(&mut self) {
-        for stream in std::mem::take(&mut self.streams) {
-            frame::reset(&mut self.out, stream.id, Code::Cancel);
+    /// Gives the request of `stream` up, if it is under way.
+    pub fn cancel(&mut self, stream: u32) {
+        if let Some(at) = self.position(stream) {
+            self.streams.swap_remove(at);
+            frame::reset(&mut self.out, stream, Code::Cancel);
         }
+    }
+
+    /// Sends no further request here.
+    pub fn retire(&mut self) {
+        self.leaving = true;
     }
 
     /// Says good-bye because of `broken`.
