@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
 import pytest
 from typer.testing import CliRunner
@@ -22,7 +23,7 @@ from leadline.model.study import StackChoice
 from leadline.stack import brokerage_knobs, brokerage_queue
 from leadline.stack.base import Endpoint, ServiceContext, Settings
 from leadline.stack.registry import stack_catalogue
-from leadline.stack.servers import liberty_messaging, places, wildfly_messaging
+from leadline.stack.servers import liberty_messaging, places, tomee_messaging, wildfly_messaging
 
 
 def host(directory: Path) -> LocalHost:
@@ -184,6 +185,61 @@ def test_wildfly_without_a_queue_has_nothing_in_play() -> None:
         wildfly_messaging.level("server.messaging.store", {"beans": {}}, Path("/"))
 
 
+def tomee(directory: Path, settings: Settings) -> dict[str, str]:
+    """Properties of every element of tomee.xml, by its id."""
+    root = ElementTree.fromstring(f"<tomee>{tomee_messaging.resources(context(directory), settings)}</tomee>")
+    return {node.attrib["id"]: (node.text or "") for node in root}
+
+
+def test_tomees_broker_is_told_the_level_and_the_place(tmp_path: Path) -> None:
+    found = tomee(tmp_path, {})
+    directory = quote_plus(str(tmp_path / "messages"))
+    assert (
+        f"broker:()/brokerage?persistent=true&usekahadb=true&kahadb.directory={directory}" in found["brokerageBroker"]
+    )
+    assert "destination = ActiveMQ.DLQ" in found["jms/brokerageDeadOrders"]
+    assert set(found) > {"brokerageMessages", "jms/brokerageConnections", "jms/brokerageOrders", "jms/brokerageQuotes"}
+    found = tomee(tmp_path, {"server.messaging.reliability": "express-nonpersistent"})
+    assert "broker:()/brokerage?persistent=false\n" in found["brokerageBroker"]
+    memory = places.memory_directory(tmp_path)
+    try:
+        found = tomee(tmp_path, {"server.messaging.store_place": "tmpfs"})
+        assert f"kahadb.directory={quote_plus(str(memory / 'messages'))}" in found["brokerageBroker"]
+    finally:
+        places.remove(host(tmp_path), tmp_path)
+    levels = {"server.messaging.consumers": 3}
+    assert tomee_messaging.properties(context(tmp_path), levels)["OrderReceiver.activation.maxSessions"] == "3"
+    assert tomee_messaging.resources(context(tmp_path, "direct"), levels) == ""
+    assert tomee_messaging.properties(context(tmp_path, "direct"), levels) == {}
+
+
+def broker(persistent: bool, store: str) -> dict[str, Any]:
+    own = "org.apache.activemq:brokerName=brokerage"
+    return {
+        "beans": {
+            f"{own},type=Broker": {"Persistent": persistent},
+            f"{own},instanceName={store},service=PersistenceAdapter,type=Broker": {"Name": store},
+            "openejb.management:MessageDrivenBean=OrderReceiver,j2eeType=Instances": {"InstanceLimit": 3},
+        }
+    }
+
+
+def test_tomees_levels_are_read_from_the_brokers_beans(tmp_path: Path) -> None:
+    kept = broker(True, f"KahaDBPersistenceAdapter[{tmp_path}]")
+    expected = {"reliability": "reliable-persistent", "store": "file", "consumers": 3}
+    assert {name: tomee_messaging.level(f"server.messaging.{name}", kept) for name in expected} == expected
+    place = tomee_messaging.level(
+        "server.messaging.store_place", broker(True, "KahaDBPersistenceAdapter[/dev/shm/x,Index:/]")
+    )
+    assert place == "tmpfs"
+    lost = broker(False, "MemoryPersistenceAdapter")
+    assert tomee_messaging.level("server.messaging.reliability", lost) == "express-nonpersistent"
+    with pytest.raises(NotInPlay, match=r"no store, as server\.messaging\.reliability is express-nonpersistent"):
+        tomee_messaging.level("server.messaging.store_place", lost)
+    with pytest.raises(NotInPlay, match=r"no messaging, as app\.orders is direct"):
+        tomee_messaging.level("server.messaging.reliability", {"beans": {}})
+
+
 MOUNTS = """\
 21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 22 21 0:20 / /dev/shm rw shared:2 - tmpfs tmpfs rw
@@ -216,8 +272,11 @@ factors:
 @pytest.mark.parametrize(
     ("server", "factor", "words"),
     [
-        ("tomcat", "app.orders: [direct, queue]", "queue cannot be had here: .* on liberty and wildfly, not on tomcat"),
+        ("tomcat", "app.orders: [direct, queue]", "queue cannot be had here: .* on liberty and tomee and wildfly, not"),
         ("liberty", "server.messaging.store: [file, database]", "keeps messages in a file store only; .* wildfly"),
+        ("tomee", "server.messaging.reliability: [assured-persistent]", "a crash between the two loses the order"),
+        ("tomee", "server.messaging.store: [file, database]", "take wildfly"),
+        ("tomee", "server.transactions.log_place: [disk, tmpfs]", "liberty and wildfly have it"),
         ("wildfly", "server.messaging.reliability: [best-effort-nonpersistent]", "take express-nonpersistent"),
         (
             "tomcat",

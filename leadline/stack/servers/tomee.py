@@ -9,7 +9,7 @@ from typing import ClassVar
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import TOMEE, Artefact
-from leadline.stack.servers import tomee_levels
+from leadline.stack.servers import messaging, places, tomee_levels, tomee_messaging
 from leadline.stack.servers.common import Answer
 from leadline.stack.servers.files import properties_text, template
 from leadline.stack.servers.tomcat import Tomcat
@@ -27,7 +27,7 @@ class TomEE(Tomcat):
     newest_java: ClassVar[int | None] = 23
 
     def server_knobs(self) -> Sequence[Knob]:
-        return tomee_levels.KNOBS
+        return [*tomee_levels.KNOBS, *tomee_messaging.KNOBS]
 
     @property
     def unpacked(self) -> Path:
@@ -36,10 +36,12 @@ class TomEE(Tomcat):
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         super().write_configuration(context, settings)
         resources = tomee_levels.resources(template("tomee.xml"), settings)
+        resources = resources.replace("</tomee>", f"{tomee_messaging.resources(context, settings)}</tomee>")
         conf = context.directory / "conf"
         (conf / "tomee.xml").write_text(resources)
-        persistence = {f"{_UNIT}.{name}": value for name, value in self.driver.persistence_properties.items()}
-        (conf / "system.properties").write_text(template("tomee-system.properties") + properties_text(persistence))
+        properties = {f"{_UNIT}.{name}": value for name, value in self.driver.persistence_properties.items()}
+        properties |= tomee_messaging.properties(context, settings)
+        (conf / "system.properties").write_text(template("tomee-system.properties") + properties_text(properties))
         self.keep("tomee.xml", resources)
 
     def level_properties(self, settings: Settings) -> dict[str, str]:
@@ -51,7 +53,15 @@ class TomEE(Tomcat):
         return [argv[0], f"-javaagent:{self.unpacked / 'lib' / 'openejb-javaagent.jar'}", *argv[1:]], environment
 
     def question(self) -> Mapping[str, str]:
-        return tomee_levels.QUESTION
+        return {**tomee_levels.QUESTION, **tomee_messaging.QUESTION}
 
     def level_of(self, name: str, answer: Answer) -> Level:
+        if tomee_messaging.knows(name):
+            return tomee_messaging.level(name, answer)
         return tomee_levels.level(name, answer)
+
+    def stop(self) -> bool:
+        clean = super().stop()
+        if messaging.in_memory(self._settings):
+            places.remove(self.context.host, self.context.directory)
+        return clean
