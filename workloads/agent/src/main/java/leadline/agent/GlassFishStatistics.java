@@ -14,21 +14,31 @@ final class GlassFishStatistics implements GlassFishProbe.Source {
     private static final String MANAGER = "org.glassfish.external.probe.provider.StatsProviderManager";
     private static final String CONNECTORS = "com.sun.enterprise.connectors.ConnectorRuntime";
 
-    private final Osgi osgi;
-    private Object registry;
+    private final Classes classes;
+    private Field delegate;
     private Object pools;
 
-    GlassFishStatistics(Osgi osgi) {
-        this.osgi = osgi;
+    /** The server's classes, or stand-ins. */
+    @FunctionalInterface
+    interface Classes {
+        Class<?> loaded(String name) throws ClassNotFoundException;
+    }
+
+    GlassFishStatistics(Classes classes) {
+        this.classes = classes;
     }
 
     @Override
     public List<Object> collectors() throws ReflectiveOperationException {
-        if (registry == null) {
-            Field delegate = osgi.loaded(MANAGER).getDeclaredField("spmd");
+        if (delegate == null) {
+            delegate = classes.loaded(MANAGER).getDeclaredField("spmd");
             delegate.setAccessible(true);
-            registry = Osgi.field(delegate.get(null), "statsProviderRegistry");
         }
+        Object statistics = delegate.get(null);
+        if (statistics == null) {
+            return List.of(); // none is on
+        }
+        Object registry = Osgi.field(statistics, "statsProviderRegistry");
         List<Object> found = new ArrayList<>();
         for (Object element : ((Map<?, ?>) Osgi.field(registry, "statsProviderToRegistryElementMap")).values()) {
             // Those whose level is OFF are registered, too.
@@ -42,7 +52,7 @@ final class GlassFishStatistics implements GlassFishProbe.Source {
     @Override
     public Optional<Object> pool(Object info) throws ReflectiveOperationException {
         if (pools == null) {
-            Object runtime = osgi.loaded(CONNECTORS).getMethod("getRuntime").invoke(null);
+            Object runtime = classes.loaded(CONNECTORS).getMethod("getRuntime").invoke(null);
             pools = Osgi.call(runtime, "getPoolManager");
         }
         return Optional.ofNullable(((Map<?, ?>) Osgi.field(pools, "poolTable")).get(info));

@@ -44,7 +44,7 @@ final class Sampler implements Runnable {
             probes.add(new WildFlyProbe(server));
         } else if (!server.queryNames(new ObjectName("amx-support:type=boot-amx"), null)
                 .isEmpty()) {
-            probes.add(new GlassFishProbe(new GlassFishStatistics(osgi)));
+            probes.add(new GlassFishProbe(new GlassFishStatistics(osgi::loaded)));
         } else {
             probes.add(new LibertyProbe(server));
             probes.add(new LibertyStatementsProbe(osgi));

@@ -203,8 +203,44 @@ final class GlassFishProbeTest {
 
     @Test
     void outsideGlassFishThereIsNothingToRead() {
-        GlassFishStatistics statistics = new GlassFishStatistics(new Osgi(null));
+        GlassFishStatistics statistics = new GlassFishStatistics(new Osgi(null)::loaded);
         assertThrows(ClassNotFoundException.class, statistics::collectors);
         assertThrows(ClassNotFoundException.class, () -> statistics.pool("x"));
+    }
+
+    public static final class FakeManager {
+        static FakeDelegate spmd;
+    }
+
+    static final class FakeDelegate {
+        final FakeDelegate statsProviderRegistry = this;
+        final Map<Object, Object> statsProviderToRegistryElementMap =
+                Map.of("on", new FakeElement("on", true), "off", new FakeElement("off", false));
+    }
+
+    record FakeElement(Object statsProvider, boolean isEnabled) {}
+
+    public static final class FakeRuntime {
+        final Map<Object, Object> poolTable = Map.of("x", "the pool of x");
+
+        public static FakeRuntime getRuntime() {
+            return new FakeRuntime();
+        }
+
+        public FakeRuntime getPoolManager() {
+            return this;
+        }
+    }
+
+    @Test
+    void onlyStatisticsThatAreOnAreRead() throws Exception {
+        GlassFishStatistics statistics = new GlassFishStatistics(
+                name -> name.endsWith(".StatsProviderManager") ? FakeManager.class : FakeRuntime.class);
+        FakeManager.spmd = null;
+        assertEquals(List.of(), statistics.collectors(), "all were off at the start");
+        FakeManager.spmd = new FakeDelegate();
+        assertEquals(List.of("on"), statistics.collectors());
+        assertEquals(Optional.of("the pool of x"), statistics.pool("x"));
+        assertEquals(Optional.empty(), statistics.pool("y"));
     }
 }
