@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +18,7 @@ import pytest
 
 from leadline.host.jvm import java_pid
 from leadline.host.local import LocalHost
+from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.stack import brokerage_queue
@@ -55,7 +58,8 @@ BEST_EFFORT: dict[str, Level] = {
 EXPRESS: dict[str, Level] = {"app.orders": "queue", "server.messaging.reliability": "express-nonpersistent"}
 LOST = {"liberty": BEST_EFFORT, "tomee": EXPRESS}
 OUT_OF_TIME = pytest.mark.skipif(
-    os.environ.get("LEADLINE_MATRIX") != "1", reason="the queues of WildFly and TomEE are tested with LEADLINE_MATRIX=1"
+    os.environ.get("LEADLINE_MATRIX") != "1",
+    reason="the queues of WildFly and TomEE and a full message store are tested with LEADLINE_MATRIX=1",
 )
 POISON = "ALTER TABLE ledger_entry ADD CONSTRAINT poison CHECK (account_id <> 77) NOT VALID"
 # A sequence keeps its steps when a transaction is rolled back: two deliveries fail, the third does not.
@@ -241,3 +245,33 @@ def test_other_orders_may_be_lost_but_not_doubled(server: str, place: Path) -> N
         assert orders(stack, 8) == sorted(kept)
         assert failed(stack, place, logins=1, buys=30) == {"rows-are-counts-buy"}, "the audit tells of the loss"
     assert not memory.exists()
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A tmpfs of its own with less room than the log of the message store takes."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a file system")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(tmp_path)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"a tmpfs cannot be mounted here: {done.stderr.strip()}")
+    yield tmp_path
+    subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+
+
+@OUT_OF_TIME
+def test_a_full_message_store_fails_the_trial_in_the_servers_words(
+    place: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels = {name: level for name, level in BEST_EFFORT.items() if name != "app.calls"}
+    monkeypatch.setattr(places, "memory_directory", lambda _: small / "store")
+    with running(place, "liberty", "direct", levels) as stack:
+        broker = Broker(stack, 9)
+        with pytest.raises(urllib.error.HTTPError, match="500"):
+            broker.buy("refused")
+        with pytest.raises(TrialFailure, match="liberty cannot keep messages: CWSIS1592E") as caught:
+            stack.check_messages()
+    assert caught.value.failure_class is FailureClass.CONFIGURATION
+    assert "CWSID0034E" in caught.value.evidence
+    assert not (small / "store").exists()
