@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from scipy import stats
 
-IDENTITIES, LENGTH = 200, 20
+IDENTITIES, LENGTH, BASE = 200, 20, "/shop"
 WEIGHTS = {"quote": 40, "home": 20, "portfolio": 16, "account": 10, "logout": 4, "buy": 4, "profile": 4, "register": 2}
 SELL_OF_PORTFOLIO = 4 / 16  # a sale looks at the portfolio first
 _RARE = 1e-5  # a right export fails a check of shares once in 100,000 runs
@@ -56,7 +56,8 @@ class Book:
     def answer(self, method: str, target: str, fields: Mapping[str, str], cookie: str) -> tuple[int, str, str | None]:
         """Status, page and the session's new cookie, if any."""
         url = urlsplit(target)
-        path = url.path.removeprefix("/api")
+        must(url.path.startswith(BASE), "not below the application")
+        path = url.path.removeprefix(BASE).removeprefix("/api")
         if (method, path) == ("POST", "/login"):
             user = fields.get("user", "")
             number = re.fullmatch(r"user-(\d{6})", user)
@@ -148,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
         text = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         cookies = SimpleCookie(self.headers.get("Cookie") or "")
         cookie = cookies["sid"].value if "sid" in cookies else ""
-        api = self.path.startswith("/api/")
+        api = self.path.startswith(f"{BASE}/api/")
         new = None
         with self.book.lock:
             try:
@@ -162,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
         answer = body.encode()
         self.send_response(status)
         if new:
-            self.send_header("Set-Cookie", f"sid={new}; Path=/; HttpOnly")
+            self.send_header("Set-Cookie", f"sid={new}; Path={BASE}; HttpOnly")
         self.send_header("Content-Type", "application/json" if api else "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from load_export_broker import audit, serving
+from load_export_broker import BASE, audit, serving
 
 from leadline.load.driver import find_binary
 from leadline.load.export.write import export_scenario
@@ -244,8 +244,8 @@ def test_sessions_of_a_built_in_scenario_are_those_of_its_export(hyperfoil: list
         benchmark.write_text(export_scenario(str(scenario), "hyperfoil"))
         with serving() as (url, ours), serving() as (other_url, theirs), ThreadPoolExecutor(1) as aside:
             starts = [at / 40 for at in range(40)]
-            done = aside.submit(replay, scenario, url, tmp_path / f"{name}.ours", starts, steady="5s")
-            run_hyperfoil(hyperfoil, benchmark, other_url, "RATE=20", "DURATION=2s", "CONNECTIONS=20")
+            done = aside.submit(replay, scenario, url + BASE, tmp_path / f"{name}.ours", starts, steady="5s")
+            run_hyperfoil(hyperfoil, benchmark, other_url, f"BASE={BASE}", "RATE=20", "DURATION=2s", "CONNECTIONS=20")
             done.result()
             audit(ours.book, (40, 40))
             audit(theirs.book, (20, 80))  # how many it starts depends on how busy the machine is
@@ -253,7 +253,7 @@ def test_sessions_of_a_built_in_scenario_are_those_of_its_export(hyperfoil: list
             script = tmp_path / f"{name}.js"
             script.write_text(export_scenario(str(scenario), "k6"))
             with serving() as (url, handler):
-                run_k6(k6, script, url, "40")
+                run_k6(k6, script, url + BASE, "40")
                 audit(handler.book, (20, 42))
 
 

@@ -199,6 +199,27 @@ def test_requests_of_a_session_of_hyperfoil(tmp_path: Path) -> None:
     assert "left out: escaping of `two` in the JSON body of line 24" in notes
 
 
+def test_paths_begin_below_the_application_and_links_do_not(tmp_path: Path) -> None:
+    text = CERTAIN.replace(
+        "- get: /a", "- { get: '/a?b=${user}', extract: { link: { json: /l } } }\n    - get: '${link}'"
+    )
+    script = to_hyperfoil(source(tmp_path, text=text))
+    assert re.findall(r"GET:\n +pattern: (.*)", script) == [
+        """!concat [!param BASE "", '/a?b=${leadline.user}']""",
+        "${link}",
+    ]
+
+
+def test_k6_expects_the_redirects_it_follows(tmp_path: Path) -> None:
+    script = to_k6(
+        source(tmp_path, "      check: { skip_status: 409 }\n    - { get: /b, follow: 0, check: { status: 302 } }\n")
+    )
+    assert re.findall(r"expectedStatuses\((.*?)\)", script) == [
+        "{ min: 200, max: 299 }, 409, 301, 302, 303, 307, 308",
+        "302",
+    ]
+
+
 def test_a_walk_through_a_graph_ends_where_its_row_says(tmp_path: Path) -> None:
     text = MIXED.replace(
         "mix: { a: 3, gone: 1, leave: 0.5, never: 0 }",

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import TaggedScalar
-from ruamel.yaml.tag import Tag
 
 from leadline.load.export.hyperfoil_steps import Steps, leave
-from leadline.load.export.hyperfoil_values import INNER, Step
+from leadline.load.export.hyperfoil_values import INNER, Step, parameter
 from leadline.load.export.source import Source, session_length, walk_rows
 
 _START, _END = "start", "end"
@@ -19,9 +17,9 @@ _LEFT, _NEXT = f"{INNER}left", f"{INNER}next"
 
 
 def to_hyperfoil(source: Source) -> str:
-    """The benchmark as YAML, with parameters URL, RATE, DURATION, MAX_SESSIONS, CONNECTIONS and, where it is used,
-    SEED. Comments on top say what is left out of the checks and what differs. Raises UsageError naming a construct
-    that has no form, and its line.
+    """The benchmark as YAML, with parameters URL, BASE (the application's path), RATE, DURATION, MAX_SESSIONS,
+    CONNECTIONS and, where it is used, SEED. Comments on top say what is left out of the checks and what differs.
+    Raises UsageError naming a construct that has no form, and its line.
     """
     tree = source.tree
     kept = (tree.get("arrivals") or {}).get("unit") != "transaction"
@@ -29,17 +27,17 @@ def to_hyperfoil(source: Source) -> str:
     if tree.get("feeds"):
         raise steps.values.refuse(("feeds",), "`feeds`", "its sessions share no position in a list")
     phase: dict[str, Any] = {
-        "usersPerSec": _parameter("RATE 10"),
+        "usersPerSec": parameter("RATE 10"),
         "variance": False,
-        "duration": _parameter("DURATION 10s"),
-        "maxSessions": _parameter("MAX_SESSIONS 1000"),
+        "duration": parameter("DURATION 10s"),
+        "maxSessions": parameter("MAX_SESSIONS 1000"),
         **({"scenario": _sessions(source, steps)} if kept else _transactions(source, steps)),
     }
     document = {
         "name": str(tree["scenario"]),
         "http": {
-            "host": _parameter("URL http://127.0.0.1:8080"),
-            "sharedConnections": _parameter("CONNECTIONS 100"),
+            "host": parameter("URL http://127.0.0.1:8080"),
+            "sharedConnections": parameter("CONNECTIONS 100"),
         },
         "ergonomics": {"autoRangeCheck": False, "stopOnInvalid": True},
         "phases": [{"main": {"constantRate": phase}}],
@@ -142,7 +140,7 @@ def _numbers(source: Source, steps: Steps) -> list[Step]:
             beyond = {"intCondition": {"fromVar": key, "greaterThan": max(1, limit)}}
             found += [_if(beyond, again), _if(beyond, [{"setInt": f"{key} <- 1"}])]
     if "seed" in steps.values.used:
-        found.append({"setInt": {"var": f"{INNER}seed", "value": _parameter("SEED 1")}})
+        found.append({"setInt": {"var": f"{INNER}seed", "value": parameter("SEED 1")}})
     return found
 
 
@@ -160,9 +158,3 @@ def _when(item: str, sequence: str) -> Step:
 
 def _if(condition: Mapping[str, Any], actions: Sequence[Step]) -> Step:
     return {"conditional": {**condition, "actions": list(actions)}}
-
-
-def _parameter(text: str) -> TaggedScalar:
-    found = TaggedScalar(value=text)
-    found.yaml_set_ctag(Tag(suffix="!param"))
-    return found

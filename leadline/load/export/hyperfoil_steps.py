@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leadline.load.export.hyperfoil_values import INNER, Step, Values, form_text
+from leadline.load.export.hyperfoil_values import INNER, Step, Values, below, form_text
 from leadline.load.export.source import METHODS, Path_, Source, items, json_template, plain_text, requests_of
 from leadline.model.errors import UsageError
 
@@ -82,7 +82,7 @@ class Steps:
             raise self.values.refuse((*where, "embedded"), "`embedded`", why)
         method = next(one for one in METHODS if one in request)
         steps, path = self.values.pattern(self._source.template(request[method]), (*where, method))
-        step: dict[str, Any] = {method.upper(): {"pattern": path}, "metric": context.name}
+        step: dict[str, Any] = {method.upper(): {"pattern": below(path)}, "metric": context.name}
         headers = {**(self._tree.get("headers") or {}), **(request.get("headers") or {})}
         if self._tree.get("compression"):
             headers["Accept-Encoding"] = "gzip, deflate"

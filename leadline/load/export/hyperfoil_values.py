@@ -8,6 +8,9 @@ from itertools import count
 from typing import Any
 from urllib.parse import quote_plus
 
+from ruamel.yaml.comments import CommentedSeq, TaggedScalar
+from ruamel.yaml.tag import Tag
+
 from leadline.load.export.source import Call, Name, Path_, Source, Template, Text, constant
 from leadline.model.errors import UsageError
 
@@ -130,6 +133,23 @@ class Values:
 
     def _drawn(self) -> str:
         return f"{INNER}r{next(self._numbers)}"
+
+
+def parameter(text: str) -> TaggedScalar:
+    """A name and its default value."""
+    found = TaggedScalar(value=text)
+    found.yaml_set_ctag(Tag(suffix="!param"))
+    return found
+
+
+def below(path: str) -> object:
+    """The path below that of the application; a link on a page stays as it is."""
+    if not path.startswith("/"):
+        return path
+    found = CommentedSeq([parameter('BASE ""'), path])
+    found.yaml_set_ctag(Tag(suffix="!concat"))
+    found.fa.set_flow_style()
+    return found
 
 
 def form_text(text: str) -> str:

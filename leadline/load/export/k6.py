@@ -25,6 +25,7 @@ from leadline.load.export.source import (
 )
 
 _TOOL = "k6"
+_FOLLOWED = (301, 302, 303, 307, 308)
 _BUILTINS = {"user": "identity", "session": "(number + 1)", "seq": "(++seq)", "seed": "SEED"}
 _CALLS = {
     "random": "random({0}, {1})",
@@ -132,10 +133,9 @@ def _request(source: Source, request: Mapping[str, Any], where: Path_, name: str
         pairs.append(f"'Content-Type': '{kind}'")
     if source.tree.get("compression"):
         pairs.append("'Accept-Encoding': 'gzip, deflate'")
-    expected = (
-        ", ".join(str(code) for code in [*good, *skip])
-        if good
-        else ", ".join(["{ min: 200, max: 299 }", *map(str, skip)])
+    followed = _FOLLOWED if source.number(follow, (*where, "follow")) > 0 else ()
+    expected = ", ".join(
+        [*(map(str, good) if good else ["{ min: 200, max: 299 }"]), *(str(code) for code in (*skip, *followed))]
     )
     params = (
         f"{{ redirects: {int(source.number(follow, (*where, 'follow')))}, tags: {{ name: {json.dumps(name)} }}, "
