@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import subprocess
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 from conftest import RealStudy
+from typer.testing import CliRunner, Result
 
+from leadline.cli.main import app
 from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
 from leadline.lab.stacks import study_catalogue
@@ -75,6 +78,12 @@ def commands() -> list[tuple[str, str]]:
     return lines
 
 
+def run(study: RealStudy, *arguments: str) -> Result:
+    """The command inside this process, which has its modules loaded; test_commands.py runs it as a user does."""
+    with contextlib.chdir(study.directory):
+        return CliRunner().invoke(app, list(arguments))
+
+
 def test_there_are_examples() -> None:
     assert len(commands()) >= 10
     assert {"README.md", "study-file.md"} <= {page for page, _ in commands()}
@@ -85,18 +94,19 @@ def test_a_command_in_the_docs_works(page: str, command: str, real_study: RealSt
     words = shlex.split(command.replace(".venv/bin/", ""))
     if words[0] == "leadline" and "--dry-run" not in words and words[1] in SAFE:
         arguments = [_real(word, real_study, stored=words[1] not in BEFOREHAND) for word in words[1:]]
-        done = real_study.run(*arguments)
-        assert done.returncode == 0 or words[1] == "doctor", f"{page}: {command}: {done.stderr}"
+        done = run(real_study, *arguments)
+        assert done.exit_code == 0 or words[1] == "doctor", f"{page}: {command}: {done.output}{done.exception}"
         assert done.stdout
     elif words[:2] == ["leadline", "run"] and "--dry-run" in words:
         name = next(word for word in words[2:] if not word.startswith("-"))
         if name in builtin_studies() or name in builtin_tunings():
-            done = real_study.run(*words[1:])
-            assert done.returncode == 0, f"{page}: {command}: {done.stderr}"
+            done = run(real_study, *words[1:])
+            assert done.exit_code == 0, f"{page}: {command}: {done.output}{done.exception}"
+            assert "trials" in done.stdout
     elif words[:3] == ["leadline", "scenario", "export"]:
         arguments = [str(tmp_path / word) if before in ("-o", "--out") else word for before, word in pairwise(words)]
-        done = real_study.run(*arguments)
-        assert done.returncode == 0, f"{page}: {command}: {done.stderr}"
+        done = run(real_study, *arguments)
+        assert done.exit_code == 0, f"{page}: {command}: {done.output}{done.exception}"
         assert any(tmp_path.iterdir())
     elif words[0] in ("leadline", "make"):
         assert any(command.replace(".venv/bin/", "").startswith(known) for known in ELSEWHERE), f"{page}: {command}"
@@ -130,7 +140,7 @@ def test_options_in_the_docs_exist(real_study: RealStudy) -> None:
                 driver = str(find_binary())
                 helps[name] = subprocess.run([driver, "run", "--help"], capture_output=True, text=True).stdout
             else:
-                helps[name] = real_study.run(*words, "--help").stdout
+                helps[name] = run(real_study, *words, "--help").stdout
         return helps[name]
 
     missing = []

@@ -1,4 +1,4 @@
-"""A tuning on a real server: what does not start is told in the server's own words; modes change between trials."""
+"""A tuning on a real server: what does not start is told in the server's own words."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from pathlib import Path
 
 import pytest
 from conftest import leadline
-
-from leadline.host.local import LocalHost
-from leadline.model.study import StackChoice
-from leadline.stack.assembly import Stack
 
 pytestmark = pytest.mark.stack
 
@@ -47,16 +43,3 @@ def test_a_real_tuning_keeps_nothing_that_does_not_start(tmp_path: Path, monkeyp
     trials = json.loads(shown.stdout)["trials"]
     assert [trial["state"] for trial in trials].count("done") == 2
     assert all(trial["responses"]["throughput"] > 10 for trial in trials if trial["state"] == "done")
-
-
-def test_the_mode_is_set_and_read_back_for_each_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
-    stack = Stack(StackChoice(server="liberty", mode="orm"), LocalHost(), tmp_path / "home")
-    stack.provision(lambda _line: None)
-    stack.prepare_data(lambda _line: None)
-    try:
-        stack.reset_data(tmp_path / "trial")
-        stack.up({"app.mode": "session"}, tmp_path / "trial")
-        assert stack.read_back("app.mode") == "session"
-    finally:
-        stack.down()

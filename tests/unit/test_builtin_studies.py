@@ -29,7 +29,9 @@ STUDIES = (
     "pools",
     "response-cache",
     "statement-cache",
+    "web-server-place",
 )
+PAGE = (Path(__file__).parents[2] / "docs" / "study-b.md").read_text()
 
 
 class FakeHost:
@@ -53,6 +55,9 @@ def test_a_study_is_planned_and_says_what_it_costs(name: str) -> None:
     assert len(planned.plan.trials) == int(said[1])
     assert cost(file.study, planned.plan) / 60 == pytest.approx(int(said[2]), rel=0.1)
     assert not planned.skipped
+    row = re.search(rf"^\|[^|]+\| `{name}`[^|]*\|[^|]+\| (\d+), (\d+) \|", PAGE, re.MULTILINE)
+    assert row, "a row of docs/study-b.md"
+    assert row.groups() == said.groups()
 
 
 @pytest.mark.parametrize("name", STUDIES)

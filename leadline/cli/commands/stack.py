@@ -30,7 +30,9 @@ def register(app: typer.Typer) -> None:
 def up(
     stack: Annotated[
         str,
-        typer.Argument(help="SERVER or SERVER/MODE: liberty, liberty/orm, tomcat, tomee, wildfly; or a study's name."),
+        typer.Argument(
+            help="SERVER or SERVER/MODE: liberty, liberty/orm, glassfish, tomcat, tomee, wildfly; or a study's name."
+        ),
     ],
     lab: LabOption = Path("lab"),
     set_: Annotated[list[str] | None, typer.Option("--set", help="A knob's level: --set jvm.heap=512m")] = None,
