@@ -10,8 +10,10 @@ from leadline.model.errors import FailureClass, TrialFailure
 
 _KEPT = 10
 _WIDTH = 400
-# Open Liberty's errors of the message store (CWSIS, CWSOM) and of the engine that stands on it (CWSID).
-_STORE = re.compile(r"\bCWS(?:IS|ID|OM)\d{4}E\b.*")
+# Open Liberty's errors of the message store (CWSIS, CWSOM) and of the engine that stands on it (CWSID); what ActiveMQ,
+# which is in TomEE, says when it gives its store up.
+_STORE = re.compile(r"\bCWS(?:IS|ID|OM)\d{4}E\b.*|\bStopping BrokerService\[\w+\] due to exception, .*")
+_STORE_HEADING = re.compile(r"\bJournal failed while writing\b.*")  # ActiveMQ's; the next line has the reason
 
 
 def check(database: str, server: str, logs: Iterable[Path], words: Sequence[str]) -> None:
@@ -41,10 +43,13 @@ def check_store(server: str, logs: Iterable[Path]) -> None:
     Orders are then refused, so that the trial would tell of the refusals.
     """
     found: list[str] = []
+    heading = ""
     for line in _lines(logs):
         said = _STORE.search(line)
-        if said and said[0] not in found:
-            found.append(said[0])
+        words = f"{heading}: {line}" if heading else said[0] if said else ""
+        heading = begun[0] if (begun := _STORE_HEADING.search(line)) else ""
+        if words and words not in found:
+            found.append(words)
             if len(found) == _KEPT:
                 break
     if found:

@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -260,18 +260,38 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
 
+def buy_until_refused(broker: Broker) -> None:
+    for number in range(100):
+        broker.buy(f"refused-{number}")
+
+
+def fill(directory: Path) -> None:
+    """Take the room that is left on the file system."""
+    with suppress(OSError), (directory / "filler").open("wb", buffering=0) as filler:
+        while filler.write(bytes(4096)):
+            continue
+
+
 @OUT_OF_TIME
+@pytest.mark.parametrize(
+    ("server", "words", "also"),
+    [
+        ("liberty", "CWSIS1592E", "CWSID0034E"),
+        ("tomee", "Journal failed while writing at: .*: java.io.IOException: No space left", "Stopping BrokerService"),
+    ],
+)
 def test_a_full_message_store_fails_the_trial_in_the_servers_words(
-    place: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+    server: str, words: str, also: str, place: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    levels = {name: level for name, level in BEST_EFFORT.items() if name != "app.calls"}
+    levels: dict[str, Level] = {"app.orders": "queue", "server.messaging.store_place": "tmpfs", **THREADS}
     monkeypatch.setattr(places, "memory_directory", lambda _: small / "store")
-    with running(place, "liberty", "direct", levels) as stack:
+    with running(place, server, "direct", levels) as stack:
         broker = Broker(stack, 9)
+        fill(small)
         with pytest.raises(urllib.error.HTTPError, match="500"):
-            broker.buy("refused")
-        with pytest.raises(TrialFailure, match="liberty cannot keep messages: CWSIS1592E") as caught:
+            buy_until_refused(broker)
+        with pytest.raises(TrialFailure, match=f"{server} cannot keep messages: {words}") as caught:
             stack.check_messages()
     assert caught.value.failure_class is FailureClass.CONFIGURATION
-    assert "CWSID0034E" in caught.value.evidence
+    assert also in caught.value.evidence
     assert not (small / "store").exists()

@@ -49,3 +49,24 @@ def test_a_message_store_that_failed_is_told_in_the_servers_words(tmp_path: Path
         check_store("liberty", [log])
     assert caught.value.failure_class is FailureClass.CONFIGURATION
     assert caught.value.evidence.splitlines() == [said, "CWSID0034E: Messaging engine cannot be started"]
+
+
+def test_a_store_that_activemq_gives_up_is_told_with_its_reason(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    reason = "java.io.IOException: No space left on device"
+    log.write_text(
+        f"""\
+00:47:18.430 WARNING [Data File Writer] DataFileAppender.processQueue Journal failed while writing at: 1:3894
+\t{reason}
+\t\tat java.base/sun.nio.ch.UnixFileDispatcherImpl.write0(Native Method)
+00:47:18.441 INFO [vm] stopBroker Stopping BrokerService[brokerage] due to exception, java.io.IOException: Shutdown
+"""
+    )
+    with pytest.raises(
+        TrialFailure, match="tomee cannot keep messages: Journal failed while writing at: 1:3894: java"
+    ) as caught:
+        check_store("tomee", [log])
+    assert caught.value.evidence.splitlines() == [
+        f"Journal failed while writing at: 1:3894: {reason}",
+        "Stopping BrokerService[brokerage] due to exception, java.io.IOException: Shutdown",
+    ]
