@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from leadline.advice.findings import Finding
+from leadline.advice.findings import Finding, written
+from leadline.advice.look import MINUS
 from leadline.model.knob import Knob, Level
 from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, Interval, StudyAnalysis, Verdict
@@ -59,7 +60,7 @@ def checked(
         pair = _pair(finding, record)
         if pair is None or not _same(context, held, record, finding.knob, knobs):
             continue
-        check = _check(finding, record, analysis, *pair)
+        check = _check(finding, record, analysis, *pair, knobs.get(finding.knob))
         if check is not None:
             found.append(check)
     return found
@@ -120,7 +121,9 @@ def _far(level: Level, then: Level | None) -> float:
     return abs(level - then)
 
 
-def _check(finding: Finding, record: StudyRecord, analysis: StudyAnalysis, now: Level, then: Level) -> Check | None:
+def _check(
+    finding: Finding, record: StudyRecord, analysis: StudyAnalysis, now: Level, then: Level, knob: Knob | None
+) -> Check | None:
     seen: list[tuple[Effect, float | None, Interval | None, Verdict]] = []
     for response in analysis.responses:
         if response.response not in finding.responses:
@@ -146,7 +149,9 @@ def _check(finding: Finding, record: StudyRecord, analysis: StudyAnalysis, now: 
     telling = [one for one in seen if one[3] is wanted]
     effect, percent, interval, verdict = min(telling, key=lambda one: one[0].p_adjusted or 0.0)
     name = f"{record.study.study}@{record.id}"
-    sentence = _sentence(name, finding.knob or "", now, then, effect, percent, interval, verdict, status)
+    levels = [written(level, knob, finding.knob or "") for level in (then, now)]
+    what = f"{status} by {name}: {finding.knob} {levels[0]} instead of {levels[1]}"
+    sentence = _sentence(what, effect, percent, interval, verdict)
     return Check(name, status, effect.response, then, percent, interval, effect.trials, sentence)
 
 
@@ -168,18 +173,7 @@ def _opposite(verdict: Verdict) -> Verdict:
     return turned.get(verdict, verdict)
 
 
-def _sentence(
-    run: str,
-    knob: str,
-    now: Level,
-    then: Level,
-    effect: Effect,
-    percent: float | None,
-    interval: Interval | None,
-    verdict: Verdict,
-    status: str,
-) -> str:
-    what = f"{status} by {run}: {knob} {_said(then)} instead of {_said(now)}"
+def _sentence(what: str, effect: Effect, percent: float | None, interval: Interval | None, verdict: Verdict) -> str:
     if verdict is Verdict.FAILED:
         return f"{what} failed in every trial"
     if percent is None:
@@ -195,10 +189,4 @@ def _sentence(
         Verdict.EQUIVALENT: ", no difference that matters",
         Verdict.UNDETERMINED: ": the interval allows both",
     }
-    return f"{what} changes {effect.response} by {by}{ends[verdict]}"
-
-
-def _said(level: Level) -> str:
-    if isinstance(level, bool):
-        return "on" if level else "off"
-    return f"{level:g}" if isinstance(level, float) else str(level)
+    return f"{what} changes {effect.response} by {by.replace('-', MINUS)}{ends[verdict]}"

@@ -11,6 +11,7 @@ from leadline.model.result import StudyAnalysis
 from leadline.report import words
 from leadline.report.files import TrialFiles
 
+_HIDDEN = 50.0  # percent of drift that an interval may not leave open where none is seen
 GOOD, WARN, BAD, UNKNOWN = "good", "warn", "bad", "unknown"
 _LITTLE = 0.10  # relative error of Little's law from which the driver's own books do not balance
 
@@ -106,6 +107,11 @@ def _drift(analysis: StudyAnalysis) -> Item:
         return Item("Drift", WARN, value, f"seen in {names}; {words.change_interval(first.drift.interval)}")
     if not known:
         return Item("Drift", UNKNOWN, "not estimated")
+    first = known[0]
+    interval = first.drift.interval
+    if interval is not None and (interval.high > _HIDDEN or interval.low < -_HIDDEN):
+        text = f"{first.response} between {words.signed(interval.low)} and {words.signed(interval.high)} %"
+        return Item("Drift", WARN, "cannot be told", text)
     return Item("Drift", GOOD, "none seen", f"in {words.plural(len(known), 'response')}")
 
 

@@ -123,6 +123,24 @@ def pauses(files: TrialFiles) -> tuple[int, float, float] | None:
     return len(values), max(values, default=0.0), sum(values) / duration if duration > 0 else 0.0
 
 
+def _database(files: TrialFiles) -> dict[str, str]:
+    def rate(*metrics: str) -> float | None:
+        found = (mean(files, "database", f"{metric}.per_s", "database") for metric in metrics)
+        return next((value for value in found if value is not None), None)
+
+    told = []
+    commits, read = rate("xact_commit", "Com_commit"), rate("blks_read", "Innodb_buffer_pool_reads")
+    if commits is not None:
+        told.append(f"{words.number(commits)} commits a second")
+    if read is not None:
+        told.append(f"{words.number(read)} blocks a second read into its cache")
+    return {"database": f"Steady state: {', '.join(told)}."} if told else {}
+
+
+_CPU = ("user", "nice", "system", "irq", "softirq", "iowait", "steal", "idle")
+_ALWAYS = ("user", "system", "iowait", "idle")  # also where there is none
+
+
 def sentences(files: TrialFiles) -> dict[str, str]:
     """One sentence a panel where there is something to say; keys are the panels' names."""
     said: dict[str, str] = {}
@@ -139,15 +157,15 @@ def sentences(files: TrialFiles) -> dict[str, str]:
             f"{words.plural(count, 'pause')} in the steady state, {words.number(longest)} ms the longest, "
             f"{100 * part:.2f} % of the time."
         )
-    shares = {kind: mean(files, "host", f"cpu.{kind}", "host") for kind in ("user", "system", "iowait", "idle")}
+    shares = {kind: mean(files, "host", f"cpu.{kind}", "host") for kind in _CPU}
     if shares["idle"] is not None:
-        said["cpu"] = (
-            "Steady state: " + ", ".join(f"{k} {100 * v:.0f} %" for k, v in shares.items() if v is not None) + "."
-        )
-    cpus = {who: mean(files, "processes", "cpu", who) for who in ("server", "database", "web", "driver")}
+        used = [f"{k} {100 * v:.0f} %" for k, v in shares.items() if v is not None and (v >= 0.005 or k in _ALWAYS)]
+        said["cpu"] = f"Steady state: {', '.join(used)}."
+    cpus = {who: _cpus(files, who) for who in ("server", "database", "web", "driver")}
     known = [f"{'web server' if who == 'web' else who} {value:.2f}" for who, value in cpus.items() if value is not None]
     if known:
         said["processes"] = f"CPUs kept busy in the steady state: {', '.join(known)}."
+    said |= _database(files)
     steady = files.trial.steady
     if steady:
         said["throughput"] = steady.sentence if steady.sentence.endswith(".") else f"{steady.sentence}."
@@ -195,7 +213,7 @@ def cells(trials: Sequence[TrialFiles], columns: Sequence[tuple[str, str]] = COL
     limit = words.number(max((use.limit or 0 for use in uses), default=0))
     stopped = [found for found in map(pauses, trials) if found]
     return [
-        *(_cell([mean(t, "processes", "cpu", who) for t in trials], 2) for who in roles),
+        *(_cell([_cpus(t, who) for t in trials], 2) for who in roles),
         _cell([_hundred(mean(t, "host", "cpu.idle", "host")) for t in trials], 1),
         _cell([_hundred(mean(t, "host", "cpu.iowait", "host")) for t in trials], 1),
         _cell([100 * part for _, _, part in stopped], 2),
@@ -204,6 +222,12 @@ def cells(trials: Sequence[TrialFiles], columns: Sequence[tuple[str, str]] = COL
         _cell([use.waiting_mean for use in uses], 1, mark=starved),
         _cell([use.wait_ms for use in uses], 1, mark=starved),
     ]
+
+
+def _cpus(files: TrialFiles, who: str) -> float | None:
+    """CPUs kept busy in the steady state; of the driver, which is not sampled everywhere, by its own account."""
+    found = mean(files, "processes", "cpu", who)
+    return files.figure("driver", "cpu_share") if found is None and who == "driver" else found
 
 
 def _hundred(value: float | None) -> float | None:

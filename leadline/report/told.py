@@ -14,6 +14,9 @@ from leadline.report.files import TrialFiles
 from leadline.report.observed import facts, statements, threads
 
 _PANELS = {
+    "database.cache": "database",
+    "database.checkpoints": "database",
+    "database.deadlocks": "database",
     "server.pool": "pool",
     "server.churn": "pool",
     "server.threads": "threads",

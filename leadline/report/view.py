@@ -185,6 +185,8 @@ def _panels(
             for index in range(len(panel.tracks))
             if any(panel.name in one["panels"] and one["panels"][panel.name]["tracks"][index] for one in data.values())
         )
+        if not tracks and panel.part:
+            continue
         if not tracks:
             views.append(PanelView(panel.name, panel.title, {}, (), (None, None)))
             continue

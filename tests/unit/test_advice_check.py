@@ -85,6 +85,22 @@ def test_a_better_response_confirms() -> None:
     assert found.interval == Interval(8.0, 16.0)
     assert "50 instead of 10 changes throughput by +12.0 % [+8.0, +16.0], better" in found.sentence
     assert status([found]) == "confirmed"
+    (wide,) = check([result([10, 50], [(50, "throughput", -30.0, -90.0, 7e6, Verdict.UNDETERMINED)])])
+    assert "by \u221230.0 % with an interval beyond tenfold: the interval allows both" in wide.sentence
+
+
+def test_levels_are_said_with_their_unit() -> None:
+    small, large = 64 << 20, 256 << 20
+    record, analysis = result([10, 50], [(50, "throughput", 12.0, 8.0, 16.0, Verdict.BETTER)])
+    trial = replace(record.plan.trials[0], treatment=Treatment.of({"jvm.heap": small}))
+    plan = replace(record.plan, factors=(Factor("jvm.heap", (small, large), small),), trials=(trial,))
+    (effect,) = analysis.responses[0].effects
+    effect = replace(effect, factor="jvm.heap", level=large, baseline=small)
+    analysis = replace(analysis, responses=(replace(analysis.responses[0], effects=(effect,)),))
+    heap = finding(small, large, name="jvm.heap", knob="jvm.heap")
+    whole = replace(record, study=study({"jvm.heap": ["64m", "256m"]}, settings={}), plan=plan)
+    (found,) = checked(heap, study(settings={}), {"jvm.heap": small}, [(whole, analysis)], KNOBS)
+    assert "jvm.heap 256m instead of 64m changes throughput" in found.sentence
 
 
 def test_the_other_way_round_is_turned() -> None:

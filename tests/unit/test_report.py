@@ -197,6 +197,8 @@ def test_what_is_needed_to_repeat_it_is_there(page: Page, study: tuple[StudyReco
 
 def test_missing_series_and_files_are_said(page: Page) -> None:
     assert "not recorded" in page.words  # paging was never observed in this study
+    assert "Paging and swap" in page.words
+    assert "Web server" not in page.words  # there was none
 
 
 def test_a_study_that_never_ran_still_has_a_page(study: tuple[StudyRecord, StudyAnalysis], tmp_path: Path) -> None:
@@ -264,6 +266,16 @@ def test_health_says_what_is_wrong(study: tuple[StudyRecord, StudyAnalysis]) -> 
     assert worse["Little's law"].state == health.WARN
     assert worse["Host"].detail == "vm.x"
     assert "ledger in trial" in worse["Audits"].detail
+
+
+def test_a_drift_that_would_be_hidden_is_not_called_none(study: tuple[StudyRecord, StudyAnalysis]) -> None:
+    record, analysis = study
+    for interval, value in ((Interval(-4.0, 5.0, 0.95), "none seen"), (Interval(-95.0, 210.0, 0.95), "cannot be told")):
+        first = analysis.responses[0]
+        drift = replace(first.drift, percent=0.5, interval=interval, detected=False)
+        seen = replace(analysis, responses=(replace(first, drift=drift),))
+        items = {item.title: item for item in health.health(record, seen, [])}
+        assert items["Drift"].value == value
 
 
 def test_a_wide_effect_does_not_flatten_the_small_ones(study: tuple[StudyRecord, StudyAnalysis]) -> None:

@@ -11,8 +11,9 @@ from hdrh.histogram import HdrHistogram
 from report_fixture import MIX, POOL, T0, fake_study
 
 from leadline.model.record import Phases, StudyRecord, TrialRecord
-from leadline.model.result import StudyAnalysis
+from leadline.model.result import Interval, StudyAnalysis
 from leadline.report import files, histograms, latency, layers, series
+from leadline.report.charts import timeline
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +152,51 @@ def test_a_pool_without_a_maximum_is_in_use_plus_free(tmp_path: Path) -> None:
     assert use.full_share == 0
     assert not use.starved
     assert "waiting callers were not recorded" in use.sentence()
+
+
+def recorded(observer: str, rates: dict[str, float], where: Path) -> files.TrialFiles:
+    subject = "host" if observer == "host" else "database"
+    rows = [(int((T0 + s) * 1e9), metric, subject, value) for s in range(4) for metric, value in rates.items()]
+    frame = pl.DataFrame(rows, schema=["time_ns", "metric", "subject", "value"], orient="row")
+    return files.TrialFiles(_bare(where), series={observer: frame}, phases=Phases(T0 - 1, T0 - 1, T0 + 5, T0 + 5))
+
+
+@pytest.mark.parametrize(
+    ("commits", "reads"), [("xact_commit", "blks_read"), ("Com_commit", "Innodb_buffer_pool_reads")]
+)
+def test_the_database_has_a_panel_whichever_it_is(commits: str, reads: str, tmp_path: Path) -> None:
+    found = recorded("database", {f"{commits}.per_s": 400.0, f"{reads}.per_s": 12.0, commits: 9e6}, tmp_path)
+    tracks = series.compact(found)["panels"]["database"]["tracks"]
+    assert [[line["s"] for line in lines] for lines in tracks] == [["commits"], ["read into its cache"], [], []]
+    assert set(tracks[0][0]["v"]) == {400}
+    said = layers.sentences(found)["database"]
+    assert said == "Steady state: 400 commits a second, 12 blocks a second read into its cache."
+
+
+def test_time_of_processes_of_low_priority_is_not_lost(tmp_path: Path) -> None:
+    shares = {
+        "cpu.user": 0.2,
+        "cpu.nice": 0.45,
+        "cpu.system": 0.3,
+        "cpu.iowait": 0.0,
+        "cpu.steal": 0.0,
+        "cpu.idle": 0.05,
+    }
+    said = layers.sentences(recorded("host", shares, tmp_path))["cpu"]
+    assert said == "Steady state: user 20 %, nice 45 %, system 30 %, iowait 0 %, idle 5 %."
+
+
+def test_a_driver_that_is_not_sampled_counts_its_own_cpu(tmp_path: Path) -> None:
+    own = files.TrialFiles(_bare(tmp_path), summary={"driver": {"cpu_share": 0.05}})
+    assert [cell.text for cell in layers.cells([own])[:3]] == ["not recorded", "not recorded", "0.05"]
+
+
+def test_a_wide_band_does_not_flatten_the_trials() -> None:
+    values = [400.0, 500.0, 600.0]
+    assert timeline._domain(values, Interval(24.0, 8900.0, 0.95)) == [350.0, 650.0]
+    assert timeline._domain([1.0, 90.0], Interval(0.001, 9000.0, 0.95)) == [0.5, 112.25]
+    narrow = Interval(450.0, 560.0, 0.95)
+    assert timeline._domain(values, narrow) is timeline._domain([], narrow) is timeline._domain(values, None)
 
 
 def test_nothing_recorded_is_said_in_every_cell(tmp_path: Path) -> None:

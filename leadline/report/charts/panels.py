@@ -29,10 +29,13 @@ class Track:
 
 @dataclass(frozen=True)
 class Panel:
+    """``part``: of something that a stack may lack or not tell of; without figures there is no such panel."""
+
     name: str
     title: str
     tracks: tuple[Track, ...]
     top: float | None = None
+    part: bool = False
 
 
 _MIB = 1 / 2**20
@@ -40,6 +43,12 @@ _MIB = 1 / 2**20
 
 def _host(label: str, metric: str, scale: float = 1.0, subject: str | None = None) -> Source:
     return Source(label, "host", metric, subject, scale)
+
+
+def _database(label: str, postgres: str, mariadb: str, scale: float = 1.0) -> tuple[Source, ...]:
+    """The same of either database: a counter of its own, a second."""
+    names = [name for name in (postgres, mariadb) if name]
+    return tuple(Source(label, "database", f"{name}.per_s", None, scale) for name in names)
 
 
 PANELS: tuple[Panel, ...] = (
@@ -93,6 +102,26 @@ PANELS: tuple[Panel, ...] = (
                 70,
             ),
         ),
+        part=True,
+    ),
+    Panel(
+        "database",
+        "Database",
+        (
+            Track("commits/s", "line", _database("commits", "xact_commit", "Com_commit"), 60),
+            Track("blocks/s", "line", _database("read into its cache", "blks_read", "Innodb_buffer_pool_reads"), 60),
+            Track("log, MiB/s", "line", _database("written", "wal_bytes", "Innodb_os_log_written", _MIB), 60),
+            Track(
+                "waits/s",
+                "line",
+                (
+                    *_database("row locks", "", "Innodb_row_lock_waits"),
+                    *_database("deadlocks", "deadlocks", "Innodb_deadlocks"),
+                ),
+                50,
+            ),
+        ),
+        part=True,
     ),
     Panel(
         "web",
@@ -118,6 +147,7 @@ PANELS: tuple[Panel, ...] = (
                 50,
             ),
         ),
+        part=True,
     ),
     Panel(
         "processes",
@@ -144,7 +174,9 @@ PANELS: tuple[Panel, ...] = (
                 "area",
                 (
                     _host("user", "cpu.user", 100, "host"),
+                    _host("nice", "cpu.nice", 100, "host"),
                     _host("system", "cpu.system", 100, "host"),
+                    _host("softirq", "cpu.softirq", 100, "host"),
                     _host("iowait", "cpu.iowait", 100, "host"),
                     _host("steal", "cpu.steal", 100, "host"),
                 ),

@@ -10,11 +10,12 @@ import altair as alt
 
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord
-from leadline.model.result import StudyAnalysis
+from leadline.model.result import Interval, StudyAnalysis
 from leadline.report import words
 from leadline.report.charts.theme import GREY, VERMILLION, DataSets, Figure, figure, log_ticks, treatment_colour
 
 _WIDTH, _HEIGHT = 1000, 112
+_WIDEST = 4.0  # times the range of the points
 
 
 def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str, str]) -> Figure | None:
@@ -75,13 +76,27 @@ def _blocks(record: StudyRecord) -> list[dict[str, Any]]:
     return [{"edge": position + 0.5, "label": f"block {block + 1}"} for block, position in sorted(first.items())]
 
 
+def _domain(values: list[float], interval: Interval | None) -> Any:
+    """Holds all points, and the band unless that would flatten them: few baseline trials give a wide one."""
+    spread = values[-1] - values[0] if values else 0.0
+    if spread == 0 or interval is None:
+        return alt.Undefined
+    low, high = min(values[0], interval.low), max(values[-1], interval.high)
+    if high - low <= _WIDEST * spread:
+        return alt.Undefined
+    bottom = values[0] - spread / 4
+    if values[0] > 0:
+        bottom = max(bottom, values[0] / 2)  # the axis may be logarithmic
+    return [max(low, bottom), min(high, values[-1] + spread / 4)]
+
+
 def _row(
     sets: DataSets,
     name: str,
     rows: list[dict[str, Any]],
     failed: list[dict[str, Any]],
     edges: list[dict[str, Any]],
-    interval: Any,
+    interval: Interval | None,
     colour: alt.Color,
     last: int,
 ) -> Any:
@@ -91,7 +106,12 @@ def _row(
     values = sorted(row["value"] for row in rows)
     # one slow treatment must not flatten the others
     logarithmic = bool(values) and values[0] > 0 and values[-1] > 4 * values[len(values) // 2]
-    scale = alt.Scale(type="log", nice=False, padding=8) if logarithmic else alt.Scale(zero=False, padding=8)
+    domain = _domain(values, interval)
+    scale = (
+        alt.Scale(type="log", nice=False, padding=8, domain=domain)
+        if logarithmic
+        else alt.Scale(zero=False, padding=8, domain=domain)
+    )
     y = alt.Y(
         "value:Q",
         scale=scale,
@@ -106,7 +126,7 @@ def _row(
     if interval is not None:
         layers.append(
             sets.chart([{"low": interval.low, "high": interval.high}])
-            .mark_rect(color=GREY, opacity=0.22)
+            .mark_rect(color=GREY, opacity=0.22, clip=True)
             .encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
         )
     layers.append(sets.chart(edges[1:]).mark_rule(strokeDash=[4, 3], color=GREY).encode(x=alt.X("edge:Q", scale=along)))

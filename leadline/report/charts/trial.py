@@ -19,7 +19,7 @@ WIDTH = 452
 MARGIN = 2.0  # seconds shown before and after the load
 _LINES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, "#7a5c00", GREY)
 _PHASES = {"ramp-up": "#c9ced6", "warm-up cut": "#f3d9a4", "steady": "#ffffff", "ramp-down": "#c9ced6"}
-_NUMBER = "abs(datum.value) >= 10000 ? format(datum.value, '~s') : format(datum.value, ',~r')"
+_NUMBER = "abs(datum.value) >= 100000 ? format(datum.value, '~s') : format(datum.value, ',~r')"
 
 
 @functools.cache
@@ -114,5 +114,5 @@ def data(series: dict[str, Any], tracks: Sequence[int], peaks: Sequence[float], 
             for order, one in enumerate(series["tracks"][index])
             for t, v in zip(one["t"], one["v"], strict=True)
         ]
-        sets[f"peak{index}"] = [{"t": span + MARGIN, "v": peaks[index]}, {"t": -MARGIN, "v": 0}]
+        sets[f"peak{index}"] = [{"t": span + MARGIN, "v": peaks[index] or 1.0}, {"t": -MARGIN, "v": 0}]
     return sets

@@ -54,7 +54,7 @@
     for (const i of panel.tracks) {
       const peak = Math.max(mine.peaks[i], theirs ? theirs.peaks[i] : 0);
       datasets[`t${i}`] = rows(mine.tracks[i]);
-      datasets[`peak${i}`] = [{ t: span + data.margin, v: peak }, { t: -data.margin, v: 0 }];
+      datasets[`peak${i}`] = [{ t: span + data.margin, v: peak || 1 }, { t: -data.margin, v: 0 }];
     }
     await draw(holder, { ...panel.spec, datasets, description: `${panel.title}: trial ${trial.label}` });
   };
