@@ -44,7 +44,8 @@ def main() -> int:
     on_targets_cpu()  # this script, too: the generators' CPU is theirs
     begin, verdicts, failed = time.monotonic(), Verdicts(), False
     load = os.getloadavg()[0]
-    print(f"{os.cpu_count()} CPUs, Linux {platform.release()}, load average {load:.1f} before.", flush=True)
+    kernel = ".".join(platform.release().split(".")[:2])
+    print(f"{os.cpu_count()} CPUs, Linux {kernel}, load average {load:.1f} before.", flush=True)
     for name in options.only:
         title, part = PARTS[name]
         print(f"\n## {title}\n\n`python bench/driver/run.py --only {name}`\n", flush=True)
