@@ -70,6 +70,8 @@ const STARTS: usize = 256;
 /// A session whose connection failed waits at least this long, so that a dead server is not hammered.
 const BACK_OFF: u64 = 100_000_000;
 const SAMPLES: usize = 3;
+/// Cleared slices that are kept: more were made while the writer was late.
+const SPARE: usize = 2;
 /// Marks the number of a further connection, as against a slot's own.
 const LANE: u32 = 1 << 31;
 /// Marks the number of a shared connection over HTTP/2.
@@ -129,6 +131,8 @@ pub struct Engine<'a> {
     slice: Slice,
     boundary: u64,
     outlet: Outlet,
+    /// Cleared slices.
+    spare: Vec<Slice>,
     broken: bool,
     requests_made: u64,
     /// The connections, where sessions share them.
@@ -192,6 +196,7 @@ impl<'a> Engine<'a> {
             slice: Slice::new(scenario.transactions.len()),
             boundary: 0,
             outlet,
+            spare: Vec::new(),
             broken: false,
             requests_made: 0,
             pools: settings.transport.shared.map(Pools::new),
@@ -318,7 +323,9 @@ impl<'a> Engine<'a> {
             dropped: self.result.dropped,
             cpu: self.slice_cpu,
         };
-        let next = self.outlet.empty.try_recv().unwrap_or_else(|_| Slice::new(self.scenario.transactions.len()));
+        self.spare.extend(self.outlet.empty.try_iter());
+        self.spare.truncate(SPARE);
+        let next = self.spare.pop().unwrap_or_else(|| Slice::new(self.scenario.transactions.len()));
         let full = std::mem::replace(&mut self.slice, next);
         self.broken |= self.outlet.full.send(full).is_err();
     }
