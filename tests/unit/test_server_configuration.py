@@ -81,6 +81,23 @@ def test_only_levels_that_are_set_are_written(context: ServiceContext) -> None:
     assert "leadline.pool.max" not in tomcat_properties(context, {})
 
 
+@pytest.mark.parametrize("kind", [Tomcat, Liberty])
+def test_a_half_written_configuration_does_not_reach_the_next_start(
+    kind: type[JavaServer], context: ServiceContext
+) -> None:
+    def written() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in context.directory.rglob("*") if path.is_file()}
+
+    kind().configure(context, {})
+    whole = written()
+    assert whole
+    for path, content in whole.items():
+        path.write_bytes(content[: len(content) // 2])
+    (context.directory / "left-behind.xml").write_text("<half")
+    kind().configure(context, {})
+    assert written() == whole
+
+
 def test_liberty_writes_levels_as_variables(context: ServiceContext) -> None:
     levels: dict[str, Level] = {
         "server.datasource.max_connections": 7,

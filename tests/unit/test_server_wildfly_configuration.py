@@ -17,7 +17,7 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
-from leadline.stack.servers import wildfly_levels
+from leadline.stack.servers import wildfly_cli, wildfly_levels
 from leadline.stack.servers.files import template
 from leadline.stack.servers.wildfly import WildFly
 
@@ -170,6 +170,24 @@ def test_a_refused_script_is_told_in_wildflys_words_and_not_kept(
     assert java.count() == 3
     left = [path.name for path in (cache_dir() / "dist").iterdir() if path.name.endswith(".tmp")]
     assert left == []
+
+
+def test_a_configuration_that_a_kill_left_half_written_is_written_again(
+    context: ServiceContext, java: FakeJava, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_home: Path, _java: Path, work: Path) -> str:
+        (work / "base" / "configuration" / "standalone.xml").write_text("<serv")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(wildfly_cli, "_run", killed)
+        patch.setattr(wildfly_cli.shutil, "rmtree", lambda *_, **__: None)  # kill -9 tidies nothing up
+        with pytest.raises(KeyboardInterrupt):
+            WildFly().configure(context, {})
+    assert [path for path in (cache_dir() / "dist").iterdir() if path.name.endswith(".tmp")]
+    WildFly().configure(context, {})
+    assert java.count() == 1
+    assert (context.directory / "configuration" / "standalone.xml").read_text().startswith("<server/>")
 
 
 @pytest.mark.parametrize(
