@@ -116,9 +116,11 @@ class StudyRun:
         if existing is None and not fresh:
             existing = self.store.unfinished(study)
         if existing is not None:
-            for trial in self.store.close_orphans(existing):
-                self.watcher.message(f"trial {trial} was cut off by the end of an earlier leadline; it will run again")
+            cut_off = self.store.close_orphans(existing)
             record = self.store.load(existing)
+            for position in cut_off:
+                number = f"{position + 1}/{len(record.trials)}"
+                self.watcher.message(f"trial {number} was cut off by the end of an earlier leadline; it will run again")
             if not same_beginning(record.plan, self.planned.plan):
                 self.watcher.message("the plan made today differs from the stored one (other factors can be set now)")
             else:

@@ -432,10 +432,10 @@ class Store:
             )
 
     def close_orphans(self, study_id: int) -> list[int]:
-        """Trials still marked running belong to a leadline that is gone: close them as interrupted."""
+        """Trials still marked running belong to a leadline that is gone: close them as interrupted; their positions."""
         with self._begin() as connection:
             rows = connection.execute(
-                select(t.trials.c.id, t.trials.c.attempt).where(
+                select(t.trials.c.id, t.trials.c.attempt, t.trials.c.position).where(
                     t.trials.c.study_id == study_id, t.trials.c.state == "running"
                 )
             ).all()
@@ -445,4 +445,4 @@ class Store:
                 row.attempt,
                 TrialFailure(FailureClass.INTERRUPTED, "leadline ended in the middle of this trial"),
             )
-        return [row.id for row in rows]
+        return [row.position for row in rows]

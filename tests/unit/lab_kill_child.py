@@ -67,6 +67,11 @@ class FakeSystemWithProcess(FakeSystem):
         return []
 
 
+class PrintingWatcher(SilentWatcher):
+    def message(self, text: str) -> None:
+        print(text)
+
+
 class KillingWatcher(SilentWatcher):
     """Ends the process at a step of the second trial: its row is written, nothing of it is done yet."""
 
@@ -101,8 +106,10 @@ def main(lab: Path, state: Path, root: Path, step: str) -> None:
     slots = step.startswith(("slot ", "write ", "slots"))
     file = parse_study(SLOTS if slots else STUDY, "killed.yaml")
     planned = plan_study(file, host, [POOL])
-    watcher = KillingWatcher(step) if step else SilentWatcher()
-    StudyRun(file, planned, Store(lab), host, system, watcher, host.guard).execute()  # type: ignore[arg-type]
+    watcher = KillingWatcher(step) if step else PrintingWatcher()
+    # a run that is to end well may stand still for long: the machine is crowded, say
+    guard = host.guard if step not in ("", "slots") else lambda _: host.guard(60.0)
+    StudyRun(file, planned, Store(lab), host, system, watcher, guard).execute()  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":
