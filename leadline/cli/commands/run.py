@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from leadline.cli.commands.dry_run import print_plan
+from leadline.cli.hosts import local_host
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
 from leadline.host.local import LocalHost
-from leadline.host.paths import cache_dir
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import StudyFile, find_study
@@ -75,7 +75,7 @@ def quickstart(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
 
 def run_file(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable: bool, json: bool) -> None:
     """Run or print a study on this host."""
-    host = LocalHost(disposable=disposable, directories={"cache": cache_dir(), "lab": _existing(lab)})
+    host = local_host(lab, disposable)
     planned = _planned(file, host, disposable)
     if dry_run:
         print_plan(file, planned, json, lab)
@@ -90,13 +90,5 @@ def _planned(file: StudyFile, host: LocalHost, disposable: bool) -> Planned:
 
 
 def _twin(file: StudyFile, disposable: bool) -> StudyFile:
-    host = LocalHost(disposable=disposable, directories={"cache": cache_dir(), "lab": _existing(Path())})
+    host = local_host(Path(), disposable)
     return aa_twin(file, _planned(file, host, disposable))
-
-
-def _existing(path: Path) -> Path:
-    """The nearest ancestor that exists: what tells the file system a lab will be on."""
-    path = path.absolute()
-    while not path.exists():
-        path = path.parent
-    return path

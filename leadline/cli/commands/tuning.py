@@ -8,11 +8,11 @@ from typing import Any
 
 import typer
 
+from leadline.cli.hosts import local_host
 from leadline.cli.live import watcher
 from leadline.cli.output import console, errors, print_json
 from leadline.host.base import Host
 from leadline.host.local import LocalHost
-from leadline.host.paths import cache_dir
 from leadline.lab.planning import Planned
 from leadline.lab.progress import Watcher
 from leadline.lab.run import RunResult, StudyRun
@@ -46,7 +46,7 @@ def run_tuning(
     if truth is not None:
         _simulated(file, truth, lab, service_knobs, dry_run=dry_run, new=new, disposable=disposable, json=json)
         return
-    host = LocalHost(disposable=disposable, directories={"cache": cache_dir(), "lab": _existing(lab)})
+    host = local_host(lab, disposable)
     left_out = steps_left_out(file, host, service_knobs, disposable)
     if dry_run:
         _outline(file, host, service_knobs, left_out, lab, json)
@@ -210,11 +210,3 @@ def _build(view: TuningView, out: Path) -> Path:
 def _print(text: list[str]) -> None:
     for line in text:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _existing(path: Path) -> Path:
-    """The nearest ancestor that exists: what tells the file system a lab will be on."""
-    path = path.absolute()
-    while not path.exists():
-        path = path.parent
-    return path
