@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
+from leadline.model.knob import Knob, Level
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.record import TrialRecord
 
@@ -36,12 +38,16 @@ class SilentWatcher:
     def trial_ended(self, record: TrialRecord) -> None: ...
 
 
-def treatment_label(planned: PlannedTrial, plan: Plan) -> str:
-    """``baseline``, ``sentinel`` or the levels that differ from the baseline, ``a=1, b=2``. A trial with slots is a
-    ``switchback``, with the levels it holds throughout.
+def treatment_label(planned: PlannedTrial, plan: Plan, knobs: Mapping[str, Knob] | None = None) -> str:
+    """``baseline``, ``sentinel`` or the levels that differ from the baseline, ``a=1, b=2``, with units where ``knobs``
+    has the factor. A trial with slots is a ``switchback``, with the levels it holds throughout.
     """
     if planned.treatment == plan.baseline and not planned.slots:
         return planned.role.value
     baseline, held = plan.baseline.as_dict(), planned.held()
-    changed = [f"{name}={level}" for name, level in held.levels if baseline[name] != level]
+    changed = [f"{name}={_written(name, level, knobs or {})}" for name, level in held.levels if baseline[name] != level]
     return ", ".join(["switchback", *changed] if planned.slots else changed)
+
+
+def _written(name: str, level: Level, knobs: Mapping[str, Knob]) -> str:
+    return knobs[name].format(level) if name in knobs else str(level)

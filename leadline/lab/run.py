@@ -193,7 +193,7 @@ class StudyRun:
     def _with_retries(
         self, runner: TrialRunner, trial: TrialRecord, record: StudyRecord, seconds_left: float
     ) -> TrialFailure | None:
-        label = treatment_label(trial.planned, record.plan)
+        label = treatment_label(trial.planned, record.plan, self.planned.knobs)
         for attempt in range(1, ATTEMPTS + 1):
             self.watcher.trial(trial.planned, attempt, label, seconds_left)
             failure = runner.run(trial.id, trial.planned)

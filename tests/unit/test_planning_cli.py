@@ -151,6 +151,13 @@ def test_a_dry_run_says_what_the_plan_will_find_and_that_the_noise_is_assumed() 
     assert document["forecast"]["smallest"]["0.8"] > 0
 
 
+def test_plans_write_levels_with_their_units() -> None:
+    for command in (("run", "heap", "--dry-run"), ("plan", "heap")):
+        text = invoke(*command)
+        assert "jvm.heap=512m" in text
+        assert "=536870912" not in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

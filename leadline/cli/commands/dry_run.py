@@ -35,7 +35,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
             {
                 "study": study.study,
                 "seed": plan.seed,
-                "trials": [_trial(trial, plan) for trial in plan.trials],
+                "trials": [_trial(trial, planned) for trial in plan.trials],
                 "skipped": list(planned.skipped),
                 "notes": list(plan.notes),
                 "seconds": seconds,
@@ -45,7 +45,8 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         )
         return
     for trial in plan.trials:
-        _line(f"{trial.position + 1:4d}  block {trial.block + 1}  {treatment_label(trial, plan)}{_slots(trial)}")
+        label = treatment_label(trial, plan, planned.knobs)
+        _line(f"{trial.position + 1:4d}  block {trial.block + 1}  {label}{_slots(trial)}")
     for note in (*planned.skipped, *plan.notes):
         _line(note)
     _line(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, about {format_duration(seconds)}")
@@ -73,14 +74,14 @@ def _slots(trial: PlannedTrial) -> str:
     return f", {len(trial.slots)} slots of {format_duration(trial.slots[0].seconds)}" if trial.slots else ""
 
 
-def _trial(trial: PlannedTrial, plan: Plan) -> dict[str, object]:
+def _trial(trial: PlannedTrial, planned: Planned) -> dict[str, object]:
     row: dict[str, object] = {
         "position": trial.position,
         "block": trial.block,
         "replicate": trial.replicate,
         "role": trial.role.value,
         "levels": trial.treatment.as_dict(),
-        "label": treatment_label(trial, plan),
+        "label": treatment_label(trial, planned.plan, planned.knobs),
     }
     if trial.slots:
         row["slots"] = [

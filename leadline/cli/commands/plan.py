@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +27,7 @@ from leadline.lab.progress import treatment_label
 from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import find_study
 from leadline.model.errors import UsageError
+from leadline.model.knob import Knob
 from leadline.model.plan import Plan
 from leadline.model.units import format_duration
 
@@ -62,7 +64,7 @@ def plan(
             raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from error
         lines.append(f"saved: {out}")
     document = {"study": file.study.study, "seconds": seconds, "skipped": list(planned.skipped)}
-    _show(planned.plan, json, document | ({"saved": str(out)} if out is not None else {}), lines)
+    _show(planned.plan, json, document | ({"saved": str(out)} if out is not None else {}), lines, planned.knobs)
 
 
 def _read(path: Path) -> Plan:
@@ -79,13 +81,15 @@ def _read(path: Path) -> Plan:
     return found
 
 
-def _show(shown: Plan, json: bool, document: dict[str, Any], lines: list[str]) -> None:
+def _show(
+    shown: Plan, json: bool, document: dict[str, Any], lines: list[str], knobs: Mapping[str, Knob] | None = None
+) -> None:
     properties = describe_design(shown)
     if json:
         saved = json_module.loads(plan_to_json(shown))
         print_json({**document, "plan": saved, "properties": _properties_document(properties)})
         return
-    console.print(_table(shown), soft_wrap=not console.is_terminal)
+    console.print(_table(shown, knobs or {}), soft_wrap=not console.is_terminal)
     for line in (*shown.notes, *properties_text(properties), *lines):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
@@ -93,7 +97,7 @@ def _show(shown: Plan, json: bool, document: dict[str, Any], lines: list[str]) -
     )
 
 
-def _table(shown: Plan) -> Table:
+def _table(shown: Plan, knobs: Mapping[str, Knob]) -> Table:
     """One row a trial; whole plots and slots where there are some."""
     plots = any(trial.plot is not None for trial in shown.trials)
     slots = any(trial.slots for trial in shown.trials)
@@ -102,7 +106,7 @@ def _table(shown: Plan) -> Table:
         cells = [str(trial.position + 1), str(trial.block + 1)]
         if plots:
             cells.append("" if trial.plot is None else str(trial.plot + 1))
-        cells.append(treatment_label(trial, shown))
+        cells.append(treatment_label(trial, shown, knobs))
         if slots:
             cells.append(f"{len(trial.slots)} of {format_duration(trial.slots[0].seconds)}" if trial.slots else "")
         table.add_row(*cells)
