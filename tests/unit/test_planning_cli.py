@@ -152,8 +152,7 @@ def test_a_dry_run_says_what_the_plan_will_find_and_that_the_noise_is_assumed() 
 
 
 def test_plans_write_levels_with_their_units() -> None:
-    for command in (("run", "heap", "--dry-run"), ("plan", "heap")):
-        text = invoke(*command)
+    for text in (invoke("run", "heap", "--dry-run"), CliRunner().invoke(app, ["plan", "heap"]).output):
         assert "jvm.heap=512m" in text
         assert "=536870912" not in text
 
