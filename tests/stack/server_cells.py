@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -9,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from ssl import create_default_context
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import polars as pl
 import pytest
@@ -43,6 +46,7 @@ class Cell:
     ok: int
     failed: int
     per_second: float
+    copies: int  # see copies()
     pools: dict[str, float]  # largest value of every metric of its pools, threads and statement caches
 
 
@@ -92,6 +96,7 @@ def run(made: Stack, place: Path, levels: Settings, check: Callable[[Stack], Non
         assert observer.warnings == []
         pools = largest(observer.collect())
         result = read_summary(load.out)
+        copied = copies(made)
         counts = {name: {"ok": each.ok, "failed": each.failed} for name, each in result.total.items()}
         audits = made.audit(counts, trial / "logs" / "audit.log")
         assert audits
@@ -103,7 +108,7 @@ def run(made: Stack, place: Path, levels: Settings, check: Callable[[Stack], Non
     assert unclean == []
     ok, failed = (sum(each[kind] for each in counts.values()) for kind in ("ok", "failed"))
     assert ok > 0
-    return Cell(ready, cpu, resident, ok, failed, result.all.per_second, pools)
+    return Cell(ready, cpu, resident, ok, failed, result.all.per_second, copied, pools)
 
 
 def largest(series: Path | None) -> dict[str, float]:
@@ -131,6 +136,14 @@ def answers_by_tls_only(made: Stack) -> None:
     except (OSError, ValueError):
         return
     assert status >= 400
+
+
+def copies(made: Stack) -> int:
+    """Arguments and results that arrived as copies at beans and servlets since the server started."""
+    certificate = made.certificate()
+    trust = create_default_context(cadata=certificate) if certificate else None
+    with urlopen(f"{made.url()}/health", timeout=30, context=trust) as answer:
+        return int(json.load(answer)["copies"])
 
 
 def no_password_in(made: Stack) -> None:

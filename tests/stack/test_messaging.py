@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import server_cells
 
 from leadline.host.jvm import java_pid
 from leadline.host.local import LocalHost
@@ -233,6 +234,8 @@ def test_other_orders_may_be_lost_but_not_doubled(server: str, place: Path) -> N
         if "server.messaging.store_place" in levels:
             assert list((memory / "messages").iterdir())
         broker = Broker(stack, 8)
+        if levels.get("app.calls") == "remote":
+            assert server_cells.copies(stack) > 0, "remote calls by value"
         with held_up(stack):
             for number in range(30):
                 broker.buy(f"lost-{number}")

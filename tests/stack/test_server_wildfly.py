@@ -67,6 +67,7 @@ def test_every_knob_with_a_load_and_all_audits(tmp_path: Path) -> None:
     made = server_cells.stack(tmp_path, "wildfly", "orm")
     cell = server_cells.run(made, tmp_path, LEVELS | JVM | APPLICATION, every_level_is_in_force)
     assert cell.failed == 0
+    assert cell.copies == 0, "remote calls by reference"  # by value they copy: test_messaging.py
     assert cell.pools["pool.max"] == LEVELS["server.datasource.max_connections"]
     assert 1 <= cell.pools["pool.in_use"] <= cell.pools["pool.size"] <= cell.pools["pool.max"]
     assert cell.pools["threads.max"] == LEVELS["server.threads.max"]

@@ -13,6 +13,7 @@ import java.time.LocalDateTime;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.atomic.LongAdder;
 
 /**
  * A value that may hold records and lists of them. It is taken apart only when something writes it to a stream: by
@@ -28,6 +29,8 @@ public final class Parcel<T> implements Serializable {
             return Shape.of(type);
         }
     };
+
+    private static final LongAdder COPIES = new LongAdder();
 
     /** How to take a record apart and put it together. */
     private record Shape(Method[] accessors, Constructor<?> constructor) {
@@ -59,6 +62,11 @@ public final class Parcel<T> implements Serializable {
         return value;
     }
 
+    /** How many values arrived here as copies since the application started; by reference none does. */
+    public static long copies() {
+        return COPIES.sum();
+    }
+
     @Serial
     private void writeObject(ObjectOutputStream out) throws IOException {
         try {
@@ -71,6 +79,7 @@ public final class Parcel<T> implements Serializable {
     @Serial
     @SuppressWarnings("unchecked")
     private void readObject(ObjectInputStream in) throws IOException, ClassNotFoundException {
+        COPIES.increment();
         try {
             value = (T) together(in.readObject());
         } catch (ReflectiveOperationException e) {

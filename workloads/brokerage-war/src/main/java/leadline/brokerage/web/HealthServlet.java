@@ -8,6 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.logging.Level;
 import java.util.logging.Logger;
+import leadline.brokerage.remote.Parcel;
 
 /** 200 with the switches in force when the database answers, else 503 with the reason. */
 public final class HealthServlet extends HttpServlet {
@@ -21,6 +22,7 @@ public final class HealthServlet extends HttpServlet {
         body.put("status", "up");
         body.put("mode", application.mode().word());
         body.put("calls", application.calls().word());
+        body.put("copies", Parcel.copies());
         body.put("orders", application.orders().word());
         body.put("summary_cache", application.summary().seconds());
         body.put("version", application.version());

@@ -39,6 +39,7 @@ class ParcelTest {
     @ParameterizedTest
     @MethodSource("values")
     void copiesWhatIsInside(Object value) throws IOException, ClassNotFoundException {
+        long before = Parcel.copies();
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {
             out.writeObject(Parcel.of(value));
@@ -46,6 +47,7 @@ class ParcelTest {
         try (ObjectInputStream in = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray()))) {
             assertEquals(value, ((Parcel<?>) in.readObject()).open());
         }
+        assertEquals(before + 1, Parcel.copies());
     }
 
     @Test
