@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from ruamel.yaml.comments import CommentedSeq, TaggedScalar
+from ruamel.yaml.scalarstring import SingleQuotedScalarString
 from ruamel.yaml.tag import Tag
 
 from leadline.load.export.source import Call, Name, Path_, Source, Template, Text, constant
@@ -146,7 +147,7 @@ def below(path: str) -> object:
     """The path below that of the application; a link on a page stays as it is."""
     if not path.startswith("/"):
         return path
-    found = CommentedSeq([parameter('BASE ""'), path])
+    found = CommentedSeq([parameter('BASE ""'), SingleQuotedScalarString(path)])  # Hyperfoil's reader stops at a bare ?
     found.yaml_set_ctag(Tag(suffix="!concat"))
     found.fa.set_flow_style()
     return found
