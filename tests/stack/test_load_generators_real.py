@@ -1,12 +1,17 @@
-"""Real generators where they are installed: what the server counted is what leadline says they did."""
+"""Real generators where they are installed: what the server counted is what leadline says they did.
+
+JMeter and Gatling come from Maven Central with LEADLINE_MATRIX=1.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +20,9 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.stack
+
+JVM_GENERATORS = Path(__file__).parent / "generators"
+PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies"
 
 SCRIPT = """
 import http from 'k6/http';
@@ -42,17 +50,21 @@ class _Handler(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 64  # twenty users at once
+
+
 @pytest.fixture
 def server() -> Iterator[tuple[str, dict[str, int]]]:
     _Handler.seen = {}
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as found:
+    with _Server(("127.0.0.1", 0), _Handler) as found:
         threading.Thread(target=found.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{found.server_address[1]}", _Handler.seen
         found.shutdown()
 
 
 def load(tool: str, url: str, out: Path, *words: str) -> dict[str, Any]:
-    if shutil.which(tool) is None:
+    if shutil.which(tool) is None and shutil.which(f"{tool}.sh") is None:
         pytest.skip(f"{tool} is not on the path; its reader has unit tests")
     argv = [sys.executable, "-m", "leadline.cli", "load", *words, "--generator", tool, "--url", url, "--json"]
     done = subprocess.run([*argv, "--out", str(out)], capture_output=True, text=True, check=False, timeout=60)
@@ -96,3 +108,69 @@ def test_oha_from_the_intended_start(server: tuple[str, dict[str, int]], tmp_pat
     found = load("oha", f"{url}/oha", tmp_path / "out", "--options", options)
     assert found["total"]["request"]["ok"] == seen["/oha"] == 20
     assert found["generator"]["measured_from"] == "intended start"
+
+
+def jars(place: Path, profile: str, *words: str) -> Path:
+    """The folder of a generator's archives."""
+    if os.environ.get("LEADLINE_MATRIX") != "1":
+        pytest.skip("JMeter and Gatling are fetched and run with LEADLINE_MATRIX=1; their readers have unit tests")
+    pom = JVM_GENERATORS / "pom.xml"
+    argv = ["mvn", "-B", "-q", "-f", str(pom), "-P", profile, PLUGIN, f"-DoutputDirectory={place}", *words]
+    subprocess.run(argv, check=True, timeout=300)
+    return place
+
+
+def program(path: Path, *argv: str) -> str:
+    """A program such as a distribution has; arguments follow."""
+    path.write_text(f'#!/bin/sh\nexec {" ".join(argv)} "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_jmeter_sample_by_sample(
+    server: tuple[str, dict[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, seen = server
+    home = tmp_path / "jmeter"
+    for jar in list(jars(home / "lib", "jmeter").iterdir()):
+        if jar.name.startswith("ApacheJMeter_config"):
+            with zipfile.ZipFile(jar) as files:
+                files.extractall(home)
+        if jar.name.startswith("ApacheJMeter-"):
+            jar.rename(home / "bin.jar")
+        elif jar.name.startswith("ApacheJMeter_"):
+            (home / "lib" / "ext").mkdir(exist_ok=True)
+            jar.rename(home / "lib" / "ext" / jar.name)
+    (home / "bin.jar").rename(home / "bin" / "ApacheJMeter.jar")
+    program(home / "bin" / "jmeter", "java", "-XX:TieredStopAtLevel=1", "-jar", str(home / "bin" / "ApacheJMeter.jar"))
+    monkeypatch.setenv("PATH", str(home / "bin"), prepend=os.pathsep)
+    found = load("jmeter", url, tmp_path / "out", str(JVM_GENERATORS / "twenty.jmx"))
+    assert found["total"]["page"]["ok"] == seen["/jmeter"] == 20
+    assert found["total"]["none"]["failed"] == seen["/none"] == 20
+    assert found["errors"] == {"status_4xx": 20}
+    assert (found["generator"]["model"], found["generator"]["measured_from"]) == ("closed", "send")
+
+
+@pytest.mark.parametrize("version", ["3.11.5", "3.13.5"])
+def test_gatling_by_its_log_or_its_totals(
+    server: tuple[str, dict[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    url, seen = server
+    classes = jars(tmp_path / "gatling", "gatling", f"-Dgatling={version}")
+    source = str(JVM_GENERATORS / "Twenty.java")
+    subprocess.run(["javac", "-cp", f"{classes}/*", "-d", str(classes), source], check=True)
+    opens = "--add-opens=java.base/java.lang=ALL-UNNAMED"
+    sight = "-XX:ActiveProcessorCount=2"  # with one processor it waits for ever
+    words = ["java", sight, "-XX:TieredStopAtLevel=1", opens, "$JAVA_OPTS", "-cp", f"'{classes}:{classes}/*'"]
+    program(tmp_path / "gatling.sh", *words, "io.gatling.app.Gatling")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    found = load("gatling", url, tmp_path / "out", "Twenty")
+    assert seen["/gatling"] == seen["/none"] == 20
+    if version.startswith("3.11"):
+        assert found["total"]["page"]["ok"] == 20
+        assert found["total"]["none"]["failed"] == 20
+        assert found["errors"] == {"status_4xx": 20}
+    else:
+        assert found["total"]["request"]["ok"] == 20
+        assert found["errors"] == {"failed": 20}
+    assert found["generator"]["measured_from"] == "send"

@@ -95,6 +95,8 @@ def _kind(message: str) -> str:
 
 def read_printed(text: str) -> Totals:
     """The block "Global Information" of a run's end: figures of the successful requests. Raises ValueError."""
+    if "Global Information" not in text:
+        raise ValueError("no block 'Global Information' was printed; Gatling leaves it out with -nr (--no-reports)")
     rows: dict[str, list[str]] = {}
     for line in text[text.rindex("Global Information") :].splitlines()[1:]:
         if not line.startswith(">") or line.count("|") != 3:
