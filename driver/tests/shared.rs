@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 use support::tls::{tls_server, trusted};
-use support::{answering, page, read_request, run, server, Run, GET, POST};
+use support::{all_well, answering, count, page, read_request, run, server, GET, POST};
 
 /// A session logs in, shows what it was given three times, with the cookie that belongs to it, and logs out.
 const SESSION: &str = r#"
@@ -22,16 +22,6 @@ transactions:
   look: [{ get: "/look?name=${name}", check: { contains: "you are ${name}" } }]
   out: [{ post: /out, form: { name: "${name}" }, check: { contains: "you were ${name}" } }]
 "#;
-
-fn count(run: &Run, key: &str) -> u64 {
-    run.number(&format!("/requests/{key}")) as u64
-}
-
-fn all_well(run: &Run) {
-    assert_eq!(run.code, 0, "{}", run.errors);
-    assert!(run.summary["errors"].as_object().expect("kinds").is_empty(), "{}", run.summary);
-    assert!(count(run, "count") > 20, "{}", run.summary);
-}
 
 /// Answers as [`SESSION`] wants it only where cookie and name are of one session.
 fn answer(request: &support::Request, sessions: &AtomicU64) -> Vec<u8> {

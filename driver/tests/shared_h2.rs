@@ -6,19 +6,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use support::h2::{frame, greeting, h2_server, head, plain, Answered, Asked, Frames};
 use support::tls::{config, trusted};
-use support::{reset_on_close, run, server, Run, GET, POST};
+use support::{all_well, count, reset_on_close, run, server, GET, POST};
 
 const SHARED: &str = "--timeout 5s --connections shared --http 2";
-
-fn count(run: &Run, key: &str) -> u64 {
-    run.number(&format!("/requests/{key}")) as u64
-}
-
-fn all_well(run: &Run) {
-    assert_eq!(run.code, 0, "{}", run.errors);
-    assert!(run.summary["errors"].as_object().expect("kinds").is_empty(), "{}", run.summary);
-    assert!(count(run, "count") > 20, "{}", run.summary);
-}
 
 fn limited(streams: u32) -> h2::server::Builder {
     let mut builder = h2::server::Builder::new();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use support::h2::{h2_server, plain, Answered};
 use support::tls::{config, tls_server, trusted};
-use support::{answering, page, read_request, run, server, GET};
+use support::{answering, count, page, read_request, run, server, GET};
 
 const COUNTED: &str = "--users 2 --steady 300ms --timeout 5s";
 
@@ -19,10 +19,6 @@ fn all_well(run: &support::Run) {
     assert_eq!(failed, 0, "{}", run.summary);
     let names = run.summary["total"].as_object().expect("names");
     assert!(names.values().all(|counts| counts["ok"].as_u64() > Some(1)), "{}", run.summary);
-}
-
-fn count(run: &support::Run, key: &str) -> u64 {
-    run.number(&format!("/requests/{key}")) as u64
 }
 
 #[test]

@@ -120,6 +120,18 @@ impl Run {
     }
 }
 
+/// Requests' counts of a summary.
+pub fn count(run: &Run, key: &str) -> u64 {
+    run.number(&format!("/requests/{key}")) as u64
+}
+
+/// The run ended well: more than a few requests, none of them with an error.
+pub fn all_well(run: &Run) {
+    assert_eq!(run.code, 0, "{}", run.errors);
+    assert!(run.summary["errors"].as_object().expect("kinds").is_empty(), "{}", run.summary);
+    assert!(count(run, "count") > 20, "{}", run.summary);
+}
+
 impl Drop for Run {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);

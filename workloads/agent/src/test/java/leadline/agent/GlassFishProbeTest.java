@@ -4,9 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -133,22 +131,8 @@ final class GlassFishProbeTest {
         });
     }
 
-    /** What one sample says, by metric and subject. */
     private Map<String, Double> sample(Probe probe) throws Exception {
-        Path file = Files.createTempFile(directory, "sample", ".csv");
-        try (SampleFile out = new SampleFile(file)) {
-            out.at(1);
-            probe.sample(out);
-            out.flush();
-        }
-        Map<String, Double> found = new HashMap<>();
-        for (String row : Files.readAllLines(file)) {
-            String[] cells = row.split(",");
-            if (!cells[0].equals("time_ns")) {
-                found.put(cells[1] + " " + cells[2], Double.parseDouble(cells[3]));
-            }
-        }
-        return found;
+        return Samples.of(probe, directory);
     }
 
     @Test

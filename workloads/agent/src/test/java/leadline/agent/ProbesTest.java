@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.management.ManagementFactory;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -92,22 +91,8 @@ final class ProbesTest {
         return bean;
     }
 
-    /** What one sample says, by metric and subject. */
     private Map<String, Double> sample(Probe probe) throws Exception {
-        Path file = Files.createTempFile(directory, "sample", ".csv");
-        try (SampleFile out = new SampleFile(file)) {
-            out.at(1);
-            probe.sample(out);
-            out.flush();
-        }
-        Map<String, Double> found = new HashMap<>();
-        for (String row : Files.readAllLines(file)) {
-            String[] cells = row.split(",");
-            if (!cells[0].equals("time_ns")) {
-                found.put(cells[1] + " " + cells[2], Double.parseDouble(cells[3]));
-            }
-        }
-        return found;
+        return Samples.of(probe, directory);
     }
 
     @Test
