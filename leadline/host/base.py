@@ -95,6 +95,15 @@ class Host(Protocol):
     def remove_tree(self, path: Path) -> None:
         """Remove what ``private_tree`` made, if it is there; what cannot be removed is left to ``restore``."""
 
+    def ram_disk(self, path: Path, size: int) -> str:
+        """Journal, then mount a RAM disk of ``size`` bytes, ext4, at ``path / "store"``, for this user only; returns
+        what it is made of. ``restore`` unmounts it and frees its memory. Raises FileExistsError, OSError,
+        TrialFailure: ``configuration`` where none can be made, ``infrastructure``.
+        """
+
+    def remove_ram_disk(self, path: Path) -> None:
+        """Remove what ``ram_disk`` made, if it is there; what cannot be removed is left to ``restore``."""
+
     def restore(self) -> Sequence[str]:
         """Undo every open entry of the journal, newest first, verify each; returns what was done.
         Raises RestoreError naming what could not be put back.

@@ -18,10 +18,11 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from leadline.host import procfs, undo
+from leadline.host import procfs, undo, undo_ramdisk
 from leadline.host.undo import CannotUndo, Entry, normalise
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure
 
+_UNDO = {**undo.UNDO, undo_ramdisk.KIND: undo_ramdisk.undo}
 _FIELDS = frozenset(item.name for item in fields(Entry))
 
 
@@ -83,7 +84,8 @@ class UndoJournal:
     def record(self, kind: str, target: str, original: Any = None, note: str = "", **data: Any) -> Entry:
         """Put an entry on disk; the change may be made once this returns.
 
-        ``kind``: ``file``, ``process``, ``cgroup``, ``swap`` or ``tree``. Raises TrialFailure(infrastructure).
+        ``kind``: ``file``, ``process``, ``cgroup``, ``swap``, ``tree`` or ``ramdisk``.
+        Raises TrialFailure(infrastructure).
         """
         values = data.pop("values", [])
         entry = Entry(
@@ -183,12 +185,12 @@ class UndoJournal:
                 newest = group[0]
                 if newest.kind in undo.VOLATILE and newest.boot != procfs.boot_id():
                     lines.append(f"{newest.kind} {newest.target}: undone by the reboot since")
-                elif newest.kind not in undo.UNDO:
+                elif newest.kind not in _UNDO:
                     failed.append(f"{newest.kind} {newest.target}: this version of leadline does not know how")
                     continue
                 else:
                     try:
-                        lines.append(undo.UNDO[newest.kind](group, self.root))
+                        lines.append(_UNDO[newest.kind](group, self.root))
                     except CannotUndo as error:
                         failed.append(str(error))
                         continue

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from leadline.host import process
+from leadline.host import process, ramdisk, undo_ramdisk
 from leadline.host.base import HostKnobs, ProcessSpec
 from leadline.host.facts import host_facts
 from leadline.host.journal import UndoJournal
@@ -229,6 +229,31 @@ class LocalHost:
             if entry.kind == "tree" and entry.target == target:
                 with suppress(CannotUndo):
                     undo_tree([entry], self.root)
+                    self.journal.done(entry)
+
+    def ram_disk(self, path: Path, size: int) -> str:
+        """Mount a RAM disk of ``size`` bytes at ``path / "store"``; returns what it is made of. What was begun is
+        undone when it fails.
+
+        Raises FileExistsError, TrialFailure: ``configuration`` where none can be made, ``infrastructure``.
+        """
+        self._require_watch()
+        path = path.absolute()
+        try:
+            return ramdisk.make(self.journal, path, size)
+        except (ramdisk.CannotMake, undo_ramdisk.CommandFailed) as error:
+            self.remove_ram_disk(path)
+            raise TrialFailure(FailureClass.CONFIGURATION, f"no RAM disk can be made here: {error}") from error
+
+    def remove_ram_disk(self, path: Path) -> None:
+        """Remove what ``ram_disk`` made, if it is there. What cannot be removed is left to ``restore``, which tells
+        why.
+        """
+        target = str(path.absolute())
+        for entry in self.journal.open_entries():
+            if entry.kind == undo_ramdisk.KIND and entry.target == target:
+                with suppress(CannotUndo):
+                    undo_ramdisk.undo([entry], self.root)
                     self.journal.done(entry)
 
     # -- undoing and telling

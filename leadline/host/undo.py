@@ -16,7 +16,7 @@ from leadline.host import procfs
 
 TREE_MARKER = ".leadline-private"
 CGROUP_PREFIX = "leadline-"
-VOLATILE = frozenset({"file", "process", "cgroup", "swap"})  # a reboot undoes these
+VOLATILE = frozenset({"file", "process", "cgroup", "swap", "ramdisk"})  # a reboot undoes these
 
 # Writing one file of a pair sets the other to zero (Documentation/admin-guide/sysctl/vm.rst).
 PAIRS = (

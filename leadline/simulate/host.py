@@ -89,6 +89,13 @@ class SimulatedHost:
     def remove_tree(self, path: Path) -> None:
         """None was made."""
 
+    def ram_disk(self, path: Path, size: int) -> str:  # noqa: ARG002
+        """Raises OSError: there are no devices."""
+        raise OSError(f"{path}: a simulated host has no RAM disk")
+
+    def remove_ram_disk(self, path: Path) -> None:
+        """None was made."""
+
     def restore(self) -> Sequence[str]:
         """Every knob that was changed gets its first level back."""
         lines = [

@@ -64,12 +64,8 @@ def elements(context: ServiceContext, settings: Settings) -> Sequence[str]:
     """Elements of the overrides; none without a queue."""
     if not messaging.in_use(context):
         return []
-    shared = places.make(context.host, context.directory) if messaging.in_memory(settings) else context.directory
-
-    def directory(knob: Knob, name: str) -> str:
-        base = shared if settings.get(knob.name) == places.TMPFS else context.directory
-        return quoteattr(str(base / name))
-
+    directories = messaging.directories(context, settings, "liberty")
+    store, log = (quoteattr(str(directories[knob.name])) for knob in (messaging.STORE_PLACE, messaging.LOG_PLACE))
     wanted = str(settings.get(messaging.RELIABILITY.name, _DEFAULT))
     level, persistent = quoteattr(_LEVELS[wanted]), wanted in _PERSISTENT
     mapping = "persistentMapping" if persistent else "nonPersistentMapping"
@@ -79,7 +75,7 @@ def elements(context: ServiceContext, settings: Settings) -> Sequence[str]:
     lines = [
         '  <wasJmsEndpoint enabled="false"/>',  # nobody connects from outside
         "  <messagingEngine>",
-        f"    <fileStore path={directory(messaging.STORE_PLACE, 'messages')}/>",
+        f"    <fileStore path={store}/>",
         f'    <queue id="brokerageOrders" forceReliability={level} exceptionDestination="brokerageDeadOrders"',
         f'           redeliveryInterval="{_REDELIVERY_MS}"/>',
         f'    <queue id="brokerageDeadOrders" forceReliability={level}/>',
@@ -87,7 +83,7 @@ def elements(context: ServiceContext, settings: Settings) -> Sequence[str]:
         '  <jmsConnectionFactory id="brokerageConnections" jndiName="jms/brokerageConnections">',
         f"    <properties.wasJms {mapping}={level}/>",
         "  </jmsConnectionFactory>",
-        f"  <transaction transactionLogDirectory={directory(messaging.LOG_PLACE, 'transactions')}/>",
+        f"  <transaction transactionLogDirectory={log}/>",
     ]
     for name in ("brokerageOrders", "brokerageDeadOrders"):
         lines.append(f'  <jmsQueue id="jms/{name}" jndiName="jms/{name}">')

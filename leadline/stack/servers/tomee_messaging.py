@@ -99,8 +99,8 @@ def _broker(context: ServiceContext, settings: Settings) -> str:
     """The broker's URI (ActiveMQ, "Broker Configuration URI")."""
     if settings.get(messaging.RELIABILITY.name, _DEFAULT) == _IN_MEMORY:
         return f"broker:()/{_BROKER}?persistent=false"
-    shared = places.make(context.host, context.directory) if messaging.in_memory(settings) else context.directory
-    return f"broker:()/{_BROKER}?persistent=true&usekahadb=true&kahadb.directory={quote_plus(str(shared / 'messages'))}"
+    store = messaging.directories(context, settings, "tomee")[messaging.STORE_PLACE.name]
+    return f"broker:()/{_BROKER}?persistent=true&usekahadb=true&kahadb.directory={quote_plus(str(store))}"
 
 
 def properties(context: ServiceContext, settings: Settings) -> dict[str, str]:

@@ -71,11 +71,11 @@ def operations(context: ServiceContext, settings: Settings) -> Sequence[str]:
     for when in ("transactional", "non-transactional"):
         value = '"${leadline.jms.sync:true}"'
         lines.append(f"{_SERVER}:write-attribute(name=journal-sync-{when},value={value})")
-    if settings.get(messaging.STORE_PLACE.name) == places.TMPFS:
+    if settings.get(messaging.STORE_PLACE.name, places.DISK) != places.DISK:
         for name in _PATHS:
             where = f"{_SERVER}/path={name}-directory"
             lines.append(f'{where}:write-attribute(name=path,value="${{leadline.jms.place}}/{name}")')
-    if settings.get(messaging.LOG_PLACE.name) == places.TMPFS:
+    if settings.get(messaging.LOG_PLACE.name, places.DISK) != places.DISK:
         lines.append('/subsystem=transactions:write-attribute(name=object-store-path,value="${leadline.tx.place}")')
         lines.append("/subsystem=transactions:undefine-attribute(name=object-store-relative-to)")
     if messaging.CONSUMERS.name in settings:
@@ -110,8 +110,9 @@ def properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
     if messaging.CONSUMERS.name in settings:
         found["leadline.jms.consumers"] = str(settings[messaging.CONSUMERS.name])
     if messaging.in_memory(settings):
-        shared = places.make(context.host, context.directory)
-        found |= {"leadline.jms.place": str(shared / "messages"), "leadline.tx.place": str(shared / "transactions")}
+        directories = messaging.directories(context, settings, "wildfly")
+        found["leadline.jms.place"] = str(directories[messaging.STORE_PLACE.name])
+        found["leadline.tx.place"] = str(directories[messaging.LOG_PLACE.name])
     return found
 
 

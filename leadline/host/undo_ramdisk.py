@@ -1,0 +1,109 @@
+"""How a RAM disk is undone. Standard library only: the watchdog loads it.
+
+Its directory holds two: on ``store`` the disk is mounted, on ``memory`` the tmpfs that has a loop device's file.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from leadline.host.mounts import backing_file, mounts
+from leadline.host.undo import TREE_MARKER, CannotUndo, Entry
+
+KIND = "ramdisk"
+PREFIX = "leadline-"
+BLANK = 1 << 20  # bytes at the start of a device: a file system's signature lies there
+PACKAGES = {"mkfs.ext4": "e2fsprogs", "losetup": "util-linux", "mount": "util-linux", "umount": "util-linux"}
+_PATIENCE = 5.0
+
+
+class CommandFailed(Exception):
+    """A command's own words."""
+
+
+def command(*argv: str) -> str:
+    """Raises CommandFailed with the command's own words."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        package = PACKAGES.get(argv[0])
+        also = f"; install the package {package}" if package else ""
+        raise CommandFailed(f"the command {argv[0]} is not installed{also}") from None
+    if done.returncode:
+        raise CommandFailed(f"{' '.join(argv)}: {done.stderr.strip() or done.returncode}")
+    return done.stdout.strip()
+
+
+def _loops(file: Path, blocks: Path) -> list[str]:
+    """Loop devices over a file."""
+    return [f"/dev/{path.name}" for path in sorted(blocks.glob("loop*")) if backing_file(path.name, blocks) == file]
+
+
+def _until(holds: Callable[[], bool], act: Callable[[], object]) -> None:
+    """Act again and again until it holds: the kernel lets go of ended processes a moment late. Raises CommandFailed."""
+    deadline = time.monotonic() + _PATIENCE
+    while not holds():
+        try:
+            act()
+        except CommandFailed:
+            if time.monotonic() > deadline:
+                raise
+        if not holds():
+            if time.monotonic() > deadline:
+                raise CommandFailed("it is still in use")
+            time.sleep(0.05)
+
+
+def undo(entries: Sequence[Entry], root: Path, run: Callable[..., str] = command) -> str:
+    """Unmount the disk, free its memory, remove its directory; looks at the machine, not at how far making it came."""
+    base = Path(entries[0].target)
+    if not base.name.startswith(PREFIX):
+        raise CannotUndo(f"{base} is not a RAM disk of leadline")
+    blocks, table = root / "sys/block", root / "proc/self/mountinfo"
+
+    def unmount(point: Path) -> None:
+        _until(lambda: all(mount.point != str(point) for mount in mounts(table)), lambda: run("umount", str(point)))
+
+    file = base / "memory" / "disk"
+    there = base.exists()
+    try:
+        unmount(base / "store")
+        _until(lambda: not _loops(file, blocks), lambda: [run("losetup", "-d", name) for name in _loops(file, blocks)])
+        unmount(base / "memory")
+        for entry in entries:
+            if device := entry.data.get("device"):
+                _empty(device)
+    except (CommandFailed, OSError) as error:
+        raise CannotUndo(f"RAM disk {base}: {error}") from None
+    if there:
+        _remove(base)
+    return f"RAM disk {base}: removed" if there else f"RAM disk {base}: already removed"
+
+
+def _empty(device: str) -> None:
+    """Free a brd device's memory where the kernel can, and leave it blank for the next one. Raises OSError."""
+    with suppress(FileNotFoundError):
+        subprocess.run(["blkdiscard", device], capture_output=True, check=False)
+    handle = os.open(device, os.O_RDWR | os.O_EXCL)  # refused where something else has taken it
+    try:
+        os.write(handle, bytes(BLANK))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove(base: Path) -> None:
+    """Only the directories made here, which are empty once nothing is mounted on them. Raises CannotUndo."""
+    try:
+        for path in (base / "store", base / "memory"):
+            with suppress(FileNotFoundError):
+                path.rmdir()
+        (base / TREE_MARKER).unlink(missing_ok=True)
+        base.rmdir()
+    except OSError as error:
+        raise CannotUndo(f"RAM disk {base}: {error}; left alone") from None
