@@ -53,7 +53,7 @@ MODES: Mapping[str, tuple[str, ...]] = {
 }
 
 # Servers with a queue for the application's orders.
-MESSAGING = ("liberty", "tomee", "wildfly")
+MESSAGING = ("glassfish", "liberty", "tomee", "wildfly")
 
 # The knobs of an application in a stack, with the levels refused that this stack cannot have.
 _APPLICATION_KNOBS = {"brokerage": brokerage_knobs.for_stack}

@@ -49,7 +49,13 @@ RELIABLE: dict[str, Level] = {
     "server.messaging.reliability": "reliable-persistent",
     "server.messaging.store_place": IN_MEMORY,
 }
-KEPT = {"liberty": ASSURED, "tomee": RELIABLE, "wildfly": ASSURED}
+# Five threads serve its pages unless there are more.
+GLASSFISH: dict[str, Level] = {
+    **{name: level for name, level in ASSURED.items() if name not in THREADS},
+    "server.messaging.store_place": "tmpfs",
+    "server.threads.max": 20,
+}
+KEPT = {"glassfish": GLASSFISH, "liberty": ASSURED, "tomee": RELIABLE, "wildfly": ASSURED}
 BEST_EFFORT: dict[str, Level] = {
     "app.orders": "queue",
     "app.calls": "remote",
@@ -61,7 +67,7 @@ EXPRESS: dict[str, Level] = {"app.orders": "queue", "server.messaging.reliabilit
 LOST = {"liberty": BEST_EFFORT, "tomee": EXPRESS}
 OUT_OF_TIME = pytest.mark.skipif(
     os.environ.get("LEADLINE_MATRIX") != "1",
-    reason="the queues of WildFly and TomEE and a full message store are tested with LEADLINE_MATRIX=1",
+    reason="the queues of GlassFish, WildFly and TomEE and a full message store are tested with LEADLINE_MATRIX=1",
 )
 POISON = "ALTER TABLE ledger_entry ADD CONSTRAINT poison CHECK (account_id <> 77) NOT VALID"
 # A sequence keeps its steps when a transaction is rolled back: two deliveries fail, the third does not.
@@ -167,7 +173,7 @@ def running(place: Path, server: str, mode: str, levels: Mapping[str, Level]) ->
 
 
 @pytest.mark.parametrize(
-    "server", ["liberty", *(pytest.param(name, marks=OUT_OF_TIME) for name in ("tomee", "wildfly"))]
+    "server", ["liberty", *(pytest.param(name, marks=OUT_OF_TIME) for name in ("glassfish", "tomee", "wildfly"))]
 )
 def test_kept_orders_have_one_effect_whatever_happens(server: str, place: Path) -> None:
     levels = KEPT[server]

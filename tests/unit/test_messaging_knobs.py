@@ -272,11 +272,17 @@ factors:
 @pytest.mark.parametrize(
     ("server", "factor", "words"),
     [
-        ("tomcat", "app.orders: [direct, queue]", "queue cannot be had here: .* on liberty and tomee and wildfly, not"),
+        (
+            "tomcat",
+            "app.orders: [direct, queue]",
+            "on glassfish and liberty and tomee and wildfly, not",
+        ),
         ("liberty", "server.messaging.store: [file, database]", "keeps messages in a file store only; .* wildfly"),
         ("tomee", "server.messaging.reliability: [assured-persistent]", "a crash between the two loses the order"),
         ("tomee", "server.messaging.store: [file, database]", "take wildfly"),
-        ("tomee", "server.transactions.log_place: [disk, tmpfs]", "liberty and wildfly have it"),
+        ("tomee", "server.transactions.log_place: [disk, tmpfs]", "glassfish and liberty and wildfly have it"),
+        ("glassfish", "server.messaging.reliability: [express-nonpersistent]", "ignore a delivery mode .* or liberty"),
+        ("glassfish", "server.messaging.store: [file, memory]", "no store in memory"),
         ("wildfly", "server.messaging.reliability: [best-effort-nonpersistent]", "take express-nonpersistent"),
         (
             "tomcat",

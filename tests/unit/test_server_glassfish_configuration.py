@@ -11,10 +11,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 from server_context import PASSWORD, server_context
 
-from leadline.model.errors import UsageError
+from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
+from leadline.stack.servers import glassfish_messaging, places
 from leadline.stack.servers.glassfish import GlassFish
 
 # The parts of a shipped domain that are touched.
@@ -101,6 +102,66 @@ def test_levels_are_attributes(context: ServiceContext) -> None:
     assert (http["compression"], http["timeout-seconds"], http["max-connections"]) == ("on", "7", "250")
     assert next(root.iter("transport")).attrib["max-connections-count"] == "77"
     assert next(root.iter("http-service")).attrib["access-logging-enabled"] == "true"
+
+
+def test_a_queue_has_its_resources_and_levels(context: ServiceContext) -> None:
+    levels: dict[str, Level] = {
+        "server.messaging.reliability": "assured-persistent",
+        "server.messaging.consumers": 3,
+        "server.transactions.log_place": "disk",
+    }
+    queued = replace(context, properties={"brokerage.orders": "queue"})
+    root = configured(queued, levels)
+    names = {node.attrib["jndi-name"]: node[0].attrib["value"] for node in root.iter("admin-object-resource")}
+    assert names == {
+        "jms/brokerageOrders": "brokerageOrders",
+        "jms/brokerageDeadOrders": "mq.sys.dmq",
+        "jms/brokerageQuotes": "brokerageQuotes",
+    }
+    (pool,) = root.iter("connector-connection-pool")
+    assert pool.attrib["transaction-support"] == "XATransaction"
+    assert {*names, "jms/brokerageConnections"} < {node.attrib["ref"] for node in root.iter("resource-ref")}
+    (service,) = root.iter("jms-service")
+    assert service.attrib["start-args"] == "-Dimq.hostname=127.0.0.1 -Dimq.persist.file.sync.enabled=true"
+    assert next(root.iter("mdb-container")).attrib == {"max-pool-size": "3"}
+    assert next(root.iter("transaction-service")).attrib == {"automatic-recovery": "true"}
+    (service,) = configured(queued, {}).iter("jms-service")
+    assert service.attrib["start-args"].endswith("sync.enabled=false")
+    assert [*configured(context, levels).iter("connector-connection-pool")] == []
+
+
+def test_the_levels_of_messaging_are_read_from_the_server(context: ServiceContext) -> None:
+    config = "pp=/domain/configs/config[server-config]"
+    answer: dict[str, dict[str, dict[str, object]]] = {
+        "beans": {
+            f"amx:{config},type=jms-service": {"StartArgs": "-Dimq.persist.file.sync.enabled=true"},
+            f"amx:{config},type=mdb-container": {"MaxPoolSize": "3"},
+            f"amx:{config},type=transaction-service": {"TxLogDir": "/dev/shm/x"},
+        }
+    }
+    name = "server.messaging.reliability"
+    with pytest.raises(NotInPlay, match=r"no messaging, as app\.orders is direct"):
+        glassfish_messaging.level(name, answer, context)
+    broker = "com.sun.messaging.jms.server:subtype=Monitor,type=Broker"
+    answer["beans"][broker] = {"Embedded": True, "InstanceName": "imqbroker"}
+    with pytest.raises(LookupError, match="no file store"):
+        glassfish_messaging.level("server.messaging.store", answer, context)
+    (context.directory / "domain" / "imq" / "instances" / "imqbroker" / "fs370").mkdir(parents=True)
+    expected: dict[str, Level] = {
+        name: "assured-persistent",
+        "server.messaging.store": "file",
+        "server.messaging.store_place": places.place_of(context.directory),
+        "server.messaging.consumers": 3,
+        "server.transactions.log_place": "tmpfs",
+    }
+    assert {each: glassfish_messaging.level(each, answer, context) for each in expected} == expected
+    answer["beans"][f"amx:{config},type=jms-service"]["StartArgs"] = "-Dimq.persist.file.sync.enabled=false"
+    assert glassfish_messaging.level(name, answer, context) == "reliable-persistent"
+    log = answer["beans"][f"amx:{config},type=transaction-service"]
+    log["TxLogDir"] = "${com.sun.aas.instanceRoot}/logs"
+    assert glassfish_messaging.level("server.transactions.log_place", answer, context) == places.place_of(
+        context.directory
+    )
 
 
 def test_with_tls_the_listener_has_the_runs_certificate(context: ServiceContext) -> None:

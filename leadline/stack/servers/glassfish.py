@@ -11,7 +11,16 @@ from typing import ClassVar
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import GLASSFISH, Artefact
-from leadline.stack.servers import evidence, glassfish_domain, glassfish_levels, knobs, ports
+from leadline.stack.servers import (
+    evidence,
+    glassfish_domain,
+    glassfish_levels,
+    glassfish_messaging,
+    knobs,
+    messaging,
+    places,
+    ports,
+)
 from leadline.stack.servers.common import Answer, JavaServer
 from leadline.stack.servers.files import template
 
@@ -57,7 +66,7 @@ class GlassFish(JavaServer):
     newest_java: ClassVar[int | None] = 23
 
     def server_knobs(self) -> Sequence[Knob]:
-        return glassfish_levels.KNOBS
+        return [*glassfish_levels.KNOBS, *glassfish_messaging.KNOBS]
 
     @property
     def unpacked(self) -> Path:
@@ -75,10 +84,8 @@ class GlassFish(JavaServer):
         hidden = properties | {"leadline.database.password": "(not kept)"}
         # A level that was set wins: observing must not undo a treatment.
         levels: Settings = {knobs.MONITORING.name: context.observe, **settings}
-        full, kept = (
-            glassfish_domain.written(shipped, levels, context.http_address, context.http_port, broker, each)
-            for each in (properties, hidden)
-        )
+        full, kept = (glassfish_domain.written(shipped, levels, context, broker, each) for each in (properties, hidden))
+        glassfish_messaging.make_places(context, settings)
         written = domain / "config" / "domain.xml"
         written.write_text(full)
         written.chmod(0o600)
@@ -119,7 +126,15 @@ class GlassFish(JavaServer):
         return super().failed_for_good(found) or any(_NOT_DEPLOYED.search(line) for line in found.errors)
 
     def question(self) -> Mapping[str, str]:
-        return glassfish_levels.QUESTION
+        return {**glassfish_levels.QUESTION, **glassfish_messaging.QUESTION}
 
     def level_of(self, name: str, answer: Answer) -> Level:
+        if glassfish_messaging.knows(name):
+            return glassfish_messaging.level(name, answer, self.context)
         return glassfish_levels.level(name, answer)
+
+    def stop(self) -> bool:
+        clean = super().stop()
+        if messaging.in_memory(self._settings):
+            places.remove(self.context.host, self.context.directory)
+        return clean

@@ -5,8 +5,8 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 
-from leadline.stack.base import Settings
-from leadline.stack.servers import glassfish_levels
+from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.servers import glassfish_levels, glassfish_messaging
 
 _LOOPBACK = "127.0.0.1"
 _LISTENER = "http-listener-1"
@@ -14,8 +14,8 @@ KEY = "s1as"  # the name under which its listeners look for a key
 _NAMES = ("jdbc/brokerage", "jdbc/__default")  # both: a persistence unit that names none shares the pool
 
 
-def written(shipped: str, settings: Settings, address: str, port: int, broker: int, database: Mapping[str, str]) -> str:
-    """The domain with one pool, one ``port`` for HTTP at ``address``, and its other ports free ones of the loopback.
+def written(shipped: str, settings: Settings, context: ServiceContext, broker: int, database: Mapping[str, str]) -> str:
+    """The domain with one pool, one port for HTTP as ``context`` has it, and its other ports free ones of the loopback.
 
     ``broker`` is a free port for the message broker, which starts with the archive's message-driven beans.
     ``database``: ``leadline.database.url`` and so on. Raises UsageError for levels that contradict.
@@ -23,7 +23,7 @@ def written(shipped: str, settings: Settings, address: str, port: int, broker: i
     root = ElementTree.fromstring(shipped)
     config = _only(root, "configs/config[@name='server-config']")
     _pool(root, database)
-    _ports(config, address, port)
+    _ports(config, context.http_address, context.http_port)
     _broker(config, broker)
     if settings.get(glassfish_levels.TLS.name):
         _tls(config)
@@ -31,6 +31,7 @@ def written(shipped: str, settings: Settings, address: str, port: int, broker: i
     _property(_added(config, "ejb-container"), "disable-nonportable-jndi-names", "true")
     _added(_added(config, "monitoring-service"), "module-monitoring-levels")
     glassfish_levels.apply(root, settings)
+    glassfish_messaging.apply(root, context, settings)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 
 

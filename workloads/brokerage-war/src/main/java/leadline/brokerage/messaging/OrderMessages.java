@@ -30,13 +30,20 @@ final class OrderMessages {
         if (order.buy() != null) {
             message.setString(SYMBOL, order.buy().symbol());
             message.setInt(QUANTITY, order.buy().quantity());
-            message.setObject(QUOTE, order.buy().quote());
+            number(message, QUOTE, order.buy().quote());
         } else {
-            message.setObject(HOLDING, order.sell().holding());
+            number(message, HOLDING, order.sell().holding());
             message.setString(BOUGHT_BY, order.sell().boughtBy());
-            message.setObject(QUOTE, order.sell().quote());
+            number(message, QUOTE, order.sell().quote());
         }
         return message;
+    }
+
+    /** Left out where there is none: Open MQ refuses null, and a name that is missing reads as null. */
+    private static void number(MapMessage message, String name, Long value) throws JMSException {
+        if (value != null) {
+            message.setLong(name, value);
+        }
     }
 
     static QueuedOrder order(MapMessage message) throws JMSException {

@@ -276,6 +276,8 @@ public class OrmBrokerage implements Brokerage, OrderDesk {
 
     private Settlement write(QueuedOrder queued, Settlement settlement) {
         entities.persist(new SettledEntity(queued, settlement.outcome()));
+        // What the database refuses fails the receipt, not the commit: Open MQ counts attempts by the former only.
+        entities.flush();
         return settlement;
     }
 

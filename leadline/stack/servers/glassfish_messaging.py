@@ -1,0 +1,158 @@
+"""GlassFish's messaging (Open MQ in the server): queue, topic and file store through its adapter ``jmsra``."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from leadline.model.errors import NotInPlay
+from leadline.model.knob import Knob, Level
+from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.servers import knobs, messaging, places
+from leadline.stack.servers.beans import beans
+
+_MANUAL = "Eclipse GlassFish 7 Administration Guide; Open Message Queue 6 Administration Guide"
+_CONFIG = "configs/config[@name='server-config']"
+_CONNECTIONS = "jms/brokerageConnections"
+_DEAD = "mq.sys.dmq"  # Open MQ's own queue of dead letters, whose name is fixed
+_DESTINATIONS = (
+    ("jms/brokerageOrders", "Queue", "brokerageOrders"),
+    ("jms/brokerageDeadOrders", "Queue", _DEAD),
+    ("jms/brokerageQuotes", "Topic", "brokerageQuotes"),
+)
+_SYNC = "imq.persist.file.sync.enabled"
+_PERSISTENT, _ASSURED = "reliable-persistent", "assured-persistent"
+_ALL_KEPT = (
+    "GlassFish's connections to the broker inside it ignore a delivery mode that is set for them (they are direct), so"
+    " that every message is kept in the store; take reliable-persistent, or liberty, tomee or wildfly"
+)
+
+
+def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
+    return knobs.for_server(knob, "glassfish", name, default, _MANUAL, **more)
+
+
+KNOBS = (
+    replace(
+        _own(messaging.RELIABILITY, f"jms-service/@start-args -D{_SYNC}", _PERSISTENT),
+        refused=dict.fromkeys(
+            ("best-effort-nonpersistent", "express-nonpersistent", "reliable-nonpersistent"), _ALL_KEPT
+        ),
+    ),
+    replace(
+        _own(messaging.STORE, "imq.persist.store", "file"),
+        refused={
+            "memory": "Open MQ has no store in memory; set server.messaging.store_place: tmpfs, or take wildfly",
+            "database": "GlassFish's message store is set up as a file store only; take wildfly",
+        },
+    ),
+    _own(messaging.STORE_PLACE, "domain's directory imq", places.DISK),
+    _own(messaging.CONSUMERS, "mdb-container/@max-pool-size", 32),
+    _own(messaging.LOG_PLACE, "transaction-service/@tx-log-dir", places.DISK),
+)
+_ROOT = "${com.sun.aas.instanceRoot}"
+_NAMES = {knob.name for knob in KNOBS}
+
+
+def apply(root: ElementTree.Element, context: ServiceContext, settings: Settings) -> None:
+    """The connection factory, the destinations and the levels in a domain's tree; nothing without a queue."""
+    if not messaging.in_use(context):
+        return
+    wanted = settings.get(messaging.RELIABILITY.name, _PERSISTENT)
+    attributes = {
+        "name": _CONNECTIONS,
+        "resource-adapter-name": "jmsra",
+        "connection-definition-name": "jakarta.jms.ConnectionFactory",
+        "transaction-support": "XATransaction",
+        "max-pool-size": "250",
+        "steady-pool-size": "1",
+    }
+    resources, server, config = _found(root, "resources"), _found(root, "servers/server"), _found(root, _CONFIG)
+    ElementTree.SubElement(resources, "connector-connection-pool", attributes)
+    names = {"pool-name": _CONNECTIONS, "jndi-name": _CONNECTIONS}
+    ElementTree.SubElement(resources, "connector-resource", names)
+    for name, kind, destination in _DESTINATIONS:
+        names = {"jndi-name": name, "res-type": f"jakarta.jms.{kind}", "res-adapter": "jmsra"}
+        made = ElementTree.SubElement(resources, "admin-object-resource", names)
+        ElementTree.SubElement(made, "property", {"name": "Name", "value": destination})
+    for name in (_CONNECTIONS, *(name for name, _, _ in _DESTINATIONS)):
+        ElementTree.SubElement(server, "resource-ref", {"ref": name})
+    service = _found(config, "jms-service")
+    sync = str(wanted == _ASSURED).lower()
+    service.set("start-args", f"{service.get('start-args', '')} -D{_SYNC}={sync}".strip())
+    transactions = _child(config, "transaction-service")
+    transactions.set("automatic-recovery", "true")
+    if settings.get(messaging.LOG_PLACE.name) == places.TMPFS:
+        transactions.set("tx-log-dir", str(places.memory_directory(context.directory) / "transactions"))
+    if messaging.CONSUMERS.name in settings:
+        _child(config, "mdb-container").set("max-pool-size", str(settings[messaging.CONSUMERS.name]))
+
+
+def make_places(context: ServiceContext, settings: Settings) -> None:
+    """Room in memory where a level asks for it; the broker follows the link to its store."""
+    if not messaging.in_use(context) or not messaging.in_memory(settings):
+        return
+    shared = places.make(context.host, context.directory)
+    (shared / "transactions").mkdir()
+    if settings.get(messaging.STORE_PLACE.name) == places.TMPFS:
+        (shared / "messages").mkdir()
+        _store(context).symlink_to(shared / "messages")
+
+
+def _store(context: ServiceContext) -> Path:
+    return context.directory / "domain" / "imq"
+
+
+def _found(root: ElementTree.Element, path: str) -> ElementTree.Element:
+    found = root.find(path)
+    assert found is not None, path
+    return found
+
+
+def _child(parent: ElementTree.Element, name: str) -> ElementTree.Element:
+    found = parent.find(name)
+    return ElementTree.SubElement(parent, name) if found is None else found
+
+
+def knows(name: str) -> bool:
+    """Whether ``name`` is one of these knobs."""
+    return name in _NAMES
+
+
+_BROKER = "com.sun.messaging.jms.server:subtype=Monitor,type=Broker"  # keys sorted, as answers have them
+_BEANS = {
+    "service": "type=jms-service",
+    "receivers": "type=mdb-container",
+    "transactions": "type=transaction-service",
+}
+_ATTRIBUTES = {"service": "StartArgs", "receivers": "MaxPoolSize", "transactions": "TxLogDir"}
+QUESTION = {
+    f"bean.{kind}": f"amx:pp=/domain/configs/config[server-config],{bean}|{_ATTRIBUTES[kind]}"
+    for kind, bean in _BEANS.items()
+} | {"bean.broker": f"{_BROKER}|Embedded,InstanceName"}
+
+
+def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Level:
+    """A knob's level from the agent's answer. Raises KeyError, LookupError, NotInPlay where orders do not go through a
+    queue: then no broker runs.
+    """
+    if _BROKER not in answer["beans"]:
+        raise NotInPlay("no messaging, as app.orders is direct")
+    if name == messaging.RELIABILITY.name:
+        return _ASSURED if f"-D{_SYNC}=true" in _told(answer, "service").split() else _PERSISTENT
+    if name == messaging.CONSUMERS.name:
+        return int(_told(answer, "receivers"))
+    if name == messaging.LOG_PLACE.name:
+        return places.place_of(Path(_told(answer, "transactions").replace(_ROOT, str(context.directory / "domain"))))
+    broker = str(answer["beans"][_BROKER]["InstanceName"])
+    store = next((_store(context) / "instances" / broker).glob("fs*"), None)
+    if store is None:
+        raise LookupError("GlassFish's broker has no file store")
+    return "file" if name == messaging.STORE.name else places.place_of(store)
+
+
+def _told(answer: Mapping[str, Any], kind: str) -> str:
+    return str(beans(answer, _BEANS[kind])[0][_ATTRIBUTES[kind]])
