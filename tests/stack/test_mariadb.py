@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import mariadb_effects as effects
 import pytest
 
 from leadline.host.local import LocalHost
@@ -16,11 +17,12 @@ from leadline.model.knob import ApplyCost, Kind, Level
 from leadline.stack import mariadb_client as client
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.mariadb import MariaDb
-from leadline.stack.mariadb_knobs import parse
+from leadline.stack.mariadb_knobs import parse, render
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 KB, MB = 1024, 1024**2
+MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"
 
 # Away from every default.
 LEVELS: dict[str, Level] = {
@@ -78,6 +80,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     database.wait_ready(60)
     run(database, "CREATE TABLE account (id INT PRIMARY KEY, balance INT)")
     run(database, "INSERT INTO account SELECT seq, 100 FROM seq_1_to_20000")
+    run(database, "CREATE TABLE wide (id INT PRIMARY KEY, filler CHAR(250) CHARACTER SET latin1)")
+    run(database, "INSERT INTO wide SELECT seq, 'x' FROM seq_1_to_40000")
     database.settle()
     assert database.stop()
     database.snapshot("fresh")
@@ -153,6 +157,47 @@ def test_levels_are_in_force_and_counters_count(home: Path, database: MariaDb) -
         database.read_back("database.max_connections")
 
 
+def set_live(database: MariaDb, name: str, level: Level) -> None:
+    own, _, value = render(name, level).partition(" = ")
+    run(database, f"SET GLOBAL {own} = " + (f"'{value}'" if isinstance(level, str) else value))
+    assert database.read_back(name) == level
+
+
+def test_levels_that_change_in_the_running_server_take_effect(home: Path, database: MariaDb) -> None:
+    configure(database, home, {"database.log_bin": True, "database.performance_schema": True})
+    database.start()
+    database.wait_ready(60)
+    found = {}
+    for name, witness in effects.LIVE.items():
+        if witness.longer and not MATRIX:
+            continue
+        before = {each: database.read_back(each) for each in (name, *witness.under)}
+        for other, level in witness.under.items():
+            set_live(database, other, level)
+        seen = []
+        for level in witness.levels:
+            set_live(database, name, level)
+            seen.append(witness.measure(database))
+        for each, level in before.items():
+            set_live(database, each, level)
+        found[name] = (witness.holds(*seen), seen)
+    assert {name: seen for name, (holds, seen) in found.items() if not holds} == {}
+    if not MATRIX:
+        print("witnesses marked longer run with LEADLINE_MATRIX=1")
+
+
+def test_levels_that_a_start_sets_take_effect(home: Path, database: MariaDb) -> None:
+    found: dict[str, list[Any]] = {name: [] for name in effects.RESTARTED}
+    for number in range(2):
+        configure(database, home, {name: each.levels[number] for name, each in effects.RESTARTED.items()})
+        database.start()
+        database.wait_ready(60)
+        for name, witness in effects.RESTARTED.items():
+            found[name].append(witness.measure(database))
+        assert database.stop()
+    assert {name: seen for name, seen in found.items() if not effects.RESTARTED[name].holds(*seen)} == {}
+
+
 def test_a_restore_is_exact(database: MariaDb) -> None:
     fresh = database.digest()
     database.start()
@@ -166,7 +211,7 @@ def test_a_restore_is_exact(database: MariaDb) -> None:
     database.start()
     database.wait_ready(60)
     assert run(database, "SELECT COUNT(*), SUM(balance) FROM account") == [(20000, 2000000)]
-    assert run(database, "SHOW TABLES") == [("account",)]
+    assert run(database, "SHOW TABLES") == [("account",), ("wide",)]
 
 
 def test_a_level_that_does_not_fit_fails_with_the_servers_words(home: Path, database: MariaDb) -> None:

@@ -6,9 +6,11 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import postgres_effects as effects
 import pytest
 
 from leadline.host.local import LocalHost
@@ -22,6 +24,7 @@ from leadline.stack.postgres_knobs import parse
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 PORT = 15510
+MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"
 MB = 1024**2
 
 # Away from every default.
@@ -141,6 +144,45 @@ def test_levels_are_in_force_and_counters_count(home: Path, database: Postgres) 
     assert LocalHost(state=home / "state").restore() == [], "its journal entries are closed"
     with pytest.raises(LookupError):
         database.read_back("database.work_mem")
+
+
+def in_force(database: Postgres, levels: dict[str, Level]) -> bool:
+    return {name: database.read_back(name) for name in levels} == levels
+
+
+def test_levels_that_a_reload_changes_take_effect(home: Path, database: Postgres) -> None:
+    small: dict[str, Level] = {"database.shared_buffers": MB, "database.max_connections": 12}
+    configure(database, home, small)
+    database.start()
+    database.wait_ready(60)
+    found = {}
+    for name, witness in effects.RELOADED.items():
+        if witness.longer and not MATRIX:
+            continue
+        seen = []
+        for level in witness.levels:
+            levels = {**small, **witness.under, name: level}
+            configure(database, home, levels)
+            database._write_configuration()
+            run(database, "SELECT pg_reload_conf()")
+            assert effects.wait_for(partial(in_force, database, levels)), name
+            seen.append(witness.measure(database))
+        found[name] = (witness.holds(*seen), seen)
+    assert {name: seen for name, (holds, seen) in found.items() if not holds} == {}
+    if not MATRIX:
+        print("witnesses marked longer run with LEADLINE_MATRIX=1")
+
+
+def test_levels_that_a_start_sets_take_effect(home: Path, database: Postgres) -> None:
+    found: dict[str, list[Any]] = {name: [] for name in effects.RESTARTED}
+    for number in range(2):
+        configure(database, home, {name: each.levels[number] for name, each in effects.RESTARTED.items()})
+        database.start()
+        database.wait_ready(60)
+        for name, witness in effects.RESTARTED.items():
+            found[name].append(witness.measure(database))
+        assert database.stop()
+    assert {name: seen for name, seen in found.items() if not effects.RESTARTED[name].holds(*seen)} == {}
 
 
 def test_a_restore_is_exact(database: Postgres) -> None:

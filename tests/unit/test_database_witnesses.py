@@ -1,0 +1,63 @@
+"""Every knob of a database has a witness of its effect or says why not; the documented table is what the tests do."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from leadline.stack import mariadb_catalogue, postgres_catalogue
+
+ROOT = Path(__file__).parents[2]
+CATALOGUES = {"PostgreSQL": postgres_catalogue.KNOBS, "MariaDB": mariadb_catalogue.KNOBS}
+
+
+def effects(title: str) -> ModuleType:
+    name = {"PostgreSQL": "postgres_effects", "MariaDB": "mariadb_effects"}[title]
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tests" / "stack" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
+def documented(title: str) -> dict[str, str]:
+    """Knob -> witness of the table of a database."""
+    text = (ROOT / "docs" / "servers.md").read_text(encoding="utf-8")
+    table = text.split(f"| {title} | witness |\n", 1)[1].split("\n\n", 1)[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", table, flags=re.MULTILINE)
+    assert len(rows) == len(dict(rows)) == table.count("\n") - table.endswith("\n")
+    return {f"database.{name}": witness for name, witness in rows}
+
+
+@pytest.mark.parametrize("title", CATALOGUES)
+def test_every_knob_has_a_witness_or_a_reason(title: str) -> None:
+    module, rows = effects(title), documented(title)
+    live = module.RELOADED if title == "PostgreSQL" else module.LIVE
+    names = [*live, *module.RESTARTED, *module.WITHOUT]
+    assert sorted(names) == sorted(knob.name for knob in CATALOGUES[title])
+    assert set(rows) == set(names)
+    for name, reason in module.WITHOUT.items():
+        assert rows[name] == f"*read back only*: {reason}"
+    for name, witness in {**live, **module.RESTARTED}.items():
+        assert not rows[name].startswith("*read back only*")
+        assert rows[name].endswith(" *") == witness.longer, name
+
+
+@pytest.mark.parametrize("title", CATALOGUES)
+def test_levels_of_witnesses_are_legal(title: str) -> None:
+    module = effects(title)
+    knobs = {knob.name: knob for knob in CATALOGUES[title]}
+    live = module.RELOADED if title == "PostgreSQL" else module.LIVE
+    for name, witness in {**live, **module.RESTARTED}.items():
+        assert witness.levels[0] != witness.levels[1]
+        for level in witness.levels:
+            assert knobs[name].parse(level) == level
+        for other, level in witness.under.items():
+            assert knobs[other].parse(level) == level
