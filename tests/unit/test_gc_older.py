@@ -105,6 +105,73 @@ def test_cms_of_jdk_8_over_several_lines(tmp_path: Path) -> None:
     ]
 
 
+BESIDE = """\
+6.500: [CMS-concurrent-sweep: 0.002/0.002 secs]6.501: [GC (Allocation Failure) 6.501: [ParNew [Times: user=0.00 \
+sys=0.00, real=0.00 secs]
+: 1000K->100K(1100K), 0.0020000 secs] 1000K->300K(3000K), 0.0070000 secs] [Times: user=0.01 sys=0.00, real=0.01 secs]
+7.000: [GC (Allocation Failure) 7.000: [ParNew7.002: [CMS-concurrent-preclean: 0.001/0.057 secs] [Times: user=0.02 \
+sys=0.01, real=0.06 secs]
+: 1100K->200K(1100K), 0.0030000 secs] 1300K->600K(3000K), 0.0050000 secs] [Times: user=0.01 sys=0.00, real=0.01 secs]
+8.000: [GC pause (G1 Evacuation Pause) (young)
+Desired survivor size 2097152 bytes, new threshold 1 (max 15)
+8.001: [GC concurrent-root-region-scan-start]
+8.001: [GC concurrent-root-region-scan-end, 0.0003773 secs]
+8.002: [GC concurrent-mark-start]
+ 8.000: [G1Ergonomics (CSet Construction) start choosing CSet, _pending_cards: 261, target pause time: 200.00 ms]
+, 0.0090000 secs]
+"""
+
+
+def test_threads_beside_that_write_into_a_record_of_jdk_8(tmp_path: Path) -> None:
+    """Lines of JDK 8 as they were found in real logs in which the recorder had all these pauses."""
+    assert read(BESIDE, tmp_path) == [
+        ("Pause Young (Allocation Failure)", pytest.approx(7), (1000, 300)),
+        ("Pause Young (Allocation Failure)", pytest.approx(5), (1300, 600)),
+        ("Pause Young (Normal) (G1 Evacuation Pause)", pytest.approx(9), None),
+    ]
+    pauses = parse(tmp_path / "gc.log").pauses
+    assert [one.begin for one in pauses] == pytest.approx([6.501, 7.0, 8.0])
+    assert [one.promoted for one in pauses[:2]] == [200 * KIB, 200 * KIB]
+
+
+SCAVENGED = """\
+3.580: [GC (CMS Final Remark) [YG occupancy: 900 K (1100 K)]{Heap before GC invocations=17 (full 1):
+  eden space 900K, 100% used [0x00000000fa000000, 0x00000000fb9a0000, 0x00000000fb9a0000)
+3.580: [GC (CMS Final Remark) 3.580: [ParNew
+: 900K->100K(1100K), 0.0498211 secs] 1900K->1100K(3000K), 0.0498422 secs] [Times: user=0.00 sys=0.00, real=0.06 secs]
+Heap after GC invocations=18 (full 1):
+  eden space 900K,   0% used [0x00000000fa000000, 0x00000000fa000000, 0x00000000fb9a0000)
+}
+3.630: [Rescan (parallel) , 0.1287625 secs]3.759: [class unloading, 0.0653031 secs][1 CMS-remark: 1000K(2000K)] \
+1100K(3000K), 0.2448824 secs] [Times: user=0.00 sys=0.01, real=0.25 secs]
+"""
+
+
+def test_a_young_collection_inside_a_remark_is_one_pause_with_it(tmp_path: Path) -> None:
+    assert read(SCAVENGED, tmp_path) == [("Pause Remark", pytest.approx(244.8824), None)]
+    path = tmp_path / "gc.log"
+    lost = SCAVENGED.splitlines(keepends=True)
+    path.write_text("".join(lost[:7]) + SERIAL.replace("1.500", "4.500"))
+    log = parse(path)
+    assert [one.name for one in log.pauses] == ["Young"]
+    assert [one.number for one in log.unknown] == [1]
+
+
+def test_records_of_jdk_7_without_causes(tmp_path: Path) -> None:
+    text = (
+        "2014-04-09T15:27:23.456+0200: 0.304: [GC2014-04-09T15:27:23.456+0200: 0.304: [ParNew: 900K->100K(1100K), "
+        "0.0317664 secs] 900K->300K(3000K), 0.0318639 secs] [Times: user=0.05 sys=0.06, real=0.03 secs]\n"
+        "2014-04-09T15:27:23.486+0200: 0.337: [GC [1 CMS-initial-mark: 200K(2000K)] 300K(3000K), 0.0001983 secs]\n"
+        "2014-04-09T15:27:23.496+0200: 0.347: [GC[YG occupancy: 50 K (1100 K)]2014-04-09T15:27:23.496+0200: 0.348: "
+        "[Rescan (parallel) , 0.0004158 secs][1 CMS-remark: 200K(2000K)] 300K(3000K), 0.0011000 secs]\n"
+    )
+    assert read(text, tmp_path) == [
+        ("Pause Young", pytest.approx(31.8639), (900, 300)),
+        ("Pause Initial Mark", pytest.approx(0.1983), None),
+        ("Pause Remark", pytest.approx(1.1), None),
+    ]
+
+
 def test_a_record_of_jdk_8_that_never_ends_is_loud(tmp_path: Path) -> None:
     path = tmp_path / "gc.log"
     path.write_text("1.000: [GC (Allocation Failure) 1.000: [ParNew\n" + SERIAL)

@@ -15,11 +15,18 @@ from leadline.observe.gclog.decorators import wall_clock
 from leadline.observe.gclog.patterns import UNITS, decimal
 
 _STAMP = r"(?:(?P<wall>\d{4}-\d\d-\d\dT[\d:.,]+[+-]\d{4}): )?(?:(?P<up>\d+[.,]\d+): )?"
-_RECORD = re.compile(
-    _STAMP + r"(?:#\d+: )?\[(?P<what>Full GC|GC pause|GC remark|GC cleanup|GC--|GC)(?![\w-])(?P<rest>.*)"
-)
+_RECORD = re.compile(_STAMP + r"(?:#\d+: )?\[(?P<what>Full GC|GC pause|GC remark|GC cleanup|GC--|GC)(?P<rest>.*)")
 _ANY = re.compile(_STAMP + r"(?P<rest>.*)")
-_BEGINS = re.compile(_STAMP + r"(?:#\d+: )?\[(?:Full )?GC\b")
+_BEGINS = re.compile(_STAMP + r"(?:#\d+: )?\[(?:Full )?GC")  # of JDK 7 the next word may follow without a space
+# A thread beside the application was still writing its line when the record began, or writes one into it.
+_WITHIN = re.compile(
+    r"(?:\d{4}-\d\d-\d\dT[\d:.,]+[+-]\d{4}: )?\d+[.,]\d+: (?:#\d+: )?"
+    r"\[(?:Full GC|GC)(?=[ -](?:\(|pause|remark|cleanup|-)| ?\[|\d)"
+)
+_BESIDE = re.compile(_STAMP + r"(?:#\d+: )?\[(?:GC |CMS-)concurrent-[^\[\]]*\](?: \[Times: [^\]]*\])?\s*")
+_ADDRESSES = re.compile(r"\[0x[^\[\]()]*\)")  # of -XX:+PrintHeapAtGC, half open: no bracket of a record
+_REMARK = re.compile(_STAMP + r"(?:#\d+: )?\[GC[^\[\]]*\[YG occupancy")
+_SCAVENGED = "[young]"
 _HEADER = re.compile(r".* Server VM \((?P<vm>[^)]+)\) for .* JRE \((?P<version>[^)]+)\)")
 _SECONDS = re.compile(r"(\d+[.,]\d+) secs\s*\]?$")
 _HEAP = re.compile(r"(\d+)([BKMG])->(\d+)([BKMG])\((\d+)([BKMG])\)")
@@ -30,6 +37,7 @@ _STOPPED = re.compile(
     r"Total time for which application threads were stopped: ([\d.,]+) seconds"
     r"(?:, Stopping threads took: ([\d.,]+) seconds)?"
 )
+_INSIDE = re.compile(r"(?:[\dT:.,+-]+: )*\[(?:GC |CMS-)concurrent-[^\[\]]*\]|\[Times: [^\[\]]*\]")
 _INNER = re.compile(r"\[[^\[\]]*\]")
 _GROUP = re.compile(r"\s*\(((?:[^()]|\([^()]*\))*)\)")
 _G1_KINDS = {"young": "Normal", "mixed": "Mixed", "initial-mark": "Concurrent Start"}
@@ -63,6 +71,7 @@ class _Reader:
         self.log = GcLog()
         self._open = ""  # a record that is not complete yet
         self._line = 0
+        self._around: tuple[str, int] | None = None  # a remark whose young collection is being read
 
     def read(self, text: str) -> None:
         header = _HEADER.match(text)
@@ -71,12 +80,21 @@ class _Reader:
             self.log.jvms.append(Jvm(version=header["version"]))
             return
         if self._open:
-            if _BEGINS.match(text) or self.log.lines - self._line > _LONGEST:
+            text = _ADDRESSES.sub("", _BESIDE.sub("", text, count=1))
+            if not text:
+                return
+            if _BEGINS.match(text) and self._around is None and _scavenges(self._open, text):
+                self._around = self._open, self._line
+            elif _BEGINS.match(text) or self.log.lines - self._line > _LONGEST:
                 self.end()
             else:
                 self._open += text
                 self._complete()
                 return
+        else:
+            within = _WITHIN.search(text)
+            if within and not _BEGINS.match(text):
+                text = text[within.start() :]
         if _BEGINS.match(text):
             self._open, self._line = text, self.log.lines
             self._complete()
@@ -85,23 +103,27 @@ class _Reader:
 
     def end(self) -> None:
         """What is open can no longer become complete."""
-        if self._open and _RECORD.match(self._open):
-            self.log.unknown.append(UnknownLine(self._line, self._open.split("\n")[0].strip()[:160]))
-        self._open = ""
+        for text, line in (self._around or ("", 0), (self._open, self._line)):
+            if _RECORD.match(text):
+                self.log.unknown.append(UnknownLine(line, text.split("\n")[0].strip()[:160]))
+        self._open, self._around = "", None
 
     def _complete(self) -> None:
-        """A record ends where its brackets are closed."""
-        depth = 0
-        for place, mark in enumerate(self._open):
-            depth += (mark == "[") - (mark == "]")
-            if depth == 0 and mark == "]":
-                record, rest = self._open[: place + 1], self._open[place + 1 :]
-                self._open = ""
-                match = _RECORD.match(record.replace("\n", " "))
-                if match and not match["rest"].startswith(" concurrent"):
-                    self._pause(match, record.replace("\n", " "))
-                self._detail(rest)
+        """Take the records whose brackets are closed; several may stand in one line."""
+        while end := _closed(self._open):
+            record, rest = self._open[:end].replace("\n", " "), self._open[end:]
+            self._open = ""
+            if self._around is not None:  # the remark's own time has that of the collection inside
+                self._open, self._line = self._around[0] + _SCAVENGED, self._around[1]
+                self._around = None
                 return
+            match = _RECORD.match(record)
+            if match and not match["rest"].startswith(" concurrent"):
+                self._pause(match, record)
+            another = _WITHIN.search(rest)
+            if another:
+                rest, self._open, self._line = rest[: another.start()], rest[another.start() :], self.log.lines
+            self._detail(rest)
 
     def _jvm(self, at: float, unix: float | None) -> int:
         jvms = self.log.jvms
@@ -128,13 +150,13 @@ class _Reader:
         at = begin + ms / 1e3 if begin is not None else 0.0
         ended = unix + ms / 1e3 if unix is not None else None
         jvm = self._jvm(at, ended)
-        name, kind, cause = _named(match["what"], _leading_groups(flat))
+        name, kind, cause = _named(match["what"], _leading_groups(flat), record)
         heaps = _HEAP.findall(flat)
         heap = None
         if heaps:
             before, before_unit, after, after_unit, total, unit = heaps[-1]
             heap = Heap(int(before) * UNITS[before_unit], int(after) * UNITS[after_unit], int(total) * UNITS[unit])
-        young = _YOUNG.search(record)
+        young = _YOUNG.search(_INSIDE.sub("", record))
         promoted = None
         if heap and young and name == "Young":
             promoted = max(0, (heap.after - int(young[2]) * 1024) - (heap.before - int(young[1]) * 1024))
@@ -167,6 +189,26 @@ class _Reader:
                     self.log.safepoints.append(Safepoint(at, unix, jvm, "", reaching, decimal(found[1]) * 1e3))
 
 
+def _scavenges(remark: str, text: str) -> bool:
+    """Whether ``text`` begins the young collection inside a remark that is open (-XX:+CMSScavengeBeforeRemark)."""
+    if not _REMARK.match(remark) or "[Resc" in remark or _SCAVENGED in remark:
+        return False
+    return "(CMS Final Remark)" in text or "(CMS Final Remark)" not in remark
+
+
+def _closed(text: str) -> int:
+    """Where the first bracket of ``text`` is closed, behind it; 0 when it is not."""
+    depth = 0
+    for place, mark in enumerate(text):
+        if mark == "[":
+            depth += 1
+        elif mark == "]":
+            depth -= 1
+            if not depth:
+                return place + 1
+    return 0
+
+
 def _leading_groups(text: str) -> list[str]:
     """Of ``(a) (b) 1K->2K(3K)`` the first two."""
     found, place = [], 0
@@ -176,14 +218,14 @@ def _leading_groups(text: str) -> list[str]:
     return found
 
 
-def _named(what: str, groups: Sequence[str]) -> tuple[str, str, str]:
+def _named(what: str, groups: Sequence[str], record: str) -> tuple[str, str, str]:
     """Name, kind and cause in the words of the unified log."""
     cause = groups[0] if groups else ""
-    if what == "GC remark" or cause == "CMS Final Remark":
+    if what == "GC remark" or cause == "CMS Final Remark" or (not cause and "[YG occupancy" in record):
         return "Remark", "Pause Remark", ""
     if what == "GC cleanup":
         return "Cleanup", "Pause Cleanup", ""
-    if cause == "CMS Initial Mark":
+    if cause == "CMS Initial Mark" or (not cause and "CMS-initial-mark" in record):
         return "Initial Mark", "Pause Initial Mark", ""
     if what == "Full GC":
         return "Full", f"Pause Full ({cause})" if cause else "Pause Full", cause
