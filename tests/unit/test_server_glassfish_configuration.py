@@ -15,7 +15,7 @@ from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
-from leadline.stack.servers import glassfish_messaging, places
+from leadline.stack.servers import glassfish_levels, glassfish_messaging, places
 from leadline.stack.servers.glassfish import GlassFish
 
 # The parts of a shipped domain that are touched.
@@ -125,6 +125,9 @@ def test_a_queue_has_its_resources_and_levels(context: ServiceContext) -> None:
     assert service.attrib["start-args"] == "-Dimq.hostname=127.0.0.1 -Dimq.persist.file.sync.enabled=true"
     assert next(root.iter("mdb-container")).attrib == {"max-pool-size": "3"}
     assert next(root.iter("transaction-service")).attrib == {"automatic-recovery": "true"}
+    asked = {**glassfish_levels.QUESTION, **glassfish_messaging.QUESTION}
+    assert dict(GlassFish().question()) == asked
+    assert len(asked) == len(glassfish_levels.QUESTION) + len(glassfish_messaging.QUESTION), "under names of their own"
     (service,) = configured(queued, {}).iter("jms-service")
     assert service.attrib["start-args"].endswith("sync.enabled=false")
     assert [*configured(context, levels).iter("connector-connection-pool")] == []

@@ -81,11 +81,13 @@ class GlassFish(JavaServer):
         shipped = (domain / "config" / "domain.xml").read_text()
         properties = self.database_properties(context)
         broker = ports.free()
+        log = glassfish_messaging.log_directory(context, settings)
         hidden = properties | {"leadline.database.password": "(not kept)"}
         # A level that was set wins: observing must not undo a treatment.
         levels: Settings = {knobs.MONITORING.name: context.observe, **settings}
-        full, kept = (glassfish_domain.written(shipped, levels, context, broker, each) for each in (properties, hidden))
-        glassfish_messaging.make_places(context, settings)
+        full, kept = (
+            glassfish_domain.written(shipped, levels, context, broker, log, each) for each in (properties, hidden)
+        )
         written = domain / "config" / "domain.xml"
         written.write_text(full)
         written.chmod(0o600)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
+from pathlib import Path
 
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers import glassfish_levels, glassfish_messaging
@@ -14,10 +15,18 @@ KEY = "s1as"  # the name under which its listeners look for a key
 _NAMES = ("jdbc/brokerage", "jdbc/__default")  # both: a persistence unit that names none shares the pool
 
 
-def written(shipped: str, settings: Settings, context: ServiceContext, broker: int, database: Mapping[str, str]) -> str:
+def written(
+    shipped: str,
+    settings: Settings,
+    context: ServiceContext,
+    broker: int,
+    log: Path | None,
+    database: Mapping[str, str],
+) -> str:
     """The domain with one pool, one port for HTTP as ``context`` has it, and its other ports free ones of the loopback.
 
     ``broker`` is a free port for the message broker, which starts with the archive's message-driven beans.
+    ``log``: the directory of the log of transactions, None for its own.
     ``database``: ``leadline.database.url`` and so on. Raises UsageError for levels that contradict.
     """
     root = ElementTree.fromstring(shipped)
@@ -31,7 +40,7 @@ def written(shipped: str, settings: Settings, context: ServiceContext, broker: i
     _property(_added(config, "ejb-container"), "disable-nonportable-jndi-names", "true")
     _added(_added(config, "monitoring-service"), "module-monitoring-levels")
     glassfish_levels.apply(root, settings)
-    glassfish_messaging.apply(root, context, settings)
+    glassfish_messaging.apply(root, context, settings, log)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 
 

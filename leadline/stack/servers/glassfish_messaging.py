@@ -57,8 +57,10 @@ _ROOT = "${com.sun.aas.instanceRoot}"
 _NAMES = {knob.name for knob in KNOBS}
 
 
-def apply(root: ElementTree.Element, context: ServiceContext, settings: Settings) -> None:
-    """The connection factory, the destinations and the levels in a domain's tree; nothing without a queue."""
+def apply(root: ElementTree.Element, context: ServiceContext, settings: Settings, log: Path | None) -> None:
+    """The connection factory, the destinations and the levels in a domain's tree; nothing without a queue. ``log``: see
+    ``log_directory``.
+    """
     if not messaging.in_use(context):
         return
     wanted = settings.get(messaging.RELIABILITY.name, _PERSISTENT)
@@ -85,21 +87,28 @@ def apply(root: ElementTree.Element, context: ServiceContext, settings: Settings
     service.set("start-args", f"{service.get('start-args', '')} -D{_SYNC}={sync}".strip())
     transactions = _child(config, "transaction-service")
     transactions.set("automatic-recovery", "true")
-    if settings.get(messaging.LOG_PLACE.name) == places.TMPFS:
-        transactions.set("tx-log-dir", str(places.memory_directory(context.directory) / "transactions"))
+    if log is not None:
+        transactions.set("tx-log-dir", str(log))
     if messaging.CONSUMERS.name in settings:
         _child(config, "mdb-container").set("max-pool-size", str(settings[messaging.CONSUMERS.name]))
 
 
-def make_places(context: ServiceContext, settings: Settings) -> None:
-    """Room in memory where a level asks for it; the broker follows the link to its store."""
+def log_directory(context: ServiceContext, settings: Settings) -> Path | None:
+    """Makes room in memory where a level asks for it, and tells where the log of transactions goes, None: to its
+    default place. The broker follows the link to its store. Raises UsageError, TrialFailure.
+    """
     if not messaging.in_use(context) or not messaging.in_memory(settings):
-        return
-    shared = places.make(context.host, context.directory)
-    (shared / "transactions").mkdir()
-    if settings.get(messaging.STORE_PLACE.name) == places.TMPFS:
-        (shared / "messages").mkdir()
-        _store(context).symlink_to(shared / "messages")
+        return None
+    directories = messaging.directories(context, settings, "glassfish")
+    if settings.get(messaging.STORE_PLACE.name, places.DISK) != places.DISK:
+        store = directories[messaging.STORE_PLACE.name]
+        store.mkdir()
+        _store(context).symlink_to(store)
+    if settings.get(messaging.LOG_PLACE.name, places.DISK) == places.DISK:
+        return None
+    log = directories[messaging.LOG_PLACE.name]
+    log.mkdir()
+    return log
 
 
 def _store(context: ServiceContext) -> Path:
@@ -130,9 +139,9 @@ _BEANS = {
 }
 _ATTRIBUTES = {"service": "StartArgs", "receivers": "MaxPoolSize", "transactions": "TxLogDir"}
 QUESTION = {
-    f"bean.{kind}": f"amx:pp=/domain/configs/config[server-config],{bean}|{_ATTRIBUTES[kind]}"
+    f"bean.messaging_{kind}": f"amx:pp=/domain/configs/config[server-config],{bean}|{_ATTRIBUTES[kind]}"
     for kind, bean in _BEANS.items()
-} | {"bean.broker": f"{_BROKER}|Embedded,InstanceName"}
+} | {"bean.messaging_broker": f"{_BROKER}|Embedded,InstanceName"}
 
 
 def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Level:
