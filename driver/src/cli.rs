@@ -4,7 +4,7 @@ use crate::arrivals::profile::Profile;
 use crate::arrivals::{Bursts, Model};
 use crate::leash::StartAt;
 use crate::measure::writer::Progress;
-use crate::nearest::hint;
+use crate::nearest::{hint, meant};
 use crate::share::Share;
 use crate::transport::TransportOptions;
 use crate::units::parse_duration;
@@ -373,7 +373,7 @@ fn word<T: Copy>(option: &str, text: &str, words: &[(&str, T)]) -> Result<T, Str
         .iter()
         .find(|(word, _)| *word == text)
         .map(|(_, value)| *value)
-        .ok_or_else(|| format!("{option} {text}: not one of {}{}", valid.join(", "), hint(text, &valid)))
+        .ok_or_else(|| format!("{option} {text}: not one of {}{}", valid.join(", "), meant(text, &valid)))
 }
 
 fn count(option: &str, text: &str) -> Result<u64, String> {

@@ -44,6 +44,11 @@ pub fn hint(word: &str, choices: &[&str]) -> String {
     }
 }
 
+/// ` Did you mean "x"?`, or nothing: for messages that list the valid words themselves.
+pub fn meant(word: &str, choices: &[&str]) -> String {
+    nearest(word, choices.iter().copied()).map_or_else(String::new, |choice| format!("; did you mean `{choice}`?"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

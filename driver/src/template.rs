@@ -293,7 +293,7 @@ fn expression(text: &str, names: &dyn Names, depth: usize) -> Result<Part, Strin
     if words.len() < *least || words.len() > *most {
         return Err(format!("`{name}` in `${{{text}}}` takes {least} argument(s), not {}", words.len()));
     }
-    let mut inner = Vec::new();
+    let mut inner: Vec<Template> = Vec::new();
     for word in &words {
         inner.push(parse(word, names, depth + 1)?);
     }
@@ -302,6 +302,14 @@ fn expression(text: &str, names: &dyn Names, depth: usize) -> Result<Part, Strin
             fixed.trim().parse::<i64>().map_err(|_| {
                 format!("`{argument}` in `${{{text}}}` is not a whole number (a name is written `${{name}}`)")
             })?;
+        }
+    }
+    if let (Function::Random, [low, high]) = (*function, &inner[..]) {
+        let bounds = [low, high].map(|bound| bound.fixed().and_then(|text| text.trim().parse::<i64>().ok()));
+        if let [Some(low), Some(high)] = bounds {
+            if low > high {
+                return Err(format!("`${{{text}}}`: nothing to draw, {low} is above {high}"));
+            }
         }
     }
     if *function != Function::Number && !function.draws() && inner.iter().all(|t| t.fixed().is_some()) {

@@ -1,7 +1,7 @@
 //! How requests get to the servers: which servers, from which addresses, over what.
 
 use crate::http::target::Target;
-use crate::nearest::hint;
+use crate::nearest::meant;
 use crate::sys::tls::{Tls, Trust, H1, H2};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ impl TransportOptions {
                 let found = Http::WORDS.iter().find(|(word, _)| *word == value);
                 self.http = found
                     .map(|(_, http)| *http)
-                    .ok_or_else(|| format!("--http {value}: not one of auto, 1.1, 2{}", hint(value, &valid)))?;
+                    .ok_or_else(|| format!("--http {value}: not one of auto, 1.1, 2{}", meant(value, &valid)))?;
             }
             "--requests-per-connection" => {
                 self.requests_per_connection = match value.parse() {
@@ -64,7 +64,7 @@ impl TransportOptions {
                     "session" => false,
                     "shared" => true,
                     _ => {
-                        let hint = hint(value, &["session", "shared"]);
+                        let hint = meant(value, &["session", "shared"]);
                         return Err(format!("--connections {value}: not one of session, shared{hint}"));
                     }
                 }

@@ -204,7 +204,35 @@ fn progress_and_rows_agree_with_the_summary() {
 }
 
 #[test]
+fn nobody_reads_the_progress() {
+    let (mut child, directory) = start(&shop().0, SHOP, "--steady 1500ms --progress json");
+    drop(child.stdout.take());
+    let run = finish(child, directory);
+    assert_eq!(run.code, 0, "{}", run.errors);
+    assert_eq!(run.summary["completed"], true);
+}
+
+#[test]
+fn a_limit_of_open_files_is_told_before_anything_runs() {
+    let scenario = std::env::temp_dir().join(format!("leadline-load-files-{}.yaml", std::process::id()));
+    std::fs::write(&scenario, GET).expect("a scenario");
+    let output = std::process::Command::new("sh")
+        .args(["-c", "ulimit -n 30 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_leadline-load"), "run"])
+        .arg(&scenario)
+        .args(["--url", "http://127.0.0.1:1", "--users", "100", "--out"])
+        .arg(scenario.with_extension("out"))
+        .output()
+        .expect("the binary starts");
+    std::fs::remove_file(&scenario).expect("removed");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("need 100 open files, but the limit is 30"), "{said}");
+}
+
+#[test]
 fn bad_input_is_a_usage_error() {
+    let bad = run("http://127.0.0.1:1", GET, "--http 3");
+    assert_eq!(bad.errors.trim(), "leadline-load: --http 3: not one of auto, 1.1, 2");
     let bad = run("http://127.0.0.1:1", "scenario: x\nmx: {}\n", "");
     assert_eq!(bad.code, 2);
     assert!(bad.errors.contains(":2:1: unknown key `mx`"), "{}", bad.errors);

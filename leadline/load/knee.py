@@ -105,6 +105,11 @@ class Staircase:
         return min((step.load for step in self.steps if step.driver_limit), default=None)
 
     @property
+    def _empty(self) -> float | None:
+        """The lowest load at which no transaction ended, well or not."""
+        return min((step.load for step in self.steps if step.errors.value is None), default=None)
+
+    @property
     def _ceiling(self) -> float | None:
         known = [load for load in (self._failed, self._driver) if load is not None]
         return min(known) if known else None
@@ -124,6 +129,8 @@ class Staircase:
             assert low is not None
             return None if low >= self.range.highest else self._round(min(low * self.range.factor, self.range.highest))
         if low is None:
+            if self._empty is not None:  # lower loads show even less
+                return None
             return None if high <= self.range.lowest else self._round(max(high / self.range.factor, self.range.lowest))
         if (self.range.whole and high - low <= 1) or high / low <= 1 + self.range.resolution:
             return None
@@ -145,6 +152,8 @@ class Staircase:
         low, high = self._kept, self._ceiling
         if low is None:
             reason = "no load in the range kept the limits"
+            if self._empty is not None:
+                reason = f"at {self._empty:g} no transaction ended in the steady phase: measure longer (--steady)"
         elif high is None:
             reason = "the highest load of the range kept the limits: raise --to"
         elif high == self._driver:
@@ -255,4 +264,4 @@ def _mean(ok: np.ndarray) -> Interval:
     if len(ok) < 2:
         return Interval(mean, None, None)
     half = float(stats.t.ppf((1 + _LEVEL) / 2, len(ok) - 1) * ok.std(ddof=1) / math.sqrt(len(ok)))
-    return Interval(mean, mean - half, mean + half)
+    return Interval(mean, max(0.0, mean - half), mean + half)

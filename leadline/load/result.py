@@ -86,6 +86,7 @@ class Requests:
     http2_connections: int = 0
     shared_peak: int = 0  # connections that sessions share, at once
     shared_waited: int = 0  # requests that waited for one
+    unmade: int = 0  # connections for which this host had no port, open file or memory left
 
 
 @dataclass(frozen=True)

@@ -237,3 +237,27 @@ def test_recorded_arrivals_are_replayed(server: tuple[str, dict[str, int]], tmp_
     assert result.arrivals.replay == str(times)
     assert result.arrivals_planned == result.arrivals_actual == seen["/good"] == 25
     assert result.phases.steady[1] == pytest.approx(0.24, abs=1e-6)
+
+
+CROWDED = """
+import socket, subprocess, sys
+with socket.create_server(("127.0.0.1", 9000), backlog=64):
+    sys.exit(subprocess.run(sys.argv[1:]).returncode)
+"""
+
+
+def test_a_host_without_free_ports_is_the_limit(tmp_path: Path) -> None:
+    """Ten ports in a network namespace of its own, thirty users: twenty connections fail for want of a port."""
+    alone = ["unshare", "--map-root-user", "--net", "sh", "-c"]
+    if subprocess.run([*alone, "ip link set lo up"], capture_output=True).returncode:
+        pytest.skip("needs a network namespace of its own (unshare --net)")
+    (tmp_path / "one.yaml").write_text("scenario: one\nmix: { a: 1 }\ntransactions: { a: [{ get: /a }] }\n")
+    ports = 'ip link set lo up && echo "40000 40009" > /proc/sys/net/ipv4/ip_local_port_range && exec "$@"'
+    options = ["--users", "30", "--steady", "300ms", "--timeout", "200ms", "--url", "http://127.0.0.1:9000", "--out"]
+    driver = [str(find_binary()), "run", str(tmp_path / "one.yaml"), *options, str(tmp_path / "out")]
+    done = subprocess.run([*alone, ports, "sh", sys.executable, "-c", CROWDED, *driver], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    summary = read_summary(tmp_path / "out")
+    assert summary.requests.unmade >= 20
+    assert summary.driver.limit
+    assert any("for want of ports" in sentence for sentence in summary.driver.evidence if "limit:" in sentence)

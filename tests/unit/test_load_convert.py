@@ -79,9 +79,25 @@ def test_without_pages_each_request_is_one() -> None:
     assert list(found["transactions"]) == ["a", "a-2"]
 
 
+def test_a_multipart_body_keeps_its_boundary() -> None:
+    recorded = entry("POST", f"{SHOP}/a", 0, None)
+    recorded["request"]["headers"] = None
+    recorded["request"]["postData"] = {"mimeType": "multipart/form-data; boundary=X", "text": "--X"}
+    (request,) = read(from_har(har(recorded), "x"))["transactions"]["a"]
+    assert request["headers"] == {"Content-Type": "multipart/form-data; boundary=X"}
+    assert request["text"] == "--X"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "not a HAR file"), ("{}", "it lacks 'log'"), (har(), "no request over HTTP"), ("[]", "not a HAR file")],
+    [
+        ('{"log": {"entries": [5]}}', "entry 1: "),
+        ('{"log": {"entries": [{"request": {"url": "http://s/", "method": "GET"}}]}}', "entry 1 lacks 'response'"),
+        ("{", "not a HAR file"),
+        ("{}", "it lacks 'log'"),
+        (har(), "no request over HTTP"),
+        ("[]", "not a HAR file"),
+    ],
 )
 def test_what_is_no_har_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
@@ -164,6 +180,30 @@ def test_the_older_form_is_read_too() -> None:
     assert found["transactions"]["post-form"] == [{"post": "/form", "form": {"a": "true"}}]
 
 
+ODD = """
+openapi: 3.1.0
+servers: [{ url: /api/v1 }]
+shared: [{ name: q, in: query, required: true, example: 1 }]
+paths:
+  /u/{id}/{of}:
+    get:
+      parameters: [{ $ref: "#/shared/0" }, { name: sid, in: cookie, required: true }]
+  /text: { post: { requestBody: { content: { text/csv: { example: "a,b$" } } } } }
+  /file: { put: { requestBody: { content: { multipart/form-data: { schema: { type: object } } } } } }
+"""
+
+
+def test_what_a_scenario_cannot_hold_is_noted() -> None:
+    draft = from_openapi(ODD, "x")
+    found = read(draft)["transactions"]
+    assert found["get-u-id-of"] == [{"get": "/u/${hex:8}/${hex:8}?q=1"}]
+    assert found["post-text"] == [{"post": "/text", "text": "a,b$$", "headers": {"Content-Type": "text/csv"}}]
+    assert found["put-file"] == [{"put": "/file"}]
+    notes = " ".join(draft.notes)
+    for part in ("names /api/v1", "cookie sid is left out", "id is not described", "(multipart/form-data) is left out"):
+        assert part in notes
+
+
 def asked(place: str, schema: str, name: str = "x") -> str:
     parameter = f"{{ name: {name}, in: {place}, required: true, schema: {schema} }}"
     return f"openapi: 3.0.0\npaths: {{ a: {{ get: {{ parameters: [{parameter}] }} }} }}"
@@ -178,6 +218,10 @@ def asked(place: str, schema: str, name: str = "x") -> str:
         ("{ type: integer, minimum: 10, maximum: 5 }", "${random:10:10}"),
         ("{ type: integer, minimum: -1e300, maximum: .inf }", f"${{random:-{10**15}:{10**15}}}"),
         ("{ type: number, minimum: .nan, maximum: 0.5 }", "${random:0:0}"),
+        ("{ type: number, minimum: 1.5, maximum: 7.5 }", "${random:2:7}"),
+        ("{ type: integer, exclusiveMinimum: 3, maximum: 9, exclusiveMaximum: true }", "${random:4:8}"),
+        ("{ type: string, maxLength: 3 }", "${hex:3}"),
+        ("{ type: string, minLength: 20 }", "${hex:20}"),
     ],
 )
 def test_numbers_are_drawn_between_the_bounds(schema: str, drawn: str) -> None:
@@ -193,12 +237,14 @@ def test_a_header_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [", "neither JSON nor YAML"),
+        ("a: [", "neither JSON nor YAML: line 1: "),
+        ("openapi: 4.0.0\npaths: { /a: { get: {} } }", "only 2.0 and 3.x"),
         ("a: 1", "not an OpenAPI description"),
         ("openapi: 3.0.0\npaths: {}", "no operation"),
         ("openapi: 3.0.0\npaths: { /a: { $ref: '#/none' } }", "leads nowhere"),
         ("openapi: 3.0.0\npaths: { /a: { $ref: 'x.yaml#/a' } }", "within the file"),
         ("openapi: 3.0.0\npaths: { /a: { get: { parameters: 5 } } }", "get /a: not as OpenAPI has it"),
+        ("openapi: 3.0.0\npaths: { /a: { get: { parameters: hello } } }", "get /a: not as OpenAPI has it"),
         (asked("header", "{ type: string }", "n a"), "get /a: .* 'n a' is no name of a header"),
     ],
 )

@@ -132,6 +132,12 @@ def test_nothing_measured_is_no_number() -> None:
     assert step.p99_ms == Interval(None, None, None)
     assert not step.kept
     assert step.sure
+    stairs = Staircase(Range(first=5, highest=50))
+    stairs.record(step)
+    assert stairs.next() is None  # lower loads would show even less
+    assert stairs.result().reason == "at 5 no transaction ended in the steady phase: measure longer (--steady)"
+    one = measure_step(5, [SecondResponses((1.0,), (count,), 0) for count in (1, 40)], LIMITS)
+    assert one.throughput.low == 0.0
     flat = [Step(load, 9, step.throughput, 1.0, step.p99_ms, step.errors, True, True, False) for load in range(1, 9)]
     assert knee_of(flat).value is None
 

@@ -21,6 +21,8 @@ pub struct LoopResult {
     pub bytes_out: u64,
     pub connects: u64,
     pub reconnects: u64,
+    /// Connections that this host could not make: no port, open file or memory left.
+    pub unmade: u64,
     pub tls_handshakes: u64,
     /// Handshakes that took an earlier session of the same user up.
     pub tls_resumed: u64,
@@ -87,6 +89,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
         planned: run.planned,
         started: run.started,
         dropped: run.dropped,
+        unmade: run.unmade,
     });
     let phases = &inputs.phases;
     let mut found = json!({
@@ -113,6 +116,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
             "bytes_out": run.bytes_out,
             "connects": run.connects,
             "reconnects": run.reconnects,
+            "unmade": run.unmade,
             "tls_handshakes": run.tls_handshakes,
             "tls_resumed": run.tls_resumed,
             "http2_connections": run.http2_connections,

@@ -1,4 +1,4 @@
-//! Was the driver the limit? Three tests, each with its evidence.
+//! Was the driver the limit? Four tests, each with its evidence.
 
 use crate::units::millis;
 
@@ -23,6 +23,8 @@ pub struct Evidence {
     pub planned: u64,
     pub started: u64,
     pub dropped: u64,
+    /// Connections that this host could not make.
+    pub unmade: u64,
 }
 
 /// Whether the driver was the limit, and one sentence for each test.
@@ -57,6 +59,10 @@ pub fn verdict(e: &Evidence) -> (bool, Vec<String>) {
         (e.started as f64) < STARTED * expected as f64,
         format!("{} of {} planned starts happened, {} dropped at the cap", e.started, e.planned, e.dropped),
     );
+    say(
+        e.unmade > 0,
+        format!("{} connections could not be made for want of ports, open files or memory on this host", e.unmade),
+    );
     (limit, sentences)
 }
 
@@ -75,6 +81,7 @@ mod tests {
             planned: 1000,
             started: 1000,
             dropped: 0,
+            unmade: 0,
         }
     }
 
@@ -82,7 +89,7 @@ mod tests {
     fn an_idle_driver_is_not_the_limit() {
         let (limit, evidence) = verdict(&fine());
         assert!(!limit);
-        assert_eq!(evidence.len(), 3);
+        assert_eq!(evidence.len(), 4);
     }
 
     #[test]
@@ -90,6 +97,7 @@ mod tests {
         assert!(verdict(&Evidence { cpu_share: 0.95, ..fine() }).0);
         assert!(verdict(&Evidence { lag_p99: 5_000_000, lag_mean: 500_000, ..fine() }).0);
         assert!(verdict(&Evidence { started: 900, ..fine() }).0);
+        assert!(verdict(&Evidence { unmade: 1, ..fine() }).0);
         assert!(!verdict(&Evidence { started: 900, dropped: 100, ..fine() }).0);
         assert!(!verdict(&Evidence { lag_p99: 1_000_000, lag_mean: 500_000, tick: 1_000_000, ..fine() }).0);
     }

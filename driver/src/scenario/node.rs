@@ -1,6 +1,6 @@
 //! Access to YAML nodes that remembers where they stand.
 
-use crate::nearest::hint;
+use crate::nearest::{hint, meant};
 use marked_yaml::types::{MarkedMappingNode, MarkedScalarNode};
 use marked_yaml::{Node, Span};
 
@@ -79,7 +79,7 @@ impl Problems {
         self.value(node, what, |text| {
             words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
                 let valid: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                format!("`{text}` is not one of {}{}", valid.join(", "), hint(text, &valid))
+                format!("`{text}` is not one of {}{}", valid.join(", "), meant(text, &valid))
             })
         })
     }

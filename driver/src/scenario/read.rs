@@ -106,7 +106,12 @@ impl Scope {
 
 /// The scenario in `path` with `overrides` of its parameters; the error is ready to print.
 pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Scenario, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read scenario {}: {e}", path.display()))?;
+    let bytes = std::fs::read(path).map_err(|e| format!("cannot read scenario {}: {e}", path.display()))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
+        format!("{}:{line}: not UTF-8: save the file as UTF-8", path.display())
+    })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     parse_in(&text, overrides, folder).map_err(|problems| {
         let lines: Vec<String> = problems
@@ -132,7 +137,8 @@ pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Scenario, Vec
 /// are sought in `folder`.
 pub fn parse_in(text: &str, overrides: &[(String, String)], folder: &Path) -> Result<Scenario, Vec<Problem>> {
     let options = marked_yaml::LoaderOptions::default().error_on_duplicate_keys(true).prevent_coercion(true);
-    let root = match marked_yaml::parse_yaml_with_options(0, text, options) {
+    let yaml = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let root = match marked_yaml::parse_yaml_with_options(0, yaml, options) {
         Ok(root) => root,
         Err(error) => return Err(vec![load_problem(&error)]),
     };

@@ -225,3 +225,22 @@ fn the_schema_has_the_keys_that_are_read() {
         assert_eq!(published(pointer), keys, "{pointer}");
     }
 }
+
+#[test]
+fn a_byte_order_mark_and_other_encodings() {
+    let good = "scenario: x\nmix: { a: 1 }\ntransactions: { a: [ { get: / } ] }\n";
+    assert!(parse(&format!("\u{feff}{good}"), &[]).is_ok());
+    let file = std::env::temp_dir().join(format!("leadline-load-latin-{}.yaml", std::process::id()));
+    std::fs::write(&file, [good.as_bytes(), b"description: caf\xe9\n"].concat()).unwrap();
+    let said = load(&file, &[]).unwrap_err();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(said, format!("{}:4: not UTF-8: save the file as UTF-8", file.display()));
+}
+
+#[test]
+fn a_range_that_is_upside_down_is_named_by_line() {
+    let text = "scenario: x\nmix: { a: 1 }\ntransactions:\n  a: [ { get: '/${random:9:2}' } ]\n";
+    let problems = parse(text, &[]).unwrap_err();
+    assert_eq!(problems[0].line, 4);
+    assert!(problems[0].message.contains("nothing to draw, 9 is above 2"), "{problems:?}");
+}

@@ -15,6 +15,12 @@ pub enum Peer {
     Unix(PathBuf),
 }
 
+/// The connection could not be made for want of something on this host, whatever the server does.
+pub fn of_this_host(error: &io::Error) -> bool {
+    let wants = [libc::EADDRNOTAVAIL, libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|code| wants.contains(&code))
+}
+
 #[derive(Debug)]
 pub struct Socket {
     descriptor: OwnedFd,

@@ -64,14 +64,24 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
 def _entries(text: str) -> list[dict[str, Any]]:
     try:
         entries = json.loads(text.removeprefix("\ufeff"))["log"]["entries"]
-        found = [entry for entry in entries if urlsplit(entry["request"]["url"]).scheme in ("http", "https")]
-        for entry in found:
-            str(entry["request"]["method"])
-            int(entry["response"]["status"])
+        if not isinstance(entries, list):
+            raise ValueError("`entries` is not a list")
     except ValueError as error:
         raise UsageError(f"not a HAR file: {error}") from None
     except (KeyError, TypeError) as error:
         raise UsageError(f"not a HAR file: it lacks {error}") from None
+    found = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            if urlsplit(str(entry["request"]["url"])).scheme not in ("http", "https"):
+                continue
+            str(entry["request"]["method"])
+            entry["response"]["status"] = int(entry["response"]["status"] or 0)
+        except KeyError as error:
+            raise UsageError(f"not a HAR file: entry {number} lacks {error}") from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise UsageError(f"not a HAR file: entry {number}: {error}") from None
+        found.append(entry)
     if not found:
         raise UsageError("the HAR file holds no request over HTTP")
     return sorted(found, key=lambda entry: str(entry.get("startedDateTime", "")))
@@ -116,10 +126,12 @@ def _pages(entries: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 def _request(entry: Mapping[str, Any]) -> dict[str, Any]:
     recorded = entry["request"]
     request: dict[str, Any] = {_method(entry): literal(_path(recorded["url"]))}
-    given = {str(h.get("name", "")).lower(): str(h.get("value", "")) for h in recorded.get("headers", [])}
+    listed = [header for header in recorded.get("headers") or [] if isinstance(header, Mapping)]
+    given = {str(h.get("name", "")).lower(): str(h.get("value", "")) for h in listed}
     headers = {name.title(): literal(given[name]) for name in _HEADERS if given.get(name, "*/*") != "*/*"}
     body = recorded.get("postData") or {}
-    kind = str(body.get("mimeType", "")).split(";")[0].strip().lower()
+    whole = str(body.get("mimeType", "")).strip()
+    kind = whole.split(";")[0].strip().lower()
     if kind == "application/x-www-form-urlencoded":
         fields = [(str(p["name"]), str(p.get("value", ""))) for p in body.get("params") or []]
         fields = fields or parse_qsl(str(body.get("text", "")), keep_blank_values=True)
@@ -132,7 +144,9 @@ def _request(entry: Mapping[str, Any]) -> dict[str, Any]:
         if request["json"] is None:
             del request["json"]
             request["text"] = literal(str(body["text"]))
-            headers |= {"Content-Type": kind} if kind else {}
+            # A boundary belongs to its body.
+            kind = whole if kind.startswith("multipart/") else kind
+            headers |= {"Content-Type": literal(kind)} if kind else {}
     if headers:
         request["headers"] = headers
     status = int(entry["response"]["status"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from leadline.load.convert.write import Draft, literal, literals, name_of
 from leadline.model.errors import UsageError
@@ -15,6 +16,7 @@ from leadline.model.errors import UsageError
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
 _DEEPEST = 6
 _LARGEST = 10**15  # a whole number that JSON and every server's doubles hold exactly
+_LONGEST = 4096  # characters that ${hex:N} makes
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 
 
@@ -25,16 +27,23 @@ def from_openapi(text: str, name: str) -> Draft:
     """
     try:
         document = YAML(typ="safe", pure=True).load(text)
+    except MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise UsageError(f"neither JSON nor YAML: {line}{str(error.problem).splitlines()[0]}") from None
     except YAMLError as error:
         raise UsageError(f"neither JSON nor YAML: {error}") from None
     if not isinstance(document, Mapping) or not ("openapi" in document or "swagger" in document):
         raise UsageError("not an OpenAPI description: it has neither `openapi` nor `swagger` (the version)")
+    version = str(document.get("openapi", document.get("swagger")))
+    if not version.startswith(("2.", "3.")):
+        raise UsageError(f"OpenAPI {version}: only 2.0 and 3.x are read")
     return _Converter(document).draft(name)
 
 
 class _Converter:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
+        self._notes: list[str] = []  # what was left out
 
     def draft(self, name: str) -> Draft:
         transactions: dict[str, list[dict[str, Any]]] = {}
@@ -54,6 +63,9 @@ class _Converter:
         notes = [
             f"Made from the OpenAPI description {self._title()}: --url is the address below which its paths stand."
         ]
+        base = self._base()
+        if base:
+            notes.append(f"It names {base} as the address.")
         notes += ["Weights are a guess: reads 10, writes 1, deletions 0. Values were drawn where no example stood."]
         if (
             self._document.get("security")
@@ -61,15 +73,27 @@ class _Converter:
             or self._get("securityDefinitions")
         ):
             notes.append("The interface asks for credentials: add a login or a header.")
+        notes += self._notes
         return Draft({"scenario": name, "mix": mix, "transactions": transactions}, notes)
 
     def _title(self) -> str:
         return re.sub(r"\s+", " ", str(self._get("info", "title") or "without a title"))
 
+    def _base(self) -> str:
+        """The first server, or host and path of version 2; on one line."""
+        servers = self._document.get("servers")
+        first = servers[0] if isinstance(servers, list) and servers else None
+        found = first.get("url") if isinstance(first, Mapping) else None
+        parts = (self._document.get("host"), self._document.get("basePath"))
+        return " ".join(str(found or "".join(str(part) for part in parts if part)).split())
+
     def _get(self, *keys: str) -> Any:
         value: Any = self._document
         for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
+            if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+                value = value[int(key)]
+            else:
+                value = value.get(key) if isinstance(value, Mapping) else None
         return value
 
     def _operations(self) -> Iterator[tuple[str, str, Mapping[str, Any], list[Any]]]:
@@ -99,7 +123,10 @@ class _Converter:
 
     def _request(self, path: str, method: str, operation: Mapping[str, Any], shared: list[Any]) -> dict[str, Any]:
         parameters: dict[tuple[str, str], Mapping[str, Any]] = {}
-        for parameter in [*shared, *(operation.get("parameters") or [])]:
+        own = operation.get("parameters") or []
+        if not isinstance(own, list):
+            raise TypeError("`parameters` is not a list")
+        for parameter in [*shared, *own]:
             found = self._resolve(parameter)
             parameters[str(found.get("in")), str(found.get("name"))] = found
         filled, query, headers, form = literal(path), [], {}, {}
@@ -117,8 +144,14 @@ class _Converter:
                 headers[name] = " ".join(value.split())
             elif place == "formData" and needed:
                 form[name] = value
+            elif place == "cookie" and needed:
+                self._notes.append(f"{method} {path}: the cookie {' '.join(name.split())} is left out.")
             elif place == "body":
                 body = self._example(parameter.get("schema"), 0)
+        for missing in re.findall(r"\{(\w+)\}", path):
+            if ("path", missing) not in parameters:
+                self._notes.append(f"{method} {path}: {missing} is not described; a value was drawn.")
+                filled = filled.replace(f"{{{missing}}}", "${hex:8}")
         request: dict[str, Any] = {method: filled + ("?" + "&".join(query) if query else "")}
         if headers:
             request["headers"] = headers
@@ -132,10 +165,22 @@ class _Converter:
             request["form"] = form
         elif body is not None and method not in ("get", "head"):
             request["json"] = body
+        elif kinds and method not in ("get", "head"):
+            self._other_body(request, kinds, f"{method} {path}")
         statuses = [int(str(code)) for code in operation.get("responses") or {} if re.fullmatch(r"2\d\d", str(code))]
         if statuses:
             request["check"] = {"status": statuses[0] if len(statuses) == 1 else statuses}
         return request
+
+    def _other_body(self, request: dict[str, Any], kinds: Mapping[str, Any], where: str) -> None:
+        """A body that is neither form nor JSON: its text where there is one."""
+        kind, media = next(iter(kinds.items()))
+        value = self._media(media)
+        if isinstance(value, str) and not str(kind).startswith("multipart/"):
+            request["text"] = value
+            request["headers"] = {**request.get("headers", {}), "Content-Type": str(kind)}
+        else:
+            self._notes.append(f"{where}: the body ({' '.join(str(kind).split())}) is left out.")
 
     def _media(self, media: Any) -> Any:
         media = self._resolve(media)
@@ -189,21 +234,40 @@ class _Converter:
             return True
         forms = {"date": "2024-01-01", "date-time": "2024-01-01T00:00:00Z", "email": "user-${hex:6}@example.com"}
         forms["uuid"] = "${hex:8}-${hex:4}-4${hex:3}-8${hex:3}-${hex:12}"
-        return forms.get(str(schema.get("format")), "${hex:8}")
+        return forms.get(str(schema.get("format")), f"${{hex:{_length(schema)}}}")
 
 
 def _bounds(schema: Mapping[str, Any]) -> tuple[int, int]:
     """Least and largest whole number to draw; 1 to 1000 where the schema leaves that open."""
-    low, high = (_limit(schema.get(key)) for key in ("minimum", "maximum"))
+    low = _limit(schema.get("minimum"), schema.get("exclusiveMinimum"), 1)
+    high = _limit(schema.get("maximum"), schema.get("exclusiveMaximum"), -1)
     if low is None:
         low = 1 if high is None else min(1, high)
     return low, max(low, 1000 if high is None else high)
 
 
-def _limit(value: Any) -> int | None:
-    if not isinstance(value, (int, float)) or value != value:
+def _length(schema: Mapping[str, Any]) -> int:
+    """Characters of a text: 8, or as near to it as the schema allows."""
+    low, high = (schema.get(key) for key in ("minLength", "maxLength"))
+    length = max(8, low) if isinstance(low, int) else 8
+    return min(_LONGEST, max(0, min(length, high) if isinstance(high, int) else length))
+
+
+def _limit(value: Any, exclusive: Any, inwards: int) -> int | None:
+    """The outermost whole number within a bound. ``exclusive`` is true in 2.0 and 3.0 when the bound itself is not
+    allowed, and a bound of its own in 3.1.
+    """
+    found = [_whole(value, inwards, exclusive is True), _whole(exclusive, inwards, True)]
+    known = [bound for bound in found if bound is not None]
+    return (max(known) if inwards > 0 else min(known)) if known else None
+
+
+def _whole(value: Any, inwards: int, beyond: bool) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         return None
-    return int(max(-_LARGEST, min(_LARGEST, value)))
+    bounded = max(-_LARGEST, min(_LARGEST, value))
+    nearest = math.ceil(bounded) if inwards > 0 else math.floor(bounded)
+    return nearest + inwards if beyond and nearest == bounded else nearest
 
 
 def _text(value: Any) -> str:

@@ -4,6 +4,7 @@ use super::is_trunk;
 use crate::engine::pool::{Lease, SHARED};
 use crate::engine::{Engine, LANE, TRUNK};
 use crate::measure::ErrorKind;
+use crate::sys::socket::of_this_host;
 use crate::sys::stream::Stream;
 use crate::sys::tls::Records;
 use crate::transport::Http;
@@ -60,7 +61,10 @@ impl Engine<'_> {
                 self.result.connects += 1;
                 self.result.reconnects += u64::from(again);
             }
-            Err(error) => self.fail(line, ErrorKind::Connect, &error.to_string(), now),
+            Err(error) => {
+                self.result.unmade += u64::from(of_this_host(&error));
+                self.fail(line, ErrorKind::Connect, &error.to_string(), now);
+            }
         }
     }
 
