@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from leadline.analysis import steady_state
 from leadline.analysis.verdicts import steady_verdict
@@ -62,7 +63,7 @@ def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMe
     started = _started(driver)
     # Unix seconds as floats are good to a microsecond; the driver's seconds start on whole ones of its own clock.
     relative = [(round(one.begin - started, 4), round(one.end - started, 4)) for one in windows]
-    cpu = {role: _CpuLine(recorded, role) for role in _roles(recorded)}
+    cpu = _cpu_lines(recorded)
     found = []
     for asked, (begin, end), result in zip(windows, relative, responses_in_windows(driver, relative), strict=True):
         if result is None:
@@ -125,8 +126,7 @@ def _figures(window: WindowResult) -> dict[str, float]:
 class _CpuLine:
     """CPU that one role has used by the time of each sample, read once for many windows."""
 
-    def __init__(self, recorded: Path, role: str) -> None:
-        rows = series(recorded, "processes", "cpu.seconds", role)
+    def __init__(self, rows: pl.DataFrame) -> None:
         self._times, self._used = rows["time_ns"].to_numpy() / 1e9, rows["value"].to_numpy()
 
     def share(self, window: Window) -> float | None:
@@ -141,20 +141,21 @@ class _CpuLine:
         return float(used / (end - window.begin))
 
 
-def _roles(recorded: Path) -> tuple[str, ...]:
-    """Whose CPU a transaction costs: the web server's too, where there was one."""
-    web = series(recorded, "processes", "cpu.seconds", "web").height > 0
-    return ("server", "database", "web") if web else ("server", "database")
+def _cpu_lines(recorded: Path) -> dict[str, _CpuLine]:
+    """Whose CPU a transaction costs: the web server's too, where there was one. The series is read once."""
+    rows = series(recorded, "processes", "cpu.seconds")
+    own = {role: rows.filter(pl.col("subject") == role) for role in ("server", "database", "web")}
+    return {role: _CpuLine(part) for role, part in own.items() if role != "web" or part.height > 0}
 
 
 def _cpu(recorded: Path, phases: Phases, throughput: float) -> dict[str, float]:
     found = {}
-    roles = _roles(recorded)
-    for role in roles:
+    lines = _cpu_lines(recorded)
+    for role in lines:
         use = cpu_between(recorded, role, phases.steady_from, phases.steady_until)
         if use is not None and throughput > 0:
             found[f"{role}_cpu_per_transaction"] = 1000 * use.share / throughput
-    if len(found) == len(roles):
+    if len(found) == len(lines):
         found["cpu_per_transaction"] = sum(found.values())
     return found
 

@@ -1,4 +1,4 @@
-"""Racing many treatments: after every round those that are worse than the best beyond doubt are left out.
+"""Racing many treatments: after every round those shown worse than the best are left out.
 
 A treatment leaves when its one-sided simultaneous bound against some other one excludes that it is the best: multiple
 comparisons with the best (Hsu, Annals of Statistics 12, 1984), with the error rate spent over the rounds. Successive
@@ -32,7 +32,8 @@ from leadline.planning.shape import Comparison, Evidence, Floats, Rows, evidence
 @dataclass(frozen=True)
 class Standing:
     """One treatment. ``behind``: percent of change from the leader (0 for the leader itself), ``at_most``: the most it
-    can be behind, beyond doubt; both None where nothing is known. ``left``: the round after which it was left out.
+    can be behind at the round's confidence; both None where nothing is known. ``left``: the round after which it was
+    left out.
     """
 
     treatment: Treatment
@@ -233,7 +234,7 @@ class Field:
 
     def _why(self, number: int, behind: float | None) -> str:
         size = "" if behind is None else f" ({behind:+.2g} % against the leader)"
-        return f"worse than the best beyond doubt after round {number} of {len(self.levels)}{size}"
+        return f"worse than the best with the race's confidence after round {number} of {len(self.levels)}{size}"
 
     def _percent(self, gap: float) -> float | None:
         return self.scale.percent(gap if self.higher_is_better else -gap)

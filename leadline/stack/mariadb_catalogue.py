@@ -12,7 +12,6 @@ _BINLOG = "Replication and Binary Log System Variables"
 _QUERY_CACHE = "Query Cache System Variables"
 _INSTRUMENTS = "Performance Schema System Variables"
 _POOL = "Thread Pool System Variables"
-_MOST = 2**63 - 1
 
 
 def _knob(parameter: str, kind: Kind, summary: str, default: Level | None, page: str = _INNODB, **rest: object) -> Knob:
@@ -29,11 +28,17 @@ def _knob(parameter: str, kind: Kind, summary: str, default: Level | None, page:
 
 
 def _size(parameter: str, summary: str, default: int, minimum: int, page: str = _INNODB, **rest: object) -> Knob:
-    return _knob(parameter, Kind.SIZE, summary, default, page, **{"minimum": minimum, "maximum": _MOST, **rest})
+    return _knob(parameter, Kind.SIZE, summary, default, page, **{"minimum": minimum, **rest})
 
 
 def _count(
-    parameter: str, summary: str, default: int | None, minimum: int, maximum: int, page: str = _INNODB, **rest: object
+    parameter: str,
+    summary: str,
+    default: int | None,
+    minimum: int,
+    maximum: int | None,
+    page: str = _INNODB,
+    **rest: object,
 ) -> Knob:
     return _knob(parameter, Kind.INTEGER, summary, default, page, minimum=minimum, maximum=maximum, **rest)
 
@@ -101,7 +106,7 @@ KNOBS: tuple[Knob, ...] = (
         "commits that should share one flush of the binary log; with log_bin only",
         0,
         0,
-        _MOST,
+        None,
         _BINLOG,
         unit="commits",
     ),
@@ -110,7 +115,7 @@ KNOBS: tuple[Knob, ...] = (
         "longest wait for binlog_commit_wait_count; with a count never reached it stands in for a slow disk",
         100000,
         0,
-        _MOST,
+        None,
         _BINLOG,
         unit="us",
     ),
@@ -130,13 +135,13 @@ KNOBS: tuple[Knob, ...] = (
         ("off", "on", "fast"),
         **_CAUTION,
     ),
-    _count("innodb_io_capacity", "writes a second in the background", 200, 100, _MOST, unit="writes/s"),
+    _count("innodb_io_capacity", "writes a second in the background", 200, 100, None, unit="writes/s"),
     _count(
         "innodb_io_capacity_max",
         "the same when flushing falls behind; 2000 or twice innodb_io_capacity if not set",
         None,
         100,
-        _MOST,
+        None,
         unit="writes/s",
     ),
     _count("innodb_flush_neighbors", "also write changed pages of the same extent: 0 no, 1 adjacent, 2 all", 1, 0, 2),

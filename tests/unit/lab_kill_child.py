@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from lab_fakes import POOL, FakeSystem
 
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.local import LocalHost
+from leadline.host.watchdog import Watchdog
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.run import StudyRun
@@ -31,7 +34,7 @@ factors:
   vm.dirty_expire_centisecs: [3000, 500]
 design: { replicates: 2, sentinels: null }
 responses: [throughput]
-dead_man: 0.3s
+dead_man: 600s
 """
 
 # The live knob alone, changed in slots.
@@ -43,7 +46,7 @@ factors:
   vm.dirty_expire_centisecs: [3000, 500]
 design: { replicates: 2, switchback: { slot: 5s } }
 responses: [throughput]
-dead_man: 0.3s
+dead_man: 600s
 """
 
 
@@ -107,9 +110,15 @@ def main(lab: Path, state: Path, root: Path, step: str) -> None:
     file = parse_study(SLOTS if slots else STUDY, "killed.yaml")
     planned = plan_study(file, host, [POOL])
     watcher = KillingWatcher(step) if step else PrintingWatcher()
-    # a run that is to end well may stand still for long: the machine is crowded, say
-    guard = host.guard if step not in ("", "slots") else lambda _: host.guard(60.0)
-    StudyRun(file, planned, Store(lab), host, system, watcher, guard).execute()  # type: ignore[arg-type]
+
+    @contextmanager
+    def guard(_: float) -> Iterator[Watchdog]:
+        # on a crowded machine a run may stand still for longer than a short dead-man time
+        with host.guard(600.0) as watchdog:
+            (lab.parent / "watchdog").write_text(str(watchdog.pid))
+            yield watchdog
+
+    StudyRun(file, planned, Store(lab), host, system, watcher, guard).execute()
 
 
 if __name__ == "__main__":

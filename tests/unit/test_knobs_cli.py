@@ -79,3 +79,11 @@ def test_the_list_of_all_programs_has_the_range_of_all(capsys: pytest.CaptureFix
         assert own.maximum is not None
         assert listed["minimum"] <= own.minimum
         assert listed["maximum"] >= own.maximum
+
+
+def test_a_size_without_a_limit_is_shown_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+    knobs("database.sort_buffer_size", server="", database="mariadb", json=False)
+    said = capsys.readouterr().out
+    assert "1k..;" in said
+    knobs("", server="", database="mariadb", json=False)
+    assert str(2**63)[:6] not in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """kill -9 of leadline at every step of a trial: nothing measured is lost, the host is put back, the study goes on."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -32,7 +33,11 @@ def root(tmp_path: Path) -> Path:
 
 def child(tmp_path: Path, root: Path, step: str = "") -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, str(CHILD), str(tmp_path / "lab"), str(tmp_path / "state"), str(root)]
-    return subprocess.run([*argv, step], capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run([*argv, step], capture_output=True, text=True, timeout=120, check=False)
+    if ended.returncode == -signal.SIGKILL:
+        # it saw the end of its pipe, or will: it need not wait for the dead-man time
+        os.kill(int((tmp_path / "watchdog").read_text()), signal.SIGTERM)
+    return ended
 
 
 def running(pid: int) -> bool:

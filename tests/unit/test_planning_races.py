@@ -75,7 +75,7 @@ def test_the_race_ends_with_the_best_alone_and_says_who_left_when(tmp_path: Path
     assert not study_failed(record)
     assert result.stopped.startswith("the race is over: server.pool=4 is the best after round")
     assert any(
-        "server.pool=2 left the race: worse than the best beyond doubt after round 1 of 4" in m
+        "server.pool=2 left the race: worse than the best with the race's confidence after round 1 of 4" in m
         for m in watcher.messages
     )
     assert any(trial.state == SKIPPED for trial in record.trials)

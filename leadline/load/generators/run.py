@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ def run_generator(plan: Plan) -> None:
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
     with printed.open("w", encoding="utf-8") as output:
         try:
-            process = subprocess.Popen(command.argv, stdout=output, stderr=subprocess.STDOUT, env=env)
+            process = subprocess.Popen(_tied(command.argv), stdout=output, stderr=subprocess.STDOUT, env=env)
         except OSError as error:
             raise LeadlineError(f"{tool.name} could not be started: {error}") from None
         with _signals_to(process):
@@ -77,6 +78,20 @@ def run_generator(plan: Plan) -> None:
         plan.steady,
     )
     write_files(plan.out, job, ran, tool.read(job))
+
+
+# PR_SET_PDEATHSIG (prctl(2)) survives the exec; a parent that ended before it was set is seen by its number.
+_TIE = (
+    "import ctypes,os,sys; ctypes.CDLL(None).prctl(1, 9);"
+    "os.getppid() == int(sys.argv[1]) or os._exit(1); os.execvp(sys.argv[2], sys.argv[2:])"
+)
+
+
+def _tied(argv: Sequence[str]) -> list[str]:
+    """The command so that the kernel ends it when this process ends, however it does. Raises FileNotFoundError."""
+    if shutil.which(argv[0]) is None:
+        raise FileNotFoundError(2, "no such program", argv[0])
+    return [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), *argv]
 
 
 def _left_results(tool: str, code: int) -> bool:
