@@ -280,7 +280,7 @@ def of_monitoring(customer: Customer, made: Stack, trial: Path) -> set[str]:
     """Metrics of the pool that the observer gets; on Tomcat the beans of pooled connections."""
     if made.choice.server == "tomcat":
         process = made.processes()["server"]
-        question = {"bean.0": "*:connectionpool=connections,*|Valid"}
+        question = {"bean.0": "*:connectionpool=connections,connection=*,*|CacheState"}
         answer = agent.ask(None, java_pid(process), trial / "raw", question)
         return {"pool.max"} if answer["beans"] else set()
     observer = PoolsObserver()

@@ -269,3 +269,14 @@ def test_levels_are_read_from_the_resource_that_has_them() -> None:
         server.level_of("server.http.accept_queue", answer)
     with pytest.raises(LookupError, match=r"does not tell the level of server.nonsense"):
         server.level_of("server.nonsense", answer)
+
+
+def test_a_checker_is_named_only_where_connections_are_to_be_checked() -> None:
+    validation, purge = "server.datasource.validation", "server.datasource.purge_policy"
+    name = "leadline.pool.checker"
+    assert name not in wildfly_levels.properties({})
+    assert name not in wildfly_levels.properties({validation: False, purge: "entire-pool"})
+    assert name in wildfly_levels.properties({validation: True})
+    assert name in wildfly_levels.properties({purge: "validate-all"})
+    with pytest.raises(UsageError, match="validate-all: WildFly then checks every connection"):
+        wildfly_levels.properties({validation: False, purge: "validate-all"})

@@ -26,7 +26,7 @@ MAX_CONNECTIONS = _knob(
 MIN_CONNECTIONS = _knob(
     "datasource.min_connections",
     Kind.INTEGER,
-    "Connections the pool keeps; Tomcat opens them at start, Liberty only stops closing below this number",
+    "Connections the pool keeps; Tomcat and WildFly open them at start, Liberty only stops closing below this number",
     unit="connections",
     minimum=0,
     maximum=10_000,

@@ -23,6 +23,7 @@ _PURGE = {
     "failing-connection": "FailingConnectionOnly",
     "validate-all": "InvalidIdleConnections",
 }
+_CHECKER = "org.jboss.jca.adapters.jdbc.extensions.novendor.JDBC4ValidConnectionChecker"
 _MINUTE = 60
 # Management resources; of the worker what it has, not what its configuration asks for.
 _RESOURCES = {
@@ -227,8 +228,18 @@ def operations(settings: Settings) -> list[str]:
 def properties(settings: Settings) -> dict[str, str]:
     """Properties for the levels that are set. Raises UsageError for levels that contradict or cannot be written."""
     knobs.check_threads(settings, None)
-    return {_OWN[name].property: _written(_OWN[name], level) for name, level in settings.items()
-            if name in _OWN and _OWN[name].property}  # fmt: skip
+    values = {_OWN[name].property: _written(_OWN[name], level) for name, level in settings.items()
+              if name in _OWN and _OWN[name].property}  # fmt: skip
+    check, purge = settings.get(knobs.VALIDATION.name), settings.get(knobs.PURGE_POLICY.name)
+    if purge == "validate-all" and check is False:
+        raise UsageError(
+            f"{knobs.PURGE_POLICY.name} validate-all: WildFly then checks every connection before each use too;"
+            f" set {knobs.VALIDATION.name} on, or take failing-connection"
+        )
+    # Wherever there is a checker IronJacamar uses it on every match, whatever validate-on-match says (JBJCA-1153).
+    if check or purge == "validate-all":
+        values["leadline.pool.checker"] = _CHECKER
+    return values
 
 
 def _written(row: _Own, level: Level) -> str:
