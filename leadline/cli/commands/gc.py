@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leadline.cli.output import console, print_json
+from leadline.cli.output import console, errors, print_json
+
+if TYPE_CHECKING:
+    from leadline.gcanalysis.events import GcLog
+    from leadline.observe.gclog.files import LogFiles
+
+
+class Reader(StrEnum):
+    """Who reads the lines."""
+
+    OWN = "own"
+    GCVIEWER = "gcviewer"
 
 
 def register(app: typer.Typer) -> None:
@@ -16,8 +30,14 @@ def register(app: typer.Typer) -> None:
 
 
 def gc(
-    files: Annotated[list[Path], typer.Argument(help="Collector logs of JVMs (-Xlog:gc*,safepoint:file=gc.log).")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Collector logs of JVMs (-Xlog:gc*,safepoint:file=gc.log); - is standard input."),
+    ],
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output (docs/json.md).")] = False,
+    reader: Annotated[
+        Reader, typer.Option(help="gcviewer: formats older than JDK 7 and J9 R26, or a second opinion (needs a JDK).")
+    ] = Reader.OWN,
 ) -> None:
     """Pauses, shares of time, rates, heap after collection and leak test of JVM collector logs."""
     from leadline.observe.gclog.files import logs_of
@@ -28,12 +48,12 @@ def gc(
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     if json:
-        print_json(report(files))
+        print_json(report(files, reading(reader)))
         return
     logs = logs_of(files)
-    found = []
+    found, chosen = [], reading(reader)
     for log in logs:
-        whole, parts = figures_of(read(log))
+        whole, parts = figures_of(read(log, chosen))
         found.append(whole)
         if len(logs) > 1:
             say(f"{log.name}:")
@@ -44,3 +64,18 @@ def gc(
     if len(logs) > 1:
         say("side by side:")
         say(table([str(log.name) for log in logs], found, sizes(found)))
+
+
+def reading(reader: Reader) -> Callable[[LogFiles], GcLog]:
+    """What reads a log's files; GCViewer is fetched when it is wanted for the first time."""
+    from leadline.observe.gclog.files import parse_files
+
+    if reader is Reader.OWN:
+        return parse_files
+    from leadline.host.java import find_java
+    from leadline.observe.gclog import gcviewer
+    from leadline.stack.provision import GCVIEWER, fetch
+
+    java = find_java()
+    jar = fetch(GCVIEWER, lambda text: errors.print(text, markup=False, highlight=False))
+    return partial(gcviewer.parse_files, java=java, jar=jar)

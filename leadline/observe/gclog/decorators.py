@@ -14,6 +14,7 @@ _TAGS = re.compile(r"[a-z][a-z0-9_+]*(?:,[a-z0-9_+]+)*")
 _LEVELS = frozenset(("trace", "debug", "info", "warning", "error"))
 _SCALE = {"s": 1.0, "ms": 1e-3, "ns": 1e-9}
 _EPOCH = 1e8  # s; an uptime of three years is not believed, a wall clock of 1973 neither
+_BEYOND = 1e11  # s; damaged
 _NO_TAGS: frozenset[str] = frozenset()
 
 
@@ -65,6 +66,8 @@ class Splitter:
             if fields[up][-1] != "s":
                 return None
             uptime = float(fields[up][:-1])
+            if not 0.0 <= uptime < _EPOCH:
+                return None
             if wall < 0:
                 return uptime, None, fields[tags]
             if fields[wall] != self._stamp:
@@ -84,6 +87,8 @@ class Splitter:
             number = _NUMBER.fullmatch(field)
             if number:
                 seconds = float(number[1].replace(",", ".")) * _SCALE[number[2]]
+                if seconds >= _BEYOND:
+                    continue
                 # Two clocks of one kind may be asked for (uptime and uptimenanos): the first printed is kept.
                 if seconds >= _EPOCH:
                     unix = seconds if unix is None else unix
@@ -115,5 +120,5 @@ def wall_clock(field: str) -> float | None:
     """Unix seconds of an ISO time; None when it is none."""
     try:
         return datetime.fromisoformat(field.replace(",", ".")).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import re
+import sys
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from leadline.gcanalysis.events import GcLog
 from leadline.model.errors import UsageError
@@ -16,6 +22,7 @@ from leadline.observe.gclog.decorators import Splitter, wall_clock
 from leadline.observe.gclog.parser import parse_lines
 
 _NUMBERED = re.compile(r"(?P<stem>.+)\.(?P<number>\d+)(?:\.current)?")
+STANDARD_INPUT = Path("-")
 _LOOKED_AT = 400  # lines in which a format shows
 
 
@@ -33,7 +40,13 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
     A path whose rotated files lie beside it stands for all of them. Raises UsageError for a file that does not exist.
     """
     groups: dict[Path, list[Path]] = {}
+    piped: list[LogFiles] = []
     for path in paths:
+        if path == STANDARD_INPUT or path.is_fifo() or path.is_char_device():  # can be read once only
+            if any(other.name == path for other in piped):
+                raise UsageError(f"{path} is named twice and can be read once")
+            piped.append(LogFiles(path, (path,)))
+            continue
         if not path.exists():
             raise UsageError(f"{path}: No such file or directory")
         if path.is_dir():
@@ -41,7 +54,7 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
         match = _NUMBERED.fullmatch(path.name)
         stem = path.with_name(match["stem"]) if match else path
         groups.setdefault(stem if stem in paths or match else path, []).append(path)
-    found = []
+    found = piped
     for stem, given in groups.items():
         parts = dict.fromkeys(given)
         if stem in given:
@@ -67,7 +80,7 @@ def _escaped(name: str) -> str:
 def _begins(path: Path) -> tuple[int, float]:
     """When its first line was written: by the wall clock, else by uptime, else by the file's own time."""
     split = Splitter().split
-    for text in islice(_lines(path), 50):
+    for text in islice(_readable(path), 50):
         line = split(text)
         if line is not None and (line.unix is not None or line.uptime is not None):
             return (0, line.unix) if line.unix is not None else (1, line.uptime or 0.0)
@@ -88,7 +101,8 @@ def parse(path: Path) -> GcLog:
 
 def parse_files(log: LogFiles) -> GcLog:
     """Events of all files of a log, one after the other. Raises as ``parse``."""
-    lines = chain.from_iterable(map(_lines, log.parts))
+    broken: list[str] = []
+    lines = chain.from_iterable(_lines(part, broken) for part in log.parts)
     first = list(islice(lines, _LOOKED_AT))
     everything = chain(first, lines)
     if openj9.recognises(first):
@@ -100,23 +114,40 @@ def parse_files(log: LogFiles) -> GcLog:
     if found.lines and not found.jvms:
         raise UsageError(
             f"{log.name} is no collector log: no line is one of -Xlog:gc* (JDK 9 and later), -XX:+PrintGCDetails "
-            f"(JDK 8) or -verbose:gc of OpenJ9"
+            f"(JDK 7 and 8) or -verbose:gc of OpenJ9; older formats: --reader gcviewer"
         )
+    found.notes[:0] = broken
     if len(log.parts) > 1:
         found.notes.insert(0, f"rotated: read as one log, {', '.join(part.name for part in log.parts)}")
     return found
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """Lines with their ends, of a file that may be compressed; what cannot be decoded becomes U+FFFD."""
-    if path.suffix != ".gz":
-        with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-            yield from file
-        return
+def _readable(path: Path) -> Iterator[str]:
+    """Its lines; nothing of a file that cannot be read, which is told when it is read for good."""
     try:
-        with gzip.open(path, "rt", encoding="utf-8", errors="replace", newline="\n") as text:
-            yield from text
-    except EOFError:
-        return  # a compressed file that is cut: what is there has been read
-    except gzip.BadGzipFile as error:
-        raise UsageError(f"{path}: {error}") from error
+        yield from _lines(path, [])
+    except (OSError, UsageError):
+        return
+
+
+def _lines(path: Path, broken: list[str]) -> Iterator[str]:
+    """Lines with their ends, of a file that may be compressed; what cannot be decoded becomes U+FFFD.
+
+    ``broken`` is told of a compressed file that ends early or is damaged. Raises UsageError when nothing of it can
+    be read.
+    """
+    with nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else path.open("rb") as file:
+        plain = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file))
+        begins = plain.peek(2)[:2]
+        source = cast(BinaryIO, gzip.GzipFile(fileobj=plain)) if begins == b"\x1f\x8b" else plain
+        encoding = "utf-16" if begins in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8"
+        some = False
+        try:
+            for text in io.TextIOWrapper(source, encoding=encoding, errors="replace", newline="\n"):
+                some = True
+                yield text
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            if not some:
+                raise UsageError(f"{path}: damaged gzip file: {error}") from error
+            how = "is cut" if isinstance(error, EOFError) else f"is damaged ({error})"
+            broken.append(f"{path.name}: the compressed file {how}; what comes before was read")

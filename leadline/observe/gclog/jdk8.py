@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from leadline.gcanalysis.events import GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, UnknownLine
 from leadline.observe.gclog.decorators import wall_clock
-from leadline.observe.gclog.patterns import UNITS, decimal
+from leadline.observe.gclog.patterns import OF_OPENJ9, OF_UNIFIED, UNITS, decimal, to_bytes, whole
 
 _STAMP = r"(?:(?P<wall>\d{4}-\d\d-\d\dT[\d:.,]+[+-]\d{4}): )?(?:(?P<up>\d+[.,]\d+): )?"
+_DECIMAL = r"(\d+(?:[.,]\d+)?)"
 _RECORD = re.compile(_STAMP + r"(?:#\d+: )?\[(?P<what>Full GC|GC pause|GC remark|GC cleanup|GC--|GC)(?P<rest>.*)")
 _ANY = re.compile(_STAMP + r"(?P<rest>.*)")
 _BEGINS = re.compile(_STAMP + r"(?:#\d+: )?\[(?:Full )?GC")  # of JDK 7 the next word may follow without a space
@@ -30,12 +31,12 @@ _SCAVENGED = "[young]"
 _HEADER = re.compile(r".* Server VM \((?P<vm>[^)]+)\) for .* JRE \((?P<version>[^)]+)\)")
 _SECONDS = re.compile(r"(\d+[.,]\d+) secs\s*\]?$")
 _HEAP = re.compile(r"(\d+)([BKMG])->(\d+)([BKMG])\((\d+)([BKMG])\)")
-_G1_HEAP = re.compile(r"Heap: ([\d.,]+)([BKMG])\([\d.,]+[BKMG]\)->([\d.,]+)([BKMG])\(([\d.,]+)([BKMG])\)")
+_G1_HEAP = re.compile(rf"Heap: {_DECIMAL}([BKMG])\([\d.,]+[BKMG]\)->{_DECIMAL}([BKMG])\({_DECIMAL}([BKMG])\)")
 _YOUNG = re.compile(r"\[(?:PSYoungGen|DefNew|ParNew)[^\[\]]*?: (\d+)K->(\d+)K\(")
-_TIMES = re.compile(r"\[Times: user=([\d.,]+) sys=([\d.,]+), real=([\d.,]+) secs\]")
+_TIMES = re.compile(rf"\[Times: user={_DECIMAL} sys={_DECIMAL}, real={_DECIMAL} secs\]")
 _STOPPED = re.compile(
-    r"Total time for which application threads were stopped: ([\d.,]+) seconds"
-    r"(?:, Stopping threads took: ([\d.,]+) seconds)?"
+    rf"Total time for which application threads were stopped: {_DECIMAL} seconds"
+    rf"(?:, Stopping threads took: {_DECIMAL} seconds)?"
 )
 _INSIDE = re.compile(r"(?:[\dT:.,+-]+: )*\[(?:GC |CMS-)concurrent-[^\[\]]*\]|\[Times: [^\[\]]*\]")
 _INNER = re.compile(r"\[[^\[\]]*\]")
@@ -56,7 +57,10 @@ def parse_lines(lines: Iterable[str]) -> GcLog:
     text = ""
     for text in lines:
         reader.log.lines += 1
-        reader.read(text)
+        try:
+            reader.read(text)
+        except (ValueError, OverflowError):  # a number without sense
+            reader.damaged(text)
     reader.end()
     reader.log.truncated = bool(text) and not text.endswith("\n")
     log = reader.log
@@ -100,6 +104,12 @@ class _Reader:
             self._complete()
             return
         self._detail(text)
+
+    def damaged(self, text: str) -> None:
+        """The record that this line belongs to is lost."""
+        self._open, self._around = "", None
+        shown = "".join(mark if mark.isprintable() else "?" for mark in text.strip())
+        self.log.damaged.append(UnknownLine(self.log.lines, shown[:160]))
 
     def end(self) -> None:
         """What is open can no longer become complete."""
@@ -155,18 +165,19 @@ class _Reader:
         heap = None
         if heaps:
             before, before_unit, after, after_unit, total, unit = heaps[-1]
-            heap = Heap(int(before) * UNITS[before_unit], int(after) * UNITS[after_unit], int(total) * UNITS[unit])
+            heap = Heap(to_bytes(before, before_unit), to_bytes(after, after_unit), to_bytes(total, unit))
         young = _YOUNG.search(_INSIDE.sub("", record))
         promoted = None
         if heap and young and name == "Young":
-            promoted = max(0, (heap.after - int(young[2]) * 1024) - (heap.before - int(young[1]) * 1024))
+            promoted = max(0, (heap.after - whole(young[2]) * 1024) - (heap.before - whole(young[1]) * 1024))
         if not self.log.jvms[jvm].collector:
             self.log.jvms[jvm].collector = next((who for mark, who in _USES if mark in record), "")
         self.log.pauses.append(Pause(at, ended, jvm, None, kind, name, cause, ms, heap, promoted))
 
     def _detail(self, text: str) -> None:
         """What follows a record: G1's heap, CPU times, safepoints; pauses in a form that is not read (Shenandoah)."""
-        if "[Pause " in text and " ms]" in text:
+        other = ("GC(" in text and OF_UNIFIED.search(text)) or ("<ex" in text and OF_OPENJ9.search(text))
+        if other or ("[Pause " in text and " ms]" in text):
             self.log.unknown.append(UnknownLine(self.log.lines, text.strip()[:160]))
         if "Heap: " in text and self.log.pauses and self.log.pauses[-1].heap is None:
             found = _G1_HEAP.search(text)

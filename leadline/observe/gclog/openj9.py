@@ -6,11 +6,13 @@ time between ``exclusive-start`` and ``exclusive-end``, during which no thread o
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
 from leadline.gcanalysis.events import GcCpu, GcLog, Heap, Jvm, Pause, UnknownLine
 from leadline.observe.gclog.decorators import wall_clock
+from leadline.observe.gclog.patterns import OF_JDK_8, OF_UNIFIED
 
 _ELEMENT = re.compile(r"<(?P<name>[a-z][\w-]*)(?P<attributes>(?:\s+[\w:.-]+=\"[^\"]*\")*)\s*/?>")
 _ATTRIBUTE = re.compile(r"([\w:.-]+)=\"([^\"]*)\"")
@@ -30,6 +32,8 @@ def parse_lines(lines: Iterable[str]) -> GcLog:
     text = ""
     for text in lines:
         reader.log.lines += 1
+        if ("GC(" in text and OF_UNIFIED.search(text)) or (" secs]" in text and OF_JDK_8.search(text)):
+            reader.log.unknown.append(UnknownLine(reader.log.lines, text.strip()[:160]))
         for element in _ELEMENT.finditer(text):
             reader.read(element["name"], dict(_ATTRIBUTE.findall(element["attributes"])))
     # The root is closed when the JVM ends; a log without it is one still written, or that of a JVM killed.
@@ -83,7 +87,7 @@ class _Reader:
             jvm.collector = value.rpartition(":")[2]
         elif name == "maxHeapSize":
             try:
-                jvm.heap_max = int(value, 0)
+                jvm.heap_max = int(value, 0) if len(value) < 20 else None
             except ValueError:
                 jvm.heap_max = None
 
@@ -120,6 +124,7 @@ class _Reader:
 
 def _number(text: str | None) -> float | None:
     try:
-        return float(text) if text is not None else None
+        found = float(text) if text is not None else math.nan
     except ValueError:
         return None
+    return found if abs(found) < 1e18 else None  # more bytes or ms no JVM has; nor is NaN

@@ -13,7 +13,16 @@ from typing import ClassVar
 from leadline.gcanalysis.events import Cleanup, Cycle, GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, Stall, UnknownLine
 from leadline.observe.gclog import patterns as known
 from leadline.observe.gclog.decorators import Line, Splitter
-from leadline.observe.gclog.patterns import decimal, first_group, heap_of, matters, optional, split_groups, to_bytes
+from leadline.observe.gclog.patterns import (
+    decimal,
+    first_group,
+    heap_of,
+    matters,
+    optional,
+    split_groups,
+    to_bytes,
+    whole,
+)
 
 _SKIPPED_TAGS = frozenset(("stats",))
 _SHOWN = 160  # characters of a line that is shown
@@ -48,7 +57,17 @@ class Reader:
         self.log.lines += 1
         self._last = text
         if matters(text) or not self.log.jvms:
-            self._read(text)
+            try:
+                self._read(text)
+            except (ValueError, OverflowError):  # a number without sense
+                self._damaged(text)
+        elif " secs]" in text or "<exclusive-end" in text:
+            self._another_format(text)
+
+    def _another_format(self, text: str) -> None:
+        """JDK 8 or OpenJ9 has written into this log too."""
+        if known.OF_JDK_8.search(text) or known.OF_OPENJ9.search(text):
+            self.log.unknown.append(UnknownLine(self.log.lines, text.strip()[:_SHOWN]))
 
     def _read(self, text: str) -> None:
         line = self._split(text)
@@ -64,7 +83,7 @@ class Reader:
         if message.startswith("GC("):
             numbered = _ID.match(message)
             if numbered:
-                self.log.jvms[self._current].ids.add(int(numbered[1]))
+                self.log.jvms[self._current].ids.add(whole(numbered[1]))
         if "Pause" in message and known.PAUSE_AT_ALL.match(message):
             self._pause(message, text)
         elif message.startswith(("Safepoint", "Total time", "Entering")):
@@ -79,6 +98,7 @@ class Reader:
         if not text.strip():
             return
         self.log.foreign += 1
+        self._another_format(text)
         # Half a line shows by its end: a pause's time, with the heap or the collection's number before it.
         if self.log.jvms and re.search(r"(?:Pause|GC\(\d+\)|\d[KMG]->\d).* \d+[.,]\d+ms\s*$", text):
             self._damaged(text)
@@ -164,7 +184,7 @@ class Reader:
         if match is None and ("start" in tags or (not tags and not message.endswith("ms"))):
             numbered = _ID.match(message)  # the beginning of one
             if numbered:
-                jvm.begun[int(numbered[1])] = self.log.lines
+                jvm.begun[whole(numbered[1])] = self.log.lines
             return
         if match is None or match["name"] not in known.PAUSES:
             self.log.unknown.append(UnknownLine(self.log.lines, text.strip()[:_SHOWN]))
@@ -209,7 +229,7 @@ class Reader:
     def _safepoint(self, message: str) -> None:
         state = self._state
         if match := known.SAFEPOINT.fullmatch(message):
-            reaching, total = int(match["reaching"]) / 1e6, int(match["total"]) / 1e6
+            reaching, total = whole(match["reaching"]) / 1e6, whole(match["total"]) / 1e6
             operation = match["operation"]
         elif match := known.ENTERING.fullmatch(message):
             state.operation = match["operation"]
@@ -225,7 +245,7 @@ class Reader:
         """The line at the beginning of a concurrent collection (its end is ``_other``'s)."""
         match = known.COLLECTION.fullmatch(message)
         if match and match["id"]:
-            self._begin(int(match["id"]), first_group(match["groups"]))
+            self._begin(whole(match["id"]), first_group(match["groups"]))
 
     def _begin(self, gc_id: int, cause: str) -> None:
         self._state.start_of.setdefault(gc_id, self._at)
@@ -254,9 +274,9 @@ class Reader:
     def _old(self, message: str) -> None:
         state = self._state
         if match := known.OLD.match(message):
-            state.old[int(match["id"])] = (int(match["after"]) - int(match["before"])) << 10
+            state.old[whole(match["id"])] = (whole(match["after"]) - whole(match["before"])) << 10
         elif state.region and (match := known.OLD_REGIONS.match(message)):
-            state.old[int(match["id"])] = (int(match["after"]) - int(match["before"])) * state.region
+            state.old[whole(match["id"])] = (whole(match["after"]) - whole(match["before"])) * state.region
 
     def _beside(self, message: str) -> None:
         log = self.log
@@ -264,7 +284,7 @@ class Reader:
             self._collection(match)
         elif match := known.MARK_CYCLE.fullmatch(message):
             if match["ms"] and match["id"]:
-                number, ms = int(match["id"]), decimal(match["ms"])
+                number, ms = whole(match["id"]), decimal(match["ms"])
                 log.cycles.append(Cycle(self._at, self._line.unix, self._current, number, match["name"], "", ms))
         elif log.jvms[self._current].collector in ("Shenandoah", "") and (match := known.SHENANDOAH.fullmatch(message)):
             self._shenandoah_phase(match)
@@ -301,14 +321,14 @@ class Reader:
         cells = known.Z_CELL.findall(match["columns"])
         if cells:
             number, unit = cells[0 if match["name"] == "Live" else -1]
-            rows = self._state.rows.setdefault(int(match["id"]), {})
+            rows = self._state.rows.setdefault(whole(match["id"]), {})
             rows[match["name"]] = rows.get(match["name"], 0) + to_bytes(number, unit)
 
     def _collection(self, match: re.Match[str]) -> None:
         """ZGC: the first line of a collection in JDK 21 and later has no tag of its own, the last has the heap."""
         if not match["id"]:
             return
-        gc_id, cause, state = int(match["id"]), first_group(match["groups"]), self._state
+        gc_id, cause, state = whole(match["id"]), first_group(match["groups"]), self._state
         heap = heap_of(match)
         if heap is None:
             self._begin(gc_id, cause)
@@ -339,7 +359,7 @@ class Reader:
         """Shenandoah has no line for a whole cycle: it is the time from its first phase to its last."""
         if not match["id"]:
             return
-        gc_id, state = int(match["id"]), self._state
+        gc_id, state = whole(match["id"]), self._state
         groups = split_groups(match["groups"])
         generation = next((group for group in groups if group in ("Young", "Old", "Global")), "")
         kind = f"Shenandoah Cycle ({generation})" if generation else "Shenandoah Cycle"

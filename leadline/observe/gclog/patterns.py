@@ -62,6 +62,12 @@ Z_CELL = re.compile(r"(\d+)([BKMGT]) \(")
 # Decorators in the middle of a line: two lines were torn into one.
 SPLICED = re.compile(r"\[\d[^\]\[]*\](?:\[[^\]\[]*\])*\[(?:trace|debug|info|warning|error) *\]")
 
+# Pauses as the three formats tell them: in a log of one, a line of another is a pause that is not read.
+OF_JDK_8 = re.compile(r"\[(?:Full )?GC.*\d secs\]")
+OF_UNIFIED = re.compile(r"GC\(\d+\) Pause .*\d[.,]\d+ms\s*$")
+OF_OPENJ9 = re.compile(r"<exclusive-end\b")
+
+_DIGITS = 16
 UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -94,17 +100,26 @@ def matters(text: str) -> bool:
 
 def optional(number: str | None) -> int | None:
     """The number, or None."""
-    return None if number is None else int(number)
+    return None if number is None else whole(number)
+
+
+def whole(number: str) -> int:
+    """Raises ValueError for more digits than any figure of a JVM has: the line is damaged."""
+    if len(number) > _DIGITS:
+        raise ValueError(f"{len(number)} digits")
+    return int(number)
 
 
 def decimal(number: str) -> float:
-    """Of a locale with a point or a comma."""
+    """Of a locale with a point or a comma. Raises ValueError as ``whole``."""
+    if len(number) > _DIGITS:
+        raise ValueError(f"{len(number)} digits")
     return float(number.replace(",", "."))
 
 
 def to_bytes(number: str, unit: str) -> int:
     """``number`` of ``unit`` (B to T)."""
-    return int(number) * UNITS[unit]
+    return whole(number) * UNITS[unit]
 
 
 def heap_of(match: re.Match[str]) -> Heap | None:

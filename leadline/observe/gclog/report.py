@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ __all__ = ["figures_of", "read", "render", "report", "sizes"]
 FORMAT = "leadline-gc/1"
 
 
-def read(log: LogFiles) -> GcLog:
+def read(log: LogFiles, reader: Callable[[LogFiles], GcLog] = parse_files) -> GcLog:
     """Its events. Raises UsageError for a file that cannot be read or is no collector log."""
     try:
-        return parse_files(log)
+        return reader(log)
     except OSError as error:
         raise UsageError(f"{log.name}: {error.strerror or error}") from error
 
@@ -33,7 +33,7 @@ def figures_of(log: GcLog) -> tuple[GcSummary, list[GcSummary]]:
     return summary(log), parts
 
 
-def report(paths: Sequence[Path]) -> dict[str, Any]:
+def report(paths: Sequence[Path], reader: Callable[[LogFiles], GcLog] = parse_files) -> dict[str, Any]:
     """JSON-able, explained in docs/json.md: one entry per log in ``files``; for a single log its keys at the top too.
 
     Raises UsageError for a file that is missing or no collector log.
@@ -41,7 +41,7 @@ def report(paths: Sequence[Path]) -> dict[str, Any]:
     files: list[dict[str, Any]] = []
     figures: list[GcSummary] = []
     for log in logs_of(paths):
-        whole, parts = figures_of(read(log))
+        whole, parts = figures_of(read(log, reader))
         figures.append(whole)
         entry = {"file": str(log.name), "files_read": [str(part) for part in log.parts], **as_mapping(whole)}
         files.append({**entry, "per_jvm": [as_mapping(part) for part in parts]})

@@ -1,0 +1,95 @@
+"""Collector logs through a library: GCViewer, for formats that no reader of ours knows and as a second opinion.
+
+It runs in a process of its own (LGPL); what it misses of the formats that leadline reads itself is in docs/gc.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from leadline.gcanalysis.events import GcLog, Heap, Jvm, Pause, Safepoint
+from leadline.host.jvm import JAVA_ENVIRONMENT
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.observe.gclog.files import LogFiles
+
+VERSION = "1.36"
+_SOURCE = Path(__file__).with_name("GcViewerEvents.java")
+_PATIENCE = 600.0  # s
+
+
+def parse_files(log: LogFiles, java: Path, jar: Path) -> GcLog:
+    """Events that GCViewer finds; ``java``: a JDK's home. Raises UsageError when it finds none, LeadlineError when
+    it fails.
+    """
+    unread = [str(part) for part in log.parts if not part.is_file()]
+    if unread:
+        raise UsageError(f"{unread[0]}: GCViewer reads files only; save it first")
+    command = [str(java / "bin" / "java"), "-Xmx2g", "-cp", str(jar), str(_SOURCE), *map(str, log.parts)]
+    environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_PATIENCE, env=environment, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise LeadlineError(f"{log.name}: GCViewer {VERSION} did not read it within {_PATIENCE:g} s") from None
+    if done.returncode:
+        said = next((line for line in done.stderr.splitlines() if "Exception" in line or "Error" in line), "")
+        raise UsageError(
+            f"{log.name}: GCViewer {VERSION} does not read it: {said.strip() or done.stderr.strip()[:300]}"
+        )
+    return events(done.stdout.splitlines(), log.name)
+
+
+def events(lines: list[str], name: Path) -> GcLog:
+    """What ``GcViewerEvents`` printed as a log of one JVM. Raises UsageError for a log without any event."""
+    log, jvm = GcLog(lines=1), Jvm(version="")
+    log.notes.append(f"read by GCViewer {VERSION}")
+    complaints, first = 0, ""
+    for text in lines:
+        if not text.startswith("{"):
+            continue  # a library's own word
+        found: Mapping[str, Any] = json.loads(text)
+        if "complaint" in found:
+            first = first or found["complaint"]
+        elif "complaints" in found:
+            complaints += found["complaints"]
+        else:
+            _add(log, jvm, found)
+    if not log.pauses and not log.safepoints:
+        why = f": {first}" if first else ""
+        raise UsageError(f"{name}: GCViewer {VERSION} finds no pause in it{why}")
+    if complaints:
+        log.notes.append(f"GCViewer could not read all of it and complained {complaints} times: {first}")
+    log.jvms.append(jvm)
+    log.timeless = all(pause.at == 0.0 for pause in log.pauses)
+    return log
+
+
+def _add(log: GcLog, jvm: Jvm, found: Mapping[str, Any]) -> None:
+    ms = float(found["ms"])
+    if not math.isfinite(ms) or ms < 0:
+        log.notes.append(f"GCViewer made a pause of {ms} ms of a line ({found['type']}); it is left out")
+        return
+    unix = found["unix"] + ms / 1e3 if found["unix"] is not None else None
+    begin = found["at"] if found["at"] is not None else found["unix"]
+    at = begin + ms / 1e3 if begin is not None else 0.0
+    if not jvm.last:
+        jvm.first, jvm.first_unix = at, unix
+    if at >= jvm.last:
+        jvm.last, jvm.last_unix = at, unix
+    if found["operation"]:  # GCViewer's own sums count a collection and the stop around it as two pauses
+        log.safepoints.append(Safepoint(at, unix, 0, "", 0.0, ms))
+        return
+    name = "Young"
+    for key, word in (("full", "Full"), ("remark", "Remark"), ("mark", "Initial Mark")):
+        if found[key]:
+            name = word
+            break
+    heap = Heap(found["before"], found["after"], found["total"]) if found["total"] or found["before"] else None
+    log.pauses.append(Pause(at, unix, 0, None, f"Pause {name} ({found['type']})", name, "", ms, heap))
