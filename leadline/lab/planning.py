@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from leadline.design import DesignError, make_plan
 from leadline.design.switchback import steady_seconds, switchback_plan
 from leadline.host.base import Host
-from leadline.lab.stacks import check_levels
+from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.web import check_web
 from leadline.load.arrivals import WorkloadError, check_workload
@@ -28,12 +28,16 @@ OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has be
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan with what it rests on: every knob in play, fixed settings, and factors left out with the reason."""
+    """A plan with what it rests on: every knob in play, fixed settings, and factors left out with the reason.
+
+    ``warnings``: what some of its trials risk; also among the plan's notes.
+    """
 
     plan: Plan
     knobs: Mapping[str, Knob]
     settings: Mapping[str, Level]
     skipped: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def plan_study(
@@ -96,7 +100,9 @@ def plan_study(
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
     check_levels(file, factors, settings, idle_settings)
     check_web(file, factors, settings, idle_settings)
-    return Planned(_plan(file, factors, host_knobs, skipped), knobs, settings, tuple(skipped))
+    plan = _plan(file, factors, host_knobs, skipped)
+    warnings = tuple(starved_calls(file, plan, settings))
+    return Planned(replace(plan, notes=(*plan.notes, *warnings)), knobs, settings, tuple(skipped), warnings)
 
 
 def _plan(file: StudyFile, factors: list[Factor], host_knobs: set[str], skipped: list[str]) -> Plan:

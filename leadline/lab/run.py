@@ -125,8 +125,8 @@ class StudyRun:
                 self.watcher.message("the plan made today differs from the stored one (other factors can be set now)")
             else:
                 return existing
-        for reason in self.planned.skipped:
-            self.watcher.message(reason)
+        for sentence in (*self.planned.skipped, *self.planned.warnings):
+            self.watcher.message(sentence)
         environment = {
             "leadline": leadline.__version__,
             **{f"version.{name}": version for name, version in self.system.versions().items()},

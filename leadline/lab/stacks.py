@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import ceil
 
 from leadline.lab.studyfile import StudyFile
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level
-from leadline.model.plan import Factor
-from leadline.stack.brokerage_knobs import ORDERS, queued
+from leadline.model.plan import Factor, Plan
+from leadline.model.shapes import profile_points
+from leadline.model.study import Workload
+from leadline.stack.brokerage_knobs import CALLS, ORDERS, queued
 from leadline.stack.registry import StackError, stack_catalogue
 from leadline.stack.servers import knobs, messaging
 
@@ -60,3 +63,38 @@ def check_levels(
                 f"{where(low.name)}: {low.name} {low.format(min(least))} is above {high.name}"
                 f" {high.format(max(most))}; lower it or raise {high.name}"
             )
+
+
+def starved_calls(file: StudyFile, plan: Plan, settings: Mapping[str, Level]) -> list[str]:
+    """A sentence for each level of ``server.threads.max`` under which remote calls can come to a stand.
+
+    Open Liberty's ORB runs a call inside the server on a second thread of the one executor while the thread of the
+    request waits for it: as many requests at once as there are threads wait for each other until the ORB gives up.
+    """
+    if file.study.stack.server != "liberty":
+        return []
+    treatments = [{**settings, **trial.treatment.as_dict()} for trial in plan.trials]
+    remote = [levels for levels in treatments if levels.get(CALLS.name) == "remote"]
+    found = []
+    for level in sorted({levels[knobs.THREADS.name] for levels in remote if knobs.THREADS.name in levels}):
+        threads = int(level)
+        at_once, who = _requests_at_once(file.study.workload)
+        if threads < 2 * at_once:
+            found.append(
+                f"Warning: {knobs.THREADS.name} {threads} with {CALLS.name} remote: on Open Liberty a request holds two"
+                f" of these threads, and {threads} requests at once stand still for minutes; {who} need"
+                f" {2 * at_once}: raise it, leave it without a level, or take {CALLS.name} local"
+            )
+    return found
+
+
+def _requests_at_once(load: Workload) -> tuple[int, str]:
+    """The most that can be under way, and whose they are; 0 where another load generator decides it."""
+    if load.generator is not None:
+        return 0, ""
+    users = load.users
+    if load.arrivals == "closed" and load.profile is not None:
+        users = ceil(max(value for _, value in profile_points(load.profile)))
+    if load.arrivals == "closed" and users is not None:  # not capped by max_sessions
+        return users, f"{users} users"
+    return load.max_sessions, f"up to {load.max_sessions} sessions at once (workload.max_sessions)"

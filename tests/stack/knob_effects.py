@@ -28,6 +28,7 @@ REQUESTS = 40  # whose statements are counted
 HOMES = 6
 MARKS = 5
 AT_ONCE = 12  # requests that wait for one lock
+POOL = 5  # connections; more than the first requests of a starting server open
 QUOTES = "/quotes?symbols=S00001,S00002"
 
 # With remote calls Open Liberty needs two threads of its one executor for a request, so there are enough here.
@@ -37,8 +38,8 @@ NARROW: dict[str, Level] = {
     "app.summary_cache": 60.0,
     "app.calls": "remote",
     "server.calls.by_reference": False,
-    "server.datasource.max_connections": 3,
-    "server.datasource.min_connections": 3,
+    "server.datasource.max_connections": POOL,
+    "server.datasource.min_connections": POOL,
     "server.datasource.statement_cache": 50,
     "server.datasource.connection_timeout": 1.0,
     "server.datasource.idle_timeout": 3.0,
@@ -220,7 +221,7 @@ def look(made: Stack, place: Path, treatment: Mapping[str, Level]) -> Seen:
         of_statements(customer, made, trial, seen)
         seen.figures = of_monitoring(customer, made, trial)
         narrow = seen.levels["server.datasource.max_connections"] == NARROW["server.datasource.max_connections"]
-        most = 3 if narrow else 6
+        most = POOL if narrow else 6
         seen.blocked, seen.refused = behind_a_lock(customer, made, most, AT_ONCE - most if narrow else 0)
         sql(
             made,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from knob_effects import AT_ONCE, HOMES, MARKS, NARROW, REQUESTS, WIDE, Seen, look
+from knob_effects import AT_ONCE, HOMES, MARKS, NARROW, POOL, REQUESTS, WIDE, Seen, look
 from server_cells import stack
 
 from leadline.stack import registry
@@ -53,20 +53,20 @@ def statement_cache(cell: Cell) -> None:
 
 
 def max_connections(cell: Cell) -> None:
-    assert cell.narrow.blocked == 3
-    assert cell.wide.blocked > 3
+    assert cell.narrow.blocked == POOL
+    assert cell.wide.blocked > POOL
 
 
 def connection_timeout(cell: Cell) -> None:
-    assert cell.narrow.refused == AT_ONCE - 3
+    assert cell.narrow.refused == AT_ONCE - POOL
     assert cell.wide.refused == 0
 
 
 def min_connections(cell: Cell) -> None:
     if cell.server == "wildfly":  # its shortest idle time is a minute
-        assert (cell.narrow.opened, cell.wide.opened < 3) == (3, True)
+        assert (cell.narrow.opened, cell.wide.opened < POOL) == (POOL, True)
     else:
-        assert (cell.narrow.kept, cell.wide.kept) == (3, 0)
+        assert (cell.narrow.kept, cell.wide.kept) == (POOL, 0)
 
 
 def validation(cell: Cell) -> None:
@@ -133,15 +133,15 @@ EFFECTS: dict[str, tuple[Callable[[Cell], None], str]] = {
     "server.calls.by_reference": (calls, "copies of remote calls: some, or 0"),
     "server.datasource.connection_timeout": (
         connection_timeout,
-        "of 12 requests that wait for a locked table, those that fail before it is free: 9, or 0",
+        "of 12 requests that wait for a locked table, those that fail before it is free: 7, or 0",
     ),
     "server.datasource.max_connections": (
         max_connections,
-        "sessions of the database that wait for a locked table, 12 requests at once: 3 and never more, or more",
+        "sessions of the database that wait for a locked table, 12 requests at once: 5 and never more, or more",
     ),
     "server.datasource.min_connections": (
         min_connections,
-        "sessions of the database left by the idle timeout: 3, or 0; WildFly: open before any load: 3, or fewer",
+        "sessions of the database left by the idle timeout: 5, or 0; WildFly: open before any load: 5, or fewer",
     ),
     "server.datasource.statement_cache": (
         statement_cache,

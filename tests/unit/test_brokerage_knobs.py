@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import pytest
 
+from leadline.cli.commands.dry_run import print_plan
 from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
 from leadline.lab.studyfile import parse_study
@@ -57,6 +58,53 @@ def test_the_mode_is_a_knob_of_servers_that_run_it() -> None:
     text = STUDY.format(server="tomcat", mode="direct", factor="app.mode: [direct, orm]")
     with pytest.raises(UsageError, match=r"s\.yaml:6: .*orm cannot be had here: tomcat has no such mode, .*liberty"):
         plan_study(parse_study(text, "s.yaml"), LocalHost(), stack_catalogue(StackChoice(server="tomcat")))
+
+
+REMOTE = """\
+study: s
+question: Which?
+stack: {{ server: {server}, mode: session }}
+workload: {{ {load} }}
+settings: {{ {settings} }}
+factors:
+  server.threads.max: [6, 24]
+"""
+
+
+@pytest.mark.parametrize(
+    ("server", "load", "settings", "said"),
+    [
+        ("liberty", "users: 12", "app.calls: remote", "12 users need 24"),
+        ("liberty", "profile: '0s:1,9s:12'", "app.calls: remote", "12 users need 24"),
+        ("liberty", "users: 3", "app.calls: remote", ""),
+        ("liberty", "arrivals: poisson, rate: 5, max_sessions: 12", "app.calls: remote", "up to 12 sessions at once"),
+        ("liberty", "users: 12", "app.calls: local", ""),
+        ("liberty", "users: 12", "app.summary_cache: 1s", ""),
+        ("tomee", "users: 12", "app.calls: remote", ""),
+    ],
+)
+def test_threads_that_remote_calls_would_use_up_are_told(server: str, load: str, settings: str, said: str) -> None:
+    file = parse_study(REMOTE.format(server=server, load=load, settings=settings), "s.yaml")
+    stack = StackChoice.model_validate({"server": server, "mode": "session"})
+    planned = plan_study(file, LocalHost(), stack_catalogue(stack))
+    assert len(planned.warnings) == bool(said)
+    for warning in planned.warnings:
+        assert warning.startswith("Warning: server.threads.max 6 with app.calls remote")
+        assert said in warning
+        assert warning in planned.plan.notes
+
+
+def test_only_trials_with_remote_calls_are_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+    text = REMOTE.format(server="liberty", load="users: 12", settings="app.summary_cache: 1s")
+    kinds = {"full-factorial": 1, "one-at-a-time": 0}
+    for kind, warnings in kinds.items():
+        file = parse_study(
+            text.replace("[6, 24]", "[24, 6]") + f"  app.calls: [local, remote]\ndesign: {{ kind: {kind} }}\n", "s.yaml"
+        )
+        planned = plan_study(file, LocalHost(), stack_catalogue(StackChoice(server="liberty", mode="session")))
+        assert len(planned.warnings) == warnings, kind
+        print_plan(file, planned, json=False)
+        assert ("12 users need 24" in " ".join(capsys.readouterr().out.split())) == bool(warnings)
 
 
 class FakeHealth(http.server.BaseHTTPRequestHandler):
