@@ -22,7 +22,7 @@ use crate::session::Session;
 use crate::share::Share;
 use crate::sys::poller::Poller;
 use crate::sys::process::{stop_requested, Cpu};
-use crate::sys::stamp::Clock;
+use crate::sys::stamp::{Clock, Stamping};
 use crate::sys::tls::User;
 use crate::timer::{Deadlines, Lead, Timers};
 use crate::transport::{Http, Transport};
@@ -158,8 +158,8 @@ pub struct Engine<'a> {
     manners: Vec<Manner>,
     /// When the bytes read last came in.
     arrived: u64,
-    /// The kernel stamps all that it receives; None until the first stamp.
-    stamping: Option<bool>,
+    /// Whether the kernel stamps what it receives.
+    stamping: Stamping,
 }
 
 impl<'a> Engine<'a> {
@@ -218,7 +218,7 @@ impl<'a> Engine<'a> {
             patient: BinaryHeap::new(),
             manners: waiting::manners(scenario),
             arrived: 0,
-            stamping: None,
+            stamping: Stamping::default(),
         };
         engine.boundary = engine.boundary_after(0);
         engine.slice.phase = settings.phases.at(0);
@@ -283,6 +283,9 @@ impl<'a> Engine<'a> {
         while now >= self.boundary {
             let boundary = self.boundary;
             self.advance(boundary);
+            if boundary == self.settings.phases.steady_end() {
+                self.slice.residence += self.under_way(boundary);
+            }
             self.hand_over(boundary);
             self.slice.start = boundary;
             self.slice.phase = self.settings.phases.at(boundary);
@@ -309,6 +312,14 @@ impl<'a> Engine<'a> {
             self.slice.area += u128::from(self.in_flight) * u128::from(now - self.advanced);
             self.advanced = now;
         }
+    }
+
+    /// How long the transactions under way at `end`, that of the steady phase, were in it. Counted by the sessions, as
+    /// against the integral, so that a transaction one of them forgot shows.
+    fn under_way(&self, end: u64) -> u128 {
+        let phases = &self.settings.phases;
+        let taken = self.slots.iter().filter_map(|slot| slot.session.running.as_ref()).map(|running| running.taken);
+        taken.map(|taken| u128::from(phases.stay(taken, end))).sum()
     }
 
     fn hand_over(&mut self, end: u64) {

@@ -88,6 +88,19 @@ fn a_server_that_takes_its_leave_costs_nothing() {
     }
 }
 
+/// Answers that take most of the steady phase: many are under way as it begins and as it ends.
+#[test]
+fn requests_under_way_at_the_edges_of_the_steady_phase_keep_littles_law() {
+    let url = h2_server(None, limited(100), 0, |_| Answered { delay_ms: 300, ..plain("late") });
+    let scenario = "scenario: slow\nmix: { get: 1 }\ntransactions: { get: [{ get: / }] }\n";
+    for phases in ["--steady 500ms --ramp-down 1s", "--ramp-up 200ms --steady 300ms --ramp-down 1s"] {
+        let found = run(&url, scenario, &format!("--arrivals constant --rate 100 {phases} {SHARED}"));
+        all_well(&found);
+        assert!(found.number("/littles_law/concurrency_observed") > 1.0, "{}", found.summary);
+        assert!(found.number("/littles_law/relative_error").abs() < 1e-6, "{}", found.summary);
+    }
+}
+
 #[test]
 fn a_stream_that_is_reset_or_overdue_fails_alone() {
     // Of seven streams one is reset, one refused, one never answered.

@@ -80,6 +80,13 @@ impl Phases {
             Phase::RampDown
         }
     }
+
+    /// How much of the time from `taken` to `now` lies in the phase at `now`; before and after the steady phase the
+    /// whole of it.
+    pub fn stay(&self, taken: u64, now: u64) -> u64 {
+        let steady = (self.ramp_up..=self.steady_end()).contains(&now);
+        now.saturating_sub(if steady { taken.max(self.ramp_up) } else { taken })
+    }
 }
 
 /// Due times of open arrivals, nanoseconds from the start, in order. Ends with the steady phase.
@@ -262,6 +269,13 @@ mod tests {
         let mean = counts.iter().sum::<f64>() / 2000.0;
         let variance = counts.iter().map(|n| (n - mean).powi(2)).sum::<f64>() / 1999.0;
         assert!(variance / mean > 5.0, "{mean} {variance}");
+    }
+
+    #[test]
+    fn a_stay_is_cut_where_the_steady_phase_begins() {
+        let phases = Phases { ramp_up: 10, steady: 20, ramp_down: 10 };
+        assert_eq!([phases.stay(2, 9), phases.stay(2, 10), phases.stay(2, 30), phases.stay(15, 30)], [7, 0, 20, 15]);
+        assert_eq!([phases.stay(20, 35), phases.stay(31, 30)], [15, 0]);
     }
 
     #[test]

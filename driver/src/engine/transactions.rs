@@ -153,7 +153,7 @@ impl Engine<'_> {
         let Some(running) = session.running.take() else { return };
         self.in_flight -= 1;
         let part = &mut self.slice.transactions[running.transaction];
-        self.slice.residence += u128::from(now.saturating_sub(running.taken));
+        self.slice.residence += u128::from(self.settings.phases.stay(running.taken, now));
         part.blocked.record(running.blocked);
         if let Some(connecting) = running.connecting {
             part.connect.record(connecting);

@@ -114,7 +114,7 @@ impl Engine<'_> {
             self.urgent.pop_front();
         }
         let patience = self.patience();
-        self.stamping == Some(true)
+        self.stamping.holds()
             && (patience == u64::MAX || patience > self.now())
             && self.unread.is_empty()
             && self.in_flight > 0

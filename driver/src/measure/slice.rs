@@ -246,7 +246,8 @@ pub struct Slice {
     pub work: Work,
     /// Integral of the transactions in flight, transaction nanoseconds.
     pub area: u128,
-    /// Sum over ended transactions of the time since they were taken up, nanoseconds.
+    /// Sum over transactions that ended, or were under way as the steady phase ended, of the time since they were
+    /// taken up (of steady slices: since then or the phase's begin, whichever came later), nanoseconds.
     pub residence: u128,
 }
 

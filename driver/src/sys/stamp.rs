@@ -93,6 +93,33 @@ impl Clock {
     }
 }
 
+/// Whether answers may lie in the kernel because it stamps all of them. One without a stamp, or with one that cannot be
+/// (after a step of the time of day), ends that until as many as [`Stamping::AGAIN`] in a row had one.
+#[derive(Debug, Default)]
+pub struct Stamping {
+    seen: bool,
+    doubts: u32,
+}
+
+impl Stamping {
+    const AGAIN: u32 = 1000;
+
+    /// A stamp came with what was read.
+    pub fn came(&mut self) {
+        self.seen = true;
+        self.doubts = self.doubts.saturating_sub(1);
+    }
+
+    /// None came, or none that can be.
+    pub fn lacked(&mut self) {
+        self.doubts = if self.seen { Self::AGAIN } else { 0 };
+    }
+
+    pub fn holds(&self) -> bool {
+        self.seen && self.doubts == 0
+    }
+}
+
 /// Unix time, nanoseconds.
 pub fn unix_now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -140,6 +167,25 @@ mod tests {
         assert!(read.as_nanos() as u64 - at > 10_000_000, "{at} {read:?}");
         sender.shutdown(std::net::Shutdown::Both).unwrap();
         assert_eq!(receive(receiver.as_raw_fd(), &mut buffer).unwrap(), (0, None));
+    }
+
+    #[test]
+    fn stamps_are_relied_on_again_after_one_was_missing() {
+        let mut stamping = Stamping::default();
+        stamping.lacked(); // the kernel may begin to stamp late: that casts no doubt on those that come
+        assert!(!stamping.holds());
+        stamping.came();
+        assert!(stamping.holds());
+        stamping.lacked();
+        (1..Stamping::AGAIN).for_each(|_| stamping.came());
+        assert!(!stamping.holds());
+        stamping.came();
+        assert!(stamping.holds());
+        stamping.lacked();
+        (1..Stamping::AGAIN).for_each(|_| stamping.came());
+        stamping.lacked();
+        stamping.came();
+        assert!(!stamping.holds(), "not in a row");
     }
 
     #[test]

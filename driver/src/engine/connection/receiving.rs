@@ -96,11 +96,11 @@ impl Engine<'_> {
         let sent = self.line(line).wanted;
         self.arrived = now;
         if let Some(moment) = stamp.and_then(|stamp| self.clock.moment(stamp, sent, now)) {
-            self.stamping.get_or_insert(true);
+            self.stamping.came();
             self.slice.reading.record(now - moment);
             self.arrived = moment;
-        } else if self.stamping.is_some() {
-            self.stamping = Some(false);
+        } else {
+            self.stamping.lacked();
         }
     }
 
