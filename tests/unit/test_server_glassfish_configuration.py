@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 from server_context import PASSWORD, server_context
 
+from leadline.host.base import Process
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
-from leadline.stack.servers import glassfish_levels, glassfish_messaging, places
+from leadline.stack.servers import common, glassfish_levels, glassfish_messaging, places
 from leadline.stack.servers.glassfish import GlassFish
 
 # The parts of a shipped domain that are touched.
@@ -96,6 +99,7 @@ def test_levels_are_attributes(context: ServiceContext) -> None:
     assert pool.attrib["max-pool-size"] == "7"
     assert pool.attrib["max-wait-time-in-millis"] == "250"
     assert pool.attrib["is-connection-validation-required"] == "true"
+    assert pool.attrib["connection-validation-method"] == "custom-validation", "a round trip with every driver"
     assert next(root.iter("thread-pool")).attrib["max-thread-pool-size"] == "40"
     assert next(root.iter("ejb-container")).attrib["max-pool-size"] == "9"
     http = next(root.iter("http")).attrib
@@ -245,3 +249,59 @@ def test_levels_are_read_from_the_configurations_beans() -> None:
     answer["beans"][monitoring]["HttpService"] = "OFF"
     with pytest.raises(LookupError, match=r"server\.monitoring at different levels: HIGH, OFF"):
         server.level_of("server.monitoring", answer)
+
+
+class FakeAgent:
+    """Of a server that registers one bean more between two answers, up to a number of them."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, names: Collection[str], most: int) -> None:
+        self.names = list(names)[:most]
+        self.asked = 0
+        patch.setattr(common, "ask", self.ask)
+        patch.setattr(common, "java_pid", lambda _: 1)
+        patch.setattr(common, "_POLL", 0.0)
+
+    def ask(self, java: Path | None, pid: int, directory: Path, question: Mapping[str, str]) -> Mapping[str, Any]:
+        assert (java, pid, question["invoke.0"]) == (None, 1, "amx-support:type=boot-amx|bootAMX")
+        self.asked += 1
+        return {"flags": {}, "beans": {name: {} for name in self.names[: self.asked]}, "errors": {}}
+
+
+def asked(context: ServiceContext, levels: dict[str, Level]) -> GlassFish:
+    server = GlassFish()
+    server.configure(context, levels)
+    server._process = cast(Process, object())
+    return server
+
+
+@pytest.mark.parametrize(("orders", "beans"), [("direct", 7), ("queue", 11)])
+def test_the_answer_is_asked_for_until_every_bean_is_registered(
+    context: ServiceContext, monkeypatch: pytest.MonkeyPatch, orders: str, beans: int
+) -> None:
+    server = asked(
+        replace(context, properties={"brokerage.orders": orders}),
+        {"server.messaging.consumers": 3},
+    )
+    agent = FakeAgent(monkeypatch, server.expected_beans(), beans)
+    server.ready_timeout = 60.0
+    assert len(server.answer()["beans"]) == beans == agent.asked
+    server.answer()
+    assert agent.asked == beans, "a whole answer is kept"
+    patterns = {question.partition("|")[0] for name, question in server.question().items() if name.startswith("bean.")}
+    assert set(agent.names) <= patterns, "only what is asked for can come"
+
+
+def test_a_bean_that_never_comes_is_named_after_the_time_to_be_ready(
+    context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = asked(context, {})
+    agent = FakeAgent(monkeypatch, server.expected_beans(), 6)
+    server.ready_timeout = 0.2
+    said = r"GlassFish has not shown 1 of the MBeans asked for, amx:.*module-monitoring-levels first, 0\.2 s after"
+    with pytest.raises(LookupError, match=said):
+        server.answer()
+    before = agent.asked
+    assert before > 6
+    with pytest.raises(LookupError, match=said):
+        server.answer()
+    assert agent.asked == before + 1, "the time is not waited for again"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,6 +42,8 @@ class JavaServer(Started[ServiceContext]):
         super().__init__()
         self._answer: Answer | None = None
         self._settings: Settings = {}
+        self.ready_timeout = 0.0  # seconds, of the last wait
+        self._answer_by: float | None = None
 
     # -- what each server fills in
 
@@ -64,6 +66,10 @@ class JavaServer(Started[ServiceContext]):
     @abstractmethod
     def level_of(self, name: str, answer: Answer) -> Level:
         """A server knob's level from the agent's answer. Raises LookupError, KeyError."""
+
+    def expected_beans(self) -> Collection[str]:
+        """Canonical names of the MBeans that an answer must have: it is asked for again until they are there."""
+        return ()
 
     def failed_for_good(self, found: evidence.Evidence) -> bool:
         """Whether the log says that the application cannot become ready any more: its port is taken, the database has
@@ -121,11 +127,12 @@ class JavaServer(Started[ServiceContext]):
             cpus=context.placement.server_cpus,
             memory=context.placement.server_memory,
         )
-        self._answer = None
+        self._answer = self._answer_by = None
         return self.launch(context.host, spec)
 
     def wait_ready(self, timeout: float) -> float:
         process, context = self.process, self.context
+        self.ready_timeout = timeout
         deadline = self._started + timeout
         path = f"{context.context_root.rstrip('/')}{READY_PATH}"
         while True:
@@ -246,18 +253,34 @@ class JavaServer(Started[ServiceContext]):
         (self.context.artefacts / f"{self.name}-{name}").write_text(text)
 
     def answer(self) -> Answer:
-        """The running server's configuration as the agent read it; asked once a start, as nothing changes it later.
+        """The running server's configuration as the agent read it; asked once a start, as nothing changes it later, but
+        for at most ``ready_timeout`` again while it lacks ``expected_beans``.
 
-        Raises LookupError if the agent cannot be loaded.
+        Raises LookupError if the agent cannot be loaded or beans do not come.
         """
         if self._answer is None:
-            try:
-                java = java_pid(self.process)
-                question = {"flags": ",".join(jvm.FLAGS), **self.question()}
-                self._answer = ask(self.context.java_home, java, self.context.directory, question)
-            except (AttachError, OSError, ValueError) as error:
-                raise LookupError(f"{self.title} cannot be asked: {error}") from error
+            if self._answer_by is None:
+                self._answer_by = time.monotonic() + self.ready_timeout
+            answer = self._ask()
+            while missing := [name for name in self.expected_beans() if name not in answer["beans"]]:
+                if time.monotonic() > self._answer_by:
+                    errors = "".join(f"; {error}" for error in answer.get("errors", {}).values())
+                    raise LookupError(
+                        f"{self.title} has not shown {len(missing)} of the MBeans asked for, {missing[0]} first,"
+                        f" {self.ready_timeout:g} s after it was asked{errors}"
+                    )
+                time.sleep(_POLL)
+                answer = self._ask()
+            self._answer = answer
         return self._answer
+
+    def _ask(self) -> Answer:
+        try:
+            java = java_pid(self.process)
+            question = {"flags": ",".join(jvm.FLAGS), **self.question()}
+            return ask(self.context.java_home, java, self.context.directory, question)
+        except (AttachError, OSError, ValueError) as error:
+            raise LookupError(f"{self.title} cannot be asked: {error}") from error
 
     def _evidence(self, lines: int = 40) -> evidence.Evidence:
         return evidence.gather(self.words(), lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -129,6 +129,10 @@ class GlassFish(JavaServer):
 
     def question(self) -> Mapping[str, str]:
         return {**glassfish_levels.QUESTION, **glassfish_messaging.QUESTION}
+
+    def expected_beans(self) -> Collection[str]:
+        # Asking for them only begins their registration, which a thread of its own does.
+        return [*glassfish_levels.EXPECTED, *glassfish_messaging.expected(self.context, self._settings)]
 
     def level_of(self, name: str, answer: Answer) -> Level:
         if glassfish_messaging.knows(name):

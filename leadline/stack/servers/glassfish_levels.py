@@ -126,6 +126,8 @@ QUESTION = {"invoke.0": "amx-support:type=boot-amx|bootAMX"} | {
     for kind, name in _BEANS.items()
 }
 
+EXPECTED = tuple(f"amx:{name}" for name in _BEANS.values())
+
 
 def apply(root: ElementTree.Element, settings: Settings) -> None:
     """Set the attributes of the levels in a domain's tree. Raises UsageError for levels that contradict."""
@@ -140,7 +142,9 @@ def apply(root: ElementTree.Element, settings: Settings) -> None:
     if settings.get(knobs.VALIDATION.name):
         pool = root.find(_ELEMENTS["pool"])
         assert pool is not None
-        pool.set("connection-validation-method", "auto-commit")
+        # Its other ways ask a driver that answers from memory, or count the rows of a table.
+        pool.set("connection-validation-method", "custom-validation")
+        pool.set("validation-classname", "org.glassfish.api.jdbc.validation.JDBC40ConnectionValidation")
 
 
 def _written(row: _Own, level_: Level) -> str:

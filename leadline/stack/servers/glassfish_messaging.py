@@ -138,10 +138,18 @@ _BEANS = {
     "transactions": "type=transaction-service",
 }
 _ATTRIBUTES = {"service": "StartArgs", "receivers": "MaxPoolSize", "transactions": "TxLogDir"}
-QUESTION = {
-    f"bean.messaging_{kind}": f"amx:pp=/domain/configs/config[server-config],{bean}|{_ATTRIBUTES[kind]}"
-    for kind, bean in _BEANS.items()
-} | {"bean.messaging_broker": f"{_BROKER}|Embedded,InstanceName"}
+_SHOWN = {kind: f"amx:pp=/domain/configs/config[server-config],{bean}" for kind, bean in _BEANS.items()}
+QUESTION = {f"bean.messaging_{kind}": f"{bean}|{_ATTRIBUTES[kind]}" for kind, bean in _SHOWN.items()} | {
+    "bean.messaging_broker": f"{_BROKER}|Embedded,InstanceName"
+}
+
+
+def expected(context: ServiceContext, settings: Settings) -> list[str]:
+    """Canonical names of the beans that must be there; none where orders do not go through a queue."""
+    if not messaging.in_use(context):
+        return []
+    kinds = ["service", "transactions", *(["receivers"] if messaging.CONSUMERS.name in settings else [])]
+    return [*(_SHOWN[kind] for kind in kinds), _BROKER]
 
 
 def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Level:

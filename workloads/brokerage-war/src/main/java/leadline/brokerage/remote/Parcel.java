@@ -81,7 +81,7 @@ public final class Parcel<T> implements Serializable {
     private void readObject(ObjectInputStream in) throws IOException, ClassNotFoundException {
         COPIES.increment();
         try {
-            value = (T) together(in.readObject());
+            value = (T) finalize(in.readObject());
         } catch (ReflectiveOperationException e) {
             throw new InvalidObjectException(e.toString());
         }
@@ -106,7 +106,11 @@ public final class Parcel<T> implements Serializable {
         return out;
     }
 
-    private static Object together(Object parts) throws ReflectiveOperationException {
+    /**
+     * Puts together what was taken apart. GlassFish's ORB copies values field by field, which Java does not allow for
+     * records, except those of a class with a method of this name: these it writes to a stream.
+     */
+    private static Object finalize(Object parts) throws ReflectiveOperationException {
         if (parts instanceof Text text) {
             return text.value();
         }
@@ -115,7 +119,7 @@ public final class Parcel<T> implements Serializable {
         }
         Object[] inside = new Object[list.size() - 1];
         for (int i = 0; i < inside.length; i++) {
-            inside[i] = together(list.get(i + 1));
+            inside[i] = finalize(list.get(i + 1));
         }
         if (list.get(0) == null) {
             return List.of(inside);
