@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leadline.model.plan import Plan, Treatment
+from leadline.model.knob import Level
+from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.study import RawLevel, Study
 
 
@@ -19,10 +20,14 @@ def configuration_names(study: Study, plan: Plan) -> dict[Treatment, str]:
         held = dict(baseline)
         for factor in plan.factors:
             if factor.name in levels:
-                at = next(i for i, raw in enumerate(raws[factor.name]) if same_level(raw, levels[factor.name]))
-                held[factor.name] = factor.levels[at]
+                held[factor.name] = planned_level(factor, raws[factor.name], levels[factor.name])
         found[Treatment.of(held)] = name
     return found
+
+
+def planned_level(factor: Factor, raws: Sequence[RawLevel], level: RawLevel) -> Level:
+    """The level of the plan for one of a file, which stands in the same place among the file's levels."""
+    return factor.levels[next(at for at, raw in enumerate(raws) if same_level(raw, level))]
 
 
 def same_level(one: RawLevel, other: RawLevel) -> bool:

@@ -234,6 +234,7 @@ class ResponseAnalysis:
     correlation: float | None = None  # of neighbouring slots
     notes: tuple[str, ...] = ()  # aliases, carry-over, methods where they differ: a sentence each
     margin: float | None = None  # percent within which a difference does not matter
+    baseline_blocks: int = 0  # blocks that hold the baseline's trials: its interval has one degree of freedom less
 
 
 @dataclass(frozen=True)

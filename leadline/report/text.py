@@ -59,7 +59,7 @@ class StudyTable:
         if one.baseline_mean is not None:
             interval = words.value_interval(one.baseline_interval)
             base = " ".join(part for part in ("baseline", words.number(one.baseline_mean), kind.unit, interval) if part)
-            base += f", {words.plural(one.baseline_trials, 'trial')}"
+            base += f", {words.baseline_trials(one)}"
         lines = [Text.assemble((one.response, "bold"), f"  {direction} is better; {base}")]
         if one.reason:
             lines.append(Text(_line(one.reason), style="yellow"))

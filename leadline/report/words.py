@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from leadline.model.knob import Level
 from leadline.model.plan import Plan, PlannedTrial, Treatment
-from leadline.model.result import RESPONSES, Effect, Interval, ResponseKind
+from leadline.model.result import RESPONSES, Effect, Interval, ResponseAnalysis, ResponseKind
 from leadline.model.study import RawLevel, Study
 from leadline.model.units import parse_duration, parse_size
 
@@ -115,6 +115,12 @@ def trials_text(effect: Effect) -> str:
 
 def plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def baseline_trials(one: ResponseAnalysis) -> str:
+    """What a baseline's interval rests on; of two blocks it is startlingly wide, so that is said."""
+    found = plural(one.baseline_trials, "trial")
+    return f"{found}; two blocks: wide by 1 degree of freedom" if one.baseline_blocks == 2 else found
 
 
 def share(value: float | None) -> str:

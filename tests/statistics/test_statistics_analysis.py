@@ -226,6 +226,16 @@ def test_repeats_without_any_noise_get_no_interval() -> None:
     assert "no noise" in effect.reason
 
 
+def test_the_blocks_behind_a_baseline_interval_are_counted() -> None:
+    everything = SimulatedSystem().run(PLAN, 1)
+    for blocks in (1, 2, 3):
+        kept = [o for o in everything if PLAN.trials[o.position].block < blocks]
+        found = sound(analyse(PLAN, kept, ["throughput"])).responses[0]
+        assert found.baseline_blocks == blocks
+        theirs = [t for t in PLAN.trials if t.treatment == PLAN.baseline and t.block < blocks]
+        assert found.baseline_trials == len(theirs)
+
+
 def test_one_trial_of_each_gives_no_interval_and_says_what_would() -> None:
     first = {t.treatment: t.position for t in reversed(PLAN.trials) if t.block == 0}
     kept = [o for o in SimulatedSystem().run(PLAN, 1) if o.position in first.values()]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from leadline.lab.configurations import same_level
+from leadline.lab.configurations import planned_level, same_level
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.lab.tuning.file import TuningFile
 from leadline.model.plan import Plan, Treatment
@@ -108,14 +108,10 @@ def part_file(tuning: Tuning, part: Part) -> StudyFile:
 def treatments_of(file: StudyFile, plan: Plan, part: Part) -> dict[str, Treatment]:
     """The part's configurations with levels as the plan holds them."""
     raws = file.study.factors
-    found = {}
-    for name, row in part.configurations.items():
-        levels = {}
-        for factor in plan.factors:
-            at = next(i for i, raw in enumerate(raws[factor.name]) if same_level(raw, row[factor.name]))
-            levels[factor.name] = factor.levels[at]
-        found[name] = Treatment.of(levels)
-    return found
+    return {
+        name: Treatment.of({one.name: planned_level(one, raws[one.name], row[one.name]) for one in plan.factors})
+        for name, row in part.configurations.items()
+    }
 
 
 def measured(file: StudyFile, part: Part, plan: Plan, observations: Sequence[Observation], complete: bool) -> Measured:

@@ -62,7 +62,7 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
     title = f"{analysis.response}: {kind.unit or 'no unit'}, {'more' if kind.higher_is_better else 'less'} is better"
     base = (
         f"baseline {words.number(analysis.baseline_mean)} {kind.unit} "
-        f"{words.value_interval(analysis.baseline_interval)}, {words.plural(analysis.baseline_trials, 'trial')}"
+        f"{words.value_interval(analysis.baseline_interval)}, {words.baseline_trials(analysis)}"
     )
     family = f"all {comparisons} comparisons" if comparisons > 1 else "its one comparison"
     caption = (
