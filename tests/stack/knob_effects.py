@@ -23,7 +23,8 @@ from leadline.stack.assembly import Stack
 from leadline.stack.servers import agent
 
 MIB = 1024**2
-PATIENCE = 30.0  # seconds until what must happen counts as not happening
+# Seconds until what must happen counts as not happening; EclipseLink asks four times for a connection within 20.
+PATIENCE = 60.0
 REQUESTS = 40  # whose statements are counted
 HOMES = 6
 MARKS = 5
@@ -31,7 +32,8 @@ AT_ONCE = 12  # requests that wait for one lock
 POOL = 5  # connections; more than the first requests of a starting server open
 QUOTES = "/quotes?symbols=S00001,S00002"
 
-# With remote calls Open Liberty needs two threads of its one executor for a request, so there are enough here.
+# With remote calls Open Liberty needs two threads of its one executor for a request, so there are enough here; of
+# beans too, where a server has ten by default.
 NARROW: dict[str, Level] = {
     "jvm.heap": 384 * MIB,
     "jvm.collector": "serial",
@@ -44,6 +46,7 @@ NARROW: dict[str, Level] = {
     "server.datasource.connection_timeout": 1.0,
     "server.datasource.idle_timeout": 3.0,
     "server.datasource.validation": True,
+    "server.beans.max_instances": 30,
     "server.threads.max": 30,
     "server.threads.min": 30,
     "server.http.max_keep_alive_requests": 3,
@@ -80,7 +83,8 @@ def levels(made: Stack, treatment: Mapping[str, Level]) -> dict[str, Level]:
     found = {name: level for name, level in treatment.items() if name in own}
     if made.choice.mode == "direct":  # calls no session bean
         found.pop("app.calls")
-        found.pop("server.calls.by_reference", None)
+        for name in ("server.calls.by_reference", "server.beans.max_instances"):
+            found.pop(name, None)
     elif "server.calls.by_reference" in found:
         found["app.calls"] = "remote"  # by reference is about remote calls
     idle = own["server.datasource.idle_timeout"].minimum or 0
@@ -147,7 +151,7 @@ class Customer:
 
 
 def sql(made: Stack, statement: str) -> list[list[Any]]:
-    with postgres_client.connect(made.endpoint(), timeout=60) as connection:
+    with postgres_client.connect(made.endpoint(), timeout=2 * PATIENCE) as connection:
         return list(connection.run(statement) or [])
 
 
@@ -188,12 +192,12 @@ def behind_a_lock(customer: Customer, made: Stack, most: int, in_vain: int) -> t
         highest = max(highest, sessions(made, "wait_event_type = 'Lock'"))
         return highest
 
-    with postgres_client.connect(made.endpoint(), timeout=60) as lock:
+    with postgres_client.connect(made.endpoint(), timeout=2 * PATIENCE) as lock:
         lock.run("BEGIN")
         lock.run("LOCK TABLE instrument IN ACCESS EXCLUSIVE MODE")
         for asker in askers:
             asker.start()
-        until(lambda: waiting() >= most and len(statuses) >= in_vain, 30)
+        until(lambda: waiting() >= most and len(statuses) >= in_vain, PATIENCE - 15)
         until(lambda: waiting() > AT_ONCE, 1.0)
         refused = len(statuses)
         lock.run("ROLLBACK")

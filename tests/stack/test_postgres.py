@@ -17,7 +17,7 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import ApplyCost, Level
 from leadline.stack import postgres_client as client
-from leadline.stack.base import ServiceContext
+from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.postgres import Postgres
 from leadline.stack.postgres_knobs import parse
 
@@ -222,7 +222,7 @@ def test_its_port_and_its_data_are_its_own(home: Path, database: Postgres, tmp_p
     other = prepared(tmp_path, {}, PORT)
     with pytest.raises(TrialFailure, match=f"port {PORT} on 127.0.0.1 is in use"):
         other.start()
-    stranger = client.Endpoint("127.0.0.1", PORT, "leadline", "leadline", "a guess")
+    stranger = Endpoint("127.0.0.1", PORT, "leadline", "leadline", "a guess")
     with pytest.raises(client.QueryError, match="password") as refused, client.connect(stranger):
         pass
     assert refused.value.code == "28P01"
