@@ -181,7 +181,7 @@ def test_a_configuration_that_a_kill_left_half_written_is_written_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(wildfly_cli, "_run", killed)
-        patch.setattr("leadline.stack.servers.wildfly_cli.shutil.rmtree", lambda *_, **__: None)  # kill -9 tidies nothing up
+        patch.setattr("leadline.stack.servers.wildfly_cli.shutil.rmtree", lambda *_, **__: None)  # as kill -9
         with pytest.raises(KeyboardInterrupt):
             WildFly().configure(context, {})
     assert [path for path in (cache_dir() / "dist").iterdir() if path.name.endswith(".tmp")]
