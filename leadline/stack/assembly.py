@@ -333,7 +333,9 @@ class Stack:
         try:
             return self.server.wait_ready(self.options.ready_timeout)
         except TrialFailure:
-            self.check_connections()  # what the database refused says more than that the server is not ready
+            # What was refused says more than that the server is not ready.
+            self.check_connections()
+            self.check_messages()
             raise
 
     def drain(self, times: Path) -> None:

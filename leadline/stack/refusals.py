@@ -11,8 +11,11 @@ from leadline.model.errors import FailureClass, TrialFailure
 _KEPT = 10
 _WIDTH = 400
 # Open Liberty's errors of the message store (CWSIS, CWSOM) and of the engine that stands on it (CWSID); what ActiveMQ,
-# which is in TomEE, says when it gives its store up.
-_STORE = re.compile(r"\bCWS(?:IS|ID|OM)\d{4}E\b.*|\bStopping BrokerService\[\w+\] due to exception, .*")
+# which is in TomEE, says when it gives its store up; what Open MQ, which is in GlassFish, could not keep.
+_STORE = re.compile(
+    r"\bCWS(?:IS|ID|OM)\d{4}E\b.*|\bStopping BrokerService\[\w+\] due to exception, .*"
+    r"|\[B4\d{3}\]: Failed to persist .*|\bFailed to create transaction log file\b.*"
+)
 _STORE_HEADING = re.compile(r"\bJournal failed while writing\b.*")  # ActiveMQ's; the next line has the reason
 
 

@@ -391,3 +391,17 @@ def test_a_full_message_store_fails_the_trial_in_the_servers_words(
     assert caught.value.failure_class is FailureClass.CONFIGURATION
     assert also in caught.value.evidence
     assert not (small / "store").exists()
+
+
+@OUT_OF_TIME
+def test_a_broker_without_room_for_its_log_fails_the_start_in_its_words(
+    place: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Open MQ takes the room for its log at once."""
+    levels: dict[str, Level] = {"app.orders": "queue", "server.messaging.store_place": "tmpfs"}
+    monkeypatch.setattr(places, "memory_directory", lambda _: small / "store")
+    words = "glassfish cannot keep messages: Failed to create transaction log file"
+    with pytest.raises(TrialFailure, match=words) as caught, running(place, "glassfish", "direct", levels):
+        pytest.fail("it is ready")
+    assert caught.value.failure_class is FailureClass.CONFIGURATION
+    assert not (small / "store").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,26 @@ def test_a_store_that_activemq_gives_up_is_told_with_its_reason(tmp_path: Path) 
         f"Journal failed while writing at: 1:3894: {reason}",
         "Stopping BrokerService[brokerage] due to exception, java.io.IOException: Shutdown",
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "Caused by: com.sun.messaging.BrokerException: Failed to create transaction log file txnlog",
+            "Failed to create transaction log file txnlog",
+        ),
+        (
+            "04:41:31.69   SEVERE Thread-1    . [B4004]: Failed to persist message 7-127.0.0.1(9c)-1:",
+            "[B4004]: Failed to persist message 7-127.0.0.1(9c)-1:",
+        ),
+    ],
+)
+def test_what_open_mq_could_not_keep_is_told(tmp_path: Path, line: str, said: str) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("04:41:31.69 INFO Thread-1 . [B1002]: An existing property file was not found\n")
+    check_store("glassfish", [log])
+    log.write_text(f"{line}\njava.io.IOException: No space left on device\n")
+    with pytest.raises(TrialFailure, match=f"glassfish cannot keep messages: {re.escape(said)}") as caught:
+        check_store("glassfish", [log])
+    assert caught.value.evidence == said
