@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DRIVER := $(or $(CARGO_TARGET_DIR),driver/target)/release/leadline-load
 HYPOTHESIS ?= same
+# Tests of test-beside that test-host takes over, so that both end at about the same time.
+AFTER_HOST := tests/stack/test_mariadb.py tests/stack/test_messaging.py tests/stack/test_postgres.py
 JAVA := workloads/target/.packaged
 DRIVER_SOURCES := $(shell find driver/src driver/build.rs -name '*.rs' 2>/dev/null) driver/Cargo.toml driver/Cargo.lock
 JAVA_SOURCES := $(shell find workloads -path '*/target' -prune -o \( -path '*/src/*' -type f -o -name pom.xml \) -print)
@@ -39,11 +41,12 @@ test-java: lint-java  # the compiler lints too
 	$(MVN) -B -q -f workloads/pom.xml verify
 	@touch $(JAVA)
 
-test-host:  # tests that take the host's lease or change its settings, one after the other
+test-host:  # tests that take the host's lease or change its settings, one after the other; then some of the others
 	$(BIN)/pytest -m host tests/stack tests/browser
+	$(BIN)/pytest -m "not host" $(AFTER_HOST)
 
 test-beside:  # real servers, databases and pages that need nothing to themselves
-	$(BIN)/pytest -m "not host" tests/stack tests/browser
+	$(BIN)/pytest -m "not host" $(AFTER_HOST:%=--ignore=%) tests/stack tests/browser
 
 lint: check-tools $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust lint-java
