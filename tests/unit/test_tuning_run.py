@@ -235,3 +235,12 @@ def test_the_command_runs_shows_and_reports(tmp_path: Path) -> None:
     assert (tmp_path / "again.html").read_text() == page.read_text()
     listed = CliRunner().invoke(app, ["studies"])
     assert all(f"{name} (tuning): " in listed.output for name in builtin_tunings())
+
+
+def test_a_dry_run_tells_what_trials_risk() -> None:
+    outlined = ["run", "daytrader", "--dry-run", "--json"]
+    plain = CliRunner().invoke(app, outlined)
+    assert json.loads(plain.output)["warnings"] == []
+    starved = CliRunner().invoke(app, [*outlined, "--set", "settings={server.threads.max: 50}"])
+    warnings = json.loads(starved.output)["warnings"]
+    assert [told[:50] for told in warnings] == ["Warning: server.threads.max 50 with app.calls remo"]

@@ -46,6 +46,7 @@ class Outline:
     seconds: tuple[float, float]
     smallest: float | None
     noise: str
+    warnings: tuple[str, ...] = ()  # what trials of some step risk
 
     @property
     def trials(self) -> tuple[int, int]:
@@ -59,6 +60,7 @@ class Outline:
             for line in self.lines_of
         ]
         found += [f"step {name} is left out: {why}" for name, why in self.left_out.items()]
+        found += self.warnings
         low, high = (format_duration(each) for each in self.seconds)
         found.append(
             f"{_between(*self.trials)} trials of {format_duration(self.per_trial)}: {low} if nothing is kept, {high} "
@@ -84,6 +86,7 @@ class Outline:
             "step_level": self.level,
             "smallest": self.smallest,
             "noise": self.noise,
+            "warnings": list(self.warnings),
         }
 
 
@@ -91,6 +94,7 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], plan: Callable[[StudyFi
     """Nothing is changed. ``lab`` may hold earlier studies of the same stack and load, whose noise is then expected."""
     steps = [step for step in tuning.steps if step.name not in left_out]
     found: list[Line] = []
+    warnings: dict[str, None] = {}
     nothing: Mapping[str, Mapping[str, int]] = {mode: {} for mode in tuning.modes}
     everything: dict[str, Mapping[str, int]] = {
         mode: {step.name: 1 for step in steps if mode in modes_of(tuning, step)} for mode in tuning.modes
@@ -100,6 +104,7 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], plan: Callable[[StudyFi
         if not modes:
             continue
         part = step_part(tuning, step, nothing, left_out)
+        warnings |= dict.fromkeys(plan(part_file(tuning, part)).warnings)
         choices = " | ".join(describe(step, at) for at in range(1, step.candidates + 1))
         detail = f"{describe(step, 0)} -> {choices} ({', '.join(modes)})"
         most = part.trials + 2 * len(modes) * tuning.blocks.confirm
@@ -127,6 +132,7 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], plan: Callable[[StudyFi
         (counts[0] * per_trial, counts[1] * per_trial),
         smallest,
         noise.source,
+        tuple(warnings),
     )
 
 
