@@ -9,33 +9,20 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pymysql
+from witnesses import Witness, wait_for
 
-from leadline.model.knob import Level
 from leadline.stack import mariadb_client as client
 from leadline.stack.mariadb import MariaDb
 
 KB, MB = 1024, 1024**2
 _CHANGE = "UPDATE account SET balance = balance + 1 WHERE id = 1"
 Measure = Callable[[MariaDb], Any]
-
-
-@dataclass(frozen=True)
-class Witness:
-    """``holds`` of the figures under ``levels``; ``under``: other levels that it needs."""
-
-    levels: tuple[Level, Level]
-    measure: Measure
-    holds: Callable[[Any, Any], bool]
-    under: dict[str, Level] = field(default_factory=dict)
-    longer: bool = False  # runs with LEADLINE_MATRIX=1 only
 
 
 def run(database: MariaDb, *statements: str) -> list[tuple[Any, ...]]:
@@ -57,13 +44,6 @@ def grown(name: str, *statements: str) -> Measure:
         return int(status(database, name)) - before
 
     return measure
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30) -> bool:
-    deadline = time.monotonic() + seconds
-    while not (met := condition()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return met
 
 
 def refusal(database: MariaDb, *statements: str) -> int:
@@ -188,7 +168,7 @@ def dirty_pages(database: MariaDb) -> int:
     """Changed pages that stay in the cache; 0 when all are written ahead."""
     asked = "Innodb_buffer_pool_pages_dirty"
     run(database, "UPDATE account SET balance = balance + 1")
-    if float(run(database, "SELECT @@innodb_max_dirty_pages_pct")[0][0]) > 50:
+    if float(run(database, "SELECT innodb_max_dirty_pages_pct")[0][0]) > 50:
         return int(status(database, asked))
     wait_for(lambda: int(status(database, asked)) == 0)
     return int(status(database, asked))
@@ -322,7 +302,7 @@ _HEAP = (
 _POINTS = tuple(f"SELECT SQL_NO_CACHE balance FROM account WHERE id = {1 + n % 10}" for n in range(400))
 _TWICE = ("SELECT COUNT(*) FROM account WHERE id < 100",) * 2
 
-LIVE: dict[str, Witness] = {
+LIVE: dict[str, Witness[MariaDb]] = {
     "database.innodb_adaptive_hash_index": Witness(
         (False, True), grown("Innodb_adaptive_hash_hash_searches", *_POINTS), _on_in_the_second
     ),
@@ -377,7 +357,7 @@ LIVE: dict[str, Witness] = {
 }
 
 # one instance, started once with the first levels and once with the second
-RESTARTED: dict[str, Witness] = {
+RESTARTED: dict[str, Witness[MariaDb]] = {
     "database.innodb_buffer_pool_size": Witness(
         (6 * MB, 64 * MB), reads_of_the_second_scan, lambda small, large: small > large == 0
     ),

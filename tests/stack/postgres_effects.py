@@ -12,27 +12,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leadline.model.knob import Level
+from witnesses import Witness, wait_for
+
 from leadline.stack import postgres_client as client
 from leadline.stack.postgres import Postgres
 
 KB, MB = 1024, 1024**2
 Measure = Callable[[Postgres], Any]
-
-
-@dataclass(frozen=True)
-class Witness:
-    """``holds`` of the figures under ``levels``; ``under``: other levels that it needs."""
-
-    levels: tuple[Level, Level]
-    measure: Measure
-    holds: Callable[[Any, Any], bool]
-    under: dict[str, Level] = field(default_factory=dict)
-    longer: bool = False  # runs with LEADLINE_MATRIX=1 only
 
 
 def run(database: Postgres, *statements: str) -> Any:
@@ -45,13 +34,6 @@ def explained(database: Postgres, options: str, statement: str, *before: str) ->
     [[rows]] = run(database, *before, f"EXPLAIN ({options}, FORMAT JSON) {statement}")
     plan: dict[str, Any] = (json.loads(rows) if isinstance(rows, str) else rows)[0]["Plan"]
     return plan
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30) -> bool:
-    deadline = time.monotonic() + seconds
-    while not (met := condition()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return met
 
 
 def commits_flushed(database: Postgres) -> int:
@@ -319,7 +301,7 @@ def _on_in_the_second(first: Any, second: Any) -> bool:
     return bool(second) and not first
 
 
-RELOADED: dict[str, Witness] = {
+RELOADED: dict[str, Witness[Postgres]] = {
     "database.checkpoint_timeout": Witness((30.0, 86400.0), timed_checkpoint, _off_in_the_second, longer=True),
     "database.min_wal_size": Witness((32 * MB, 192 * MB), log_files, lambda few, many: few < many, longer=True),
     "database.synchronous_commit": Witness(("on", "off"), commits_flushed, lambda on, off: on >= 10 > 2 * off),
@@ -361,7 +343,7 @@ RELOADED: dict[str, Witness] = {
 }
 
 # one cluster, started once with the first levels and once with the second
-RESTARTED: dict[str, Witness] = {
+RESTARTED: dict[str, Witness[Postgres]] = {
     "database.shared_buffers": Witness(
         (1 * MB, 64 * MB), reads_of_the_second_scan, lambda small, large: small > large == 0
     ),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mariadb_effects as effects
 import pytest
+from witnesses import over_two_starts, to_run, without_effect
 
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
@@ -22,7 +24,6 @@ from leadline.stack.mariadb_knobs import parse, render
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 KB, MB = 1024, 1024**2
-MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"
 
 # Away from every default.
 LEVELS: dict[str, Level] = {
@@ -168,9 +169,7 @@ def test_levels_that_change_in_the_running_server_take_effect(home: Path, databa
     database.start()
     database.wait_ready(60)
     found = {}
-    for name, witness in effects.LIVE.items():
-        if witness.longer and not MATRIX:
-            continue
+    for name, witness in to_run(effects.LIVE):
         before = {each: database.read_back(each) for each in (name, *witness.under)}
         for other, level in witness.under.items():
             set_live(database, other, level)
@@ -180,22 +179,13 @@ def test_levels_that_change_in_the_running_server_take_effect(home: Path, databa
             seen.append(witness.measure(database))
         for each, level in before.items():
             set_live(database, each, level)
-        found[name] = (witness.holds(*seen), seen)
-    assert {name: seen for name, (holds, seen) in found.items() if not holds} == {}
-    if not MATRIX:
-        print("witnesses marked longer run with LEADLINE_MATRIX=1")
+        found[name] = seen
+    assert without_effect(effects.LIVE, found) == {}
 
 
 def test_levels_that_a_start_sets_take_effect(home: Path, database: MariaDb) -> None:
-    found: dict[str, list[Any]] = {name: [] for name in effects.RESTARTED}
-    for number in range(2):
-        configure(database, home, {name: each.levels[number] for name, each in effects.RESTARTED.items()})
-        database.start()
-        database.wait_ready(60)
-        for name, witness in effects.RESTARTED.items():
-            found[name].append(witness.measure(database))
-        assert database.stop()
-    assert {name: seen for name, seen in found.items() if not effects.RESTARTED[name].holds(*seen)} == {}
+    found = over_two_starts(database, effects.RESTARTED, partial(configure, database, home))
+    assert without_effect(effects.RESTARTED, found) == {}
 
 
 def test_a_restore_is_exact(database: MariaDb) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import postgres_effects as effects
 import pytest
+from witnesses import over_two_starts, to_run, wait_for, without_effect
 
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
@@ -24,7 +25,6 @@ from leadline.stack.postgres_knobs import parse
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 PORT = 15510
-MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"
 MB = 1024**2
 
 # Away from every default.
@@ -156,33 +156,22 @@ def test_levels_that_a_reload_changes_take_effect(home: Path, database: Postgres
     database.start()
     database.wait_ready(60)
     found = {}
-    for name, witness in effects.RELOADED.items():
-        if witness.longer and not MATRIX:
-            continue
+    for name, witness in to_run(effects.RELOADED):
         seen = []
         for level in witness.levels:
             levels = {**small, **witness.under, name: level}
             configure(database, home, levels)
             database._write_configuration()
             run(database, "SELECT pg_reload_conf()")
-            assert effects.wait_for(partial(in_force, database, levels)), name
+            assert wait_for(partial(in_force, database, levels)), name
             seen.append(witness.measure(database))
-        found[name] = (witness.holds(*seen), seen)
-    assert {name: seen for name, (holds, seen) in found.items() if not holds} == {}
-    if not MATRIX:
-        print("witnesses marked longer run with LEADLINE_MATRIX=1")
+        found[name] = seen
+    assert without_effect(effects.RELOADED, found) == {}
 
 
 def test_levels_that_a_start_sets_take_effect(home: Path, database: Postgres) -> None:
-    found: dict[str, list[Any]] = {name: [] for name in effects.RESTARTED}
-    for number in range(2):
-        configure(database, home, {name: each.levels[number] for name, each in effects.RESTARTED.items()})
-        database.start()
-        database.wait_ready(60)
-        for name, witness in effects.RESTARTED.items():
-            found[name].append(witness.measure(database))
-        assert database.stop()
-    assert {name: seen for name, seen in found.items() if not effects.RESTARTED[name].holds(*seen)} == {}
+    found = over_two_starts(database, effects.RESTARTED, partial(configure, database, home))
+    assert without_effect(effects.RESTARTED, found) == {}
 
 
 def test_a_restore_is_exact(database: Postgres) -> None:

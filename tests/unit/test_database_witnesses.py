@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
+import mariadb_effects
+import postgres_effects
 import pytest
 
 from leadline.stack import mariadb_catalogue, postgres_catalogue
 
 ROOT = Path(__file__).parents[2]
+EFFECTS: dict[str, ModuleType] = {"PostgreSQL": postgres_effects, "MariaDB": mariadb_effects}
 CATALOGUES = {"PostgreSQL": postgres_catalogue.KNOBS, "MariaDB": mariadb_catalogue.KNOBS}
-
-
-def effects(title: str) -> ModuleType:
-    name = {"PostgreSQL": "postgres_effects", "MariaDB": "mariadb_effects"}[title]
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tests" / "stack" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # its dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
 
 
 def documented(title: str) -> dict[str, str]:
@@ -38,7 +28,7 @@ def documented(title: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("title", CATALOGUES)
 def test_every_knob_has_a_witness_or_a_reason(title: str) -> None:
-    module, rows = effects(title), documented(title)
+    module, rows = EFFECTS[title], documented(title)
     live = module.RELOADED if title == "PostgreSQL" else module.LIVE
     names = [*live, *module.RESTARTED, *module.WITHOUT]
     assert sorted(names) == sorted(knob.name for knob in CATALOGUES[title])
@@ -52,7 +42,7 @@ def test_every_knob_has_a_witness_or_a_reason(title: str) -> None:
 
 @pytest.mark.parametrize("title", CATALOGUES)
 def test_levels_of_witnesses_are_legal(title: str) -> None:
-    module = effects(title)
+    module = EFFECTS[title]
     knobs = {knob.name: knob for knob in CATALOGUES[title]}
     live = module.RELOADED if title == "PostgreSQL" else module.LIVE
     for name, witness in {**live, **module.RESTARTED}.items():

@@ -1,0 +1,62 @@
+"""What shows that a database's knobs are at work: a figure of the running server under each of two levels."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from leadline.model.knob import Level
+from leadline.stack.base import Database
+
+MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"
+Server = TypeVar("Server", bound=Database)
+
+
+@dataclass(frozen=True)
+class Witness(Generic[Server]):
+    """``holds`` of the figures under ``levels``; ``under``: other levels that it needs."""
+
+    levels: tuple[Level, Level]
+    measure: Callable[[Server], Any]
+    holds: Callable[[Any, Any], bool]
+    under: dict[str, Level] = field(default_factory=dict)
+    longer: bool = False  # runs with LEADLINE_MATRIX=1 only
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30) -> bool:
+    deadline = time.monotonic() + seconds
+    while not (met := condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return met
+
+
+def to_run(witnesses: Mapping[str, Witness[Server]]) -> Iterator[tuple[str, Witness[Server]]]:
+    """All of them, or without the longer ones, which is printed."""
+    for name, witness in witnesses.items():
+        if MATRIX or not witness.longer:
+            yield name, witness
+    if not MATRIX:
+        print("witnesses marked longer run with LEADLINE_MATRIX=1")
+
+
+def without_effect(witnesses: Mapping[str, Witness[Server]], found: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """The figures under both levels of each knob whose witness does not hold."""
+    return {name: figures for name, figures in found.items() if not witnesses[name].holds(*figures)}
+
+
+def over_two_starts(
+    database: Server, witnesses: Mapping[str, Witness[Server]], configure: Callable[[dict[str, Level]], None]
+) -> dict[str, list[Any]]:
+    """Each knob's figures: all first levels at work in one start, all second levels in the next."""
+    found: dict[str, list[Any]] = {name: [] for name in witnesses}
+    for number in range(2):
+        configure({name: each.levels[number] for name, each in witnesses.items()})
+        database.start()
+        database.wait_ready(60)
+        for name, witness in witnesses.items():
+            found[name].append(witness.measure(database))
+        assert database.stop()
+    return found
