@@ -235,7 +235,8 @@ class LocalHost:
         """Mount a RAM disk of ``size`` bytes at ``path / "store"``; returns what it is made of. What was begun is
         undone when it fails.
 
-        Raises FileExistsError, TrialFailure: ``configuration`` where none can be made, ``infrastructure``.
+        Raises FileExistsError, OSError (a full disk, say), TrialFailure: ``configuration`` where none can be made,
+        ``infrastructure``.
         """
         self._require_watch()
         path = path.absolute()
@@ -244,6 +245,11 @@ class LocalHost:
         except (ramdisk.CannotMake, undo_ramdisk.CommandFailed) as error:
             self.remove_ram_disk(path)
             raise TrialFailure(FailureClass.CONFIGURATION, f"no RAM disk can be made here: {error}") from error
+        except FileExistsError:  # before anything was begun: what is there may be another one's, in use
+            raise
+        except (OSError, TrialFailure):
+            self.remove_ram_disk(path)
+            raise
 
     def remove_ram_disk(self, path: Path) -> None:
         """Remove what ``ram_disk`` made, if it is there. What cannot be removed is left to ``restore``, which tells

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ class FakeMachine:
         self.argv: list[Sequence[str]] = []
         self.busy = 0  # so many times umount refuses
         self.fails = ""  # this command does
+        self.full = False  # the memory is: its file cannot grow
         (root / "proc/self").mkdir(parents=True)
         (root / "sys/block/loop0").mkdir(parents=True)
         (root / "proc/meminfo").write_text("MemAvailable:   8192 kB\n")
@@ -43,6 +45,8 @@ class FakeMachine:
             kind, source = argv[2], argv[-2]
             with self.table.open("a") as file:
                 file.write(f"22 21 0:1 / {last} rw - {kind} {source} rw\n")
+            if self.full:
+                (Path(last) / "disk").symlink_to("/dev/full")
         elif name == "umount":
             if self.busy:
                 self.busy -= 1
@@ -50,7 +54,7 @@ class FakeMachine:
             kept = [line for line in self.table.read_text().splitlines() if line.split()[4] != last]
             self.table.write_text("".join(f"{line}\n" for line in kept))
             if last.endswith("memory"):  # the file goes with its file system
-                (Path(last) / "disk").unlink()
+                (Path(last) / "disk").unlink(missing_ok=True)
         elif argv[:2] == ("losetup", "--find"):
             (self.root / "sys/block/loop0/loop").mkdir()
             (self.root / "sys/block/loop0/loop/backing_file").write_text(f"{last}\n")
@@ -104,6 +108,36 @@ def test_whatever_was_reached_is_undone(machine: FakeMachine, tmp_path: Path, st
     machine.fails = ""
     undo_ramdisk.undo(kept.open_entries(), machine.root, machine.run)
     assert machine.clean(base)
+
+
+@pytest.fixture
+def host(machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalHost:
+    monkeypatch.setattr(ramdisk, "make", partial(ramdisk.make, run=machine.run))
+    monkeypatch.setattr(undo_ramdisk, "undo", partial(undo_ramdisk.undo, run=machine.run))
+    return LocalHost(state=tmp_path / "state", root=machine.root)
+
+
+@pytest.mark.parametrize("kind", [OSError, TrialFailure])
+def test_what_was_begun_is_undone_at_once(
+    machine: FakeMachine, host: LocalHost, tmp_path: Path, kind: type[Exception]
+) -> None:
+    base = tmp_path / "leadline-x"
+    machine.full, machine.fails = kind is OSError, "losetup --find"
+    with pytest.raises(kind):
+        host.ram_disk(base, SIZE)
+    assert "mount" in [argv[0] for argv in machine.argv]
+    assert host.journal.open_entries() == []
+    assert machine.clean(base)
+
+
+def test_a_disk_in_use_is_not_undone_by_another(machine: FakeMachine, host: LocalHost, tmp_path: Path) -> None:
+    host.ram_disk(tmp_path / "leadline-x", SIZE)
+    with pytest.raises(FileExistsError):
+        host.ram_disk(tmp_path / "leadline-x", SIZE)
+    assert not machine.clean(tmp_path / "leadline-x")
+    host.remove_ram_disk(tmp_path / "leadline-x")
+    assert machine.clean(tmp_path / "leadline-x")
+    assert host.journal.open_entries() == []
 
 
 def test_the_journal_knows_it_before_anything_is_done(machine: FakeMachine, tmp_path: Path) -> None:
