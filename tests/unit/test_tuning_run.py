@@ -227,7 +227,11 @@ def test_the_command_runs_shows_and_reports(tmp_path: Path) -> None:
     assert written == {"steps.csv", "comparison.csv", "tuning.json", "bars.svg", "waterfall-direct.svg"}
     rows = (tmp_path / "files" / "comparison.csv").read_text().splitlines()
     assert len({row.count(",") for row in rows}) == 1
-    assert [row.split(",")[1] for row in rows[1:]] == ["direct tuned"] * 3
+    cells = [row.split(",") for row in rows[1:]]
+    assert [(row[1], row[3]) for row in cells] == [
+        ("direct tuned", "direct untuned"),
+        ("direct tuned", "the one before"),
+    ]
     refused = CliRunner().invoke(app, ["plan", "daytrader"])
     assert "daytrader is a tuning" in str(refused.exception)
     again = CliRunner().invoke(app, ["report", "heaps", "--lab", simulated, "--out", str(tmp_path / "again.html")])

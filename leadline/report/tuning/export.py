@@ -72,16 +72,22 @@ def _steps(view: TuningView) -> list[list[object]]:
 
 
 def _comparison(view: TuningView) -> list[list[object]]:
+    """A row for each configuration and each it is compared with, once: the first mode's own untuned one is the
+    reference of all.
+    """
     rows: list[list[object]] = [["mode", "configuration", "steps", "against", *_CHANGE]]
     found = view.progress.comparison
     for rung in found.rungs if found else ():
         assert found is not None
         gain = found.gains.get(rung.mode) if rung.name.endswith(" tuned") else None
-        for against, change in ((f"{found.reference} untuned", rung.relative), ("the one before", rung.change)):
+        changes = {
+            f"{found.reference} untuned": rung.relative,
+            "the one before": rung.change,
+            **({f"{rung.mode} untuned": gain} if gain is not None else {}),
+        }
+        for against, change in changes.items():
             if change is not None:
                 rows.append([rung.mode, rung.name, " ".join(rung.steps), against, *_cells(change)])
-        if gain is not None:
-            rows.append([rung.mode, rung.name, " ".join(rung.steps), f"{rung.mode} untuned", *_cells(gain)])
     return rows
 
 
