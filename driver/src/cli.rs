@@ -22,7 +22,9 @@ leadline-load: sessions over HTTP, measured from the moment each request was due
 options of run:
   --url URL[=WEIGHT]   server and context root, e.g. http://127.0.0.1:9080/brokerage, https://... or
                        unix:/path/of/socket:/root; repeated: each session keeps to one of them, chosen by weight
-  --out DIR            where summary.json, seconds.csv, response.hlog and service.hlog go
+  --out DIR            where summary.json, seconds.csv, response.hlog and service.hlog go; a directory that holds the
+                       results of an earlier run is refused
+  --replace            remove the results of an earlier run from --out instead
   --arrivals MODEL     closed (default), constant, poisson or replay
   --users N            closed: virtual users (default 1)
   --rate R             constant, poisson: arrivals a second
@@ -66,9 +68,9 @@ exit codes: 0 done, 1 could not run, 2 bad command line or scenario, 130 interru
 ";
 
 /// Options without a value.
-const FLAGS: [&str; 1] = ["--insecure"];
+const FLAGS: [&str; 2] = ["--insecure", "--replace"];
 
-const OPTIONS: [&str; 32] = [
+const OPTIONS: [&str; 33] = [
     "--url",
     "--http",
     "--ca",
@@ -78,6 +80,7 @@ const OPTIONS: [&str; 32] = [
     "--connections",
     "--max-connections",
     "--out",
+    "--replace",
     "--arrivals",
     "--users",
     "--rate",
@@ -118,6 +121,8 @@ pub struct RunOptions {
     pub scenario: PathBuf,
     pub transport: TransportOptions,
     pub out: PathBuf,
+    /// Results of an earlier run in `out` are removed.
+    pub replace: bool,
     pub model: Model,
     pub users: Option<u64>,
     pub rate: Option<f64>,
@@ -182,6 +187,7 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
         scenario,
         transport: TransportOptions::default(),
         out: PathBuf::new(),
+        replace: false,
         model: Model::Closed,
         users: None,
         rate: None,
@@ -211,6 +217,7 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
         match name {
             name if run.transport.take(name, &value)? => {}
             "--out" => run.out = PathBuf::from(value),
+            "--replace" => run.replace = true,
             "--arrivals" => run.model = word(name, &value, &Model::WORDS)?,
             "--users" => run.users = Some(count(name, &value)?),
             "--rate" => run.rate = Some(rate(&value)?),

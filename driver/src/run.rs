@@ -5,6 +5,7 @@ use crate::arrivals::{replay, Model, Phases};
 use crate::cli::RunOptions;
 use crate::engine::{Engine, Settings};
 use crate::leash;
+use crate::measure::earlier;
 use crate::measure::summary::{summary, Inputs};
 use crate::measure::whole;
 use crate::measure::writer::{self, Files, Outlet};
@@ -27,6 +28,9 @@ pub fn run(options: &RunOptions) -> Result<bool, Failure> {
     let settings = settings(options).map_err(Failure::Usage)?;
     std::fs::create_dir_all(&options.out)
         .map_err(|e| Failure::Usage(format!("--out {}: cannot be made: {e}", options.out.display())))?;
+    if !options.replace {
+        earlier::refuse(&options.out).map_err(Failure::Usage)?;
+    }
     catch_signals().map_err(|e| Failure::Run(format!("cannot catch signals: {e}")))?;
     let limit = raise_file_limit();
     let needed = needs(&settings) * u64::from(scenario.connections());
@@ -97,6 +101,10 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
     let Some((started, start)) = leash::wait(options.start_at, moments.as_ref()).map_err(Failure::Run)? else {
         return Ok(false);
     };
+    let cannot_write = |e: std::io::Error| Failure::Run(format!("cannot write to {}: {e}", options.out.display()));
+    if options.replace {
+        earlier::remove(&options.out).map_err(cannot_write)?;
+    }
     let mut scheduling = Scheduling::Normal;
     let files = Files { directory: &options.out, names: &names, started, progress: options.progress };
     let (result, totals) = std::thread::scope(|scope| {
@@ -108,7 +116,6 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         let result = engine.run(start);
         (result, writer.join())
     });
-    let cannot_write = |e: std::io::Error| Failure::Run(format!("cannot write to {}: {e}", options.out.display()));
     let totals = totals.map_err(|_| Failure::Run("the writing thread failed".into()))?.map_err(cannot_write)?;
     let result = result.map_err(|e| Failure::Run(format!("the loop failed: {e}")))?;
     let inputs = Inputs {

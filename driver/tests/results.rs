@@ -2,8 +2,10 @@
 
 mod support;
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::time::Duration;
-use support::{answering, page, run};
+use support::{answering, finish, page, run, start};
 
 const THREE: &str = "scenario: three
 pause: { shape: fixed, mean: 20ms }
@@ -90,4 +92,61 @@ fn an_answer_that_lay_in_the_kernel_counts_from_its_stamp() {
     assert!(unstamped.summary["driver"]["reading_ms"]["mean"].is_null());
     assert!(gathered.number("/steady/all/response_ms/p50") >= 5.0);
     assert!(unstamped.number("/steady/all/response_ms/p50") >= 5.0);
+}
+
+fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+    entries.map(|path| (name(&path), std::fs::read(&path).expect("a file"))).collect()
+}
+
+#[test]
+fn results_of_an_earlier_run_are_kept_unless_they_are_to_be_replaced() {
+    let (url, short) = (server(), "--users 2 --steady 200ms");
+    let first = run(&url, THREE, short);
+    let out = first.directory.join("out");
+    let written = contents(&out);
+    assert!(written.contains_key("summary.json") && written.len() > 5);
+    let again = format!("{short} --out {}", out.display());
+    let refused = run(&url, THREE, &again);
+    assert_eq!(refused.code, 2);
+    let told = format!("leadline-load: --out {}: summary.json of an earlier run is there", out.display());
+    assert!(refused.errors.starts_with(&told) && refused.errors.contains("--replace"), "{}", refused.errors);
+    assert_eq!(contents(&out), written);
+
+    // Any of the files alone is one of a run that was killed.
+    let alone = first.directory.join("alone");
+    for (name, content) in &written {
+        std::fs::create_dir_all(&alone).expect("a directory");
+        std::fs::write(alone.join(name), content).expect("a file");
+        let refused = run(&url, THREE, &format!("{short} --out {}", alone.display()));
+        assert_eq!(refused.code, 2, "{name}: {}", refused.errors);
+        assert!(refused.errors.contains(&format!("{name} of an earlier run")), "{}", refused.errors);
+        assert_eq!(contents(&alone), BTreeMap::from([(name.clone(), content.clone())]));
+        std::fs::remove_dir_all(&alone).expect("it goes");
+    }
+
+    std::fs::write(out.join("notes.txt"), "mine").expect("a file");
+    let replaced = run(&url, THREE, &format!("{again} --replace"));
+    assert_eq!(replaced.code, 0, "{}", replaced.errors);
+    let now = contents(&out);
+    assert_eq!(now["notes.txt"], b"mine");
+    assert_ne!(now["summary.json"], written["summary.json"]);
+}
+
+#[test]
+fn a_replaced_run_that_is_killed_leaves_nothing_of_the_one_before() {
+    let url = server();
+    let first = run(&url, THREE, "--users 2 --steady 200ms");
+    let out = first.directory.join("out");
+    let options = format!("--users 2 --steady 60s --replace --progress json --out {}", out.display());
+    let (mut child, directory) = start(&url, THREE, &options);
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().expect("its output"));
+    output.read_line(&mut line).expect("a line a second");
+    child.kill().expect("ours to kill");
+    finish(child, directory);
+    let left = contents(&out);
+    assert!(left.contains_key("response.hlog") && !left.contains_key("summary.json"), "{:?}", left.keys());
+    assert!(!left.contains_key("steady.hlog"));
 }

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from leadline.load import earlier
 from leadline.load.driver import find_binary
 from leadline.load.knee import Found, Limits, Range, Staircase, Step, measure_step
 from leadline.load.presets import FLAGS
@@ -33,15 +34,17 @@ def find_knee(
     """Runs leadline-load step by step; ``options`` go to it as they are. ``tell`` hears each step. The load
     that the search ends at is measured once more; when that run breaks the limits, the search goes on below. Every run
     has a seed of its own, the next one. Writes ``knee.json`` and a directory for each run below ``--out`` (default
-    ``leadline-load.out``).
+    ``leadline-load.out``), which ``--replace`` clears of an earlier run's results.
 
-    Raises UsageError for options that the search sets itself, LeadlineError when a run fails.
+    Raises UsageError for options that the search sets itself and where results of an earlier run are, LeadlineError
+    when a run fails.
     """
     given = dict(_pairs(options))
     for option in _OURS:
         if option in given:
             raise UsageError(f"{option} cannot stand beside --find-knee: the search sets the load itself")
     out = Path(given.pop("--out", "leadline-load.out"))
+    replace_earlier = given.pop(earlier.REPLACE, None) is not None
     arrivals = given.pop("--arrivals", "poisson")
     if arrivals not in ("closed", "constant", "poisson"):
         raise UsageError(f"--arrivals {arrivals}: --find-knee takes closed, constant or poisson")
@@ -50,6 +53,10 @@ def find_knee(
     seeds = itertools.count(_seed(given.pop("--seed", "1")))
     stairs = Staircase(loads)
     path = find_scenario(scenario)
+    if replace_earlier:
+        earlier.remove(out)
+    else:
+        earlier.refuse(out)
 
     def measure(load: float, confirms: bool = False) -> None:
         name = f"{'confirm' if confirms else 'step'}-{len(stairs.steps) + 1:02d}"

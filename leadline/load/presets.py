@@ -15,7 +15,7 @@ from leadline.load.scenario import find_scenario
 from leadline.model.errors import UsageError, nearest
 from leadline.model.shapes import PRESETS, Preset
 
-FLAGS = ("--insecure",)  # options of leadline-load without a value
+FLAGS = ("--insecure", "--replace")  # options of leadline-load without a value
 LOOPBACK = "127.0.0.2-127.0.0.254"
 
 

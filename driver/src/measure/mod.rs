@@ -1,5 +1,6 @@
 //! What is measured: recorded by the loop in slices, written and summed up by a second thread.
 
+pub mod earlier;
 mod rows;
 pub mod slice;
 pub mod summary;

@@ -71,7 +71,7 @@ pub fn run(files: &Files<'_>, full: &Receiver<Slice>, empty: &Sender<Slice>) -> 
     lower_priority_of_thread();
     let mut logs: Vec<LineWriter<File>> = Vec::new();
     for (name, ..) in LOGS {
-        logs.push(LineWriter::new(File::create(files.directory.join(format!("{name}.hlog")))?));
+        logs.push(LineWriter::new(File::create_new(files.directory.join(format!("{name}.hlog")))?));
     }
     let mut serializers: Vec<V2DeflateSerializer> = LOGS.iter().map(|_| V2DeflateSerializer::new()).collect();
     let mut begun = Vec::new();

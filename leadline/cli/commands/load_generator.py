@@ -15,7 +15,7 @@ from leadline.load.result import DriverResult, Latency, read_summary
 from leadline.model.errors import UsageError, nearest
 from leadline.model.units import parse_duration
 
-_OPTIONS = ("--url", "--out", "--options", "--program", "--ramp-up", "--steady", "--seed")
+_OPTIONS = ("--url", "--out", "--replace", "--options", "--program", "--ramp-up", "--steady", "--seed")
 
 
 def run(name: str, script: str | None, arguments: list[str], as_json: bool) -> None:
@@ -24,9 +24,6 @@ def run(name: str, script: str | None, arguments: list[str], as_json: bool) -> N
     if "--url" not in given:
         raise UsageError("--url is missing: the server's address, e.g. --url http://127.0.0.1:9080/brokerage")
     out = Path(given.get("--out", "leadline-load.out"))
-    out.mkdir(parents=True, exist_ok=True)
-    for stale in ("summary.json", "seconds.csv", "response.hlog", "service.hlog"):
-        (out / stale).unlink(missing_ok=True)
     ramp_up, steady = _time(given, "--ramp-up", "0s"), _time(given, "--steady", "10s")
     seed = given.get("--seed", "1")
     if not seed.isdecimal():
@@ -36,7 +33,8 @@ def run(name: str, script: str | None, arguments: list[str], as_json: bool) -> N
     except ValueError as error:
         raise UsageError(f"--options {given['--options']}: {str(error).lower()}") from None
     job = Job(given["--url"], out.resolve() / "raw", ramp_up + steady, int(seed), script, words, given.get("--program"))
-    plan = Plan(name, job, out, ramp_up, steady if "--steady" in given and name not in ("wrk", "httperf") else None)
+    cut = steady if "--steady" in given and name not in ("wrk", "httperf") else None
+    plan = Plan(name, job, out, ramp_up, cut, "--replace" in given)
     with redirect_stdout(sys.stderr):
         run_generator(plan)
     result = read_summary(out)
@@ -77,6 +75,11 @@ def _given(arguments: list[str]) -> dict[str, str]:
             close = nearest(name, list(_OPTIONS))
             hint = f"did you mean {close}?" if close else "the tool's own go into --options '...'"
             raise UsageError(f"unknown option {name} of load --generator; {hint}")
+        if name == "--replace":
+            if equals:
+                raise UsageError("--replace takes no value")
+            found[name] = ""
+            continue
         if not equals:
             value = next(rest, "")
         if not value:

@@ -16,6 +16,7 @@ from leadline.host import process
 from leadline.host.journal import UndoJournal
 from leadline.host.paths import state_dir
 from leadline.host.watchdog import start_watchdog
+from leadline.load import earlier
 from leadline.load.cluster.hosts import Starter
 from leadline.load.cluster.run import Cluster, Job, told
 from leadline.load.result import read_summary
@@ -41,8 +42,8 @@ def check(drivers: Sequence[DriverHost]) -> list[str]:
 def run(scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], say: Callable[[str], None]) -> bool:
     """Runs the drivers with the options of leadline-load; False when the user ended them before their plan.
 
-    Results as of one driver go to ``--out`` (``leadline-load.out``), ``--progress`` as leadline-load has it. Raises
-    UsageError, TrialFailure(infrastructure) when a host is lost.
+    Results as of one driver go to ``--out`` (``leadline-load.out``), ``--replace`` and ``--progress`` as leadline-load
+    has them. Raises UsageError, TrialFailure(infrastructure) when a host is lost.
     """
     given = option_pairs(options)
     last = dict(given)
@@ -54,12 +55,16 @@ def run(scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], sa
     if progress not in ("json", "text", "none"):
         raise UsageError(f"--progress {progress}: not one of json, text, none")
     urls = [value for name, value in given if name == "--url"]
-    rest = [(name, value) for name, value in given if name not in ("--out", "--progress", "--url")]
+    rest = [(name, value) for name, value in given if name not in ("--out", earlier.REPLACE, "--progress", "--url")]
     job = Job(find_scenario(scenario), urls, rest)
+    if earlier.REPLACE not in last:
+        earlier.refuse(out)
     with _starter() as start, Cluster(drivers, out, out / "logs", start) as cluster:
         for line in told(cluster.open()):
             if progress == "text":
                 say(line)
+        if earlier.REPLACE in last:
+            earlier.remove(out)
         cluster.begin(job)
         stopped = _follow(cluster, progress, say)
         cluster.collect()

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 
+from leadline.load import earlier
 from leadline.load.generators.base import PRINTED, Job
 from leadline.load.generators.files import Ran, write_files
 from leadline.load.generators.registry import find_generator
@@ -33,14 +34,20 @@ class Plan:
     out: Path
     ramp_up: float = 0.0
     steady: float | None = None
+    replace: bool = False  # results of an earlier run are removed
 
 
 def run_generator(plan: Plan) -> None:
     """Starts the tool, waits, reads its results and writes them as leadline-load's. What the tool prints goes to
-    standard output and ``raw/printed.txt``. Raises UsageError, LeadlineError.
+    standard output and ``raw/printed.txt``. Raises UsageError, also where results of an earlier run are, LeadlineError.
     """
     tool = find_generator(plan.generator)
     job = plan.job
+    tool.check(job)
+    if plan.replace:
+        earlier.remove(plan.out)
+    else:
+        earlier.refuse(plan.out)
     job.raw.mkdir(parents=True, exist_ok=True)
     command = tool.command(job)
     env = {
@@ -51,12 +58,14 @@ def run_generator(plan: Plan) -> None:
         **command.env,
     }
     printed = job.raw / PRINTED
-    (job.raw / "started").write_text("", encoding="ascii")
+    started = job.raw / earlier.STARTED
+    started.write_text("", encoding="ascii")
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
     with printed.open("w", encoding="utf-8") as output:
         try:
             process = subprocess.Popen(_tied(command.argv), stdout=output, stderr=subprocess.STDOUT, env=env)
         except OSError as error:
+            started.unlink()
             raise LeadlineError(f"{tool.name} could not be started: {error}") from None
         with _signals_to(process):
             code = process.wait()
@@ -65,6 +74,8 @@ def run_generator(plan: Plan) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
     if code and not _left_results(tool.name, code):
+        if not _measured(job.raw):
+            started.unlink()
         last = next((line for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")
         raise LeadlineError(f"{tool.name} ended with code {code}: {last.strip()}")
     ran = Ran(
@@ -92,6 +103,12 @@ def _tied(argv: Sequence[str]) -> list[str]:
     if shutil.which(argv[0]) is None:
         raise FileNotFoundError(2, "no such program", argv[0])
     return [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), *argv]
+
+
+def _measured(raw: Path) -> bool:
+    """Whether a tool that failed left anything but words."""
+    words = (PRINTED, "hook.lua", "jmeter.log")
+    return any(path.stat().st_size for path in raw.rglob("*") if path.is_file() and path.name not in words)
 
 
 def _left_results(tool: str, code: int) -> bool:

@@ -1,0 +1,134 @@
+"""Results of an earlier run are neither lost nor mixed with those of a new one."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from leadline.cli.main import app
+from leadline.load import earlier, knee_run
+from leadline.load.cluster import command as cluster_command
+from leadline.load.knee import Limits, Range
+from leadline.load.result import read_summary
+from leadline.model.drivers import DriverHost
+from leadline.model.errors import UsageError
+
+HERE = DriverHost(name="here", via="local")
+# A tool that measures: it leaves what wrk's hook would.
+TOOL = """#!/bin/sh
+cat > "$LEADLINE_WRK_RESULT" <<END
+{"requests": NUMBER, "duration_us": 1000000, "connect": 0, "timeout": 0, "read": 0, "write": 0, "status": 0,
+ "mean": 1, "p50": 1, "p90": 1, "p95": 1, "p99": 1, "p999": 1, "max": 1}
+END
+"""
+
+
+def knee(out: Path, *options: str) -> None:
+    knee_run.find_knee("brokerage-json", ["--out", str(out), *options], Limits(1, 0), Range(1, 2), lambda _: None)
+
+
+def together(out: Path, *options: str) -> None:
+    cluster_command.run("brokerage-json", ["--out", str(out), *options], [HERE], lambda _: None)
+
+
+def generator(out: Path, *options: str) -> None:
+    words = ["load", "--generator", "wrk", "--url", "http://h", "--out", str(out), *options]
+    done = CliRunner().invoke(app, words)
+    if done.exception is not None:
+        raise done.exception
+
+
+@pytest.fixture
+def fake_wrk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Puts a wrk on the path that made so many requests."""
+    tool = tmp_path / "bin" / "wrk"
+    tool.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
+
+    def place(requests: int) -> None:
+        tool.write_text(TOOL.replace("NUMBER", str(requests)))
+        tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+
+    place(7)
+    return place
+
+
+def everything(out: Path) -> dict[str, str]:
+    return {str(path.relative_to(out)): path.read_text() for path in out.rglob("*") if path.is_file()}
+
+
+@pytest.mark.usefixtures("fake_wrk")
+@pytest.mark.parametrize("start", [knee, together, generator])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "summary.json",
+        "response.hlog",
+        "knee.json",
+        "step-01-1/summary.json",
+        "confirm-12-2/seconds.csv",
+        "drivers/far/blocked.hlog",
+        "raw/started",
+    ],
+)
+def test_any_result_is_in_the_way(tmp_path: Path, start: Callable[..., None], file: str) -> None:
+    out = tmp_path / "out"
+    (out / file).parent.mkdir(parents=True)
+    (out / file).write_text("measured")
+    with pytest.raises(UsageError, match=f"--out {out}: {file} of an earlier run is there: .*--replace"):
+        start(out)
+    assert everything(out) == {file: "measured"}
+
+
+def test_other_files_are_not_in_the_way_and_stay(tmp_path: Path) -> None:
+    mine = ("notes.txt", "step-by-step/notes.txt", "raw/data.csv", "drivers/far/notes.txt", "logs/keeper.log")
+    for file in (*mine, "drivers/far/summary.json", "drivers/near/steady.hlog", "step-01-1/driver.csv"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("")
+    with pytest.raises(UsageError, match=r"drivers/far/summary\.json"):
+        earlier.refuse(tmp_path)
+    earlier.remove(tmp_path)
+    assert sorted(everything(tmp_path)) == sorted(mine)
+    assert not (tmp_path / "drivers/near").exists()
+    earlier.refuse(tmp_path)
+    earlier.refuse(tmp_path / "no such directory")
+
+
+def test_a_generators_results_are_replaced_when_asked(tmp_path: Path, fake_wrk: Callable[[int], None]) -> None:
+    out = tmp_path / "out"
+    generator(out)
+    assert read_summary(out).requests.count == 7
+    before = everything(out)
+    fake_wrk(9)
+    with pytest.raises(UsageError, match=r"summary\.json of an earlier run"):
+        generator(out)
+    assert everything(out) == before
+    (out / "raw/left.csv").write_text("of the first run")
+    with pytest.raises(UsageError, match="name the Lua script"):
+        generator(out, "--replace", "--options", "-s x.lua")
+    assert everything(out) == {**before, "raw/left.csv": "of the first run"}, "not by a run that cannot start"
+    generator(out, "--replace")
+    assert read_summary(out).requests.count == 9
+    assert not (out / "raw/left.csv").exists()
+
+
+def test_a_search_begins_anew_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "step-09-1").mkdir()
+    (tmp_path / "step-09-1/summary.json").write_text("{}")
+    (tmp_path / "driver").write_text("#!/bin/sh\necho leadline-load: as asked >&2\nexit 2\n")
+    (tmp_path / "driver").chmod(0o755)
+    monkeypatch.setattr(knee_run, "find_binary", lambda: tmp_path / "driver")
+    with pytest.raises(UsageError, match="as asked"):
+        knee(tmp_path, "--replace")
+    assert not (tmp_path / "step-09-1").exists()
+
+
+def test_the_drivers_own_files_are_known() -> None:
+    text = (Path(__file__).parents[2] / "driver/src/measure/earlier.rs").read_text()
+    names = re.findall(r'^    "([a-z.]+)",$', text, flags=re.MULTILINE)
+    assert set(earlier.FILES) == {*names, "knee.json"}
