@@ -109,5 +109,10 @@ class Host(Protocol):
         Raises RestoreError naming what could not be put back.
         """
 
+    def temporary(self) -> Mapping[str, tuple[str, str]]:
+        """What was made or switched off for a time since the last call, by ``mount PATH``, ``directory PATH`` or
+        ``swap NAME``: how it stood before (``gone``, ``on``) and how it stands now (also ``there``, ``off``).
+        """
+
     def facts(self) -> Mapping[str, str]:
         """What a reader needs to repeat a study: kernel, CPU model and count, memory, file systems, THP, ..."""

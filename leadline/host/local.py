@@ -15,6 +15,7 @@ from leadline.host.journal import UndoJournal
 from leadline.host.knobs import FAMILIES
 from leadline.host.knobs.files import FileKnobs, VectorKnob
 from leadline.host.lease import Lease
+from leadline.host.mounts import mounts
 from leadline.host.paths import cache_dir, state_dir
 from leadline.host.process import LocalProcess
 from leadline.host.undo import TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
@@ -45,6 +46,7 @@ class LocalHost:
         self._family = {knob.name: family for family in self._families for knob in family.knobs()}
         self._catalogue = Catalogue(knob for family in self._families for knob in family.knobs())
         self._watchdog: Watchdog | None = None
+        self._temporary: dict[str, list[str]] = {"mount": [], "directory": [], "swap": []}
         self.journal = UndoJournal(self._state / "undo" / f"{self.name}.jsonl", root)
 
     @property
@@ -200,6 +202,7 @@ class LocalHost:
         if os.geteuid() != 0:
             raise LookupError("swap cannot be switched off here: needs root")
         self.journal.record("swap", "swap", on)
+        self._temporary["swap"] += on
         for name in on:
             done = subprocess.run(["swapoff", name], capture_output=True, text=True, check=False)
             if done.returncode:
@@ -218,6 +221,7 @@ class LocalHost:
         self.journal.record("tree", str(path))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
+        self._temporary["directory"].append(str(path))
         (path / TREE_MARKER).touch()
 
     def remove_tree(self, path: Path) -> None:
@@ -241,7 +245,7 @@ class LocalHost:
         self._require_watch()
         path = path.absolute()
         try:
-            return ramdisk.make(self.journal, path, size)
+            told = ramdisk.make(self.journal, path, size)
         except (ramdisk.CannotMake, undo_ramdisk.CommandFailed) as error:
             self.remove_ram_disk(path)
             raise TrialFailure(FailureClass.CONFIGURATION, f"no RAM disk can be made here: {error}") from error
@@ -250,6 +254,8 @@ class LocalHost:
         except (OSError, TrialFailure):
             self.remove_ram_disk(path)
             raise
+        self._temporary["mount"].append(str(path / "store"))
+        return told
 
     def remove_ram_disk(self, path: Path) -> None:
         """Remove what ``ram_disk`` made, if it is there. What cannot be removed is left to ``restore``, which tells
@@ -270,6 +276,22 @@ class LocalHost:
         The caller holds the lease. Raises RestoreError naming what could not be put back.
         """
         return self.journal.restore()
+
+    def temporary(self) -> Mapping[str, tuple[str, str]]:
+        """See ``leadline.host.base.Host``. Raises OSError."""
+        table = self.root / "proc/self/mountinfo"
+        mounted = {mount.point for mount in mounts(table)} if self._temporary["mount"] else set()
+        swaps = active_swaps(self.root)
+        found: dict[str, tuple[str, str]] = {}
+        for kind, names in self._temporary.items():
+            for name in names:
+                if kind == "swap":
+                    found[f"{kind} {name}"] = ("on", "on" if name in swaps else "off")
+                else:
+                    there = name in mounted if kind == "mount" else Path(name).exists()
+                    found[f"{kind} {name}"] = ("gone", "there" if there else "gone")
+            names.clear()
+        return found
 
     def facts(self) -> Mapping[str, str]:
         """See ``leadline.host.facts.host_facts``."""

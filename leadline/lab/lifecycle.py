@@ -165,12 +165,16 @@ class TrialRunner:
             self.host.set_knob(name, level)
 
     def verify_undone(self) -> None:
-        """After the host was restored: read every knob that was changed once more, beside the last trial."""
+        """After the host was restored: look once more at every knob that was changed and all that was made or switched
+        off for a time, beside the last trial.
+        """
         readings = []
         for name, original in self.originals.items():
             found = self.host.read_knob(name)
             wanted = self._format(name, original)
             readings.append(Reading(name, "undone", wanted, self._format(name, found), found == original))
+        for name, (was, found_now) in self.host.temporary().items():
+            readings.append(Reading(name, "undone", was, found_now, was == found_now))
         if readings:
             self.store.add_readings(self._trial, self._attempt, readings)
         wrong = [f"{r.knob} is {r.found}, it was {r.wanted}" for r in readings if not r.matches]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from leadline.model.record import StudyRecord
@@ -13,6 +13,8 @@ from leadline.report.files import TrialFiles
 
 _HIDDEN = 50.0  # percent of drift that an interval may not leave open where none is seen
 GOOD, WARN, BAD, UNKNOWN = "good", "warn", "bad", "unknown"
+_IN_MEMORY = ("tmpfs", "ramdisk")  # levels of knobs that place a store
+_TEMPORARY = (("mount", "mount", "gone"), ("directory", "private folder", "gone"), ("swap", "swap area", "on again"))
 _LITTLE = 0.10  # relative error of Little's law from which the driver's own books do not balance
 
 
@@ -116,13 +118,27 @@ def _drift(analysis: StudyAnalysis) -> Item:
 
 
 def _restored(record: StudyRecord) -> Item:
-    undone = [reading for trial in record.trials for reading in trial.readings if reading.phase == "undone"]
-    changed = {r.knob for trial in record.trials for r in trial.readings if r.phase == "original"}
+    readings = [reading for trial in record.trials for reading in trial.readings]
+    undone = [reading for reading in readings if reading.phase == "undone"]
+    changed = {reading.knob for reading in readings if reading.phase == "original"}
+    stores = {r.knob for r in readings if r.phase == "before" and r.matches and r.wanted in _IN_MEMORY}
     wrong = sorted({reading.knob for reading in undone if not reading.matches})
     if wrong:
         return Item("Host", BAD, "not put back", ", ".join(wrong))
     if undone:
-        return Item("Host", GOOD, "put back", f"{words.plural(len({r.knob for r in undone}), 'setting')} read again")
-    if changed:
-        return Item("Host", UNKNOWN, "not read again", f"{words.plural(len(changed), 'setting')} changed")
+        return Item("Host", GOOD, "put back", _put_back({reading.knob for reading in undone}))
+    told = [words.plural(len(changed), "setting") + " changed"] if changed else []
+    told += [words.plural(len(stores), "store") + " placed in memory"] if stores else []
+    if told:
+        return Item("Host", UNKNOWN, "not read again", ", ".join(told))
     return Item("Host", GOOD, "nothing was changed")
+
+
+def _put_back(undone: Collection[str]) -> str:
+    """Settings by their names, the rest as ``leadline.host.base.Host.temporary`` names it."""
+    kinds = Counter(kind if blank else "" for kind, blank, _ in (name.partition(" ") for name in undone))
+    told = [f"{words.plural(kinds[''], 'setting')} read again"] if kinds[""] else []
+    for kind, noun, now in _TEMPORARY:
+        if kinds[kind]:
+            told.append(f"{words.plural(kinds[kind], noun)} {now}")
+    return ", ".join(told)

@@ -105,6 +105,10 @@ class SimulatedHost:
         self._originals.clear()
         return lines
 
+    def temporary(self) -> Mapping[str, tuple[str, str]]:
+        """Nothing is made."""
+        return {}
+
     def facts(self) -> Mapping[str, str]:
         return {"SIMULATED": "no real host, server or load: every figure comes from a truth file, in virtual time"}
 

@@ -42,6 +42,7 @@ class FakeHost:
         self.originals: dict[str, Level] = {}
         self.writes: list[tuple[str, Level]] = []
         self.forbidden = forbidden
+        self.made: dict[str, tuple[str, str]] = {}
 
     def knobs(self) -> Sequence[Knob]:
         return (LIVE, DANGEROUS)
@@ -62,6 +63,10 @@ class FakeHost:
         self.values.update(self.originals)
         self.originals.clear()
         return lines
+
+    def temporary(self) -> Mapping[str, tuple[str, str]]:
+        made, self.made = self.made, {}
+        return made
 
     def facts(self) -> Mapping[str, str]:
         return {"kernel": "fake"}

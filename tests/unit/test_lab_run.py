@@ -14,8 +14,8 @@ from leadline.lab.run import ATTEMPTS, RunResult, StudyRun, study_failed
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.system import Settings
-from leadline.model.errors import FailureClass, TrialFailure, UsageError
-from leadline.model.record import AuditRecord
+from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError
+from leadline.model.record import AuditRecord, Reading
 
 STUDY = """\
 study: fake
@@ -55,6 +55,17 @@ def test_every_trial_runs_every_step_in_order_and_the_host_is_put_back(tmp_path:
     phases = [r.phase for trial in record.trials for r in trial.readings if r.knob == "vm.fake_live"]
     assert (phases.count("original"), phases.count("undone")) == (1, 1)
     assert result.restored == ["vm.fake_live is 10 again"]
+
+
+def test_what_was_made_for_a_time_is_looked_at_once_more(tmp_path: Path) -> None:
+    system = FakeSystem(FakeHost())
+    system.host.made = {"mount /m/store": ("gone", "gone")}
+    result, store = run(tmp_path, system)
+    last = store.load(result.study_id).trials[-1]
+    assert Reading("mount /m/store", "undone", "gone", "gone", True) in last.readings
+    system.host.made = {"mount /m/store": ("gone", "there")}
+    with pytest.raises(RestoreError, match="mount /m/store is there, it was gone"):
+        run(tmp_path, system, fresh=True)
 
 
 def test_a_treatment_that_breaks_the_stack_is_evidence_and_not_retried(tmp_path: Path) -> None:

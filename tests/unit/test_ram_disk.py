@@ -135,9 +135,22 @@ def test_a_disk_in_use_is_not_undone_by_another(machine: FakeMachine, host: Loca
     with pytest.raises(FileExistsError):
         host.ram_disk(tmp_path / "leadline-x", SIZE)
     assert not machine.clean(tmp_path / "leadline-x")
+    assert host.temporary() == {f"mount {tmp_path}/leadline-x/store": ("gone", "there")}
     host.remove_ram_disk(tmp_path / "leadline-x")
     assert machine.clean(tmp_path / "leadline-x")
     assert host.journal.open_entries() == []
+
+
+def test_what_was_there_for_a_time_is_told_once(machine: FakeMachine, host: LocalHost, tmp_path: Path) -> None:
+    host.ram_disk(tmp_path / "leadline-x", SIZE)
+    host.remove_ram_disk(tmp_path / "leadline-x")
+    host.private_tree(tmp_path / "leadline-y")
+    told = {
+        f"mount {tmp_path}/leadline-x/store": ("gone", "gone"),
+        f"directory {tmp_path}/leadline-y": ("gone", "there"),
+    }
+    assert host.temporary() == told
+    assert host.temporary() == {}
 
 
 def test_the_journal_knows_it_before_anything_is_done(machine: FakeMachine, tmp_path: Path) -> None:

@@ -268,6 +268,47 @@ def test_health_says_what_is_wrong(study: tuple[StudyRecord, StudyAnalysis]) -> 
     assert "ledger in trial" in worse["Audits"].detail
 
 
+@pytest.mark.parametrize(
+    ("readings", "state", "value", "detail"),
+    [
+        ([], health.GOOD, "nothing was changed", ""),
+        ([("mount /m/store", "undone", "gone", "gone")], health.GOOD, "put back", "1 mount gone"),
+        (
+            [
+                ("vm.x", "undone", "1", "1"),
+                ("swap /dev/a", "undone", "on", "on"),
+                ("swap /dev/b", "undone", "on", "on"),
+                ("directory /m", "undone", "gone", "gone"),
+                ("directory /n", "undone", "gone", "gone"),
+                ("server.messaging.store_place", "before", "tmpfs", "tmpfs"),
+            ],
+            health.GOOD,
+            "put back",
+            "1 setting read again, 2 private folders gone, 2 swap areas on again",
+        ),
+        ([("mount /m/store", "undone", "gone", "there")], health.BAD, "not put back", "mount /m/store"),
+        (
+            [("vm.x", "original", None, "1"), ("server.messaging.store_place", "before", "ramdisk", "ramdisk")],
+            health.UNKNOWN,
+            "not read again",
+            "1 setting changed, 1 store placed in memory",
+        ),
+    ],
+)
+def test_the_host_tile_says_what_was_changed_and_put_back(
+    study: tuple[StudyRecord, StudyAnalysis],
+    readings: list[tuple[str, str, str | None, str]],
+    state: str,
+    value: str,
+    detail: str,
+) -> None:
+    record, analysis = study
+    made = tuple(Reading(knob, phase, was, now, was in (None, now)) for knob, phase, was, now in readings)
+    trials = (replace(record.trials[0], readings=made),)
+    items = {item.title: item for item in health.health(replace(record, trials=trials), analysis, [])}
+    assert (items["Host"].state, items["Host"].value, items["Host"].detail) == (state, value, detail)
+
+
 def test_a_drift_that_would_be_hidden_is_not_called_none(study: tuple[StudyRecord, StudyAnalysis]) -> None:
     record, analysis = study
     for interval, value in ((Interval(-4.0, 5.0, 0.95), "none seen"), (Interval(-95.0, 210.0, 0.95), "cannot be told")):
