@@ -89,6 +89,7 @@ def _leadline(load: Load, folder: Path) -> list[str]:
     scenario = folder / "sessions.yaml"
     scenario.write_text(leadline_scenario(load))
     argv = [str(RELEASE / "leadline-load"), "run", str(scenario), "--url", URL, "--out", str(folder / "out")]
+    argv += ["--replace"]  # some comparisons start it again and again
     argv += ["--priority", "normal", "--max-sessions", "12000"]
     argv += ["--connections", "shared", "--max-connections", str(CONNECTIONS)] if load.shared else []
     if load.rate:

@@ -56,6 +56,7 @@ def test_a_ram_disk_holds_what_is_written_and_no_more_than_its_size(host: LocalH
     store, told = places.make_disk(host, tmp_path, SIZE)
     assert told.endswith("ext4, 32 MiB")
     assert places.place_of(store / "messages") == "ramdisk"
+    assert host.temporary() == {f"mount {store}": ("gone", "there")}
     with pytest.raises(OSError, match="No space left"):
         (store / "filler").write_bytes(bytes(40 << 20))
     assert 20 << 20 < (store / "filler").stat().st_size < SIZE
@@ -64,6 +65,7 @@ def test_a_ram_disk_holds_what_is_written_and_no_more_than_its_size(host: LocalH
     with pytest.raises(TrialFailure, match="more than half of the memory available") as caught:
         places.make_disk(host, tmp_path, 1 << 50)
     assert caught.value.failure_class is FailureClass.CONFIGURATION
+    assert host.temporary() == {f"mount {store}": ("gone", "gone")}
     assert traces(base) == []
     assert host.restore() == []
 
