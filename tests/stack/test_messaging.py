@@ -122,7 +122,7 @@ class Broker:
 
     def buy(self, command: str, symbol: str = "S00003") -> None:
         answer = self._post("buy", {"symbol": symbol, "quantity": 1, "command": command})
-        assert (answer["status"], answer["command"]) == ("accepted", command)
+        assert (answer["order"], answer["status"], answer["command"]) == (None, "accepted", command)
         self.accepted.append(command)
 
 

@@ -15,6 +15,8 @@ import leadline.brokerage.domain.BrokerageException;
 final class Replies {
     static final int SEE_OTHER = 303;
     private static final Logger LOG = Logger.getLogger(Replies.class.getName());
+    // By default jackson-jr leaves out what is null: then an answer's names depend on its values.
+    private static final JSON WITH_NULLS = JSON.std.with(JSON.Feature.WRITE_NULL_PROPERTIES);
 
     /** A failure as the caller sees it: no inner detail, only a number to find it in the log. */
     record Failure(int status, String message) {}
@@ -28,7 +30,12 @@ final class Replies {
     }
 
     static void json(HttpServletResponse response, int status, Map<String, ?> value) throws IOException {
-        send(response, status, "application/json;charset=UTF-8", JSON.std.asBytes(value));
+        send(response, status, "application/json;charset=UTF-8", json(value));
+    }
+
+    /** The value in UTF-8; what is null is stated. */
+    static byte[] json(Map<String, ?> value) throws IOException {
+        return WITH_NULLS.asBytes(value);
     }
 
     static void redirect(HttpServletRequest request, HttpServletResponse response, String path) {
