@@ -6,7 +6,7 @@ leadline-load looks after its own files itself; this is for all that is written 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,14 +40,14 @@ def refuse(out: Path) -> None:
         )
 
 
-def remove(out: Path) -> None:
-    """All of them, so that no file of one run stands beside those of another."""
+def remove(out: Path, in_use: Collection[Path] = ()) -> None:
+    """All of them, so that no file of one run stands beside those of another; directories ``in_use`` stay, empty."""
     for file in list(_files(out)):
         if file.parent.name == RAW:
             shutil.rmtree(file.parent)
             continue
         file.unlink(missing_ok=True)
-        if file.parent != out:
+        if file.parent != out and file.parent not in in_use:
             with suppress(OSError):  # somebody else's files are in it
                 file.parent.rmdir()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from leadline.model.errors import LeadlineError, UsageError
 
 FORMAT = "leadline-knee/1"
 _OURS = ("--rate", "--users", "--profile", "--bursts", "--replay", "--speed", "--progress")
+_STOPPED = 130  # the driver's exit code when it was told to stop
 _ROUNDS = 2  # a step in doubt is measured this often, its seconds taken together
 
 
@@ -34,7 +36,8 @@ def find_knee(
     """Runs leadline-load step by step; ``options`` go to it as they are. ``tell`` hears each step. The load
     that the search ends at is measured once more; when that run breaks the limits, the search goes on below. Every run
     has a seed of its own, the next one. Writes ``knee.json`` and a directory for each run below ``--out`` (default
-    ``leadline-load.out``), which ``--replace`` clears of an earlier run's results.
+    ``leadline-load.out``), which ``--replace`` clears of an earlier run's results once leadline-load has taken
+    scenario and options.
 
     Raises UsageError for options that the search sets itself and where results of an earlier run are, LeadlineError
     when a run fails.
@@ -54,6 +57,7 @@ def find_knee(
     stairs = Staircase(loads)
     path = find_scenario(scenario)
     if replace_earlier:
+        _Runner(path, given, arrivals, out, loads.first, itertools.repeat(1)).check()
         earlier.remove(out)
     else:
         earlier.refuse(out)
@@ -113,19 +117,37 @@ class _Runner:
 
     def _run(self, round_: int) -> Path:
         directory = self._out.with_name(f"{self._out.name}-{round_ + 1}")
-        options = self._options | {"--seed": str(next(self._seeds))}
+        done = subprocess.run(self._argv(directory, {}), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise _failure(done.returncode, done.stderr)
+        return directory
+
+    def check(self) -> None:
+        """Raises as a run would before its start: the driver is told to stop where it waits for its start."""
+        with tempfile.TemporaryDirectory(prefix="leadline-check-") as place:
+            argv = self._argv(Path(place), {"--start-at": "stdin"})
+            with subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            ) as run:
+                _, said = run.communicate(b"stop\n")
+        if run.returncode not in (0, _STOPPED):
+            raise _failure(run.returncode, said.decode(errors="replace"))
+
+    def _argv(self, directory: Path, more: dict[str, str]) -> list[str]:
+        options = self._options | {"--seed": str(next(self._seeds))} | more
         load = ["--users", f"{self._load:.0f}"] if self._arrivals == "closed" else ["--rate", repr(self._load)]
         argv = [str(find_binary()), "run", str(self._scenario), "--arrivals", self._arrivals, *load]
         for name, value in options.items():
             argv += [
                 argument for part in value.split("\0") for argument in ((name,) if name in FLAGS else (name, part))
             ]
-        done = subprocess.run([*argv, "--out", str(directory)], capture_output=True, text=True, check=False)
-        if done.returncode == 2:
-            raise UsageError(done.stderr.strip().removeprefix("leadline-load: "))
-        if done.returncode:
-            raise LeadlineError(f"leadline-load ended with code {done.returncode}: {done.stderr.strip()}")
-        return directory
+        return [*argv, "--out", str(directory)]
+
+
+def _failure(code: int, said: str) -> LeadlineError:
+    if code == 2:
+        return UsageError(said.strip().removeprefix("leadline-load: "))
+    return LeadlineError(f"leadline-load ended with code {code}: {said.strip()}")
 
 
 def _pairs(options: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from leadline.cli.main import app
 from leadline.load import earlier, knee_run
 from leadline.load.cluster import command as cluster_command
+from leadline.load.cluster import hosts
 from leadline.load.knee import Limits, Range
 from leadline.load.result import read_summary
 from leadline.model.drivers import DriverHost
@@ -26,6 +28,38 @@ cat > "$LEADLINE_WRK_RESULT" <<END
  "mean": 1, "p50": 1, "p90": 1, "p95": 1, "p99": 1, "p999": 1, "max": 1}
 END
 """
+
+
+# A driver that refuses a mistyped option, waits for its start where it is told to, and fails when it starts.
+DRIVER = """#!PYTHON
+import sys, time
+if sys.argv[1] == "host":
+    print('{"version": "1", "cpus": 1, "open_files": 9, "name": "fake"}', flush=True)
+    for _ in sys.stdin:
+        print(time.time_ns(), flush=True)
+    sys.exit()
+def die(text):
+    sys.stderr.write("leadline-load: " + text + "\\n")
+    sys.exit(2)
+if "--tiemout" in sys.argv:
+    die("unknown option `--tiemout`")
+if "--start-at" in sys.argv:
+    print('{"ready":true}', flush=True)
+    for line in sys.stdin:
+        if line == "stop\\n":
+            sys.exit(130)
+        if line.startswith("start "):
+            break
+die("WORDS")
+"""
+
+
+def fake_driver(place: Path, words: str) -> Path:
+    """Its path; once started it ends with these words."""
+    driver = place / "driver"
+    driver.write_text(DRIVER.replace("PYTHON", sys.executable).replace("WORDS", words))
+    driver.chmod(0o755)
+    return driver
 
 
 def knee(out: Path, *options: str) -> None:
@@ -120,12 +154,33 @@ def test_a_generators_results_are_replaced_when_asked(tmp_path: Path, fake_wrk: 
 def test_a_search_begins_anew_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "step-09-1").mkdir()
     (tmp_path / "step-09-1/summary.json").write_text("{}")
-    (tmp_path / "driver").write_text("#!/bin/sh\necho leadline-load: as asked >&2\nexit 2\n")
-    (tmp_path / "driver").chmod(0o755)
-    monkeypatch.setattr(knee_run, "find_binary", lambda: tmp_path / "driver")
-    with pytest.raises(UsageError, match="as asked"):
+    monkeypatch.setattr(knee_run, "find_binary", lambda: fake_driver(tmp_path, "nobody runs here"))
+    before = everything(tmp_path)
+    with pytest.raises(UsageError, match=r"^unknown option `--tiemout`$"):
+        knee(tmp_path, "--replace", "--tiemout", "1s")
+    assert everything(tmp_path) == {**before, "driver": everything(tmp_path)["driver"]}, "not by one that cannot start"
+    with pytest.raises(UsageError, match=r"^nobody runs here$"):
         knee(tmp_path, "--replace")
     assert not (tmp_path / "step-09-1").exists()
+
+
+def test_drivers_that_start_together_begin_anew_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(hosts, "find_binary", lambda: fake_driver(tmp_path, "nobody runs here"))
+    out = tmp_path / "out"
+    for file in ("summary.json", "drivers/here/summary.json", "drivers/far/summary.json"):
+        (out / file).parent.mkdir(parents=True, exist_ok=True)
+        (out / file).write_text("measured")
+    before = everything(out)
+    with pytest.raises(UsageError, match=r"^unknown option `--tiemout`$"):
+        together(out, "--replace", "--tiemout", "1s")
+    after = everything(out)
+    assert {file: after[file] for file in after if not file.startswith("logs/")} == before
+    with pytest.raises(UsageError, match=r"^nobody runs here$"):
+        together(out, "--replace")
+    assert [file for file in everything(out) if file.endswith("summary.json")] == []
+    assert (out / "drivers/here").is_dir(), "where the driver is about to write"
+    assert not (out / "drivers/far").exists()
 
 
 def test_the_drivers_own_files_are_known() -> None:

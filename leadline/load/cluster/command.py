@@ -43,7 +43,8 @@ def run(scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], sa
     """Runs the drivers with the options of leadline-load; False when the user ended them before their plan.
 
     Results as of one driver go to ``--out`` (``leadline-load.out``), ``--replace`` and ``--progress`` as leadline-load
-    has them. Raises UsageError, TrialFailure(infrastructure) when a host is lost.
+    has them: nothing is removed before every driver has taken its options. Raises UsageError,
+    TrialFailure(infrastructure) when a host is lost.
     """
     given = option_pairs(options)
     last = dict(given)
@@ -55,17 +56,19 @@ def run(scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], sa
     if progress not in ("json", "text", "none"):
         raise UsageError(f"--progress {progress}: not one of json, text, none")
     urls = [value for name, value in given if name == "--url"]
-    rest = [(name, value) for name, value in given if name not in ("--out", earlier.REPLACE, "--progress", "--url")]
+    rest = [(name, value) for name, value in given if name not in ("--out", "--progress", "--url")]
     job = Job(find_scenario(scenario), urls, rest)
     if earlier.REPLACE not in last:
         earlier.refuse(out)
+
+    def clear() -> None:
+        earlier.remove(out, in_use=[out / "drivers" / driver.name for driver in drivers])
+
     with _starter() as start, Cluster(drivers, out, out / "logs", start) as cluster:
         for line in told(cluster.open()):
             if progress == "text":
                 say(line)
-        if earlier.REPLACE in last:
-            earlier.remove(out)
-        cluster.begin(job)
+        cluster.begin(job, clear if earlier.REPLACE in last else lambda: None)
         stopped = _follow(cluster, progress, say)
         cluster.collect()
     if progress == "text":

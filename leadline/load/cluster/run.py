@@ -117,8 +117,9 @@ class Cluster:
         for future in futures:
             future.result()
 
-    def begin(self, job: Job) -> int:
-        """Start all drivers, agree on a start and tell it; its unix nanoseconds by this host's clock.
+    def begin(self, job: Job, ready: Callable[[], None] = lambda: None) -> int:
+        """Start all drivers, agree on a start and tell it; its unix nanoseconds by this host's clock. ``ready`` is
+        called before that, once every driver has taken scenario and options.
 
         Raises UsageError for what leadline-load finds wrong with scenario or options.
         """
@@ -131,6 +132,7 @@ class Cluster:
                 late = next(member for member in self._members if not member.progress.ready)
                 raise late.connection.failure(f"not ready within {_READY:.0f} s", late.progress.last_words())
             time.sleep(0.02)
+        ready()
         reports = [member.report for member in self._members if member.report is not None]
         slowest = max(report.clock.uncertainty_ns for report in reports)
         start = round(self._clock.now_ns() + _LEAD * 1e9 + 4 * slowest)
