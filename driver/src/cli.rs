@@ -52,8 +52,10 @@ options of run:
   --var KEY=VALUE      a parameter of the scenario; may be repeated
   --tick TIME          wake only at multiples of this: cheaper, less exact (default 0us: exact)
   --lead TIME          stay awake this long, at most, before something is due (default 100us; none with --tick)
-  --gather TIME        an answer that nothing waits for may lie in the kernel, which stamps it, this long (default 1ms)
+  --gather TIME        an answer that nothing waits for may lie in the kernel, which stamps it, this long (default 5ms)
   --stamps WORD        kernel (default: an answer counts from its stamp) or loop (from the moment it was read)
+  --cpu-latency TIME   while it runs, no CPU of this host enters an idle state that takes longer than this to leave
+                       (root; 0us: they never halt): cheaper and more exact, but the servers' CPUs change as well
   --priority WORD      auto (default: the loop runs ahead of other processes where permitted) or normal
   --share A-B/N        one of several drivers in step: of every N numbers (sessions, users, arrivals, identities, rows
                        and sequences of feeds) those from A until B; all other options as for one driver (default 0-1/1)
@@ -70,7 +72,7 @@ exit codes: 0 done, 1 could not run, 2 bad command line or scenario, 130 interru
 /// Options without a value.
 const FLAGS: [&str; 2] = ["--insecure", "--replace"];
 
-const OPTIONS: [&str; 33] = [
+const OPTIONS: [&str; 34] = [
     "--url",
     "--http",
     "--ca",
@@ -99,6 +101,7 @@ const OPTIONS: [&str; 33] = [
     "--lead",
     "--gather",
     "--stamps",
+    "--cpu-latency",
     "--priority",
     "--share",
     "--start-at",
@@ -144,6 +147,8 @@ pub struct RunOptions {
     pub gather: u64,
     pub unstamped: bool,
     /// Do not run ahead of other processes.
+    /// Longest time to leave an idle state, nanoseconds.
+    pub cpu_latency: Option<u64>,
     pub normal_priority: bool,
     /// Of a load that several drivers bear.
     pub share: Share,
@@ -204,8 +209,9 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
         variables: Vec::new(),
         tick: 0,
         lead: 100_000,
-        gather: 1_000_000,
+        gather: 5_000_000,
         unstamped: false,
+        cpu_latency: None,
         normal_priority: false,
         share: Share::WHOLE,
         start_at: StartAt::Now,
@@ -250,6 +256,7 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
             "--lead" => run.lead = time()?,
             "--gather" => run.gather = time()?,
             "--stamps" => run.unstamped = word(name, &value, &[("kernel", false), ("loop", true)])?,
+            "--cpu-latency" => run.cpu_latency = Some(time()?),
             "--priority" => run.normal_priority = word(name, &value, &[("auto", false), ("normal", true)])?,
             _ => {
                 let words = [("json", Progress::Json), ("text", Progress::Text), ("none", Progress::None)];
@@ -286,6 +293,9 @@ fn complete(mut run: RunOptions) -> Result<Command, String> {
     }
     if run.lead > 1_000_000 || run.gather > 10_000_000 {
         return Err("--lead is at most 1ms, --gather at most 10ms".into());
+    }
+    if run.cpu_latency.is_some_and(|ns| ns > 1_000_000_000 || ns % 1000 != 0) {
+        return Err("--cpu-latency is at most 1s, in whole microseconds".into());
     }
     if run.timeout == 0 {
         return Err("--timeout must be longer than 0s".into());

@@ -20,6 +20,7 @@ use crate::measure::{ErrorKind, Outcome, Slice};
 use crate::scenario::{Arrive, Scenario};
 use crate::session::Session;
 use crate::share::Share;
+use crate::sys::alarms::Alarms;
 use crate::sys::poller::Poller;
 use crate::sys::process::{stop_requested, Cpu};
 use crate::sys::stamp::{Clock, Stamping};
@@ -36,7 +37,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 use trunks::Trunk;
-use waiting::Manner;
+use waiting::{Manner, Patient};
 
 /// How the scenario is driven. Times in nanoseconds.
 #[derive(Clone, Debug)]
@@ -108,6 +109,7 @@ pub struct Engine<'a> {
     settings: &'a Settings,
     start: Instant,
     poller: Poller,
+    alarms: Alarms,
     slots: Vec<Slot>,
     lanes: Vec<Lane>,
     spare_lanes: Vec<u32>,
@@ -152,8 +154,12 @@ pub struct Engine<'a> {
     lead: Lead,
     /// Requests whose answers are to be read at once, in the order they were sent.
     urgent: VecDeque<(u32, u64)>,
-    /// The others of sessions whose next due moment is known: it, line and request.
-    patient: BinaryHeap<Reverse<(u64, u32, u64)>>,
+    /// The others, of sessions that rest after them.
+    patient: BinaryHeap<Reverse<Patient>>,
+    /// When the loop last began to look at all sockets.
+    surveyed: u64,
+    /// It did so just before a start.
+    looked: bool,
     /// What is known of each transaction's last answer.
     manners: Vec<Manner>,
     /// When the bytes read last came in.
@@ -175,6 +181,7 @@ impl<'a> Engine<'a> {
             settings,
             start: Instant::now(),
             poller: Poller::new()?,
+            alarms: Alarms::new()?,
             slots: Vec::new(),
             lanes: Vec::new(),
             spare_lanes: Vec::new(),
@@ -216,6 +223,8 @@ impl<'a> Engine<'a> {
             lead: Lead::new(if settings.tick == 0 { settings.lead } else { 0 }),
             urgent: VecDeque::new(),
             patient: BinaryHeap::new(),
+            surveyed: 0,
+            looked: false,
             manners: waiting::manners(scenario),
             arrived: 0,
             stamping: Stamping::default(),

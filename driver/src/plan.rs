@@ -66,6 +66,9 @@ impl Plan {
 
     /// The pause that will follow the transaction `done`, nanoseconds; draws nothing.
     pub fn pause_after(&self, scenario: &Scenario, done: usize) -> u64 {
+        if scenario.pause.shape == PauseShape::Fixed {
+            return scenario.pause.mean;
+        }
         let mut ahead = self.clone();
         if let Some(graph) = &scenario.graph {
             ahead.move_on(graph, done);

@@ -10,6 +10,7 @@ use crate::measure::summary::{summary, Inputs};
 use crate::measure::whole;
 use crate::measure::writer::{self, Files, Outlet};
 use crate::scenario::{read, Scenario};
+use crate::sys::idle::{self, CpuLatency};
 use crate::sys::process::{catch_signals, raise_file_limit, raise_priority_of_thread, Cpu, Scheduling};
 use crate::transport::Transport;
 use crate::Failure;
@@ -94,7 +95,9 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
     let (emptied, empty) = mpsc::channel();
     let names: Vec<String> = scenario.transactions.iter().map(|t| t.name.clone()).collect();
     let engine = Engine::new(scenario, settings, Outlet { full, empty })
-        .map_err(|e| Failure::Run(format!("cannot use epoll: {e}")))?;
+        .map_err(|e| Failure::Run(format!("cannot set up the loop: {e}")))?;
+    let latency = options.cpu_latency.map(|ns| CpuLatency::request((ns / 1000) as i32)).transpose();
+    let latency = latency.map_err(|e| Failure::Run(format!("--cpu-latency: cannot use {}: {e}", idle::FILE)))?;
     if told {
         println!("{{\"ready\":true}}");
     }
@@ -116,6 +119,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         let result = engine.run(start);
         (result, writer.join())
     });
+    drop(latency);
     let totals = totals.map_err(|_| Failure::Run("the writing thread failed".into()))?.map_err(cannot_write)?;
     let result = result.map_err(|e| Failure::Run(format!("the loop failed: {e}")))?;
     let inputs = Inputs {
@@ -134,6 +138,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         started_unix_ns: started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos(),
         variables: &options.variables,
         scheduling,
+        cpu_latency: options.cpu_latency,
     };
     whole::write(&files, &totals, settings.phases).map_err(cannot_write)?;
     let value = summary(&inputs, &result, &totals, Cpu::of_process());

@@ -20,6 +20,11 @@ impl Timers {
         self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
+    /// The second earliest.
+    pub fn second(&self) -> Option<u64> {
+        self.heap.as_slice().iter().skip(1).take(2).map(|Reverse((at, ..))| *at).min()
+    }
+
     /// The earliest timer if it is due at `now`.
     pub fn pop_due(&mut self, now: u64) -> Option<u32> {
         if self.next()? > now {
@@ -112,8 +117,9 @@ mod tests {
             timers.set(at, slot);
         }
         assert_eq!(timers.pop_due(9), None);
-        assert_eq!(timers.next(), Some(10));
+        assert_eq!((timers.next(), timers.second()), (Some(10), Some(10)));
         assert_eq!((timers.pop_due(10), timers.pop_due(10), timers.pop_due(10)), (Some(1), Some(4), None));
+        assert_eq!((timers.next(), timers.second()), (Some(20), Some(30)));
         assert_eq!((timers.pop_due(99), timers.pop_due(99), timers.pop_due(99)), (Some(2), Some(3), None));
     }
 

@@ -179,7 +179,7 @@ impl Engine<'_> {
             open = self.borrow_connection(line);
         }
         self.deadlines.set(now.saturating_add(self.settings.timeout), line, request);
-        self.note_urgency(line, request, open);
+        self.note_urgency(line, request, open, now);
         if self.may_share && self.shares(line) {
             self.enqueue(line, now);
         } else if open {

@@ -10,8 +10,12 @@ use std::io;
 
 /// An answer longer than this is read as it comes, or the server would wait for the driver.
 const LONG: usize = 16 << 10;
-/// A pause this many times as long as answers may lie makes it rare that something is due meanwhile.
-const PAUSES: u64 = 20;
+/// A shorter pause than this is hardly longer than the answer takes: sleeping through it gains nothing.
+const SHORT: u64 = 1_000_000;
+/// The loop looks at the sockets before a start, and not after it, when it is awake so long before it.
+const LOOK: u64 = 10_000;
+/// A start that is so near comes before the next socket's turn.
+const TURN: u64 = 5_000;
 /// Answered requests that may be left in a heap.
 const MOST_ANSWERED: usize = 1000;
 
@@ -25,12 +29,35 @@ pub(super) enum Manner {
     Restless,
 }
 
+/// An answer that may lie until it is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Patient {
+    needed: u64,
+    line: u32,
+    request: u64,
+    /// The pause that begins with the answer; 0 where it began with the transaction.
+    pause: u64,
+}
+
 impl Engine<'_> {
     /// Sleeps until something is to be done, and does what the sockets ask for.
     pub(super) fn wait(&mut self) -> io::Result<()> {
-        if !self.may_rest() {
+        let looked = std::mem::take(&mut self.looked);
+        if !looked && self.may_rest() {
+            self.serve_sockets(0)?;
+        }
+        let rests = self.may_rest();
+        let (aim, now) = (self.aim(), self.now());
+        let patience = self.patience();
+        if rests && patience > now {
+            if aim > now {
+                let until = aim.min(now + self.settings.gather).min(patience);
+                let after = self.start_after().map_or(0, |at| at.saturating_sub(self.lead.ns()));
+                let rung = self.alarms.sleep(now, until, after);
+                self.woke(rung);
+            }
+        } else {
             let unread = !self.unread.is_empty();
-            let (aim, now) = (self.aim(), self.now());
             let found = self.serve_sockets(if unread { 0 } else { aim.saturating_sub(now) })?;
             if unread {
                 self.read_on();
@@ -38,22 +65,29 @@ impl Engine<'_> {
             } else if found == 0 && aim > now {
                 self.woke(aim);
             }
-        } else {
+        }
+        self.await_start()
+    }
+
+    /// Spends the rest of the lead: with the sockets where there is time, then waiting for the start.
+    fn await_start(&mut self) -> io::Result<()> {
+        let Some(start) = self.next_start() else { return Ok(()) };
+        let lead = self.lead.ns();
+        let left = start.saturating_sub(self.now());
+        if (LOOK..=lead).contains(&left) && self.may_rest() {
             self.serve_sockets(0)?;
-            let (aim, now) = (self.aim(), self.now());
-            if aim > now && self.may_rest() {
-                let until = aim.min(now + self.settings.gather).min(self.patience());
-                self.poller.rest(until.saturating_sub(now));
-                self.woke(until);
-            }
+            self.looked = true;
         }
-        if let Some(start) = self.next_start() {
-            let lead = self.lead.ns();
-            while (1..=lead).contains(&start.saturating_sub(self.now())) {
-                std::hint::spin_loop();
-            }
-        }
+        self.stay_awake(lead);
         Ok(())
+    }
+
+    /// Waits for a start at most `longest` away.
+    fn stay_awake(&self, longest: u64) {
+        let Some(start) = self.next_start() else { return };
+        while (1..=longest).contains(&start.saturating_sub(self.now())) {
+            std::hint::spin_loop();
+        }
     }
 
     /// When the kernel is to wake the loop.
@@ -65,15 +99,20 @@ impl Engine<'_> {
     /// Waits for the sockets at most that long, and serves those that are ready. Starts that become due meanwhile do
     /// not wait for the rest of them.
     fn serve_sockets(&mut self, timeout: u64) -> io::Result<usize> {
+        let before = self.now();
         let found = self.poller.wait(timeout)?;
         for at in 0..found {
             let event = self.poller.event(at);
             self.on_event(event);
             self.serve_waiting();
+            self.stay_awake(TURN.min(self.lead.ns()));
             let now = self.now();
             if self.next_start().is_some_and(|start| start <= now) {
                 self.start_due(now);
             }
+        }
+        if !self.poller.is_full(found) {
+            self.surveyed = before;
         }
         Ok(found)
     }
@@ -93,6 +132,16 @@ impl Engine<'_> {
         Some(on_tick(next, self.settings.tick))
     }
 
+    /// When the one after that is to start.
+    fn start_after(&self) -> Option<u64> {
+        let after = match (self.timers.next(), self.next_arrival) {
+            (Some(timer), Some(arrival)) => Some(timer.max(arrival)),
+            _ => None,
+        };
+        let next = [after, self.timers.second()].into_iter().flatten().min()?;
+        Some(on_tick(next, self.settings.tick))
+    }
+
     /// When anything else has to be done.
     fn next_other(&mut self) -> u64 {
         let (slots, lanes) = (&self.slots, &self.lanes);
@@ -105,7 +154,7 @@ impl Engine<'_> {
         wake.min(if self.in_flight == 0 { end } else { self.last_moment().max(end) })
     }
 
-    /// Whether no answer under way has to be read at once.
+    /// Whether no answer under way has to be read at once, unless one is [needed](Engine::patience).
     fn may_rest(&mut self) -> bool {
         while let Some((line, request)) = self.urgent.front() {
             if awaits(&self.slots, &self.lanes, *line, *request) {
@@ -113,40 +162,47 @@ impl Engine<'_> {
             }
             self.urgent.pop_front();
         }
-        let patience = self.patience();
-        self.stamping.holds()
-            && (patience == u64::MAX || patience > self.now())
-            && self.unread.is_empty()
-            && self.in_flight > 0
-            && self.settings.gather > 0
+        self.stamping.holds() && self.unread.is_empty() && self.in_flight > 0 && self.settings.gather > 0
     }
 
-    /// Until when all answers may lie that nothing else waits for: with cycle times a session's next transaction may
-    /// be due before its answer is there, and then begins with it.
+    /// Until when all answers may lie that nothing else waits for, because the next transaction of one of their sessions
+    /// may be due then.
     fn patience(&mut self) -> u64 {
-        while let Some(Reverse((next, line, request))) = self.patient.peek() {
-            if awaits(&self.slots, &self.lanes, *line, *request) {
-                return *next;
+        while let Some(Reverse(answer)) = self.patient.peek() {
+            let answer = *answer;
+            if !awaits(&self.slots, &self.lanes, answer.line, answer.request) {
+                self.patient.pop();
+                continue;
+            }
+            // It was not there when all sockets were looked at, so its pause begins after that.
+            let needed = self.surveyed.saturating_add(answer.pause);
+            if answer.pause == 0 || needed <= answer.needed {
+                return answer.needed;
             }
             self.patient.pop();
+            self.patient.push(Reverse(Patient { needed, ..answer }));
         }
         u64::MAX
     }
 
-    /// The due moment of the transaction after the one in `slot`, where it does not depend on the answer.
-    fn next_due(&self, slot: u32) -> Option<u64> {
-        let pause = &self.scenario.pause;
-        if pause.measure != PauseFrom::Due || pause.shape == PauseShape::None || self.opens_transactions() {
+    /// The answer that the session in `slot` awaits to `request`, sent at `now`: when it is needed, for the next
+    /// transaction may be due. None where it may lie for ever.
+    fn needed(&self, line: u32, request: u64, now: u64) -> Option<Patient> {
+        if self.opens_transactions() {
             return None;
         }
-        let session = &self.slots[slot as usize].session;
+        let session = &self.slots[line as usize].session;
         let running = session.running.as_ref()?;
-        Some(running.due + session.plan.pause_after(self.scenario, running.transaction))
+        let pause = session.plan.pause_after(self.scenario, running.transaction);
+        Some(match self.scenario.pause.measure {
+            PauseFrom::Due => Patient { needed: running.due + pause, line, request, pause: 0 },
+            PauseFrom::End => Patient { needed: now + pause, line, request, pause },
+        })
     }
 
     /// Notes whether the answer to the request just sent over `line` has to be read at once: unless it ends a
     /// transaction over an open connection after which nothing is due at once.
-    pub(super) fn note_urgency(&mut self, line: u32, request: u64, open: bool) {
+    pub(super) fn note_urgency(&mut self, line: u32, request: u64, open: bool, now: u64) {
         let calm = open && line & LANE == 0 && self.pauses() && {
             let slot = &self.slots[line as usize];
             slot.session.running.as_ref().is_some_and(|running| {
@@ -160,11 +216,15 @@ impl Engine<'_> {
         };
         if !calm {
             self.urgent.push_back((line, request));
-        } else if let Some(next) = self.next_due(line) {
-            self.patient.push(Reverse((next, line, request)));
+        } else if let Some(answer) = self.needed(line, request, now) {
+            if answer.needed < now + SHORT {
+                self.urgent.push_back((line, request));
+                return;
+            }
+            self.patient.push(Reverse(answer));
             if self.patient.len() > MOST_ANSWERED + 2 * self.in_flight as usize {
                 let (slots, lanes) = (&self.slots, &self.lanes);
-                self.patient.retain(|Reverse((_, line, request))| awaits(slots, lanes, *line, *request));
+                self.patient.retain(|Reverse(answer)| awaits(slots, lanes, answer.line, answer.request));
             }
         }
     }
@@ -174,8 +234,7 @@ impl Engine<'_> {
         if self.settings.model != Model::Closed && self.live >= self.settings.max_sessions {
             return false;
         }
-        let pause = &self.scenario.pause;
-        self.opens_transactions() || pause.shape != PauseShape::None && pause.mean >= PAUSES * self.settings.gather
+        self.opens_transactions() || self.scenario.pause.shape != PauseShape::None
     }
 
     /// The transaction in `slot` got `count` bytes of an answer at once, or is redirected.

@@ -1,6 +1,8 @@
-//! What the kernel offers: readiness, sockets, signals, CPU time; and TLS on its sockets.
+//! What the kernel offers: readiness, alarms, sockets, signals, CPU time; and TLS on its sockets.
 
+pub mod alarms;
 pub mod host;
+pub mod idle;
 pub mod poller;
 pub mod process;
 pub mod socket;

@@ -82,14 +82,9 @@ impl Poller {
         }
     }
 
-    /// Sleeps through whatever happens on the sockets; a signal ends it.
-    pub fn rest(&self, timeout: u64) {
-        let time = libc::timespec {
-            tv_sec: (timeout / 1_000_000_000) as libc::time_t,
-            tv_nsec: (timeout % 1_000_000_000) as libc::c_long,
-        };
-        // SAFETY: `time` lives through the call; the rest of the time is not asked for.
-        unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const time, std::ptr::null_mut()) };
+    /// Whether there may be more events than the `found` ones.
+    pub fn is_full(&self, found: usize) -> bool {
+        found >= self.events.len()
     }
 
     pub fn event(&self, at: usize) -> Event {
