@@ -24,6 +24,8 @@ PARTS: dict[str, tuple[str, Part]] = {
     "accuracy": ("Accuracy", accuracy.compare),
     "shared": ("Sessions over shared connections", sessions.compare_shared),
     "sessions": ("Sessions with connections of their own", sessions.compare_own),
+    "shared-awake": ("Sessions over shared connections, CPUs awake", sessions.compare_shared_awake),
+    "sessions-awake": ("Sessions with connections of their own, CPUs awake", sessions.compare_own_awake),
     "start": ("From start to first request", sessions.compare_start),
     "memory": ("Memory of idle sessions", sessions.compare_memory),
     "rate": ("Plain requests at an equal rate", plain.compare_rate),

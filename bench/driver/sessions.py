@@ -11,11 +11,30 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import PORT, URL, Lengths, Ratio, Target, Unfit, Verdicts, on_generators_cpu, ratio, spread, turns
+from common import (
+    PORT,
+    RELEASE,
+    URL,
+    Awake,
+    Lengths,
+    Ratio,
+    Target,
+    Unfit,
+    Verdicts,
+    child,
+    on_generators_cpu,
+    ratio,
+    spread,
+    turns,
+)
 from generators import WARM_USERS, Generator, Load, cache, present
 from watch import PATIENCE, Running, Window, connects, counts, keeps
 
 RATE = 2000.0
+LEAST = "least possible"  # driver/examples/least.rs
+AWAKE = """All generators with CPUs that do not halt while they are idle: the bench holds /dev/cpu_dma_latency at 0, as
+`--cpu-latency 0us` of leadline-load does. Waking up is then cheap.
+"""
 SLOW_ROUNDS = 2  # of a generator that no target names
 
 
@@ -28,33 +47,48 @@ class Costs:
         self.full: list[Window] = []
 
 
-def compare_own(lengths: Lengths, verdicts: Verdicts) -> None:
+def compare_own(lengths: Lengths, verdicts: Verdicts, awake: bool = False) -> None:
     """Each session opens a connection of its own and closes it."""
     print(
         "Each session opens a connection and closes it: leadline-load and Gatling as they are, k6 with "
         "`noVUConnectionReuse`, Hyperfoil with `connectionStrategy: OPEN_ON_REQUEST`.\n"
     )
-    _compare(lengths, verdicts, shared=False)
+    _compare(lengths, verdicts, shared=False, awake=awake)
 
 
-def compare_shared(lengths: Lengths, verdicts: Verdicts) -> None:
+def compare_shared(lengths: Lengths, verdicts: Verdicts, awake: bool = False) -> None:
     """Connections are kept beyond sessions, for any other."""
     print(
         "Connections outlive the sessions: leadline-load with `--connections shared`, k6 and Hyperfoil as they are (k6 "
         "keeps those of a virtual user, Hyperfoil has one pool).\n"
     )
-    _compare(lengths, verdicts, shared=True)
+    _compare(lengths, verdicts, shared=True, awake=awake)
 
 
-def _compare(lengths: Lengths, verdicts: Verdicts, shared: bool) -> None:
+def compare_own_awake(lengths: Lengths, verdicts: Verdicts) -> None:
+    """As ``compare_own``, with CPUs that do not halt."""
+    print(AWAKE)
+    compare_own(lengths, verdicts, awake=True)
+
+
+def compare_shared_awake(lengths: Lengths, verdicts: Verdicts) -> None:
+    """As ``compare_shared``, with CPUs that do not halt."""
+    print(AWAKE)
+    compare_shared(lengths, verdicts, awake=True)
+
+
+def _compare(lengths: Lengths, verdicts: Verdicts, shared: bool, awake: bool) -> None:
     """Equal rates, steady and whole run, and no limit; all generators in every round, but for the slow one."""
     found, missing = present()
     absent = list(missing)
     by_name = {generator.name: generator for generator in found if generator.shares or not shared}
     costs = {name: Costs() for name in by_name}
-    with Target(example="session_server"):
-        for turn, name in turns(list(by_name), lengths.rounds):
-            if name in costs and (by_name[name].shares or turn < SLOW_ROUNDS):
+    floor: list[float] = []
+    with Target(example="session_server"), Awake(awake):
+        for turn, name in turns([*by_name, LEAST], lengths.rounds):
+            if name == LEAST:
+                floor.append(least(lengths.least))
+            elif name in costs and (by_name[name].shares or turn < SLOW_ROUNDS):
                 try:
                     _measure(by_name[name], lengths, costs[name], shared)
                 except Unfit as error:
@@ -68,7 +102,8 @@ def _compare(lengths: Lengths, verdicts: Verdicts, shared: bool) -> None:
         f"per 100,000 requests. Whole: a run of {lengths.whole:g} s from the start of the process to its end. Steady: "
         f"{lengths.window[1] - lengths.window[0]:g} s of that run; Hyperfoil and Gatling, which compile themselves, "
         f"{lengths.warmed_window[1] - lengths.warmed_window[0]:g} s of another process after {lengths.warm} s of work "
-        f"without rests by {WARM_USERS} users. The server counted the same requests of each, and none that was wrong.\n"
+        f"without rests by {WARM_USERS} users. The server counted the same requests of each, and none that was wrong. "
+        f"The {LEAST}: a loop that only wakes, sends a fixed request and reads what lies there.\n"
     )
     for line in absent:
         print(f"{line}\n")
@@ -82,6 +117,9 @@ def _compare(lengths: Lengths, verdicts: Verdicts, shared: bool) -> None:
         same = name == "leadline-load"
         steady, whole = ("" if same else ratios[name, key].text() for key in ("steady", "whole"))
         print(f"| {name} | {spread(cost.steady)} | {steady} | {spread(cost.whole)} | {whole} |")
+    print(f"| {LEAST} | {spread(floor)} | {ratio(ours.steady, floor).text()} | | |")
+    if "k6" in costs:
+        print(f"\nThe {LEAST} takes {ratio(floor, costs['k6'].steady).text()} of k6's CPU.")
     print(
         f"\nThe same sessions without rests, {WARM_USERS} users: highest rate on one core, a second of CPU over the "
         "CPU of a request.\n"
@@ -102,7 +140,18 @@ def _compare(lengths: Lengths, verdicts: Verdicts, shared: bool) -> None:
         ("steady: CPU at most a quarter of k6's", ("k6", "steady"), 0.25),
         ("whole 10 s: CPU at most a quarter of Hyperfoil's", ("Hyperfoil", "whole"), 0.25),
     ):
-        verdicts.most(f"sessions, {'shared' if shared else 'own'} connections, {text}", ratios.get(key), limit)
+        condition = f"{'shared' if shared else 'own'} connections{', CPUs awake' if awake else ''}"
+        verdicts.most(f"sessions, {condition}, {text}", ratios.get(key), limit)
+
+
+def least(seconds: int) -> float:
+    """CPU seconds per 100,000 requests of a loop that knows no sessions and looks at no answer."""
+    argv = [str(RELEASE / "examples" / "least"), "--port", str(PORT)]
+    text, _, _ = child([*argv, "--rate", f"{RATE:.0f}", "--seconds", str(seconds)])
+    sent, read, cpu = text.split()
+    if int(read) < 1000 * int(sent):  # a page has more
+        raise Unfit(f"least sent {sent} requests and read {read} bytes")
+    return 1e5 * float(cpu) / int(sent)
 
 
 def _measure(generator: Generator, lengths: Lengths, costs: Costs, shared: bool) -> None:

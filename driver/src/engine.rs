@@ -158,8 +158,6 @@ pub struct Engine<'a> {
     patient: BinaryHeap<Reverse<Patient>>,
     /// When the loop last began to look at all sockets.
     surveyed: u64,
-    /// It did so just before a start.
-    looked: bool,
     /// What is known of each transaction's last answer.
     manners: Vec<Manner>,
     /// When the bytes read last came in.
@@ -224,7 +222,6 @@ impl<'a> Engine<'a> {
             urgent: VecDeque::new(),
             patient: BinaryHeap::new(),
             surveyed: 0,
-            looked: false,
             manners: waiting::manners(scenario),
             arrived: 0,
             stamping: Stamping::default(),

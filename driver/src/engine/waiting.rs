@@ -12,6 +12,8 @@ use std::io;
 const LONG: usize = 16 << 10;
 /// A shorter pause than this is hardly longer than the answer takes: sleeping through it gains nothing.
 const SHORT: u64 = 1_000_000;
+/// Answers that may lie are looked for this often, or the loop would ask once for each.
+const GLANCE: u64 = 1_000_000;
 /// The loop looks at the sockets before a start, and not after it, when it is awake so long before it.
 const LOOK: u64 = 10_000;
 /// A start that is so near comes before the next socket's turn.
@@ -42,8 +44,8 @@ pub(super) struct Patient {
 impl Engine<'_> {
     /// Sleeps until something is to be done, and does what the sockets ask for.
     pub(super) fn wait(&mut self) -> io::Result<()> {
-        let looked = std::mem::take(&mut self.looked);
-        if !looked && self.may_rest() {
+        let now = self.now();
+        if self.may_rest() && (self.glances(now) || self.patience() <= now) {
             self.serve_sockets(0)?;
         }
         let rests = self.may_rest();
@@ -51,7 +53,7 @@ impl Engine<'_> {
         let patience = self.patience();
         if rests && patience > now {
             if aim > now {
-                let until = aim.min(now + self.settings.gather).min(patience);
+                let until = aim.min(self.surveyed + self.settings.gather).min(patience);
                 let after = self.start_after().map_or(0, |at| at.saturating_sub(self.lead.ns()));
                 let rung = self.alarms.sleep(now, until, after);
                 self.woke(rung);
@@ -69,14 +71,18 @@ impl Engine<'_> {
         self.await_start()
     }
 
+    /// Whether it is time to look for answers that may lie.
+    fn glances(&self, now: u64) -> bool {
+        now >= self.surveyed + GLANCE.min(self.settings.gather / 2)
+    }
+
     /// Spends the rest of the lead: with the sockets where there is time, then waiting for the start.
     fn await_start(&mut self) -> io::Result<()> {
         let Some(start) = self.next_start() else { return Ok(()) };
         let lead = self.lead.ns();
-        let left = start.saturating_sub(self.now());
-        if (LOOK..=lead).contains(&left) && self.may_rest() {
+        let now = self.now();
+        if (LOOK..=lead).contains(&start.saturating_sub(now)) && self.glances(now) && self.may_rest() {
             self.serve_sockets(0)?;
-            self.looked = true;
         }
         self.stay_awake(lead);
         Ok(())
