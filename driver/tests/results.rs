@@ -2,9 +2,9 @@
 
 mod support;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{answering, finish, page, run, start};
 
 const THREE: &str = "scenario: three
@@ -46,6 +46,34 @@ fn outcomes_are_counted_by_second_transaction_status_and_kind() {
     assert_eq!(run.number("/statuses/404") as u64, run.total("bad", "failed"));
     assert_eq!(run.number("/total/moved/statuses/302") as u64, run.total("moved", "ok"));
     assert_eq!(run.number("/total/bad/errors/status_4xx") as u64, run.total("bad", "failed"));
+}
+
+/// The longest time any CPU may take to leave an idle state, as asked for by all processes, microseconds.
+fn allowed_latency() -> std::io::Result<i32> {
+    let mut value = [0; 4];
+    std::fs::File::open("/dev/cpu_dma_latency")?.read_exact(&mut value)?;
+    Ok(i32::from_ne_bytes(value))
+}
+
+#[test]
+fn cpus_leave_idle_states_soon_only_while_it_runs() {
+    const ASKED: i32 = 7;
+    let before = match allowed_latency() {
+        Ok(before) if before > ASKED => before,
+        Ok(before) => return println!("skipped: {before} us were asked for already"),
+        Err(error) => return println!("skipped: /dev/cpu_dma_latency: {error}"),
+    };
+    let (mut child, _) = start(&server(), THREE, "--users 1 --steady 60s --cpu-latency 7us");
+    let until = |wanted: i32| {
+        let end = Instant::now() + Duration::from_secs(20);
+        while allowed_latency().expect("it could be read") != wanted && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        allowed_latency().expect("it could be read")
+    };
+    let (during, _) = (until(ASKED), child.kill().expect("it runs"));
+    child.wait().expect("it ends");
+    assert_eq!((during, until(before)), (ASKED, before));
 }
 
 #[test]

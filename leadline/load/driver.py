@@ -103,6 +103,8 @@ class DriverRun:
             found.append(("--connections", load.connections))
         if load.max_connections is not None:
             found.append(("--max-connections", str(load.max_connections)))
+        if load.cpu_latency is not None:
+            found.append(("--cpu-latency", f"{round(load.cpu_latency * 1e6)}us"))
         variables = dict(self.variables)
         if load.preset is not None:
             variables |= preset_variables(load.preset, load.scenario, variables)

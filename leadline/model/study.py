@@ -105,6 +105,12 @@ class Workload(_Strict):
     generator: Annotated[
         Generator | None, BeforeValidator(lambda found: {"name": found} if isinstance(found, str) else found)
     ] = Field(default=None, description="another load generator: its name, or name, script, options, program")
+    cpu_latency: Seconds | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="while load is driven no CPU of that host enters an idle state that takes longer to leave; 0: none",
+    )
     load_units: int = Field(default=1, gt=0, description="scales the data: accounts, instruments, holdings")
     ramp_up: Seconds = 10.0
     steady: Seconds = 30.0

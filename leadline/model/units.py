@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _SIZE = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
-_DURATION = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = {"us": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def parse_size(text: str | int) -> int:
@@ -30,7 +30,7 @@ def format_size(size: int) -> str:
 
 
 def parse_duration(text: str | int | float) -> float:
-    """Seconds from ``20s``, ``1.5h``, ``250ms``, ``1h30m`` or a plain number of seconds.
+    """Seconds from ``20s``, ``1.5h``, ``250ms``, ``20us``, ``1h30m`` or a plain number of seconds.
 
     Raises ValueError.
     """
@@ -39,7 +39,7 @@ def parse_duration(text: str | int | float) -> float:
     word = str(text).strip().lower()
     if re.fullmatch(r"\d+(?:\.\d+)?", word):
         return float(word)
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|min|s|m|h|d)", word)
+    parts = re.findall(r"(\d+(?:\.\d+)?)(us|ms|min|s|m|h|d)", word)
     if not parts or "".join(number + unit for number, unit in parts) != word.replace(" ", ""):
         raise ValueError(f"{text!r} is not a duration such as 20s, 5m or 1h30m")
     return sum(float(number) * _DURATION[unit] for number, unit in parts)
