@@ -15,9 +15,9 @@ const SHORT: u64 = 1_000_000;
 /// Answers that may lie are looked for this often, or the loop would ask once for each.
 const GLANCE: u64 = 1_000_000;
 /// The loop looks at the sockets before a start, and not after it, when it is awake so long before it.
-const LOOK: u64 = 10_000;
+const LOOK: u64 = 25_000;
 /// A start that is so near comes before the next socket's turn.
-const TURN: u64 = 5_000;
+const TURN: u64 = 10_000;
 /// Answered requests that may be left in a heap.
 const MOST_ANSWERED: usize = 1000;
 
@@ -109,13 +109,13 @@ impl Engine<'_> {
         let found = self.poller.wait(timeout)?;
         for at in 0..found {
             let event = self.poller.event(at);
-            self.on_event(event);
-            self.serve_waiting();
             self.stay_awake(TURN.min(self.lead.ns()));
             let now = self.now();
             if self.next_start().is_some_and(|start| start <= now) {
                 self.start_due(now);
             }
+            self.on_event(event);
+            self.serve_waiting();
         }
         if !self.poller.is_full(found) {
             self.surveyed = before;
@@ -171,9 +171,14 @@ impl Engine<'_> {
         self.stamping.holds() && self.unread.is_empty() && self.in_flight > 0 && self.settings.gather > 0
     }
 
-    /// Until when all answers may lie that nothing else waits for, because the next transaction of one of their sessions
-    /// may be due then.
+    /// Until when all answers may lie that nothing else waits for: early enough for the next transaction of one of their
+    /// sessions to start in time.
     fn patience(&mut self) -> u64 {
+        self.needed_first().saturating_sub(self.lead.ns() + TURN)
+    }
+
+    /// When the first of their sessions' next transactions may be due.
+    fn needed_first(&mut self) -> u64 {
         while let Some(Reverse(answer)) = self.patient.peek() {
             let answer = *answer;
             if !awaits(&self.slots, &self.lanes, answer.line, answer.request) {
