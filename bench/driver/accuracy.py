@@ -27,6 +27,12 @@ pause: { kind: cycle, shape: exponential, mean: 100ms }
 mix: { get: 1 }
 transactions: { get: [{ get: "/${session}/${seq}" }] }
 """
+# Of the driver's CPU: how near to the truth it is to be, whether another process is busy there, options of the driver.
+STATES: Mapping[str, tuple[float, bool, tuple[str, ...]]] = {
+    "its own": (0.01, False, ()),
+    "its own, awake": (0.01, False, ("--cpu-latency", "0us")),
+    "busy": (0.03, True, ()),
+}
 Found = Mapping[str, float]
 
 
@@ -90,7 +96,9 @@ def run(kind: Kind, seconds: float, seed: int, busy: bool) -> Result:
 
 
 def compare(lengths: Lengths, verdicts: Verdicts) -> None:
-    """Each model of arrivals with the driver's CPU to itself and beside a process that never rests."""
+    """Each model of arrivals with the driver's CPU to itself, allowed to halt and not, and beside a process that never
+    rests.
+    """
     rounds = lengths.rounds + 1
     print(
         f"A server of 1 ms that freezes for 200 ms every 2 s, 1,000 requests/s, {rounds} rounds of {lengths.frozen:g} "
@@ -100,9 +108,9 @@ def compare(lengths: Lengths, verdicts: Verdicts) -> None:
     print("| arrivals | driver's CPU | mean | p50 | p95 | p99 | p99.9 |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     notes = []
-    for busy in (False, True):
-        state, share = ("busy", 0.03) if busy else ("its own", 0.01)
-        for kind in KINDS:
+    for state, (share, busy, options) in STATES.items():
+        for plain in KINDS:
+            kind = dataclasses.replace(plain, options=(*plain.options, *options))
             target = f"{kind.name} arrivals, driver's CPU {state}: all within {share:.0%} of the truth"
             try:
                 runs = [run(kind, lengths.frozen, seed, busy) for seed in range(1, rounds + 1)]
