@@ -52,8 +52,9 @@ impl Engine<'_> {
         let (aim, now) = (self.aim(), self.now());
         let patience = self.patience();
         if rests && patience > now {
-            if aim > now {
-                let until = aim.min(self.surveyed + self.settings.gather).min(patience);
+            // In the past where serving the sockets took longer than answers may lie: then they are looked at again.
+            let until = aim.min(self.surveyed + self.settings.gather).min(patience);
+            if until > now {
                 let after = self.start_after().map_or(0, |at| at.saturating_sub(self.lead.ns()));
                 let rung = self.alarms.sleep(now, until, after);
                 self.woke(rung);
