@@ -18,7 +18,7 @@ PYTHON_CODE := leadline tests tools $(wildcard bench)
 
 say = @printf '\033[1m==>\033[0m %s\n' $(1)
 
-.PHONY: quickstart install test test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench lock clean check-tools check-python
+.PHONY: quickstart install test test-rust test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench lock clean check-tools check-python
 .DELETE_ON_ERROR:
 
 quickstart: install  ## provision, run the built-in study, write its report
@@ -28,13 +28,14 @@ quickstart: install  ## provision, run the built-in study, write its report
 install: check-tools $(VENV)/.run $(DRIVER) $(JAVA)  ## everything .venv/bin/leadline needs in this checkout
 
 test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every test
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust lint-java test-java
-	$(call say,"testing the driver (Rust)")
-	$(CARGO) test --quiet --locked --manifest-path driver/Cargo.toml
-	@$(MAKE) --no-print-directory $(DRIVER)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust test-rust lint-java test-java $(DRIVER)
 	$(call say,"testing leadline (Python)")
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit tests/statistics
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-host test-beside
+
+test-rust: lint-rust
+	$(call say,"testing the driver (Rust)")
+	$(CARGO) test --quiet --locked --manifest-path driver/Cargo.toml
 
 test-java: lint-java  # the compiler lints too
 	$(call say,"testing the workloads (Java)")

@@ -98,6 +98,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         .map_err(|e| Failure::Run(format!("cannot set up the loop: {e}")))?;
     let latency = options.cpu_latency.map(|ns| CpuLatency::request((ns / 1000) as i32)).transpose();
     let latency = latency.map_err(|e| Failure::Run(format!("--cpu-latency: cannot use {}: {e}", idle::FILE)))?;
+    let allowed = latency.as_ref().map(CpuLatency::microseconds);
     if told {
         println!("{{\"ready\":true}}");
     }
@@ -138,7 +139,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         started_unix_ns: started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos(),
         variables: &options.variables,
         scheduling,
-        cpu_latency: options.cpu_latency,
+        cpu_latency: allowed,
     };
     whole::write(&files, &totals, settings.phases).map_err(cannot_write)?;
     let value = summary(&inputs, &result, &totals, Cpu::of_process());

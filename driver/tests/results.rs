@@ -2,7 +2,7 @@
 
 mod support;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use support::{answering, finish, page, run, start};
@@ -74,6 +74,10 @@ fn cpus_leave_idle_states_soon_only_while_it_runs() {
     let (during, _) = (until(ASKED), child.kill().expect("it runs"));
     child.wait().expect("it ends");
     assert_eq!((during, until(before)), (ASKED, before));
+    let mut stricter = std::fs::File::options().write(true).open("/dev/cpu_dma_latency").expect("may be written to");
+    stricter.write_all(&3i32.to_ne_bytes()).expect("it is taken");
+    let run = run(&server(), THREE, "--users 1 --steady 200ms --cpu-latency 7us");
+    assert_eq!(run.number("/driver/cpu_latency_us"), 3.0);
 }
 
 #[test]

@@ -187,3 +187,10 @@ def test_the_drivers_own_files_are_known() -> None:
     text = (Path(__file__).parents[2] / "driver/src/measure/earlier.rs").read_text()
     names = re.findall(r'^    "([a-z.]+)",$', text, flags=re.MULTILINE)
     assert set(earlier.FILES) == {*names, "knee.json"}
+
+
+def test_the_drivers_own_list_of_its_files_is_the_same() -> None:
+    source = (Path(__file__).parents[2] / "driver/src/measure/earlier.rs").read_text()
+    listed = re.search(r"FILES: \[&str; \d+\] = \[(.*?)\];", source, re.S)
+    assert listed
+    assert [*re.findall(r'"([^"]+)"', listed[1]), "knee.json"] == list(earlier.FILES)

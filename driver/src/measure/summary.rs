@@ -55,8 +55,8 @@ pub struct Inputs<'a> {
     pub started_unix_ns: u128,
     pub variables: &'a [(String, String)],
     pub scheduling: Scheduling,
-    /// The one asked for, nanoseconds.
-    pub cpu_latency: Option<u64>,
+    /// What the kernel allowed, microseconds, where it was asked.
+    pub cpu_latency: Option<i32>,
 }
 
 pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu) -> Value {
@@ -136,7 +136,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
             "cpu_system_s": cpu.system,
             "cpu_share": share,
             "scheduling": inputs.scheduling.as_str(),
-            "cpu_latency_us": inputs.cpu_latency.map(|ns| ns / 1000),
+            "cpu_latency_us": inputs.cpu_latency,
             "lag_ms": latency(&totals.lag),
             "timer_ms": latency(&totals.timer),
             "reading_ms": latency(&totals.reading),

@@ -1,7 +1,7 @@
 //! How deeply this host's CPUs may sleep.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 
 pub const FILE: &str = "/dev/cpu_dma_latency";
 
@@ -10,14 +10,26 @@ pub const FILE: &str = "/dev/cpu_dma_latency";
 #[derive(Debug)]
 pub struct CpuLatency {
     _request: File,
+    microseconds: i32,
 }
 
 impl CpuLatency {
     /// At most `microseconds`; with 0 idle CPUs do not halt at all. Errors are those of the file, which only root may
-    /// write to.
+    /// write to, or say that the kernel allows more all the same.
     pub fn request(microseconds: i32) -> io::Result<Self> {
-        let mut request = File::options().write(true).open(FILE)?;
+        let mut request = File::options().read(true).write(true).open(FILE)?;
         request.write_all(&microseconds.to_ne_bytes())?;
-        Ok(CpuLatency { _request: request })
+        let mut allowed = [0; 4];
+        request.read_exact(&mut allowed)?;
+        let allowed = i32::from_ne_bytes(allowed);
+        if allowed > microseconds {
+            return Err(io::Error::other(format!("it reads {allowed} us after {microseconds} was written")));
+        }
+        Ok(CpuLatency { _request: request, microseconds: allowed })
+    }
+
+    /// What the kernel allows, read back; less than was requested where another process wants less.
+    pub fn microseconds(&self) -> i32 {
+        self.microseconds
     }
 }
