@@ -57,6 +57,30 @@ transactions: { in: [{ get: /in }], out: [{ get: /out }], a: [{ get: /a }], b: [
 }
 
 #[test]
+fn links_that_carry_an_address_stay_within_the_server() {
+    let scenario = "
+scenario: links
+mix: { visit: 1 }
+transactions:
+  visit:
+    - { get: /in, embedded: true, extract: { link: { css: a, attribute: href } } }
+    - { get: '${link}' }
+";
+    let (url, seen) = noting(|request| match request.path() {
+        "/in" => page("302 Found", "Location: /login?next=http://127.0.0.1:9080/x\r\n", ""),
+        "/login?next=http://127.0.0.1:9080/x" => {
+            page("200 OK", "", "<img src='/thumb?u=http://x/y'><a href='go?to=https://x/y'>on</a>")
+        }
+        _ => page("200 OK", "", "fine"),
+    });
+    let run = run(&url, scenario, "--users 1 --steady 100ms --ramp-down 1s");
+    assert!(run.total("visit", "ok") > 0 && run.total("visit", "failed") == 0, "{}", run.summary);
+    let seen = seen.lock().expect("no other panic");
+    let visit = ["/in", "/login?next=http://127.0.0.1:9080/x", "/thumb?u=http://x/y", "/go?to=https://x/y"];
+    assert!(seen.chunks_exact(4).all(|paths| paths == visit), "{seen:?}");
+}
+
+#[test]
 fn loops_repeat_what_is_in_them() {
     let scenario = "
 scenario: loops

@@ -56,12 +56,12 @@ impl Target {
     /// The path (with query) a `Location` names, or None when it leads to another server.
     pub fn follow(&self, location: &[u8], from: &[u8]) -> Option<Vec<u8>> {
         let location = location.split(|b| *b == b'#').next().unwrap_or(location);
-        let path = if let Some(scheme) = location.windows(3).position(|w| w == b"://") {
+        let path = if let Some((scheme, rest)) = absolute(location) {
             let own: &[u8] = if self.secure() { b"https" } else { b"http" };
-            if !location[..scheme].eq_ignore_ascii_case(own) {
+            if !scheme.eq_ignore_ascii_case(own) {
                 return None;
             }
-            self.strip_authority(&location[scheme + 3..])?
+            self.strip_authority(rest)?
         } else if let Some(rest) = location.strip_prefix(b"//") {
             self.strip_authority(rest)?
         } else if location.first() == Some(&b'/') {
@@ -84,10 +84,8 @@ impl Target {
 
     fn strip_authority(&self, rest: &[u8]) -> Option<Vec<u8>> {
         let end = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
-        let same = |text: &[u8]| text.eq_ignore_ascii_case(self.authority.as_bytes());
-        let host = &rest[..end];
         let port: &[u8] = if self.secure() { b":443" } else { b":80" };
-        if !same(host) && !same(host.strip_suffix(port).unwrap_or(host)) {
+        if !without(port, &rest[..end]).eq_ignore_ascii_case(without(port, self.authority.as_bytes())) {
             return None;
         }
         let mut path = rest[end..].to_vec();
@@ -96,6 +94,19 @@ impl Target {
         }
         Some(path)
     }
+}
+
+/// The scheme of a reference and what follows its `://`, if it has one (RFC 3986, 3.1).
+fn absolute(reference: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (scheme, rest) = reference.split_at(reference.iter().position(|b| *b == b':')?);
+    let letter = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
+    let named = scheme.first().is_some_and(u8::is_ascii_alphabetic) && scheme.iter().all(letter);
+    Some((scheme, rest.strip_prefix(b"://").filter(|_| named)?))
+}
+
+/// An authority whose port is left out where it is the scheme's own (RFC 3986, 6.2.3).
+fn without<'a>(port: &[u8], authority: &'a [u8]) -> &'a [u8] {
+    authority.strip_suffix(port).or_else(|| authority.strip_suffix(b":")).unwrap_or(authority)
 }
 
 /// Whether it is TLS, the authority and the rest of a URL.
@@ -222,9 +233,29 @@ mod tests {
         assert_eq!(follow("//127.0.0.1:9080/c").as_deref(), Some("/c"));
         assert_eq!(follow("http://elsewhere/"), None);
         assert_eq!(follow("https://127.0.0.1:9080/"), None);
+        for to in ["/login?next=http://127.0.0.1:9080/x", "/login/http://h/x"] {
+            assert_eq!(follow(to).as_deref(), Some(to));
+        }
+        assert_eq!(follow("?u=http://x/y").as_deref(), Some("/app/a/login?u=http://x/y"));
+        assert_eq!(follow("thumb?u=http://x/y").as_deref(), Some("/app/a/thumb?u=http://x/y"));
+        assert_eq!(follow("1a://x").as_deref(), Some("/app/a/1a://x"));
+        assert_eq!((follow("a+b-c.9://127.0.0.1:9080/"), follow("ftp://127.0.0.1:9080/")), (None, None));
+        assert_eq!(follow("HTTP://127.0.0.1:9080/d").as_deref(), Some("/d"));
         let secure = Target::parse("https://127.0.0.1").unwrap();
         assert_eq!(secure.follow(b"https://127.0.0.1:443/b", b"/"), Some(b"/b".to_vec()));
         assert_eq!(secure.follow(b"http://127.0.0.1/b", b"/"), None);
+        for url in ["http://LocalHost:80/app", "http://localhost", "unix:/run/app.sock"] {
+            let target = Target::parse(url).unwrap();
+            for to in ["http://localhost/x", "http://LOCALHOST:80/x", "//localhost:/x"] {
+                assert_eq!(target.follow(to.as_bytes(), b"/"), Some(b"/x".to_vec()), "{to} at {url}");
+            }
+            for to in ["http://localhost:443/x", "http://localhost:8080/x", "http://local/x", "http://[::1]/x"] {
+                assert_eq!(target.follow(to.as_bytes(), b"/"), None, "{to} at {url}");
+            }
+        }
+        let six = Target::parse("https://[::1]:443/").unwrap();
+        assert_eq!(six.follow(b"https://[::1]/x", b"/"), Some(b"/x".to_vec()));
+        assert_eq!((six.follow(b"https://[::1]:80/x", b"/"), six.follow(b"https://[::/x", b"/")), (None, None));
         assert_eq!(follow("/../../x").as_deref(), Some("/x"));
         assert_eq!(follow("/a b\r\nHost: x").as_deref(), Some("/a%20b%0D%0AHost:%20x"));
     }
