@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from leadline.load.export.hyperfoil import to_hyperfoil
 from leadline.load.export.k6 import to_k6
-from leadline.load.export.source import Call, Name, Source, Text, json_template
+from leadline.load.export.source import Call, Name, Source, Template, Text, json_template
 from leadline.load.scenario import built_in_scenarios
 from leadline.model.errors import UsageError
 
@@ -32,22 +32,97 @@ def source(tmp_path: Path, more: str = "", text: str = BASE) -> Source:
     return Source(path)
 
 
+def written(tmp_path: Path, body: str) -> Template:
+    """The template of a JSON body."""
+    found = source(tmp_path, f"      json: {body}\n")
+    return json_template(found.tree["transactions"]["a"][0]["json"], found)
+
+
 def test_templates_are_read_as_the_driver_reads_them(tmp_path: Path) -> None:
     found = source(tmp_path)
     assert found.parameters == {"n": "3", "double": "6"}
     assert found.template("$$a ${n}${zpad:4:${double}}$x") == (Text("$a 30006$x"),)
     assert found.template("u-${user}:${zpad:5:${random:1:${n}}}") == (
         Text("u-"),
-        Name("user"),
+        Name("user", builtin=True),
         Text(":"),
         Call("zpad", ((Text("5"),), (Call("random", ((Text("1"),), (Text("3"),))),))),
     )
-    body = json_template({"a": 'x"${user}', "b": ["${number:${n}}", 1.5, True, None], "c": "1"}, found)
+    body = written(tmp_path, """{ a: 'x"${user}', b: ["${number:${n}}", 1.5, true, null], c: "1" }""")
     assert body[0] == Text('{"a":"x\\"')
-    assert body[1] == Call("json", ((Name("user"),),))
+    assert body[1] == Call("json", ((Name("user", builtin=True),),))
     assert body[-1] == Text(',1.5,true,null],"c":"1"}')
     with pytest.raises(UsageError, match=r"shop\.yaml:3: '\$\{user\}' has no fixed value"):
         found.fixed("${user}", ("mix",))
+
+
+SCALARS = """\
+scenario: 1.10
+parameters: { v: 1.10, d: 2024-01-01T10:00:00Z }
+variables: { none: ~, no: 0000-00-00 }
+mix: { 1: 010 }
+transactions:
+  1:
+    - post: /a
+      form: { zip: 01234, price: 10.50, yes: True, none: ~, at: "${d}", v: "${v}" }
+"""
+
+
+def test_a_scalar_is_its_text(tmp_path: Path) -> None:
+    script = to_k6(source(tmp_path, text=SCALARS))
+    fields = '["zip", "01234"], ["price", "10.50"], ["yes", "True"], ["none", "~"]'
+    assert f'form([{fields}, ["at", "2024-01-01T10:00:00Z"], ["v", "1.10"]])' in script
+    assert '  v["no"] = "0000-00-00";' in script
+    assert 'const MIX = [["1", 10.0]];' in script
+    assert script.startswith("// 1.10: made by leadline")
+    ways, _ = sequences(to_hyperfoil(source(tmp_path, text=SCALARS)))
+    (order,) = named(ways["do-1"], "httpRequest")
+    assert order["body"]["pattern"] == "zip=01234&price=10.50&yes=True&none=%7E&at=2024-01-01T10%3A00%3A00Z&v=1.10"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("007", '"007"'), ("0", "0"), ("-1.50e+3", "-1.50e+3"), ("1e999", '"1e999"'), (".5", '".5"'), ("1_0", '"1_0"'),
+        ("", '""'), ("~", '"~"'), ("Null", '"Null"'), ("null", "null"), ("True", '"True"'), ("'true'", '"true"'),
+        ("0x10", '"0x10"'), ("2024-01-01", '"2024-01-01"'), ("\"1\"", '"1"'), ("|-\n          1", '"1"'),
+    ],
+)  # fmt: skip
+def test_what_stands_bare_in_a_json_body(tmp_path: Path, value: str, text: str) -> None:
+    assert written(tmp_path, f"\n        k: {value}") == (Text('{"k":' + text + "}"),)
+
+
+def test_switches_that_are_off(tmp_path: Path) -> None:
+    text = CERTAIN + "      embedded: false\n      extract: { x: { json: /a } }\ncompression: false\n"
+    text = text.replace("  a:\n", "  a:\n    ends_session: false\n    requests:\n")
+    assert "Accept-Encoding" not in to_k6(source(tmp_path, text=text)) + to_hyperfoil(source(tmp_path, text=text))
+    assert "const LEAVING = [];" in to_k6(source(tmp_path, text=text))
+
+
+def test_variables_hide_the_built_in_names(tmp_path: Path) -> None:
+    text = BASE.replace("mix:", 'variables: { user: "u${user}", both: "${user}${seq}" }\nmix:')
+    text += (
+        "    - get: /b?${user}-${seed}-${session}-${seq}\n      extract: { session: '\"s=(.)\"', seq: { json: /a } }\n"
+    )
+    script = to_k6(source(tmp_path, text=text))
+    assert '  v["user"] = "u" + identity;' in script
+    assert '  v["both"] = \'\' + value("user") + (++seq);' in script
+    assert '"/b?" + value("user") + "-" + SEED + "-" + value("session") + "-" + value("seq")' in script
+    text = text.replace("'\"s=(.)\"'", "{ json: /s }")
+    ways, _ = sequences(to_hyperfoil(source(tmp_path, text=text)))
+    assert [one["pattern"] for one in named(ways["log-in"], "template")] == [
+        "u${leadline.user}",
+        "${user}${leadline.r1}",
+    ]
+    assert "/b?${user}-${leadline.seed}-${session}-${seq}" in to_hyperfoil(source(tmp_path, text=text))
+
+
+@pytest.mark.parametrize(
+    ("mean", "seconds"), [(".5s", 0.5), ("1.5", 1.5), ("250ms", 0.25), ("2 m", 120), ("5.us", 5e-6)]
+)
+def test_durations_are_those_of_the_driver(tmp_path: Path, mean: str, seconds: float) -> None:
+    found = source(tmp_path, f"pause: {{ shape: fixed, mean: {mean} }}\n")
+    assert found.seconds(found.tree["pause"]["mean"], ("pause", "mean")) == pytest.approx(seconds, rel=1e-12)
 
 
 def test_built_in_scenarios_can_be_exported(tmp_path: Path) -> None:

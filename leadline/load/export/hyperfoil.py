@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from leadline.load.export.hyperfoil_steps import Steps, leave
 from leadline.load.export.hyperfoil_values import INNER, Step, parameter
-from leadline.load.export.source import Source, session_length, walk_rows
+from leadline.load.export.source import Source, said, session_length, walk_rows
 
 _START, _END = "start", "end"
 _LEFT, _NEXT = f"{INNER}left", f"{INNER}next"
@@ -71,7 +71,7 @@ def _sessions(source: Source, steps: Steps) -> dict[str, Any]:
     tree, rows, length = source.tree, walk_rows(source), session_length(source)
     login, logout = (str(tree[key]) if tree.get(key) else None for key in ("login", "logout"))
     leaving = {
-        str(n) for n, one in tree["transactions"].items() if isinstance(one, Mapping) and one.get("ends_session")
+        str(n) for n, one in tree["transactions"].items() if isinstance(one, Mapping) and said(one.get("ends_session"))
     }
     leaving |= {logout} if logout else set()
     places = [name for name in dict.fromkeys(name for row in rows.values() for name in row) if name != _END]

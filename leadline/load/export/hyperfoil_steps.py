@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leadline.load.export.hyperfoil_values import INNER, Step, Values, below, form_text
-from leadline.load.export.source import METHODS, Path_, Source, items, json_template, plain_text, requests_of
+from leadline.load.export.source import METHODS, Path_, Source, items, json_template, requests_of, said
 from leadline.model.errors import UsageError
 
 _MOST_ROUNDS = 100  # of a loop that is written out
@@ -39,9 +39,9 @@ class Steps:
     def assign(self) -> list[Step]:
         """The variables of the scenario."""
         found: list[Step] = []
-        for name, text in (self._tree.get("variables") or {}).items():
-            steps, pattern = self.values.pattern(self._source.template(text), ("variables", name))
-            found += [*steps, {"template": {"pattern": pattern, "toVar": str(name)}}]
+        for name, template in self._source.assignments():
+            steps, pattern = self.values.pattern(template, ("variables", name))
+            found += [*steps, {"template": {"pattern": pattern, "toVar": name}}]
         return found
 
     def pause(self) -> list[Step]:
@@ -77,14 +77,14 @@ class Steps:
         return steps
 
     def _request(self, request: Mapping[str, Any], where: Path_, context: _Context) -> list[Step]:
-        if request.get("embedded"):
+        if said(request.get("embedded")):
             why = "its pages are loaded by handlers of another kind"
             raise self.values.refuse((*where, "embedded"), "`embedded`", why)
         method = next(one for one in METHODS if one in request)
         steps, path = self.values.pattern(self._source.template(request[method]), (*where, method))
         step: dict[str, Any] = {method.upper(): {"pattern": below(path)}, "metric": context.name}
         headers = {**(self._tree.get("headers") or {}), **(request.get("headers") or {})}
-        if self._tree.get("compression"):
+        if said(self._tree.get("compression")):
             headers["Accept-Encoding"] = "gzip, deflate"
         body = self._body(request, where)
         if body is not None:
@@ -122,7 +122,7 @@ class Steps:
         bodies: list[Step] = []
         for variable, how in (request.get("extract") or {}).items():
             here = (*where, "extract", variable)
-            if self._tree.get("compression"):
+            if said(self._tree.get("compression")):
                 why = "it reads no compressed answer"
                 raise self.values.refuse(here, f"the extraction of `{variable}` with `compression`", why)
             rule = how if isinstance(how, Mapping) else {"regex": how}
@@ -218,8 +218,8 @@ def leave(condition: Mapping[str, Any], onward: Sequence[Step]) -> Step:
 
 
 def _status(check: Mapping[str, Any], context: _Context) -> tuple[dict[str, Any], list[Step]]:
-    good = [int(plain_text(code)) for code in items(check.get("status"))]
-    skip = [code for code in (int(plain_text(code)) for code in items(check.get("skip_status"))) if code not in good]
+    good = [int(code) for code in items(check.get("status"))]
+    skip = [code for code in (int(code) for code in items(check.get("skip_status"))) if code not in good]
     if not skip and len(good) < 2:
         return {"range": str(good[0]) if good else "2xx"}, []
     fine = [str(code) for code in dict.fromkeys(good)] or _successes(skip)

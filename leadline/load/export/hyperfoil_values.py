@@ -17,7 +17,6 @@ from leadline.model.errors import UsageError
 
 TOOL = "Hyperfoil"
 INNER = "leadline."  # begins the names of variables that are none of the scenario's: those have no dot
-_BUILTINS = ("user", "session", "seed", "seq")
 _INTEGERS = range(-(2**31), 2**31)
 _HEX_DIGITS, _DIGITS = 7, 9  # as many as an integer holds
 
@@ -64,7 +63,7 @@ class Values:
         if isinstance(part, Text):
             return [], encode(part.text)
         if isinstance(part, Name):
-            if part.name in _BUILTINS:
+            if part.builtin:
                 return self._builtin(part.name, where)
             if encode is _json_text:
                 self.notes.append(
@@ -90,7 +89,7 @@ class Values:
         if call.function == "zpad" and fixed[0] is not None and len(call.arguments[1]) == 1:
             inner = call.arguments[1][0]
             whole = (isinstance(inner, Call) and inner.function == "random") or (
-                isinstance(inner, Name) and inner.name in _BUILTINS
+                isinstance(inner, Name) and inner.builtin
             )
             if whole:
                 steps, word = self._value(inner, where, form, encode)

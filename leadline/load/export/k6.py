@@ -18,8 +18,8 @@ from leadline.load.export.source import (
     inline_flags,
     items,
     json_template,
-    plain_text,
     requests_of,
+    said,
     session_length,
     walk_rows,
 )
@@ -53,8 +53,8 @@ def to_k6(source: Source) -> str:
         why = "its arrivals begin an iteration of any idle user, not of a session at rest; use unit: session"
         raise source.refuse(("arrivals", "unit"), "arrivals of transactions", _TOOL, why)
     lines = ["function assign() {"]
-    for name, text in (tree.get("variables") or {}).items():
-        lines.append(f"  v[{json.dumps(name)}] = {_expression(source.template(text))};")
+    for name, template in source.assignments():
+        lines.append(f"  v[{json.dumps(name)}] = {_expression(template)};")
     lines += ["}", "", "const transactions = {"]
     for name, transaction in tree["transactions"].items():
         where: Path_ = ("transactions", name)
@@ -82,17 +82,17 @@ def _constants(source: Source) -> str:
     length = session_length(source)
     transactions = tree["transactions"]
 
-    def flagged(key: str, value: object) -> list[str]:
+    def flagged(key: str, value: str) -> list[str]:
         return [str(n) for n, t in transactions.items() if isinstance(t, Mapping) and t.get(key) == value]
 
     rows = {place: list(row.items()) for place, row in walk_rows(source).items()}
     values = {
-        "IDENTITIES": count if count is not None else "Infinity",
+        "IDENTITIES": max(1, count) if count is not None else "Infinity",
         "PAUSE": {"shape": shape, "mean": mean, "kind": pause.get("kind", "think")},
         "LENGTH": length if length is not None else "Infinity",
         "LOGIN": tree.get("login"),
         "LOGOUT": tree.get("logout"),
-        "LEAVING": [*flagged("ends_session", True), *([str(tree["logout"])] if tree.get("logout") else [])],
+        "LEAVING": [*flagged("ends_session", "true"), *([str(tree["logout"])] if tree.get("logout") else [])],
         "whenMissing": dict.fromkeys(flagged("when_missing", "skip"), "skip"),
         "MIX": rows["start"],
         "GRAPH": rows if tree.get("graph") else None,
@@ -118,20 +118,20 @@ def _requests(source: Source, requests: Sequence[Mapping[str, Any]], where: Path
 
 
 def _request(source: Source, request: Mapping[str, Any], where: Path_, name: str) -> list[str]:
-    if request.get("embedded"):
+    if said(request.get("embedded")):
         why = "it loads no resources of a page; leave `embedded` out or keep to leadline-load"
         raise source.refuse((*where, "embedded"), "`embedded`", _TOOL, why)
     method = next(one for one in METHODS if one in request)
     check = request.get("check") or {}
-    good = [int(plain_text(code)) for code in items(check.get("status"))]
-    skip = [int(plain_text(code)) for code in items(check.get("skip_status"))]
+    good = [int(code) for code in items(check.get("status"))]
+    skip = [int(code) for code in items(check.get("skip_status"))]
     follow = request.get("follow", source.tree.get("follow", 5))
     body, kind = _body(source, request)
     headers = {**(source.tree.get("headers") or {}), **(request.get("headers") or {})}
     pairs = [f"{json.dumps(str(key))}: {_expression(source.template(text))}" for key, text in headers.items()]
     if kind and not any(str(key).lower() == "content-type" for key in headers):
         pairs.append(f"'Content-Type': '{kind}'")
-    if source.tree.get("compression"):
+    if said(source.tree.get("compression")):
         pairs.append("'Accept-Encoding': 'gzip, deflate'")
     followed = _FOLLOWED if source.number(follow, (*where, "follow")) > 0 else ()
     expected = ", ".join(
@@ -210,7 +210,7 @@ def _part(part: Text | Name | Call) -> str:
     if isinstance(part, Text):
         return json.dumps(part.text)
     if isinstance(part, Name):
-        return _BUILTINS.get(part.name) or f"value({json.dumps(part.name)})"
+        return _BUILTINS[part.name] if part.builtin else f"value({json.dumps(part.name)})"
     arguments = [_expression(argument) for argument in part.arguments]
     if part.function == "choice":
         return f"pick([{', '.join(arguments)}], 'random')"

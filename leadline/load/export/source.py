@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.resolver import VersionedResolver
 
 from leadline.model.errors import UsageError
-from leadline.model.units import parse_duration
 
+BUILTINS = ("user", "session", "seq", "seed")
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 Path_ = tuple[str | int, ...]
 _LENGTH = 10  # transactions of an open session of a mix that says nothing
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # RFC 8259, section 6
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,10 @@ class Text:
 
 @dataclass(frozen=True)
 class Name:
+    """A variable, or one of the ``BUILTINS`` that no variable hides."""
+
     name: str
+    builtin: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,15 +47,31 @@ class Call:
 Template = tuple[Text | Name | Call, ...]
 
 
+class _Texts(VersionedResolver):
+    """Leaves every scalar the text it is in the file, as leadline-load does: ``01234``, ``1.10``, ``null``."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        return self.DEFAULT_SCALAR_TAG if kind is ScalarNode else super().resolve(kind, value, implicit)
+
+
 class Source:
-    """A valid scenario (leadline-load has checked it). ``tree`` holds texts, numbers, lists and mappings."""
+    """A valid scenario (leadline-load has checked it). ``tree`` holds texts, lists and mappings; a text without
+    quotes is a plain ``str``.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.tree: CommentedMap = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
+        yaml = YAML(typ="rt", pure=True)
+        yaml.Resolver = _Texts
+        yaml.preserve_quotes = True
+        self.tree: CommentedMap = yaml.load(path.read_text(encoding="utf-8"))
+        self.variables: set[str] = set()
         self.parameters: dict[str, str] = {}
         for name, value in (self.tree.get("parameters") or {}).items():
-            self.parameters[str(name)] = self.fixed(plain_text(value), ("parameters", name))
+            self.parameters[str(name)] = self.fixed(value, ("parameters", name))
+        self.variables = {str(name) for name in self.tree.get("variables") or {}}
+        for transaction in self.tree["transactions"].values():
+            self.variables |= set(_extracted(requests_of(transaction)))
 
     def refuse(self, where: Path_, construct: str, tool: str, why: str) -> UsageError:
         return UsageError(f"{self.path.name}:{self.line(where)}: {construct} has no form in {tool}: {why}")
@@ -64,14 +89,23 @@ class Source:
 
     def template(self, text: object) -> Template:
         """With parameters put in."""
-        return _merged(_parse(plain_text(text), self.parameters))
+        return _merged(_parse(str(text), self.parameters, self.variables))
+
+    def assignments(self) -> list[tuple[str, Template]]:
+        """The variables of the scenario; each knows those above it only."""
+        texts = {str(name): str(text) for name, text in (self.tree.get("variables") or {}).items()}
+        above = [list(texts)[:at] for at in range(len(texts))]
+        return [
+            (name, _merged(_parse(text, self.parameters, known)))
+            for (name, text), known in zip(texts.items(), above, strict=True)
+        ]
 
     def fixed(self, text: object, where: Path_) -> str:
         """The one value of a template that has one. Raises UsageError."""
         found = self.template(text)
         values = [constant(part) for part in found]
         if any(value is None for value in values):
-            raise UsageError(f"{self.path.name}:{self.line(where)}: {plain_text(text)!r} has no fixed value")
+            raise UsageError(f"{self.path.name}:{self.line(where)}: {str(text)!r} has no fixed value")
         return "".join(value or "" for value in values)
 
     def number(self, value: object, where: Path_) -> float:
@@ -79,9 +113,8 @@ class Source:
 
     def seconds(self, value: object, where: Path_) -> float:
         text = self.fixed(value, where).strip()
-        if text.endswith("us") or text.endswith("ns"):
-            return float(text[:-2]) * (1e-6 if text.endswith("us") else 1e-9)
-        return parse_duration(text)
+        unit = text.lstrip("+-.0123456789 ")
+        return float(text.removesuffix(unit)) * _SECONDS[unit]
 
 
 def session_length(source: Source) -> int | None:
@@ -107,11 +140,9 @@ def walk_rows(source: Source) -> dict[str, dict[str, float]]:
     return {"start": mix, **dict.fromkeys(mix, mix)}
 
 
-def plain_text(value: object) -> str:
-    """A scalar as leadline-load reads it: the text in the file."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else str(value)
+def said(value: object) -> bool:
+    """Whether a key is there and not ``false``."""
+    return value not in (None, "false")
 
 
 def items(value: Any) -> Sequence[Any]:
@@ -122,6 +153,12 @@ def items(value: Any) -> Sequence[Any]:
 def requests_of(transaction: Any) -> Sequence[Mapping[str, Any]]:
     found: Sequence[Mapping[str, Any]] = transaction if isinstance(transaction, list) else transaction["requests"]
     return found
+
+
+def _extracted(requests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for request in requests:
+        yield from _extracted(request.get("requests") or [])
+        yield from map(str, request.get("extract") or {})
 
 
 def constant(part: Text | Name | Call) -> str | None:
@@ -149,7 +186,7 @@ _FOLDED: Mapping[str, Callable[[list[str]], str]] = {
 }
 
 
-def _parse(text: str, parameters: Mapping[str, str]) -> list[Text | Name | Call]:
+def _parse(text: str, parameters: Mapping[str, str], variables: Collection[str]) -> list[Text | Name | Call]:
     found: list[Text | Name | Call] = []
     at = 0
     while (dollar := text.find("$", at)) >= 0:
@@ -159,7 +196,7 @@ def _parse(text: str, parameters: Mapping[str, str]) -> list[Text | Name | Call]
             at = dollar + 2
         elif text[dollar + 1 : dollar + 2] == "{":
             end = _closing(text, dollar + 2)
-            found.append(_expression(text[dollar + 2 : end], parameters))
+            found.append(_expression(text[dollar + 2 : end], parameters, variables))
             at = end + 1
         else:
             found.append(Text("$"))
@@ -179,7 +216,7 @@ def _closing(text: str, start: int) -> int:
     return len(text)
 
 
-def _expression(text: str, parameters: Mapping[str, str]) -> Text | Name | Call:
+def _expression(text: str, parameters: Mapping[str, str], variables: Collection[str]) -> Text | Name | Call:
     words = [""]
     depth = 0
     for at, letter in enumerate(text):
@@ -191,8 +228,10 @@ def _expression(text: str, parameters: Mapping[str, str]) -> Text | Name | Call:
             words[-1] += letter
     name = words[0].strip()
     if len(words) > 1:
-        return Call(name, tuple(_merged(_parse(word, parameters)) for word in words[1:]))
-    return Text(parameters[name]) if name in parameters else Name(name)
+        return Call(name, tuple(_merged(_parse(word, parameters, variables)) for word in words[1:]))
+    if name in parameters:
+        return Text(parameters[name])
+    return Name(name, builtin=name in BUILTINS and name not in variables)
 
 
 def _merged(parts: Sequence[Text | Name | Call]) -> Template:
@@ -209,11 +248,9 @@ def _merged(parts: Sequence[Text | Name | Call]) -> Template:
 
 
 def json_template(value: Any, source: Source) -> Template:
-    """The text of a JSON body: texts quoted, what they hold escaped when it is filled in; numbers, booleans, null and
-    ``${number:...}`` bare.
+    """The text of a JSON body: texts quoted, what they hold escaped when it is filled in; numbers, booleans, null
+    (without quotes in the file, and written as JSON has them) and ``${number:...}`` bare.
     """
-    import json
-
     parts: list[Text | Name | Call] = []
     if isinstance(value, Mapping):
         for at, (key, item) in enumerate(value.items()):
@@ -224,8 +261,8 @@ def json_template(value: Any, source: Source) -> Template:
         for at, item in enumerate(value):
             parts += [Text("," if at else ""), *json_template(item, source)]
         return _merged([Text("["), *parts, Text("]")])
-    if value is None or (isinstance(value, (bool, int, float)) and not isinstance(value, str)):
-        return (Text("null" if value is None else plain_text(value)),)
+    if _bare(value):
+        return (Text(str(value)),)
     template = source.template(value)
     if len(template) == 1 and isinstance(template[0], Call) and template[0].function == "number":
         return template
@@ -233,6 +270,12 @@ def json_template(value: Any, source: Source) -> Template:
         escaped = Text(json.dumps(part.text, ensure_ascii=False)[1:-1]) if isinstance(part, Text) else None
         parts.append(escaped or Call("json", ((part,),)))
     return _merged([Text('"'), *parts, Text('"')])
+
+
+def _bare(value: object) -> bool:
+    if type(value) is not str:  # with quotes, or a block
+        return False
+    return value in ("true", "false", "null") or (_NUMBER.fullmatch(value) is not None and math.isfinite(float(value)))
 
 
 def inline_flags(pattern: str) -> bool:
