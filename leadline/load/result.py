@@ -42,7 +42,9 @@ NOTHING = Latency(None, None, None, None, None, None, None)
 
 @dataclass(frozen=True)
 class TransactionResult:
-    """One transaction, or all, in the steady phase. Latencies are of the successful ones."""
+    """One transaction, or all, in the steady phase. Latencies are of the successful ones, but of other generators as
+    ``GeneratorNote.missing`` says.
+    """
 
     ok: int
     failed: int

@@ -19,6 +19,7 @@ from leadline.load.generators.files import Ran, latency_of, write_files
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.generators.registry import GENERATORS, find_generator
 from leadline.load.generators.run import plan_from
+from leadline.load.result import NOTHING
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.study import Generator, Workload
 
@@ -39,10 +40,15 @@ def test_httperf_as_it_prints(tmp_path: Path) -> None:
     found = httperf.GENERATOR.read(job(tmp_path, "--rate=20"))
     assert found.totals is not None
     assert (found.totals.ok, dict(found.totals.errors), found.totals.seconds) == (0, {"status_4xx": 40}, 1.008)
-    assert found.totals.latency.mean is not None
-    assert found.totals.latency.p99 is None
+    assert found.totals.latency == NOTHING  # of replies that all failed
+    assert "failed ones too" in found.totals.reason
     assert (found.meaning.model, found.meaning.measured_from) == ("open", "send")
     assert httperf.GENERATOR.read(job(tmp_path)).meaning.model == "closed"
+    (tmp_path / "printed.txt").write_text((DATA / "httperf.txt").read_text().replace("2xx=0", "2xx=3"))
+    some = httperf.GENERATOR.read(job(tmp_path)).totals
+    assert some is not None
+    assert (some.ok, some.latency.p99) == (3, None)
+    assert some.latency.mean is not None
     (tmp_path / "printed.txt").write_text("httperf: no such host\n")
     with pytest.raises(LeadlineError, match="httperf left no results"):
         httperf.GENERATOR.read(job(tmp_path))
@@ -56,11 +62,21 @@ def test_wrk_by_its_own_summary(tmp_path: Path) -> None:
     assert (found.totals.latency.p50, found.totals.latency.p999) == (44.682, 86.47)
     assert found.totals.seconds == pytest.approx(2.013, abs=1e-3)
     assert "closed" in found.meaning.sentence
-    broken = json.loads((DATA / "wrk.json").read_text()) | {"status": 8, "timeout": 2, "read": 1}
-    (tmp_path / "wrk.json").write_text(json.dumps(broken))
-    again = wrk.GENERATOR.read(job(tmp_path)).totals
-    assert again is not None
-    assert (again.ok, again.errors) == (80, {"status_bad": 8, "timeout": 2, "closed": 1})
+
+    def totals(**changed: int) -> Totals:
+        broken = json.loads((DATA / "wrk.json").read_text()) | changed
+        (tmp_path / "wrk.json").write_text(json.dumps(broken))
+        again = wrk.GENERATOR.read(job(tmp_path)).totals
+        assert again is not None
+        return again
+
+    again = totals(status=8, timeout=2, read=1)  # wrk counts what came too late as a request
+    assert (again.ok, again.errors) == (78, {"status_bad": 8, "timeout": 2, "closed": 1})
+    assert again.latency.p50 == 44.682
+    assert "failed ones too" in again.reason
+    for changed in ({"timeout": 88}, {"status": 88}, {"status": 50, "timeout": 60}):
+        none = totals(**changed)
+        assert (none.ok, sum(none.errors.values()), none.latency) == (0, 88, NOTHING)
 
 
 def test_k6_row_by_row(tmp_path: Path) -> None:
@@ -122,7 +138,7 @@ def test_oha_by_its_database_and_report(tmp_path: Path) -> None:
         connection.executemany("INSERT INTO oha VALUES (?,?,?,?,?,?,?,?)", rows)
     connection.close()
     errors = {"aborted due to deadline": 3, "operation timed out": 2}
-    (tmp_path / "oha.json").write_text(json.dumps({"errorDistribution": errors}))
+    (tmp_path / "oha.json").write_text(json.dumps({"summary": {"total": 2.0}, "errorDistribution": errors}))
     (tmp_path / "started").touch()
     started = (tmp_path / "started").stat().st_mtime
     found = oha.GENERATOR.read(job(tmp_path, "-q", "5", "--latency-correction"))
@@ -131,8 +147,44 @@ def test_oha_by_its_database_and_report(tmp_path: Path) -> None:
     assert (first.end - started, first.response_ms, first.service_ms) == pytest.approx((0.7, 600, 200))
     assert (second.response_ms, second.error) == (250, "status_5xx")
     assert [sample.error for sample in rest] == ["timeout", "timeout"]
+    assert [sample.end - started for sample in rest] == pytest.approx([0.875, 1.625])  # even, from 0.5 s to 2 s
+    assert "2 are counted as spread evenly" in found.missing
     assert oha.GENERATOR.read(job(tmp_path, "-q5")).meaning.measured_from == "send"
     assert oha.GENERATOR.read(job(tmp_path, "-c", "5")).meaning.model == "closed"
+
+
+def test_oha_failures_are_in_the_steady_phase(tmp_path: Path) -> None:
+    """10 good requests a second for 10 s, and 50 without an answer and a time; the ramp-down is not counted."""
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    with sqlite3.connect(raw / "oha.sqlite") as connection:
+        connection.execute('CREATE TABLE oha (start REAL, "end" REAL, duration REAL, status INTEGER)')
+        rows = [(n / 10, n / 10 + 0.05, 0.05, 200) for n in range(100)]
+        connection.executemany("INSERT INTO oha VALUES (?,?,?,?)", rows)
+    connection.close()
+    (raw / "oha.json").write_text(json.dumps({"summary": {"total": 10.0}, "errorDistribution": {"timeout": 50}}))
+    (raw / "started").touch()
+    found = oha.GENERATOR.read(job(raw))
+    write_files(tmp_path, job(raw), Ran("oha", 0.0, 10.0, 0, 0, 2, ramp_up=1.0, steady=7.0), found)
+    result = read_summary(tmp_path)
+    assert (result.all.ok, result.all.failed) == (70, 35)
+    assert result.generator is not None
+    assert "is not known" in result.generator.missing
+    assert responses_between(tmp_path, 1, 8).errors == pytest.approx(1 / 3)
+    assert result.littles_law.relative_error == pytest.approx(0, abs=0.02)
+
+
+def test_oha_without_one_answer(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "oha.sqlite") as connection:
+        connection.execute('CREATE TABLE oha (start REAL, "end" REAL, duration REAL, status INTEGER)')
+    connection.close()
+    errors = {"Connection refused (os error 111)": 40}
+    (tmp_path / "oha.json").write_text(json.dumps({"summary": {"total": 4.0}, "errorDistribution": errors}))
+    (tmp_path / "started").touch()
+    write_files(tmp_path, job(tmp_path), Ran("oha", 0, 4, 0, 0, 2, 1.0, 2.0), oha.GENERATOR.read(job(tmp_path)))
+    result = read_summary(tmp_path)
+    assert (result.all.ok, result.all.failed) == (0, 20)
+    assert result.errors == {"connect": 40}
 
 
 def steady_load() -> list[Sample]:

@@ -136,13 +136,16 @@ class Totals:
 
 @dataclass(frozen=True)
 class Findings:
-    """Results of a run: single requests, or totals. ``dropped``: arrivals the tool planned and did not make."""
+    """Results of a run: single requests, or totals. ``dropped``: arrivals the tool planned and did not make;
+    ``missing``: what the single requests lack.
+    """
 
     version: str
     meaning: Meaning
     samples: Sequence[Sample] = ()
     totals: Totals | None = None
     dropped: int = 0
+    missing: str = ""
 
 
 class Generator(Protocol):

@@ -105,7 +105,7 @@ def _summary(job: Job, ran: Ran, found: Findings, start: float, phases: _Phases)
             "model": found.meaning.model,
             "sentence": found.meaning.sentence,
             "per_second": totals is None,
-            "missing": "" if totals is None else totals.reason,
+            "missing": found.missing if totals is None else totals.reason,
         },
         "scenario": {"name": job.script or ran.name, "sha256": ""},
         "variables": {},

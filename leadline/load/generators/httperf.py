@@ -19,7 +19,7 @@ _CLOSED = Meaning(
     "closed",
     "httperf ran without a rate, one connection after the other: it is closed, and latencies are counted from the send",
 )
-_REASON = "httperf reports the mean reply time only, and nothing by second"
+_REASON = "httperf reports the mean reply time only, of all replies, failed ones too, and nothing by second"
 _ERRORS = {
     "client-timo": "timeout",
     "socket-timo": "timeout",
@@ -76,7 +76,7 @@ class Httperf:
             if count:
                 errors[kind] = errors.get(kind, 0) + count
         ok = status["2"] + status["3"]
-        mean = replies if sum(status.values()) else None
+        mean = replies if ok else None
         latency = Latency(mean, None, None, None, None, None, None)
         meaning = _OPEN if job.has("--rate", "--period") else _CLOSED
         return Findings("httperf", meaning, totals=Totals("request", seconds, ok, errors, latency, _REASON))

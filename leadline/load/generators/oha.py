@@ -27,6 +27,10 @@ _INTENDED = Meaning(
     "oha kept a rate and counted latencies from the intended start of each request (--latency-correction): a stall of "
     "the server is charged to every request it delayed",
 )
+_UNTIMED = (
+    "oha keeps no time of requests without an answer: {count} are counted as spread evenly over the run, so when they "
+    "happened, and how many of them in the steady phase, is not known"
+)
 
 
 class Oha:
@@ -56,21 +60,25 @@ class Oha:
         try:
             report = json.loads((job.raw / "oha.json").read_text(encoding="utf-8"))
             errors: dict[str, int] = report["errorDistribution"]
+            lasted = float(report["summary"]["total"])
             rows = list(_rows(job.raw / "oha.sqlite"))
-        except (OSError, ValueError, KeyError, sqlite3.Error) as error:
+        except (OSError, ValueError, KeyError, TypeError, sqlite3.Error) as error:
             raise missing("oha", error) from None
         samples = [
             Sample("request", started + end, 1000 * response, 1000 * service, status_kind(status))
             for end, response, service, status in rows
         ]
-        last = max((sample.end for sample in samples), default=started)
-        for text, count in errors.items():  # without a time of their own: put where the run ends
-            if "deadline" not in text:
-                samples += [Sample("request", last, 0.0, 0.0, _kind(text))] * int(count)
+        first = min((sample.end - sample.service_ms / 1000 for sample in samples), default=started)
+        length = max(started + lasted, first, *(sample.end for sample in samples)) - first
+        untimed = {text: int(count) for text, count in errors.items() if "deadline" not in text}
+        for text, count in untimed.items():
+            ends = (first + length * (n + 0.5) / count for n in range(count))
+            samples += [Sample("request", end, 0.0, 0.0, _kind(text)) for end in ends]
         paced = job.has("-q", "--qps", "--query-per-second", "--burst-delay")
         corrected = paced and job.has("--latency-correction")
         meaning = _INTENDED if corrected else meaning_of("oha", "open" if paced else "closed")
-        return Findings("oha", meaning, samples)
+        total = sum(untimed.values())
+        return Findings("oha", meaning, samples, missing=_UNTIMED.format(count=total) if total else "")
 
 
 def _rows(path: Path) -> Iterator[tuple[float, float, float, int]]:

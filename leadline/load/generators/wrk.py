@@ -16,7 +16,10 @@ _MEANING = Meaning(
     "wrk was closed: a connection asks again only after its answer; latencies are counted from the send, and wrk then "
     "adds values for requests it supposes a stall kept back, so the high percentiles are an estimate of the wait",
 )
-_REASON = "wrk keeps no time of single requests: there are no seconds, so no warm-up is judged"
+_REASON = (
+    "wrk keeps no time of single requests: there are no seconds, so no warm-up is judged; its latencies are of all "
+    "answers that came within its --timeout, failed ones too"
+)
 
 
 class Wrk:
@@ -52,15 +55,18 @@ class Wrk:
     def read(self, job: Job) -> Findings:
         try:
             found: dict[str, Any] = json.loads((job.raw / "wrk.json").read_text(encoding="utf-8"))
+            requests, status = int(found["requests"]), int(found["status"])
+            # An answer that came after --timeout is in ``requests``, in ``timeout`` and, a bad one, in ``status`` too.
+            late = min(int(found["timeout"]), requests - status)
             errors = {
                 "connect": int(found["connect"]),
-                "timeout": int(found["timeout"]),
+                "timeout": late,
                 "closed": int(found["read"]) + int(found["write"]),
-                "status_bad": int(found["status"]),
+                "status_bad": status,
             }
-            ok = int(found["requests"]) - errors["status_bad"]
+            ok = requests - status - late
             seconds = found["duration_us"] / 1e6
-            values = {name: found[name] / 1000 if found["requests"] else None for name in _FIGURES}
+            values = {name: found[name] / 1000 if ok else None for name in _FIGURES}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise missing("wrk", error) from None
         totals = Totals("request", seconds, ok, _some(errors), Latency(**values), _REASON)
