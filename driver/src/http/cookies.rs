@@ -1,4 +1,7 @@
-//! A small cookie jar: name, value and path; one host, no expiry clock.
+//! A small cookie jar: name, value and path; one host. What expires later is kept as long as the session.
+
+use super::date;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Cookies kept in one jar, and the longest one, so that no server can make a session grow.
 const MOST: usize = 64;
@@ -42,7 +45,7 @@ impl Jar {
             return;
         }
         let mut cookie = Cookie { name: name.to_vec(), value: value.to_vec(), path: default_path(path).to_vec() };
-        let mut gone = false;
+        let (mut age, mut expiry) = (None, None);
         for field in fields {
             let mut halves = field.splitn(2, |b| *b == b'=');
             let key = halves.next().unwrap_or_default().trim_ascii();
@@ -50,11 +53,15 @@ impl Jar {
             if key.eq_ignore_ascii_case(b"path") && value.first() == Some(&b'/') {
                 cookie.path = value.to_vec();
             } else if key.eq_ignore_ascii_case(b"max-age") {
-                gone |= value == b"0" || value.first() == Some(&b'-');
+                age = positive(value).or(age);
             } else if key.eq_ignore_ascii_case(b"expires") {
-                gone |= value.windows(4).any(|w| w == b"1970");
+                expiry = date::parse(value).or(expiry);
             }
         }
+        let gone = match age {
+            Some(positive) => !positive,
+            None => expiry.is_some_and(|expiry| expiry <= now()),
+        };
         let found = self.cookies.iter().position(|c| c.name == cookie.name && c.path == cookie.path);
         match (found, gone) {
             (Some(at), true) => {
@@ -85,6 +92,18 @@ impl Jar {
         }
         out.extend_from_slice(b"\r\n");
     }
+}
+
+/// Whether a Max-Age is above zero; None where it is no number.
+fn positive(age: &[u8]) -> Option<bool> {
+    let digits = age.strip_prefix(b"-").unwrap_or(age);
+    let number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    number.then(|| digits == age && digits.iter().any(|b| *b != b'0'))
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }
 
 fn default_path(path: &[u8]) -> &[u8] {
@@ -122,6 +141,37 @@ mod tests {
         jar.store(b"JSESSIONID=; Max-Age=0; path=/brokerage", b"/x");
         jar.store(b"theme=; Expires=Thu, 01-Jan-1970 00:00:10 GMT", b"/brokerage/login");
         assert!(jar.is_empty());
+    }
+
+    #[test]
+    fn the_past_removes_and_max_age_outranks_it() {
+        let removing = [
+            "expires=Thu, 01-Dec-1994 16:00:00 GMT",
+            "Expires=Mon, 1 Jan 1990 00:00:00; Path=/",
+            "Expires=Wed Dec 31 23:59:59 1969",
+            "Max-Age=-1",
+            "max-age=00",
+            "Max-Age=x; Expires=1 jan 1999 1:2:3",
+            "Max-Age=-; Expires=1 jan 1999 1:2:3",
+            "Expires=1 jan 1999 1:2:3; Expires=1970",
+            "Max-Age=1; Max-Age=0",
+        ];
+        let keeping = [
+            "Expires=Fri, 31 Dec 9999 23:59:59 GMT",
+            "Expires=1970",
+            "Expires",
+            "Max-Age=99999999999999999999",
+            "Max-Age=3600; Expires=1 jan 1970 0:0:0",
+            "Expires=1 jan 1970 0:0:0; Max-Age=3600",
+            "Max-Age=0; Max-Age=1",
+        ];
+        let all = removing.map(|how| (how, "")).into_iter().chain(keeping.map(|how| (how, "Cookie: SID=\r\n")));
+        for (how, left) in all {
+            let mut jar = Jar::default();
+            jar.store(b"SID=1", b"/");
+            jar.store(format!("SID=; Path=/; {how}").as_bytes(), b"/x/y");
+            assert_eq!(sent(&jar, "/"), left, "{how}");
+        }
     }
 
     #[test]
