@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
-from leadline.load.convert.write import Draft, literal, literals, name_of
+from leadline.load.convert.har_body import body_of, text_of
+from leadline.load.convert.write import Draft, literal, name_of
 from leadline.model.errors import UsageError
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
@@ -43,8 +44,7 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
         path = urlsplit(page[0]["request"]["url"]).path
         requests = []
         for entry in page:
-            request = _request(entry)
-            _correlate(entry, request, written, notes)
+            request = _request(entry, _correlate(entry, written, notes))
             written.append((entry, request))
             requests.append(request)
         transactions[name_of(path.strip("/") or "home", list(transactions), "page")] = requests
@@ -76,10 +76,12 @@ def _entries(text: str) -> list[dict[str, Any]]:
             if urlsplit(str(entry["request"]["url"])).scheme not in ("http", "https"):
                 continue
             str(entry["request"]["method"])
+            body_of(entry["request"])
             entry["response"]["status"] = int(entry["response"]["status"] or 0)
+            _content(entry)
         except KeyError as error:
             raise UsageError(f"not a HAR file: entry {number} lacks {error}") from None
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise UsageError(f"not a HAR file: entry {number}: {error}") from None
         found.append(entry)
     if not found:
@@ -94,6 +96,14 @@ def _origin(entry: Mapping[str, Any]) -> str:
 
 def _method(entry: Mapping[str, Any]) -> str:
     return str(entry["request"]["method"]).lower()
+
+
+def _content(entry: Mapping[str, Any]) -> str:
+    """The text of the answer; empty where there is none or the recording lacks it."""
+    content = entry["response"].get("content") or {}
+    if not isinstance(content, Mapping):
+        raise TypeError("`content` is no mapping")
+    return text_of(content, "content") or ""
 
 
 def _without_followed(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -123,30 +133,15 @@ def _pages(entries: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return list(pages.values())
 
 
-def _request(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _request(entry: Mapping[str, Any], extracted: Mapping[str, str]) -> dict[str, Any]:
     recorded = entry["request"]
     request: dict[str, Any] = {_method(entry): literal(_path(recorded["url"]))}
     listed = [header for header in recorded.get("headers") or [] if isinstance(header, Mapping)]
     given = {str(h.get("name", "")).lower(): str(h.get("value", "")) for h in listed}
     headers = {name.title(): literal(given[name]) for name in _HEADERS if given.get(name, "*/*") != "*/*"}
-    body = recorded.get("postData") or {}
-    whole = str(body.get("mimeType", "")).strip()
-    kind = whole.split(";")[0].strip().lower()
-    if kind == "application/x-www-form-urlencoded":
-        fields = [(str(p["name"]), str(p.get("value", ""))) for p in body.get("params") or []]
-        fields = fields or parse_qsl(str(body.get("text", "")), keep_blank_values=True)
-        request["form"] = {field: literal(value) for field, value in fields}
-    elif body.get("text"):
-        try:
-            request["json"] = literals(json.loads(body["text"])) if "json" in kind else None
-        except ValueError:
-            request["json"] = None
-        if request["json"] is None:
-            del request["json"]
-            request["text"] = literal(str(body["text"]))
-            # A boundary belongs to its body.
-            kind = whole if kind.startswith("multipart/") else kind
-            headers |= {"Content-Type": literal(kind)} if kind else {}
+    body = body_of(recorded).write(extracted)
+    headers |= body.pop("headers", {})
+    request |= body
     if headers:
         request["headers"] = headers
     status = int(entry["response"]["status"])
@@ -156,25 +151,26 @@ def _request(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _correlate(
-    entry: Mapping[str, Any],
-    request: dict[str, Any],
-    earlier: Sequence[tuple[Mapping[str, Any], dict[str, Any]]],
-    notes: list[str],
-) -> None:
-    """Replaces fields of the form that an earlier page handed out in an input by what is extracted there."""
-    for field, value in request.get("form", {}).items():
-        if len(value) < _SHORTEST_SECRET or not re.fullmatch(r"[\w.:-]+", field):
+    entry: Mapping[str, Any], earlier: Sequence[tuple[Mapping[str, Any], dict[str, Any]]], notes: list[str]
+) -> dict[str, str]:
+    """Variables of the form's fields that an earlier page handed out in an input, which are extracted there."""
+    found: dict[str, str] = {}
+    fields = body_of(entry["request"]).fields()
+    counts = Counter(field for field, _ in fields)
+    for field, value in fields:
+        if len(value) < _SHORTEST_SECRET or counts[field] > 1 or not re.fullmatch(r"[\w.:-]+", field):
             continue
         for before, source in reversed(earlier):
-            page = str((before["response"].get("content") or {}).get("text", ""))
+            page = _content(before)
             tags = re.findall(r"<input\b[^>]*>", page, re.IGNORECASE)
             names = (f'name="{field}"', f"name='{field}'", f"name={field}")
             if any(value in tag and any(name in tag for name in names) for tag in tags):
                 variable = re.sub(r"\W+", "_", field)
                 source.setdefault("extract", {})[variable] = {"css": f'input[name="{field}"]', "attribute": "value"}
-                request["form"][field] = f"${{{variable}}}"
+                found[field] = variable
                 notes.append(f"Field {field} of {_path(entry['request']['url'])} is taken from an earlier page.")
                 break
+    return found
 
 
 def _mean_pause(pages: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:
