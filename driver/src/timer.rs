@@ -43,15 +43,24 @@ impl Timers {
 #[derive(Default, Debug)]
 pub struct Deadlines {
     queue: VecDeque<(u64, u32, u64)>,
+    /// Answered requests are dropped everywhere when the queue is longer than this.
+    bound: usize,
 }
 
 impl Deadlines {
+    /// Answered requests that may be left behind one that is not.
+    const MOST_ANSWERED: usize = 1000;
+
     pub fn set(&mut self, at: u64, slot: u32, request: u64) {
         self.queue.push_back((at, slot, request));
     }
 
     /// The earliest deadline of a request for which `live` holds.
     pub fn next(&mut self, live: impl Fn(u32, u64) -> bool) -> Option<u64> {
+        if self.queue.len() > self.bound {
+            self.queue.retain(|(_, slot, request)| live(*slot, *request));
+            self.bound = Self::MOST_ANSWERED + 2 * self.queue.len();
+        }
         while let Some((at, slot, request)) = self.queue.front() {
             if live(*slot, *request) {
                 return Some(*at);
@@ -112,6 +121,7 @@ pub fn on_tick(at: u64, tick: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     #[test]
     fn timers_fire_in_order_and_never_early() {
@@ -137,6 +147,28 @@ mod tests {
         assert_eq!(deadlines.pop_expired(15, live), None);
         assert_eq!(deadlines.pop_expired(20, live), Some((0, 2)));
         assert_eq!(deadlines.pop_expired(20, live), None);
+    }
+
+    #[test]
+    fn a_slow_request_keeps_no_answered_ones() {
+        let mut deadlines = Deadlines::default();
+        let (looks, mut most) = (Cell::new(0u64), 0);
+        let slow = [1, 500, 40_000];
+        let live = |now: u64, request: u64| {
+            looks.set(looks.get() + 1);
+            slow.contains(&request) || request + 50 > now // fifty in flight beside them
+        };
+        for request in 1..=100_000 {
+            deadlines.set(request, 7, request);
+            assert_eq!(deadlines.next(|_, other| live(request, other)), Some(1));
+            most = most.max(deadlines.queue.capacity());
+        }
+        assert!(most < 3000, "{most}");
+        assert!(looks.get() < 400_000, "{}", looks.get());
+        for left in slow.into_iter().chain(99_951..=100_000) {
+            assert_eq!(deadlines.pop_expired(100_000, |_, other| live(100_000, other)), Some((7, left)));
+        }
+        assert_eq!(deadlines.next(|_, other| live(100_000, other)), None);
     }
 
     #[test]
