@@ -43,7 +43,7 @@ fn parsed(data: &[u8], size: usize, flags: u8) -> Parsed {
         }
     }
     if result == Ok(None) {
-        result = parser.end().map(|()| None);
+        result = parser.end(false).map(|()| None);
     }
     assert!(parser.body.len() as u64 <= LIMITS.body);
     assert!(parser.head.cookies.len() + parser.head.fields.len() <= 2 * LIMITS.headers);

@@ -3,7 +3,7 @@
 mod support;
 
 use std::io::{BufReader, Read, Write};
-use support::tls::{tls_server, trusted, TlsStream};
+use support::tls::{extractable, tickets, tls_server, tls_server_of, trusted, TlsStream};
 use support::{page, read_request, reset_on_close, run, server, GET};
 
 fn only(url: &str, scenario: &str, kind: &str) {
@@ -105,4 +105,50 @@ fn endless_bodies() {
         while stream.write_all(&[b'x'; 4000]).is_ok() {}
     });
     only(&url, &bounded, "protocol");
+}
+
+#[test]
+fn tickets_without_end() {
+    let answering = |first: &'static [u8]| {
+        tls_server_of(extractable(), move |stream| {
+            let mut reader = BufReader::new(stream);
+            if read_request(&mut reader).is_some() {
+                let mut stream = reader.into_inner();
+                send(&mut stream, first);
+                let mut encrypt = tickets(&mut stream.conn);
+                while stream.sock.write_all(&encrypt()).is_ok() {}
+            }
+        })
+    };
+    only(&answering(b""), GET, "protocol");
+    only(&answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"), GET, "protocol");
+    let resting = GET.replace("mix:", "pause: { shape: fixed, mean: 50ms }\nmix:");
+    for connections in ["session", "shared"] {
+        let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine");
+        let run = run(&url, &resting, &format!("--steady 250ms --connections {connections} {}", trusted()));
+        let known = run.error("unfinished") + run.error("protocol"); // it was still streaming when the next was due
+        assert_eq!((run.code, run.total("get", "failed")), (0, known), "{}", run.summary);
+        assert!(run.total("get", "ok") > 1 && run.number("/requests/connects") > 1.0, "{}", run.summary);
+    }
+}
+
+#[test]
+fn ends_that_are_not_announced() {
+    let quiet = |answer: &'static [u8]| after_request(move |stream| send(stream, answer));
+    let until_close = b"HTTP/1.1 200 OK\r\n\r\nhalf";
+    only(&quiet(until_close), GET, "protocol");
+    only(&quiet(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: x\r\n\r\nhalf"), GET, "protocol");
+    for url in [
+        quiet(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole"),
+        quiet(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n\r\n"),
+        after_request(move |stream| {
+            send(stream, until_close);
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
+        }),
+    ] {
+        let run = run(&url, GET, &format!("--steady 250ms {}", trusted()));
+        assert!(run.total("get", "ok") > 1, "{}", run.summary);
+        assert_eq!(run.total("get", "failed"), run.error("unfinished"), "{}", run.summary);
+    }
 }

@@ -12,6 +12,7 @@ use crate::measure::{ErrorKind, Outcome};
 use crate::scenario::Method;
 use crate::sys::poller::Event;
 use crate::sys::stream::Stream;
+use crate::sys::tls::Records;
 use std::collections::VecDeque;
 use std::io::ErrorKind as Io;
 
@@ -87,6 +88,11 @@ impl Connection {
     /// Bytes of HTTP may be sent.
     pub(super) fn is_ready(&self) -> bool {
         self.socket.is_some() && !self.connecting && !self.handshaking
+    }
+
+    /// TLS was not ended as its peers should.
+    fn is_cut(&self) -> bool {
+        self.socket.as_ref().and_then(Stream::tls).is_some_and(Records::is_cut)
     }
 
     /// Whether the next request is the last one of its connection, when `most` are allowed (0: any number).

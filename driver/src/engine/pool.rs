@@ -310,8 +310,13 @@ impl Engine<'_> {
             Whose::Line(line) => Some(line),
             Whose::Idle(place) => {
                 let idle = pools.idle[place as usize].as_mut()?;
-                let silent =
-                    matches!(idle.stream.read(&mut self.read_buffer), Err(error) if error.kind() == Io::WouldBlock);
+                let silent = loop {
+                    match idle.stream.read(&mut self.read_buffer) {
+                        Err(error) if error.kind() == Io::Interrupted => {}
+                        Err(error) => break error.kind() == Io::WouldBlock,
+                        Ok(_) => break false,
+                    }
+                };
                 if !silent {
                     pools.idle[place as usize] = None; // closed, or bytes nobody asked for
                 }

@@ -35,6 +35,8 @@ pub enum ParseError {
     BodyTooLong,
     /// The connection ended inside a response.
     Truncated,
+    /// The same, as far as one can know: TLS ended without an alert where the end of the body is that of the connection.
+    Cut,
 }
 
 impl std::fmt::Display for ParseError {
@@ -48,6 +50,9 @@ impl std::fmt::Display for ParseError {
             ParseError::BadEncoding => "the body is not in the content coding it names",
             ParseError::BodyTooLong => "response body longer than the limit",
             ParseError::Truncated => "connection closed inside a response",
+            ParseError::Cut => {
+                "connection closed without TLS's close_notify, which would end a response without length"
+            }
         })
     }
 }
@@ -198,9 +203,10 @@ impl Parser {
         }
     }
 
-    /// The connection ended. Ok when that completes the response.
-    pub fn end(&mut self) -> Result<(), ParseError> {
+    /// The connection ended, `cut` off without the good-bye of TLS or not. Ok when that completes the response.
+    pub fn end(&mut self, cut: bool) -> Result<(), ParseError> {
         match self.state {
+            State::UntilClose if cut => Err(ParseError::Cut),
             State::UntilClose => {
                 self.state = State::Done;
                 Ok(())

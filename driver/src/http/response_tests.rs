@@ -19,7 +19,7 @@ fn parse(text: &[u8], step: usize, close: bool) -> Result<Option<Parsed>, ParseE
         }
     }
     if close {
-        parser.end()?;
+        parser.end(false)?;
         return Ok(Some((parser.head.status, parser.body.clone(), parser.head.keep_alive, used)));
     }
     Ok(None)

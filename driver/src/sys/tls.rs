@@ -14,6 +14,10 @@ use std::sync::Arc;
 
 /// Servers whose sessions one user remembers; each with its tickets.
 const REMEMBERED: usize = 8;
+/// Records without a byte for HTTP, in a row: tickets, keys.
+const MOST_SILENT: usize = 64 << 10;
+/// Reads that the longest record needs.
+const READS: usize = 5;
 pub const H2: &[u8] = b"h2";
 pub const H1: &[u8] = b"http/1.1";
 
@@ -164,20 +168,26 @@ impl ServerCertVerifier for Verifier {
 
 /// The TLS side of one connection.
 #[derive(Debug)]
-pub struct Records(ClientConnection);
+pub struct Records {
+    connection: ClientConnection,
+    /// Bytes taken in since the last one for HTTP.
+    silent: usize,
+    cut: bool,
+}
 
 impl Records {
     /// A new one for `name`; `h1_only` leaves HTTP/2 out of what is offered.
     pub fn new(user: &User, name: &ServerName<'static>, h1_only: bool) -> io::Result<Self> {
         let config = Arc::clone(if h1_only { &user.plain } else { &user.all });
-        ClientConnection::new(config, name.clone()).map(Records).map_err(invalid)
+        let connection = ClientConnection::new(config, name.clone()).map_err(invalid)?;
+        Ok(Records { connection, silent: 0, cut: false })
     }
 
     /// Goes on with the handshake as far as the socket lets it; true when it is done.
     pub fn handshake(&mut self, socket: &Socket) -> io::Result<bool> {
         loop {
             self.flush(socket)?;
-            if !self.0.is_handshaking() {
+            if !self.connection.is_handshaking() {
                 return Ok(true);
             }
             match self.take_in(socket) {
@@ -194,59 +204,76 @@ impl Records {
 
     /// The session was taken up where an earlier connection left it.
     pub fn resumed(&self) -> bool {
-        self.0.handshake_kind() == Some(HandshakeKind::Resumed)
+        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     pub fn is_h2(&self) -> bool {
-        self.0.alpn_protocol() == Some(H2)
+        self.connection.alpn_protocol() == Some(H2)
     }
 
     fn take_in(&mut self, socket: &Socket) -> io::Result<usize> {
-        let count = self.0.read_tls(&mut Bytes(socket))?;
-        self.0.process_new_packets().map_err(invalid)?;
+        let count = self.connection.read_tls(&mut Bytes(socket))?;
+        self.connection.process_new_packets().map_err(invalid)?;
         Ok(count)
     }
 
-    /// Like reading from the socket: 0 at the end, announced by the peer or not.
+    /// Like reading from the socket: 0 at the end, announced by the peer or not; interrupted where what came in had
+    /// nothing for HTTP, and there may be more.
     pub fn read(&mut self, socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.0.reader().read(buffer) {
-                Ok(count) => return Ok(count),
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+        for _ in 0..=READS {
+            match self.connection.reader().read(buffer) {
+                Ok(count) => {
+                    self.silent = 0;
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    self.cut = true;
+                    return Ok(0);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
             let taken = self.take_in(socket);
-            if self.0.wants_write() {
+            if self.connection.wants_write() {
                 self.flush(socket)?;
             }
-            taken?;
+            self.silent += taken?;
+            if self.silent > MOST_SILENT {
+                let text = "TLS: 64 KiB without a byte of an answer";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
         }
+        Err(io::ErrorKind::Interrupted.into())
+    }
+
+    /// The end came without the peer's good-bye: something may be missing (RFC 9112, 9.8).
+    pub fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// Encrypts and sends what it can of `bytes`; what was taken but not yet sent goes with [`Records::flush`].
     pub fn write(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
         self.flush(socket)?;
-        if self.0.wants_write() {
+        if self.connection.wants_write() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let count = self.0.writer().write(bytes)?;
+        let count = self.connection.writer().write(bytes)?;
         self.flush(socket)?;
         Ok(count)
     }
 
     /// Says good-bye before the socket is closed, where it can be said at once.
     pub fn close(&mut self, socket: &Socket) {
-        if !self.0.is_handshaking() {
-            self.0.send_close_notify();
+        if !self.connection.is_handshaking() {
+            self.connection.send_close_notify();
             let _ = self.flush(socket);
         }
     }
 
     /// Sends what is encrypted, as far as the socket takes it.
     pub fn flush(&mut self, socket: &Socket) -> io::Result<()> {
-        while self.0.wants_write() {
-            match self.0.write_tls(&mut Bytes(socket)) {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut Bytes(socket)) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),

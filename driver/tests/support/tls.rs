@@ -1,8 +1,10 @@
 //! Servers behind TLS, with a certificate of their own for `localhost` and `127.0.0.1`.
 
 use super::server;
+use rustls::crypto::cipher::{OutboundChunks, OutboundPlainMessage};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::SupportedCipherSuite;
+use rustls::{ConnectionTrafficSecrets, ContentType, ProtocolVersion, ServerConfig, ServerConnection, StreamOwned};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -63,4 +65,38 @@ pub fn tls_server_of(config: Arc<ServerConfig>, handle: impl Fn(TlsStream) + Sen
         handle(StreamOwned::new(connection, stream));
     })
     .replace("http://", "https://")
+}
+
+/// A configuration whose connections [`tickets`] can go on with.
+pub fn extractable() -> Arc<ServerConfig> {
+    let mut config = ServerConfig::clone(&config(&["http/1.1"]));
+    config.enable_secret_extraction = true;
+    Arc::new(config)
+}
+
+/// Makes one record of session tickets after the other, in place of what `connection` would send next.
+pub fn tickets(connection: &mut ServerConnection) -> impl FnMut() -> Vec<u8> {
+    let other = ServerConnection::new(extractable()).expect("a connection");
+    let connection = std::mem::replace(connection, other);
+    let Some(SupportedCipherSuite::Tls13(suite)) = connection.negotiated_cipher_suite() else { panic!("not TLS 1.3") };
+    let (mut number, secrets) = connection.dangerous_extract_secrets().expect("secrets").tx;
+    let mut encrypter = match secrets {
+        ConnectionTrafficSecrets::Aes128Gcm { key, iv }
+        | ConnectionTrafficSecrets::Aes256Gcm { key, iv }
+        | ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => suite.aead_alg.encrypter(key, iv),
+        _ => panic!("another cipher"),
+    };
+    // RFC 8446, 4.6.1: lifetime, age_add, nonce, ticket, extensions.
+    let ticket = [&[4, 0, 0, 46, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 32][..], &[7; 32], &[0, 0]].concat();
+    let payload = ticket.repeat(200);
+    move || {
+        let message = OutboundPlainMessage {
+            typ: ContentType::Handshake,
+            version: ProtocolVersion::TLSv1_2,
+            payload: OutboundChunks::Single(&payload),
+        };
+        let record = encrypter.encrypt(message, number).expect("a record");
+        number += 1;
+        record.encode()
+    }
 }

@@ -130,7 +130,7 @@ impl Engine<'_> {
             self.lost(line, kind, now);
         } else if !connection.parser.started() {
             self.lost(line, ErrorKind::Closed, now);
-        } else if let Err(error) = connection.parser.end() {
+        } else if let Err(error) = connection.parser.end(connection.is_cut()) {
             self.fail(line, ErrorKind::Protocol, &error.to_string(), now);
         } else {
             connection.close();
