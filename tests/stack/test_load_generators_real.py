@@ -27,7 +27,8 @@ PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependenci
 SCRIPT = """
 import http from 'k6/http';
 export const options = { scenarios: { s: {
-  executor: 'constant-arrival-rate', rate: 20, timeUnit: '1s', duration: '1s', preAllocatedVUs: 5 } } };
+  executor: 'constant-arrival-rate', rate: Number(__ENV.RATE), timeUnit: '1s',
+  duration: `${__ENV.LEADLINE_SECONDS}s`, preAllocatedVUs: 5 } } };
 export default function () { http.get(`${__ENV.LEADLINE_URL}/k6`, { tags: { name: 'page' } }); }
 """
 
@@ -96,7 +97,7 @@ def test_k6_request_by_request(server: tuple[str, dict[str, int]], tmp_path: Pat
     url, seen = server
     script = tmp_path / "mine.js"
     script.write_text(SCRIPT)
-    found = load("k6", url, tmp_path / "out", str(script))
+    found = load("k6", url, tmp_path / "out", str(script), "--steady", "1s", "--options", "-e RATE=20")
     assert found["total"]["page"]["ok"] == seen["/k6"]
     assert seen["/k6"] + found["dropped"] in (20, 21)
     assert found["generator"]["model"] == "open"

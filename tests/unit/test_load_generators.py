@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -100,6 +101,46 @@ def test_k6_row_by_row(tmp_path: Path) -> None:
     assert kind(status="0", error_code="1212") == "connect"
     assert kind(status="503", error_code="1503") == "status_5xx"
     assert kind(status="200", error_code="") == "check"
+    unjudged = {"expected_response": ""}  # after setResponseCallback(null)
+    assert kind(status="200", error_code="", **unjudged) == ""
+    assert kind(status="500", error_code="1500", **unjudged) == "status_5xx"
+    assert kind(status="0", error_code="1050", **unjudged) == "timeout"
+
+
+def fake_inspect(place: Path, monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """A k6 whose only command is `inspect`."""
+    (place / "k6").write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    (place / "k6").chmod(0o755)
+    monkeypatch.setenv("PATH", str(place), prepend=os.pathsep)
+
+
+def test_k6_is_asked_for_its_model_as_it_was_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scenario is open at a rate that the options give, for as long as the environment says."""
+    lines = (
+        'case "$*" in',
+        '"inspect --execution-requirements --include-system-env-vars -e RATE=50 --config=c.json "*)',
+        'test "$LEADLINE_URL $LEADLINE_SECONDS $LEADLINE_SEED" = "http://h:81/app 9 7" &&',
+        """echo '{"scenarios": {"s": {"executor": "constant-arrival-rate"}}}';;""",
+        """*) echo '{"scenarios": {"s": {"executor": "shared-iterations"}}}';;""",
+        "esac",
+    )
+    fake_inspect(tmp_path, monkeypatch, *lines)
+    rows = (DATA / "k6.csv").read_text().splitlines()
+    dropped = dict.fromkeys(rows[0].split(","), "") | {"metric_name": "dropped_iterations", "metric_value": "3"}
+    (tmp_path / "k6.csv").write_text("\n".join([*rows, ",".join(dropped.values()), ""]))
+    script = tmp_path / "s.js"
+    script.write_text("")
+
+    def read(*options: str) -> tuple[str, int]:
+        found = k6.GENERATOR.read(job(tmp_path, *options, script=str(script)))
+        return found.meaning.model, found.dropped
+
+    assert read("--tag", "x=y", "-e", "RATE=50", "--config=c.json") == ("open", 3)
+    assert read() == ("closed", 0)  # iterations it had no time for are no arrivals
+    assert read("-e", "RATE=50", "--config=c.json", "--vus", "3") == ("closed", 0)
+    fake_inspect(tmp_path, monkeypatch, "exec sleep 60")
+    monkeypatch.setattr(k6, "_INSPECT", 0.1)
+    assert read() == ("unknown", 3)
 
 
 def test_gatling_log_and_printed_totals(tmp_path: Path) -> None:
@@ -231,6 +272,9 @@ def test_a_busy_generator_or_one_that_drops_is_the_limit(tmp_path: Path) -> None
     assert read_summary(tmp_path).driver.limit
     assert "94% of the 2 CPUs" in evidence[0]
     assert "dropped 9 of 69" in evidence[1]
+    unknown = Meaning("send", "unknown", "what it means")
+    write_files(tmp_path, job(tmp_path), busy, Findings("tool 1", unknown, steady_load(), dropped=9))
+    assert "dropped 9 of 69" in read_summary(tmp_path).driver.evidence[1]
 
 
 def test_a_run_that_is_too_short_or_empty_is_refused(tmp_path: Path) -> None:

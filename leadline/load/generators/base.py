@@ -76,6 +76,15 @@ class Job:
         return found
 
     @property
+    def environment(self) -> dict[str, str]:
+        """What every tool finds in its environment."""
+        return {
+            "LEADLINE_URL": self.url,
+            "LEADLINE_SECONDS": str(self.whole_seconds),
+            "LEADLINE_SEED": str(self.seed),
+        }
+
+    @property
     def whole_seconds(self) -> int:
         return max(1, round(self.seconds + 0.49))
 

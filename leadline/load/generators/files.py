@@ -92,7 +92,7 @@ def _summary(job: Job, ran: Ran, found: Findings, start: float, phases: _Phases)
     evidence = []
     if share > _BUSY:
         evidence.append(f"{ran.name} used {share:.0%} of the {ran.cpus} CPUs it could run on")
-    if open_ and found.dropped > _LOST * (made + found.dropped):
+    if found.dropped > _LOST * (made + found.dropped):
         evidence.append(f"{ran.name} dropped {found.dropped} of {made + found.dropped} planned arrivals")
     return {
         "format": FORMAT,

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from leadline.load.generators.base import (
@@ -26,6 +27,7 @@ from leadline.model.errors import UsageError
 _OPEN_EXECUTORS = ("constant-arrival-rate", "ramping-arrival-rate")
 _MOST_NAMES = 200  # a script that puts ids into its URLs without a name tag makes one name a request
 _INSPECT = 60.0  # seconds
+_OF_THE_SCRIPT = ("-e", "--env", "-c", "--config", "--compatibility-mode")  # options that its scenarios may depend on
 
 
 class K6:
@@ -56,6 +58,8 @@ class K6:
             meaning = Meaning("send", "open", words.format(name="k6"))
         else:
             meaning = meaning_of("k6", model)
+        if model == "closed":  # iterations that a number of them had no time for are no arrivals
+            dropped = 0
         return Findings("k6", meaning, samples, dropped=dropped)
 
 
@@ -83,6 +87,7 @@ def _error(row: dict[str, str]) -> str:
     """By k6's own word on what was expected; kinds by its error codes (1xxx: below HTTP)."""
     if row["expected_response"] == "true":
         return ""
+    judged = row["expected_response"] == "false"  # empty after setResponseCallback(null)
     status, code = int(row["status"] or 0), int(row["error_code"] or 0)
     if code == 1050:
         return "timeout"
@@ -90,22 +95,32 @@ def _error(row: dict[str, str]) -> str:
         return "reset"
     if 1000 <= code < 1400 and not status:
         return "connect"
-    return status_kind(status) or "check"
+    return status_kind(status) or ("check" if judged else "")
 
 
 def _model(job: Job) -> Model:
     """Open if every scenario has an executor of arrivals; closed if none has."""
-    argv = [job.find("k6", ""), "inspect", "--execution-requirements", str(job.script_file("k6"))]
-    env = {**os.environ, "LEADLINE_URL": job.url}
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_INSPECT, env=env)
-    try:
-        scenarios = json.loads(done.stdout).get("scenarios") or {}
-    except ValueError:
-        return "unknown"
     if job.has("--vus", "-u", "--iterations", "-i", "--duration", "-d", "--stage", "-s"):
         return "closed"
+    argv = [job.find("k6", ""), "inspect", "--execution-requirements", "--include-system-env-vars"]
+    argv += [*_of_the_script(job.words), str(job.script_file("k6"))]
+    env = {**os.environ, **job.environment}
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_INSPECT, env=env)
+        scenarios = json.loads(done.stdout).get("scenarios") or {}
+    except (OSError, ValueError, AttributeError, subprocess.TimeoutExpired):
+        return "unknown"
     kinds = {one.get("executor") in _OPEN_EXECUTORS for one in scenarios.values()}
     return "unknown" if len(kinds) > 1 else "open" if True in kinds else "closed"
+
+
+def _of_the_script(words: Sequence[str]) -> Iterator[str]:
+    rest = iter(words)
+    for word in rest:
+        if word in _OF_THE_SCRIPT:
+            yield from (word, next(rest, ""))
+        elif word.partition("=")[0] in _OF_THE_SCRIPT or (word[:2] in ("-e", "-c") and len(word) > 2):
+            yield word
 
 
 GENERATOR: Generator = K6()

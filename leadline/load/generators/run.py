@@ -50,13 +50,7 @@ def run_generator(plan: Plan) -> None:
         earlier.refuse(plan.out)
     job.raw.mkdir(parents=True, exist_ok=True)
     command = tool.command(job)
-    env = {
-        **os.environ,
-        "LEADLINE_URL": job.url,
-        "LEADLINE_SECONDS": str(job.whole_seconds),
-        "LEADLINE_SEED": str(job.seed),
-        **command.env,
-    }
+    env = {**os.environ, **job.environment, **command.env}
     printed = job.raw / PRINTED
     started = job.raw / earlier.STARTED
     started.write_text("", encoding="ascii")
