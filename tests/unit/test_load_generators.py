@@ -286,6 +286,8 @@ def test_a_run_that_is_too_short_or_empty_is_refused(tmp_path: Path) -> None:
     totals = Totals("request", 2.0, 5, {"timeout": 1}, latency_of([]), "only totals")
     with pytest.raises(LeadlineError, match="only totals; a steady phase cannot be cut out"):
         write_files(tmp_path, job(tmp_path), Ran("t", 0, 1, 0, 0, 1, 1.0, 1.0), Findings("1", MEANING, totals=totals))
+    with pytest.raises(LeadlineError, match="only totals; a ramp-up cannot be cut out"):
+        write_files(tmp_path, job(tmp_path), Ran("t", 0, 1, 0, 0, 1, 1.0), Findings("1", MEANING, totals=totals))
     assert not (tmp_path / "summary.json").exists()
     write_files(tmp_path, job(tmp_path), Ran("t", 0, 1, 0, 0, 1), Findings("1", MEANING, totals=totals))
     result = read_summary(tmp_path)
@@ -307,7 +309,7 @@ def fake_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("fake_tools")
-def test_command_lines(tmp_path: Path) -> None:
+def test_command_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "s.x"
     script.write_text("")
     argv = list(wrk.GENERATOR.command(job(tmp_path, "-c5", "--", "x", script=str(script))).argv)
@@ -325,7 +327,9 @@ def test_command_lines(tmp_path: Path) -> None:
     assert {"-Jleadline.host=h", "-Jleadline.port=81", "-Jx=9"} <= set(argv)
     command = gatling.GENERATOR.command(job(tmp_path, script="a.B"))
     assert list(command.argv)[1:3] == ["-s", "a.B"]
-    assert "-Dleadline.url=http://h:81/app" in command.env["JAVA_OPTS"]
+    monkeypatch.setenv("JAVA_OPTS", "-Xmx1g -Dx=y")
+    theirs = gatling.GENERATOR.command(job(tmp_path, script="a.B")).env["JAVA_OPTS"]
+    assert theirs.startswith("-Xmx1g -Dx=y -Dleadline.url=http://h:81/app ")
 
 
 @pytest.mark.usefixtures("fake_tools")
@@ -397,6 +401,13 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     assert "--url is missing" in said("--generator", "wrk", *out)
     assert "did you mean --options" in said("--generator", "wrk", "--option", "x", *out)
     assert "belong to leadline-load" in said("x", "--generator", "k6", "--find-knee")
+    assert "--drivers are hosts of leadline-load" in said(
+        "--generator", "wrk", "--drivers", "local", "--url", "http://h"
+    )
+    for tool in ("wrk", "httperf"):
+        words = ("--generator", tool, "--url", "http://h", *out)
+        assert f"{tool} keeps no time of single requests" in said(*words, "--ramp-up", "5s")
+        assert "ended with code 3" in said(*words, "--ramp-up", "0s")
     assert "--replace takes no value" in said("--generator", "wrk", "--replace=x", *out)
     for _ in range(2):  # what measured nothing is not in the way
         assert "wrk ended with code 3: it printed nothing" in said("--generator", "wrk", "--url", "http://h", *out)

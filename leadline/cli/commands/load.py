@@ -62,6 +62,8 @@ def load(
     if generator is not None:
         if preset is not None or find_knee:
             raise UsageError("--generator runs another tool as it is: --preset and --find-knee belong to leadline-load")
+        if drivers is not None:
+            raise UsageError("--drivers are hosts of leadline-load: --generator runs another tool, here and alone")
         from leadline.cli.commands.load_generator import run
 
         arguments = list(context.args)

@@ -56,8 +56,9 @@ def write_files(out: Path, job: Job, ran: Ran, found: Findings) -> None:
     The run starts with the first request. Raises LeadlineError when it ended before its steady phase did.
     """
     if found.totals is not None:
-        if ran.steady is not None:
-            raise LeadlineError(f"{found.totals.reason}; a steady phase cannot be cut out of it")
+        if ran.steady is not None or ran.ramp_up > 0:
+            what = "a ramp-up" if ran.steady is None else "a steady phase"
+            raise LeadlineError(f"{found.totals.reason}; {what} cannot be cut out of it")
         summary = _summary(job, ran, found, ran.began, _Phases(0.0, found.totals.seconds, found.totals.seconds))
         steady = _of_totals(found.totals)
         counts = {found.totals.name: _counts(found.totals.ok, sum(found.totals.errors.values()))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -48,7 +49,8 @@ class Gatling:
     def command(self, job: Job) -> Command:
         program = self.check(job)
         properties = {"leadline.url": job.url, "leadline.seconds": job.whole_seconds, "leadline.seed": job.seed}
-        options = " ".join(f"-D{key}={value}" for key, value in properties.items())
+        theirs = [os.environ["JAVA_OPTS"]] if os.environ.get("JAVA_OPTS") else []
+        options = " ".join([*theirs, *(f"-D{key}={value}" for key, value in properties.items())])
         argv = [program, "-s", str(job.script), "-rf", str(job.raw / "gatling"), *job.words]
         return Command(argv, {"JAVA_OPTS": options})
 

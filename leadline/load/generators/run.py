@@ -44,6 +44,11 @@ def run_generator(plan: Plan) -> None:
     tool = find_generator(plan.generator)
     job = plan.job
     tool.check(job)
+    if plan.ramp_up > 0 and not tool.per_second:
+        raise UsageError(
+            f"{tool.name} keeps no time of single requests, so a ramp-up cannot be left out of its figures: leave "
+            "--ramp-up out, and let a run of its own warm the server up"
+        )
     if plan.replace:
         earlier.remove(plan.out)
     else:
