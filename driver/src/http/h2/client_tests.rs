@@ -255,3 +255,36 @@ fn floods_are_ended() {
     interim.feed(&frame(1, 4, 1, &block(&[(":status", "103")])).repeat(100)).expect("the stream fails");
     assert!(matches!(interim.events[..], [Event::Malformed { .. }]));
 }
+
+#[test]
+fn bodies_under_way_are_no_unread_answers() {
+    let mut run = asked();
+    run.feed(&frame(4, 0, 0, &[0, 4, 127, 255, 255, 255])).expect("a window");
+    run.feed(&frame(8, 0, 0, &[0, 255, 255, 255])).expect("a window");
+    run.sent();
+    let head = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n";
+    run.client.open(8, false, &[&head[..], &[b'x'; 1_000_000]].concat());
+    assert!(run.client.unsent().len() > 1_000_000);
+    run.client.wrote(500_000);
+    for _ in 0..9_000 {
+        run.feed(&frame(8, 0, 3, &[0, 0, 0, 1])).expect("more room for the body");
+    }
+}
+
+#[test]
+fn answers_that_are_not_read_are_counted() {
+    let pings = frame(6, 0, 0, &[1; 8]).repeat(9_000);
+    let mut run = asked();
+    run.feed(&frame(1, 4, 1, &block(&[(":status", "200")]))).expect("a head");
+    for _ in 0..9 {
+        run.feed(&pings).expect("pings");
+        assert_eq!(run.sent().len(), 9_000);
+        run.feed(&frame(0, 0, 1, b"x")).expect("a part of the answer");
+    }
+    run.feed(&pings).expect("pings");
+    run.client.wrote(17 * 4_000);
+    run.feed(&frame(0, 0, 1, b"x")).expect("a part of the answer");
+    run.feed(&pings).expect("pings");
+    run.feed(&frame(0, 0, 1, b"x")).expect("a part of the answer");
+    run.broken(&pings, "no answers to its frames");
+}

@@ -77,6 +77,8 @@ impl Stream {
 pub struct Client {
     out: Vec<u8>,
     written: usize,
+    /// Bytes of `out` that answer PING and SETTINGS and may not be written yet.
+    owed: usize,
     partial: Vec<u8>,
     decoder: Decoder,
     encoder: Encoder,
@@ -112,6 +114,7 @@ impl Client {
         Client {
             out,
             written: 0,
+            owed: 0,
             partial: Vec::new(),
             decoder: Decoder::default(),
             encoder: Encoder::default(),
@@ -146,6 +149,7 @@ impl Client {
             self.out.drain(..self.written);
             self.written = 0;
         }
+        self.owed = self.owed.min(self.unsent().len());
     }
 
     /// Lines of the requests under way.

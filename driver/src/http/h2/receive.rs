@@ -18,7 +18,7 @@ impl Client {
         if self.idle > MOST_IDLE {
             return broken(Code::EnhanceYourCalm, "thousands of frames without an answer");
         }
-        if self.out.len() - self.written > MOST_UNSENT && self.streams.iter().all(|stream| !stream.sending()) {
+        if self.owed > MOST_UNSENT {
             return broken(Code::EnhanceYourCalm, "the server takes no answers to its frames off");
         }
         if !self.greeted && (head.kind != Kind::Settings || head.flags & flags::ACK != 0) {
@@ -233,6 +233,7 @@ impl Client {
             }
         }
         frame::settings_ack(&mut self.out);
+        self.owed += frame::HEAD;
         self.send_bodies();
         Ok(())
     }
@@ -243,6 +244,7 @@ impl Client {
         }
         if head.flags & flags::ACK == 0 {
             frame::ping_ack(&mut self.out, payload);
+            self.owed += frame::HEAD + payload.len();
         }
         Ok(())
     }
