@@ -140,6 +140,86 @@ def test_k6_asks_for_the_same(server: tuple[str, type[_Handler]], tmp_path: Path
     assert {_user(key) for key in theirs if "/login" in key} >= {1, 2, 3}
 
 
+LINKS = """
+scenario: links
+login: login
+headers: { X-Label: "l${seq}" }
+graph: { start: { page: 1 }, page: { out: 1 }, out: { page: 1 } }
+arrivals: { session_length: 4 }
+transactions:
+  login: [{ post: /login }]
+  page:
+    - get: /dir/page?z=1
+      extract:
+        whole: { css: "a.whole", attribute: href }
+        root: { css: "a.root", attribute: href }
+        near: { css: "a.near", attribute: href }
+    - get: "${root}"
+    - get: "${near}"
+    - get: "${choice:?p=2}"
+    - get: "${choice:../up/./n}"
+    - get: "${whole}"
+    - post: "/p?to=303:/shop/x/land"
+      form: { a: b }
+    - get: "${near}"
+    - post: "/p?to=307:land"
+      form: { a: b }
+    - head: "/p?to=301:/shop/h"
+    - get: "/p?to=302:/shop/never"
+      check: { status: 302 }
+    - get: "/p?to=302:/shop/never"
+      check: { status: [200, 302] }
+    - get: "/p?to=301:/shop/once"
+      check: { status: [200, 302] }
+    - get: "/p?to=302:http://elsewhere/"
+    - get: /never
+  out: { ends_session: true, requests: [{ get: /out }] }
+"""
+
+
+class _Shop(_Handler):
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        self.asked.append(" | ".join([self.command, self.path, body, self.headers.get("Cookie") or ""]))
+        _, _, target = self.path.partition("?to=")
+        code, _, location = target.partition(":")
+        here = f"http://{self.headers['Host']}"
+        page = f'<a class="whole" href="{here}/shop/w#x"><a class="root" href="/shop/r"><a class="near" href="a?x=1">'
+        self.send_response(int(code or 200))
+        if location:
+            self.send_header("Location", location)
+        if self.path == "/shop/login":
+            for cookie in ("root=1; Path=/", "shop=1; Path=/shop", "none=1"):
+                self.send_header("Set-Cookie", cookie)
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(page.encode())
+
+    do_POST = do_HEAD = do_GET  # noqa: N815
+
+
+def test_k6_follows_links_and_redirects_to_the_same_pages(tmp_path: Path) -> None:
+    k6 = shutil.which("k6")
+    if k6 is None:
+        pytest.skip("k6 is not on the path; tests/unit/test_load_export.py looks at the script alone")
+    scenario, script = tmp_path / "links.yaml", tmp_path / "links.js"
+    scenario.write_text(LINKS)
+    script.write_text(export_scenario(str(scenario), "k6"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Shop) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/shop"
+        _Shop.asked = []
+        replay(scenario, url, tmp_path / "out", [0])
+        ours, _Shop.asked = _Shop.asked, []
+        run_k6(k6, script, url, "1")
+        server.shutdown()
+    assert len(ours) == 2 * 20
+    assert _Shop.asked[: len(ours)] == ours
+
+
 WALK = """
 scenario: walk
 parameters: { n: 2 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -293,6 +294,66 @@ def test_k6_expects_the_redirects_it_follows(tmp_path: Path) -> None:
         "{ min: 200, max: 299 }, 409, 301, 302, 303, 307, 308",
         "302",
     ]
+    # the runtime follows them, but for a wanted one
+    assert re.findall(r"\}, (\[[0-9, ]*\], \d)\);", script) == ["[], 5", "[302], 0"]
+
+
+def test_k6_begins_links_at_the_page_and_other_paths_below_the_application(tmp_path: Path) -> None:
+    text = BASE.replace("- get: /a", "- { get: '/${n}', extract: { link: { json: /l } } }\n    - head: '${link}'")
+    script = to_k6(source(tmp_path, "    - get: '${choice:/b:c}'\n    - get: '/x${link}'\n", text))
+    assert re.findall(r'a = request\("([A-Z]+)", (\w+), (.*?), \{ ', script) == [
+        ("GET", "false", '"/3"'),
+        ("HEAD", "true", 'value("link")'),
+        ("GET", "true", 'pick(["/b", "c"], \'random\')'),
+        ("GET", "false", '"/x" + value("link")'),
+    ]
+
+
+def test_k6_sends_the_headers_of_the_scenario_with_every_request(tmp_path: Path) -> None:
+    text = BASE.replace("mix:", 'compression: true\nheaders: { X-All: "${seq}" }\nmix:')
+    script = to_k6(source(tmp_path, "      headers: { X-One: b }\n      text: c\n", text))
+    assert """  return { "X-All": (++seq), 'Accept-Encoding': 'gzip, deflate' };""" in script
+    assert """{ "X-One": "b", 'Content-Type': 'text/plain; charset=utf-8' }""" in script
+
+
+def test_checks_of_k6_look_at_all_values_and_skip_nothing(tmp_path: Path) -> None:
+    check = "{ json: { '/l/*/n': '1' }, header: { x-a: '^b' }, contains: c, lacks: d, matches: e }"
+    script = to_k6(source(tmp_path, f"      check: {check}\n      extract: {{ x: {{ json: /l, pick: last }} }}\n"))
+    assert 'must(() => holds(a, "/l/*/n", "1"));' in script
+    assert 'must(() => new RegExp("^b").test(header(a, "x-a")));' in script
+    assert len(re.findall(r"\bmust\(\(\) => ", script)) == 5
+    assert 'take("x", () => member(a, "/l", "last"));' in script
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\p{L}", r"\PN", r"\x{41}", r"\u{41}", r"\b{start}a", r"\<a", r"a\>", r"a\z", r"(?is)a", r"(?s-u:.)",
+        r"[[:alpha:]]", r"[a-z&&[^b]]", r"[\]a[b]]", r"[\w--a]", r"a{,3}", r"\\\A",
+    ],
+)  # fmt: skip
+def test_regular_expressions_that_only_rust_has(tmp_path: Path, pattern: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"shop.yaml:7: the regular expression {pattern!r} has no form")):
+        to_k6(source(tmp_path, f"      check: {{ matches: '{pattern}' }}\n"))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\\A",
+        r'"([^"]*)"',
+        r"\[a[b]",
+        r"\x41",
+        r"\u0041\b",
+        "(?<n>a)",
+        "(?:a)",
+        r"[\w-]{2,3}",
+        r'\{"id": \[(\d+)',
+        "a--[b]",
+    ],
+)
+def test_regular_expressions_that_javascript_has_too(tmp_path: Path, pattern: str) -> None:
+    assert f"new RegExp({json.dumps(pattern)})" in to_k6(source(tmp_path, f"      check: {{ matches: '{pattern}' }}\n"))
 
 
 def test_a_walk_through_a_graph_ends_where_its_row_says(tmp_path: Path) -> None:
@@ -333,6 +394,7 @@ def test_a_mix_of_single_transactions_is_forks_by_weight(tmp_path: Path) -> None
         ("arrivals: { unit: transaction }\n", "shop.yaml:7: arrivals of transactions has no form in k6"),
         ("      embedded: true\n", "shop.yaml:7: `embedded` has no form in k6"),
         ("      check: { matches: '(?i)x' }\n", "shop.yaml:7: the regular expression '(?i)x' has no form in k6"),
+        ("      extract: { x: { header: a, pick: last } }\n", "shop.yaml:7: `pick` of a header has no form in k6"),
         ("      extract:\n        x: '(?P<y>.)'\n", "shop.yaml:8: the regular expression '(?P<y>.)' has no form"),
     ],
 )

@@ -15,9 +15,10 @@ from leadline.load.export.source import (
     Source,
     Template,
     Text,
-    inline_flags,
+    is_link,
     items,
     json_template,
+    only_rust,
     requests_of,
     said,
     session_length,
@@ -52,7 +53,11 @@ def to_k6(source: Source) -> str:
     if (tree.get("arrivals") or {}).get("unit") == "transaction":
         why = "its arrivals begin an iteration of any idle user, not of a session at rest; use unit: session"
         raise source.refuse(("arrivals", "unit"), "arrivals of transactions", _TOOL, why)
-    lines = ["function assign() {"]
+    lines = ["// The headers of every request.", "function common() {"]
+    pairs = _pairs(source, tree.get("headers") or {})
+    if said(tree.get("compression")):
+        pairs.append("'Accept-Encoding': 'gzip, deflate'")
+    lines += [f"  return {{ {', '.join(pairs)} }};", "}", "", "function assign() {"]
     for name, template in source.assignments():
         lines.append(f"  v[{json.dumps(name)}] = {_expression(template)};")
     lines += ["}", "", "const transactions = {"]
@@ -127,28 +132,28 @@ def _request(source: Source, request: Mapping[str, Any], where: Path_, name: str
     skip = [int(code) for code in items(check.get("skip_status"))]
     follow = request.get("follow", source.tree.get("follow", 5))
     body, kind = _body(source, request)
-    headers = {**(source.tree.get("headers") or {}), **(request.get("headers") or {})}
-    pairs = [f"{json.dumps(str(key))}: {_expression(source.template(text))}" for key, text in headers.items()]
-    if kind and not any(str(key).lower() == "content-type" for key in headers):
+    headers = request.get("headers") or {}
+    pairs = _pairs(source, headers)
+    if kind and not any(str(key).lower() == "content-type" for key in (*(source.tree.get("headers") or {}), *headers)):
         pairs.append(f"'Content-Type': '{kind}'")
-    if said(source.tree.get("compression")):
-        pairs.append("'Accept-Encoding': 'gzip, deflate'")
-    followed = _FOLLOWED if source.number(follow, (*where, "follow")) > 0 else ()
+    most = int(source.number(follow, (*where, "follow")))
+    followed = _FOLLOWED if most > 0 else ()
     expected = ", ".join(
         [*(map(str, good) if good else ["{ min: 200, max: 299 }"]), *(str(code) for code in (*skip, *followed))]
     )
-    params = (
-        f"{{ redirects: {int(source.number(follow, (*where, 'follow')))}, tags: {{ name: {json.dumps(name)} }}, "
-        f"responseCallback: http.expectedStatuses({expected}) }}"
-    )
-    path = _expression(source.template(request[method]))
-    verb = json.dumps(method.upper())
-    lines = [f"a = request({verb}, {path}, {body}, {{ {', '.join(pairs)} }}, {params});"]
-    lines.append(f"status(a, {good}, {skip});")
+    params = f"{{ tags: {{ name: {json.dumps(name)} }}, responseCallback: http.expectedStatuses({expected}) }}"
+    path = source.template(request[method])
+    link = json.dumps(is_link(path))
+    asked = [json.dumps(method.upper()), link, _expression(path), f"{{ {', '.join(pairs)} }}", body, params]
+    lines = [f"a = request({', '.join(asked)}, {good}, {most});", f"status(a, {good}, {skip});"]
     lines += _checks(source, check, (*where, "check"))
     for variable, how in (request.get("extract") or {}).items():
-        lines.append(f"v[{json.dumps(variable)}] = {_extract(source, how, (*where, 'extract', variable))};")
+        lines.append(f"take({json.dumps(variable)}, () => {_extract(source, how, (*where, 'extract', variable))});")
     return lines
+
+
+def _pairs(source: Source, headers: Mapping[str, Any]) -> list[str]:
+    return [f"{json.dumps(str(key))}: {_expression(source.template(text))}" for key, text in headers.items()]
 
 
 def _body(source: Source, request: Mapping[str, Any]) -> tuple[str, str]:
@@ -165,17 +170,17 @@ def _body(source: Source, request: Mapping[str, Any]) -> tuple[str, str]:
 def _checks(source: Source, check: Mapping[str, Any], where: Path_) -> list[str]:
     lines = []
     for text in items(check.get("contains")):
-        lines.append(f"must(String(a.body).includes({_expression(source.template(text))}));")
+        lines.append(f"must(() => String(a.body).includes({_expression(source.template(text))}));")
     for text in items(check.get("lacks")):
-        lines.append(f"must(!String(a.body).includes({_expression(source.template(text))}));")
+        lines.append(f"must(() => !String(a.body).includes({_expression(source.template(text))}));")
     for pattern in items(check.get("matches")):
-        lines.append(f"must(new RegExp({_pattern(source, pattern, (*where, 'matches'))}).test(a.body));")
+        lines.append(f"must(() => new RegExp({_pattern(source, pattern, (*where, 'matches'))}).test(a.body));")
     for name, pattern in (check.get("header") or {}).items():
         regex = _pattern(source, pattern, (*where, "header", name))
-        lines.append(f"must(new RegExp({regex}).test(header(a, {json.dumps(str(name))})));")
+        lines.append(f"must(() => new RegExp({regex}).test(header(a, {json.dumps(str(name))})));")
     for pointer, text in (check.get("json") or {}).items():
         right = _expression(source.template(text))
-        lines.append(f"must(pointed(a, {json.dumps(str(pointer))}, 'first') === String({right}));")
+        lines.append(f"must(() => holds(a, {json.dumps(str(pointer))}, {right}));")
     return lines
 
 
@@ -185,15 +190,18 @@ def _extract(source: Source, how: Any, where: Path_) -> str:
     if "regex" in rule:
         return f"matches(a.body, {_pattern(source, rule['regex'], (*where, 'regex'))}, {pick})"
     if "json" in rule:
-        return f"pointed(a, {json.dumps(rule['json'])}, {pick})"
+        return f"member(a, {json.dumps(rule['json'])}, {pick})"
     if "css" in rule:
         return f"selected(a, {json.dumps(rule['css'])}, {json.dumps(rule.get('attribute'))}, {pick})"
+    if rule.get("pick", "first") != "first":
+        why = "it joins the values of headers of one name, which may hold commas themselves"
+        raise source.refuse(where, "`pick` of a header", _TOOL, why)
     return f"header(a, {json.dumps(rule['header'])})"
 
 
 def _pattern(source: Source, pattern: object, where: Path_) -> str:
-    if inline_flags(str(pattern)):
-        why = "JavaScript has no flags, named groups or anchors of this form; write it without them"
+    if only_rust(str(pattern)):
+        why = "JavaScript has no flags, groups, anchors, characters or classes of this form; write it without them"
         raise source.refuse(where, f"the regular expression {str(pattern)!r}", _TOOL, why)
     return json.dumps(str(pattern))
 

@@ -5,6 +5,7 @@ import { Counter, Trend } from 'k6/metrics';
 import { parseHTML } from 'k6/html';
 
 const BASE = (__ENV.LEADLINE_URL || '').replace(/\/+$/, '');
+const [, ORIGIN, SCHEME, HOST, ROOT] = /^((https?:)\/\/([^/?#]*))([^?#]*)/i.exec(BASE) || [null, '', '', '', BASE];
 const USERS = Number(__ENV.USERS || 1);
 const RATE = Number(__ENV.RATE || 0);
 const DURATION = __ENV.DURATION || '10s';
@@ -22,13 +23,15 @@ export const options = RATE > 0
   ? { scenarios: { sessions: { executor: 'constant-arrival-rate', rate: RATE, timeUnit: '1s', duration: DURATION,
       preAllocatedVUs: Math.ceil(Math.min(NEEDED, MOST)), maxVUs: MOST, exec: 'session' } } }
   : { scenarios: { users: { executor: 'constant-vus', vus: USERS, duration: DURATION, gracefulStop: '30s',
-      exec: 'user' } }, noCookiesReset: true };
+      exec: 'user' } } };
 
 class Failed { constructor(why) { this.why = why; } }
 class Skipped {}
 class Missing { constructor(name) { this.name = name; } }
 
 let v = {};
+let jar = null; // of the session: k6's own forgets no cookie without its path
+let page = ''; // path of the page before in the transaction
 let identity = 0;
 let number = 0;
 let logins = 0;
@@ -47,7 +50,7 @@ const random = (low, high) => {
 };
 const draws = (count, alphabet) =>
   Array.from({ length: whole(count) }, () => alphabet[random(0, alphabet.length - 1)]).join('');
-const value = (name) => { if (v[name] === undefined) throw new Missing(name); return v[name]; };
+const value = (name) => { if (v[name] === undefined) throw new Failed('template'); return v[name]; };
 const urlText = (text) => encodeURIComponent(text).replace(/%20/g, '+').replace(/[!'()~]/g,
   (c) => '%' + c.charCodeAt(0).toString(16).toUpperCase());
 const jsonText = (text) => JSON.stringify(String(text)).slice(1, -1);
@@ -58,16 +61,28 @@ const pick = (found, how) => {
 };
 const matches = (body, pattern, how) =>
   pick([...String(body).matchAll(new RegExp(pattern, 'g'))].map((m) => (m[1] !== undefined ? m[1] : m[0])), how);
-const pointed = (answer, pointer, how) => {
+const own = (one, word) => Object.prototype.hasOwnProperty.call(one, word);
+const pointed = (answer, pointer) => {
   let found;
-  try { found = [answer.json()]; } catch (_) { throw new Missing(pointer); }
+  try { found = [JSON.parse(answer.body)]; } catch (_) { throw new Missing(pointer); }
   for (const word of pointer.split('/').slice(1).map((w) => w.replace(/~1/g, '/').replace(/~0/g, '~'))) {
-    found = found.flatMap((one) => (word === '*' && Array.isArray(one) ? one
-      : one !== null && typeof one === 'object' && word in one ? [one[word]] : []));
+    found = found.flatMap((one) => (Array.isArray(one)
+      ? word === '*' ? one : /^(0|[1-9]\d*)$/.test(word) && own(one, word) ? [one[word]] : []
+      : one !== null && typeof one === 'object' && own(one, word) ? [one[word]] : []));
   }
+  return found;
+};
+const jsonValue = (one) => (typeof one === 'string' ? one : JSON.stringify(one));
+const member = (answer, pointer, how) => {
+  let found = pointed(answer, pointer);
   if (found.length === 1 && Array.isArray(found[0]) && how !== 'first') found = found[0];
-  const one = pick(found.filter((x) => x !== null), how);
-  return typeof one === 'object' ? JSON.stringify(one) : String(one);
+  const one = pick(found, how);
+  if (one === null) throw new Missing(pointer);
+  return jsonValue(one);
+};
+const holds = (answer, pointer, text) => {
+  const found = pointed(answer, pointer);
+  return found.length > 0 && found.every((one) => jsonValue(one) === String(text));
 };
 const selected = (answer, css, attribute, how) => {
   const found = parseHTML(answer.body).find(css).toArray();
@@ -83,16 +98,72 @@ const status = (answer, good, skip) => {
   if (skip.includes(answer.status)) throw new Skipped();
   if (good.length || answer.status < 200 || answer.status >= 300) throw new Failed(answer.status ? 'status' : 'connect');
 };
-const must = (right) => { if (!right) throw new Failed('check'); };
+// What a check looks at and does not find fails it.
+const must = (right) => {
+  let fine = false;
+  try { fine = right(); } catch (error) { if (!(error instanceof Missing)) throw error; }
+  if (!fine) throw new Failed('check');
+};
+const take = (name, found) => { v[name] = undefined; v[name] = found(); };
 
-function request(method, path, body, headers, params) {
-  return http.request(method, /^https?:/.test(path) ? path : BASE + path, body, Object.assign({ headers }, params));
+// A path without `.` and `..` (RFC 3986, 5.2.4).
+const plain = (path) => {
+  const end = `${path}?`.indexOf('?');
+  if (!path.slice(0, end).includes('/.')) return path;
+  const kept = [];
+  const words = path.slice(0, end).split('/').slice(1);
+  words.forEach((word, at) => {
+    if (word === '..') kept.pop();
+    if (word !== '.' && word !== '..') kept.push(word);
+    else if (at + 1 === words.length) kept.push('');
+  });
+  return `/${kept.join('/')}${path.slice(end)}`;
+};
+// The path that a link or a Location on the page `from` leads to; null: to another server.
+const target = (link, from) => {
+  link = link.split('#')[0];
+  const whole = /^([a-z][a-z0-9+.-]*:)?\/\/([^/?]*)([^]*)$/i.exec(link);
+  if (whole) {
+    const port = SCHEME.toLowerCase() === 'https:' ? /:443$/ : /:80$/;
+    const host = whole[2].toLowerCase();
+    if ((whole[1] || SCHEME).toLowerCase() !== SCHEME.toLowerCase()) return null;
+    if (![host, host.replace(port, '')].includes(HOST.toLowerCase())) return null;
+    return plain(whole[3].startsWith('/') ? whole[3] : `/${whole[3]}`);
+  }
+  if (link.startsWith('/')) return plain(link);
+  const path = from.split('?')[0];
+  return plain((link.startsWith('?') ? path : path.replace(/[^/]*$/, '')) + link);
+};
+
+// One request and the redirects that lead on from it, but for those that are wanted (`good`). A link begins at the page
+// before, another path below the application.
+function request(method, link, path, headers, body, params, good, follow) {
+  const send = () => http.request(method, ORIGIN + page, body, Object.assign({ headers, jar, redirects: 0 }, params));
+  const go = (to, why) => {
+    if (to === null) throw new Failed(why);
+    page = to.replace(/[^!-~]+/g, encodeURIComponent);
+  };
+  go(link ? target(String(path), page || '/') : ROOT + path, 'template');
+  headers = Object.assign(common(), headers);
+  let a = send();
+  for (let left = follow; follow > 0 && [301, 302, 303, 307, 308].includes(a.status) && !good.includes(a.status); left -= 1) {
+    const location = Object.keys(a.headers).find((one) => one.toLowerCase() === 'location');
+    if (location === undefined) break;
+    if (left === 0) throw new Failed('redirect');
+    go(target(a.headers[location], page), 'redirect');
+    const same = method === 'HEAD' || a.status > 303;
+    if (!same || method === 'GET' || method === 'HEAD') { headers = common(); body = null; }
+    if (!same) method = 'GET';
+    a = send();
+  }
+  return a;
 }
 
 // Whether it went well.
 function run(name) {
   const tags = { transaction: name };
   const began = Date.now();
+  page = '';
   try {
     transactions[name]();
     done.add(1, tags);
@@ -115,7 +186,7 @@ function identityOf() {
 
 // Whether the user is in.
 function begin() {
-  http.cookieJar().clear(BASE + '/');
+  jar = new http.CookieJar();
   identity = identityOf();
   logins += 1;
   v = {};

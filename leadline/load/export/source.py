@@ -145,6 +145,11 @@ def said(value: object) -> bool:
     return value not in (None, "false")
 
 
+def is_link(path: Template) -> bool:
+    """Whether a path begins with an expression: a link, found on the page before and resolved there."""
+    return bool(path) and not isinstance(path[0], Text)
+
+
 def items(value: Any) -> Sequence[Any]:
     """One or several."""
     return value if isinstance(value, list) else [] if value is None else [value]
@@ -278,6 +283,13 @@ def _bare(value: object) -> bool:
     return value in ("true", "false", "null") or (_NUMBER.fullmatch(value) is not None and math.isfinite(float(value)))
 
 
-def inline_flags(pattern: str) -> bool:
-    """Whether a regular expression has syntax that only Rust (and not JavaScript) knows."""
-    return re.search(r"\(\?(P<|[imsxUu-]+[:)])|\\A|\\z|\[\[:", pattern) is not None
+def only_rust(pattern: str) -> bool:
+    """Whether a regular expression has syntax that JavaScript lacks or reads in another way: flags, named groups of the
+    form ``(?P<n>...)``, escapes such as those for anchors, code points and Unicode classes, repetitions without a lower
+    bound, classes within classes.
+    """
+    escapes = re.findall(r"\\(.(?:(?<=[xub])\{)?)", pattern, re.DOTALL)
+    bare = re.sub(r"\\.", "_", pattern, flags=re.DOTALL)
+    return bool({*escapes} & {*"AzapPU<>", "x{", "u{", "b{"}) or any(
+        re.search(one, bare) for one in (r"\(\?(P<|[imsRxUu-]+[:)])", r"\{,[0-9]", r"\[\^?\]?[^\]]*(\[|&&|--|~~)")
+    )
