@@ -114,10 +114,11 @@ pub fn frames(mut data: &[u8]) {
 /// Lines of Set-Cookie: what is sent back is one header line of bounded length.
 pub fn cookies(mut data: &[u8]) {
     let mut jar = Jar::default();
+    let target = Target::parse("https://127.0.0.1").expect("an address");
     let path_at = usize::from(choice(&mut data)).min(data.len());
     let (path, lines) = data.split_at(path_at);
     for line in lines.split(|b| *b == b'\n') {
-        jar.store(line, path);
+        jar.store(line, path, &target);
     }
     assert!(jar.len() <= 64);
     let mut out = Vec::new();

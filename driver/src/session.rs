@@ -236,7 +236,7 @@ impl Session {
         let transaction = &scenario.transactions[running.transaction];
         let request = &transaction.requests[running.step];
         for cookie in &parser.head.cookies {
-            self.jar.store(cookie, &running.sent.path);
+            self.jar.store(cookie, &running.sent.path, target);
         }
         let status = parser.head.status;
         let wanted = &request.checks.status;

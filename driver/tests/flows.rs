@@ -81,6 +81,31 @@ transactions:
 }
 
 #[test]
+fn only_cookies_that_hold_are_sent_back() {
+    let scenario = "
+scenario: cookies
+mix: { visit: 1 }
+transactions: { visit: [{ get: /in }, { get: /mid }, { get: /out }, { get: /after }] }
+";
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&seen);
+    let url = answering(move |request| {
+        let sent = request.headers.iter().find_map(|line| line.strip_prefix("Cookie: ")).unwrap_or("");
+        notes.lock().expect("no other panic").push(format!("{} {sent}", request.path()));
+        let set = match request.path() {
+            "/in" => "Set-Cookie: SID=1\r\nSet-Cookie: a=2; Domain=other.example\r\nSet-Cookie: b=3; Secure\r\n",
+            "/out" => "Set-Cookie: SID=; expires=Thu, 01-Dec-1994 16:00:00 GMT\r\n",
+            _ => "",
+        };
+        page("200 OK", set, "")
+    });
+    let run = run(&url, scenario, "--users 1 --steady 50ms --ramp-down 1s");
+    assert!(run.total("visit", "ok") > 1, "{}", run.summary);
+    let seen = seen.lock().expect("no other panic");
+    assert!(seen.chunks_exact(4).all(|visit| visit == ["/in ", "/mid SID=1", "/out SID=1", "/after "]), "{seen:?}");
+}
+
+#[test]
 fn loops_repeat_what_is_in_them() {
     let scenario = "
 scenario: loops

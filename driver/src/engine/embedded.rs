@@ -118,16 +118,16 @@ impl Engine<'_> {
             self.slice.transactions[running.transaction].status(status, 1);
         }
         let cookies = std::mem::take(&mut self.line(line).parser.head.cookies);
-        let target = self.slots[owner as usize].target;
+        let target = &self.settings.transport.targets[self.slots[owner as usize].target];
         let session = &mut self.slots[owner as usize].session;
         for cookie in &cookies {
-            session.jar.store(cookie, &resource.path);
+            session.jar.store(cookie, &resource.path, target);
         }
         let mut failure = None;
         match (status, location) {
             (200..=299 | 304, _) => {}
             (301..=303 | 307 | 308, Some(location)) => {
-                match self.settings.transport.targets[target].follow(&location, &resource.path) {
+                match target.follow(&location, &resource.path) {
                     // One that leads elsewhere belongs to a server that is not under test.
                     None => {}
                     Some(_) if resource.redirects >= self.scenario.follow => failure = Some(ErrorKind::Redirect),

@@ -1,6 +1,8 @@
 //! A small cookie jar: name, value and path; one host. What expires later is kept as long as the session.
 
 use super::date;
+use super::target::Target;
+use std::net::Ipv4Addr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Cookies kept in one jar, and the longest one, so that no server can make a session grow.
@@ -12,6 +14,8 @@ struct Cookie {
     name: Vec<u8>,
     value: Vec<u8>,
     path: Vec<u8>,
+    /// The one it was set for, in small letters, where that is not the host itself.
+    domain: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -32,8 +36,8 @@ impl Jar {
         self.cookies.is_empty()
     }
 
-    /// Takes in one `Set-Cookie` of an answer to `path` (RFC 6265, 5.2 and 5.3, for one host).
-    pub fn store(&mut self, header: &[u8], path: &[u8]) {
+    /// Takes in one `Set-Cookie` of an answer of `target` to `path` (RFC 6265, 5.2 and 5.3, for one host).
+    pub fn store(&mut self, header: &[u8], path: &[u8], target: &Target) {
         if header.len() > LONGEST {
             return;
         }
@@ -44,8 +48,9 @@ impl Jar {
         if name.is_empty() || pair.iter().any(|b| *b < b' ' && *b != b'\t') {
             return;
         }
-        let mut cookie = Cookie { name: name.to_vec(), value: value.to_vec(), path: default_path(path).to_vec() };
-        let (mut age, mut expiry) = (None, None);
+        let path = default_path(path).to_vec();
+        let mut cookie = Cookie { name: name.to_vec(), value: value.to_vec(), path, domain: Vec::new() };
+        let (mut age, mut expiry, mut secure) = (None, None, false);
         for field in fields {
             let mut halves = field.splitn(2, |b| *b == b'=');
             let key = halves.next().unwrap_or_default().trim_ascii();
@@ -56,13 +61,28 @@ impl Jar {
                 age = positive(value).or(age);
             } else if key.eq_ignore_ascii_case(b"expires") {
                 expiry = date::parse(value).or(expiry);
+            } else if key.eq_ignore_ascii_case(b"secure") {
+                secure = true;
+            } else if key.eq_ignore_ascii_case(b"domain") && !value.is_empty() {
+                cookie.domain = value.strip_prefix(b".").unwrap_or(value).to_ascii_lowercase();
             }
         }
-        let gone = match age {
+        if !cookie.domain.is_empty() {
+            let host = target.host().to_ascii_lowercase();
+            if cookie.domain == host.as_bytes() {
+                cookie.domain.clear();
+            } else if !within(&host, &cookie.domain) {
+                return;
+            }
+        }
+        let expired = match age {
             Some(positive) => !positive,
             None => expiry.is_some_and(|expiry| expiry <= now()),
         };
-        let found = self.cookies.iter().position(|c| c.name == cookie.name && c.path == cookie.path);
+        // The jar serves one target, so a secure cookie that came over plain HTTP would never be sent.
+        let gone = expired || secure && !target.secure();
+        let same = |c: &Cookie| c.name == cookie.name && c.path == cookie.path && c.domain == cookie.domain;
+        let found = self.cookies.iter().position(same);
         match (found, gone) {
             (Some(at), true) => {
                 self.cookies.remove(at);
@@ -94,6 +114,12 @@ impl Jar {
     }
 }
 
+/// Whether a host's name lies in a domain above it (RFC 6265, 5.1.3).
+fn within(host: &str, domain: &[u8]) -> bool {
+    let address = host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
+    !address && host.as_bytes().strip_suffix(domain).is_some_and(|before| before.ends_with(b"."))
+}
+
 /// Whether a Max-Age is above zero; None where it is no number.
 fn positive(age: &[u8]) -> Option<bool> {
     let digits = age.strip_prefix(b"-").unwrap_or(age);
@@ -122,6 +148,14 @@ fn matches(path: &[u8], cookie: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    fn store_from(url: &str, jar: &mut Jar, header: &str) {
+        jar.store(header.as_bytes(), b"/", &Target::parse(url).expect("an address"));
+    }
+
+    fn store(jar: &mut Jar, header: &[u8], path: &[u8]) {
+        jar.store(header, path, &Target::parse("http://127.0.0.1").expect("an address"));
+    }
+
     fn sent(jar: &Jar, path: &str) -> String {
         let mut out = Vec::new();
         jar.write(path.as_bytes(), &mut out);
@@ -131,15 +165,15 @@ mod tests {
     #[test]
     fn keeps_replaces_and_removes() {
         let mut jar = Jar::default();
-        jar.store(b"JSESSIONID=abc; Path=/brokerage; HttpOnly", b"/brokerage/login");
-        jar.store(b"theme=dark", b"/brokerage/login");
+        store(&mut jar, b"JSESSIONID=abc; Path=/brokerage; HttpOnly", b"/brokerage/login");
+        store(&mut jar, b"theme=dark", b"/brokerage/login");
         assert_eq!(sent(&jar, "/brokerage/home"), "Cookie: JSESSIONID=abc; theme=dark\r\n");
         assert_eq!(sent(&jar, "/brokerages"), "");
         assert_eq!(sent(&jar, "/brokerage?x=1"), "Cookie: JSESSIONID=abc; theme=dark\r\n");
-        jar.store(b"JSESSIONID=def;path=/brokerage", b"/x");
+        store(&mut jar, b"JSESSIONID=def;path=/brokerage", b"/x");
         assert!(sent(&jar, "/brokerage/a").contains("JSESSIONID=def"));
-        jar.store(b"JSESSIONID=; Max-Age=0; path=/brokerage", b"/x");
-        jar.store(b"theme=; Expires=Thu, 01-Jan-1970 00:00:10 GMT", b"/brokerage/login");
+        store(&mut jar, b"JSESSIONID=; Max-Age=0; path=/brokerage", b"/x");
+        store(&mut jar, b"theme=; Expires=Thu, 01-Jan-1970 00:00:10 GMT", b"/brokerage/login");
         assert!(jar.is_empty());
     }
 
@@ -168,9 +202,55 @@ mod tests {
         let all = removing.map(|how| (how, "")).into_iter().chain(keeping.map(|how| (how, "Cookie: SID=\r\n")));
         for (how, left) in all {
             let mut jar = Jar::default();
-            jar.store(b"SID=1", b"/");
-            jar.store(format!("SID=; Path=/; {how}").as_bytes(), b"/x/y");
+            store(&mut jar, b"SID=1", b"/");
+            store(&mut jar, format!("SID=; Path=/; {how}").as_bytes(), b"/x/y");
             assert_eq!(sent(&jar, "/"), left, "{how}");
+        }
+    }
+
+    #[test]
+    fn domains_are_those_of_the_host() {
+        for (url, domain, kept) in [
+            ("http://localhost:8080", "other.example", false),
+            ("http://localhost:8080", "LocalHost", true),
+            ("http://localhost:8080", ".localhost", true),
+            ("http://localhost:8080", "", true),
+            ("http://localhost:8080", "other.example; Domain=", false),
+            ("http://localhost:8080", "other.example; Domain=.", true),
+            ("http://localhost:8080", "localhost; domain=a.localhost", false),
+            ("http://localhost:8080", "host", false),
+            ("http://localhost:8080", "localhost:8080", false),
+            ("https://127.0.0.1", "127.0.0.1", true),
+            ("https://127.0.0.1", "0.0.1", false),
+            ("http://[::1]:80", "[::1]", true),
+            ("http://[::1]", "other.example", false),
+            ("unix:/run/app.sock", "localhost", true),
+        ] {
+            let mut jar = Jar::default();
+            store_from(url, &mut jar, &format!("a=b; Domain={domain}"));
+            assert_eq!(jar.len(), usize::from(kept), "{domain} at {url}");
+        }
+        let mut target = Target::parse("http://127.0.0.1:9080").expect("an address");
+        target.authority = "www.Shop.example:9080".into();
+        let mut jar = Jar::default();
+        for header in ["a=1", "a=2; Domain=.SHOP.example", "a=3; domain=shop.Example", "a=4; Domain=hop.example"] {
+            jar.store(header.as_bytes(), b"/", &target);
+        }
+        assert_eq!(sent(&jar, "/"), "Cookie: a=1; a=3\r\n");
+        jar.store(b"a=; Max-Age=0; Domain=www.shop.example", b"/", &target);
+        assert_eq!(sent(&jar, "/"), "Cookie: a=3\r\n");
+    }
+
+    #[test]
+    fn secure_ones_never_go_over_plain_http() {
+        for (url, left) in
+            [("http://localhost", ""), ("unix:/run/app.sock", ""), ("https://localhost", "Cookie: a=3; b=1\r\n")]
+        {
+            let mut jar = Jar::default();
+            for header in ["a=1; Secure", "a=2", "a=3;secure; HttpOnly", "b=1; Path=/; SECURE=x"] {
+                store_from(url, &mut jar, header);
+            }
+            assert_eq!(sent(&jar, "/"), left, "{url}");
         }
     }
 
@@ -178,13 +258,13 @@ mod tests {
     fn cannot_grow_without_bound() {
         let mut jar = Jar::default();
         for i in 0..5000 {
-            jar.store(format!("c{i}=v").as_bytes(), b"/");
+            store(&mut jar, format!("c{i}=v").as_bytes(), b"/");
         }
         assert_eq!(jar.len(), MOST);
-        jar.store(&vec![b'a'; 10_000], b"/");
-        jar.store(b"=nameless", b"/");
-        jar.store(b"a=b\r\nc", b"/");
-        jar.store(b"", b"/");
+        store(&mut jar, &vec![b'a'; 10_000], b"/");
+        store(&mut jar, b"=nameless", b"/");
+        store(&mut jar, b"a=b\r\nc", b"/");
+        store(&mut jar, b"", b"/");
         assert_eq!(jar.len(), MOST);
     }
 }

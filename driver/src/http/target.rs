@@ -40,13 +40,18 @@ impl Target {
             .map_err(|e| format!("--url {url}: cannot resolve `{with_port}`: {e}"))?
             .next()
             .ok_or_else(|| format!("--url {url}: `{with_port}` has no address"))?;
-        let host = with_port.rsplit_once(':').map_or(authority, |(host, _)| host);
+        let host = host_of(authority);
         let host = host.trim_start_matches('[').trim_end_matches(']').to_string();
         let name = match secure {
             true => Some(ServerName::try_from(host).map_err(|_| format!("--url {url}: no name that TLS can check"))?),
             false => None,
         };
         Ok(Target { peer: Peer::Tcp(address), name, authority: authority.to_string(), root: root_of(path) })
+    }
+
+    /// The host's name or address, one of IPv6 in its brackets.
+    pub fn host(&self) -> &str {
+        host_of(&self.authority)
     }
 
     pub fn secure(&self) -> bool {
@@ -138,6 +143,10 @@ fn root_of(path: &str) -> String {
     path.split(['?', '#']).next().unwrap_or("").trim_end_matches('/').to_string()
 }
 
+fn host_of(authority: &str) -> &str {
+    authority.rsplit_once(':').filter(|_| has_port(authority)).map_or(authority, |(host, _)| host)
+}
+
 fn has_port(authority: &str) -> bool {
     authority.rsplit_once(':').is_some_and(|(host, port)| {
         !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) && (!host.contains(':') || host.ends_with(']'))
@@ -197,6 +206,7 @@ mod tests {
     fn reads_addresses() {
         let target = Target::parse("http://127.0.0.1:9080/brokerage/").unwrap();
         assert_eq!((target.authority.as_str(), target.root.as_str()), ("127.0.0.1:9080", "/brokerage"));
+        assert_eq!(target.host(), "127.0.0.1");
         for (url, port, secure) in [
             ("http://127.0.0.1", 80, false),
             ("http://[::1]:81/x", 81, false),
