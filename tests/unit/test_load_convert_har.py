@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -69,11 +70,114 @@ def test_a_form_in_another_encoding_is_kept_as_it_was() -> None:
         ({"content": "<html>"}, "entry 1: `content` is no mapping"),
         ({"content": {"text": 5}}, "entry 1: the `text` of `content` is no text"),
         ({"status": 1e999}, "entry 1: "),
+        ({"headers": 5}, "entry 1: "),
     ],
 )
 def test_odd_parts_are_refused_with_their_entry(part: dict[str, Any], message: str) -> None:
     recorded = entry("POST", f"{SHOP}/a", 0, None)
     for key, value in part.items():
-        recorded["request" if key == "postData" else "response"][key] = value
+        recorded["request" if key in ("postData", "headers") else "response"][key] = value
     with pytest.raises(UsageError, match=message):
         from_har(har(recorded), "x")
+
+
+def test_what_a_redirect_led_to_is_the_answer_of_the_redirected() -> None:
+    post = {"mimeType": FORM, "text": "_csrf=a%2Bb%2Fc%3D%3D"}
+    found, _ = converted(
+        entry("POST", f"{SHOP}/login", 0, None, status=302, to="home/?x=1#top"),
+        entry("GET", f"{SHOP}/poll", 0.1, None),
+        entry("GET", f"{SHOP}/home/?x=1", 0.2, None, status=302, to="//SHOP.example:8080/form"),
+        entry("GET", f"{SHOP}/form", 0.3, None, text=PAGE),
+        entry("POST", f"{SHOP}/a", 1, None, post=post),
+        entry("GET", f"{SHOP}/old", 2, None, status=301, to="/gone"),
+        entry("GET", f"{SHOP}/gone", 2.1, None, status=404),
+        entry("GET", f"{SHOP}/form", 3, None),
+    )
+    assert found == {
+        "login": [{"post": "/login", "extract": {"_csrf": {"css": 'input[name="_csrf"]', "attribute": "value"}}}],
+        "poll": [{"get": "/poll"}],
+        "a": [{"post": "/a", "form": {"_csrf": "${_csrf}"}}],
+        "old": [{"get": "/old", "check": {"status": 404}}],
+        "form": [{"get": "/form"}],
+    }
+
+
+@pytest.mark.parametrize(("status", "method"), [(307, "POST"), (308, "PUT"), (303, "GET"), (302, "HEAD")])
+def test_a_redirect_keeps_the_method_as_the_driver_does(status: int, method: str) -> None:
+    first = "POST" if method == "GET" else method
+    found, _ = converted(
+        entry(first, f"{SHOP}/a", 0, None, status=status, to="/b"),
+        entry(method, f"{SHOP}/b", 0.1, None),
+        entry("POST", f"{SHOP}/c", 1, None, status=status, to="http://["),
+    )
+    assert found == {"a": [{first.lower(): "/a"}], "c": [{"post": "/c"}]}
+
+
+def test_other_media_types_of_json_are_kept() -> None:
+    request, _ = posted(mimeType="application/merge-patch+json; charset=utf-8", text='{"a": 1}')
+    kind = {"Content-Type": "application/merge-patch+json"}
+    assert request == {"post": "/a", "json": {"a": 1}, "headers": kind}
+    request, _ = posted(mimeType=f"{JSON}; charset=utf-8", text='{"a": 1}')
+    assert request == {"post": "/a", "json": {"a": 1}}
+
+
+def test_what_a_recording_loses_is_noted() -> None:
+    kind, params = "multipart/form-data; boundary=X", [{"name": "file", "fileName": "a.png"}]
+    request, notes = posted(mimeType=kind, params=params)
+    assert request == {"post": "/a"}
+    assert "The body of post /a (multipart/form-data; boundary=X) was left out" in notes
+    encoded = base64.b64encode(b'{"a": 1}').decode()
+    request, notes = posted(mimeType=JSON, text=encoded, encoding="base64")
+    assert request == {"post": "/a", "json": {"a": 1}}
+    assert "body" not in notes
+    for text in ("/w==", "%"):
+        request, notes = posted(mimeType="image/png", text=text, encoding="base64")
+        assert request == {"post": "/a"}
+        assert "The body of post /a (image/png) was left out" in notes
+    unsaid = entry("PUT", f"{SHOP}/b", 0, None)
+    unsaid["request"]["bodySize"] = 7
+    found, notes = converted(unsaid, entry("OPTIONS", f"{SHOP}/b", 1, None))
+    assert found == {"b": [{"put": "/b"}]}
+    assert "The body of put /b was left out" in notes
+    assert "1 requests by OPTIONS were left out" in notes
+
+
+def test_headers_that_are_not_sent_are_named() -> None:
+    names = [":authority", "accept", "authorization", "Host", "Content-Length", "Cookie", "X-CSRF-Token", "Origin"]
+    sent = [{"name": name, "value": "v"} for name in names]
+    found, notes = converted(entry("GET", f"{SHOP}/a", 0, None), entry("GET", f"{SHOP}/b", 1, None, headers=sent))
+    assert found["b"] == [{"get": "/b", "headers": {"Accept": "v"}}]
+    assert "Headers of the recording that were left out: Authorization, Origin, X-Csrf-Token." in notes
+    _, notes = converted(entry("GET", f"{SHOP}/b", 1, None, headers=[*sent, {"name": "a\nb", "value": ""}]))
+    assert "cookies" in notes
+    assert "left out" not in converted(entry("GET", f"{SHOP}/a", 0, None))[1]
+
+
+def test_requests_are_ordered_by_their_moments() -> None:
+    moments = ["10:00:00.5Z", "10:00:00Z", "12:00:01+02:00", "10:00:00.2500000Z"]
+    entries = [entry("GET", f"{SHOP}/{number}", 0, None) for number in range(4)]
+    for recorded, moment in zip(entries, moments, strict=True):
+        recorded["startedDateTime"] = f"2024-05-01T{moment}"
+    assert list(converted(*entries)[0]) == ["1", "3", "0", "2"]
+    entries[1]["startedDateTime"] = "yesterday"  # then as they stand in the file
+    assert list(converted(*entries)[0]) == ["0", "1", "2", "3"]
+
+
+def test_a_status_that_cannot_be_checked_is_noted() -> None:
+    found, notes = converted(entry("GET", f"{SHOP}/a", 0, None, status=999), entry("GET", f"{SHOP}/b", 1, status=599))
+    assert found["a"] == [{"get": "/a"}]
+    assert "Status 999 of get /a" in notes
+    assert found["b"] == [{"get": "/b", "check": {"status": 599}}]
+
+
+def test_half_a_character_is_replaced() -> None:
+    text = har(entry("GET", f"{SHOP}/a", 0, None, post={"mimeType": JSON, "text": '"\\ud83d\\ude80 \\ud83d"'}))
+    found = from_har(text, "x").text()
+    assert "\U0001f680 \ufffd" in found or "\\U0001F680 \\uFFFD" in found
+    assert read(from_har(text, "x"))["transactions"]["a"][0]["json"] == "\U0001f680 \ufffd"
+    found.encode()
+
+
+def test_a_body_too_deep_to_be_read_stays_a_text() -> None:
+    deep = "[" * 100_000
+    assert posted(mimeType=JSON, text=deep)[0]["text"] == deep

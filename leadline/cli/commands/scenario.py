@@ -60,10 +60,7 @@ def export(
     from leadline.load.export.write import export_scenario
 
     found = export_scenario(scenario, to)
-    if out is None:
-        typer.echo(found, nl=False)
-    else:
-        out.write_text(found, encoding="utf-8")
+    _write(found, out)
 
 
 def _convert(file: Path, out: Path | None, convert: Callable[[str, str], Draft]) -> None:
@@ -77,7 +74,16 @@ def _convert(file: Path, out: Path | None, convert: Callable[[str, str], Draft])
         found = convert(text, name_of(file.stem, [], "scenario")).text()
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{file}: nested too deeply") from None
+    _write(found, out)
+
+
+def _write(text: str, out: Path | None) -> None:
     if out is None:
-        typer.echo(found, nl=False)
-    else:
-        out.write_text(found, encoding="utf-8")
+        typer.echo(text, nl=False)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from None

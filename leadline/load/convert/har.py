@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from leadline.load.convert.har_body import body_of, text_of
 from leadline.load.convert.write import Draft, literal, name_of
@@ -18,6 +18,8 @@ from leadline.model.errors import UsageError
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
 _STATIC = re.compile(r"\.(css|js|mjs|map|png|jpe?g|gif|svg|webp|avif|ico|woff2?|ttf|otf|mp4|webm)$", re.IGNORECASE)
 _HEADERS = ("accept", "accept-language", "x-requested-with")
+_DRIVERS = ("host", "connection", "content-length", "content-type", "transfer-encoding", "cookie")  # sent by itself
+_STATUSES = range(400, 600)  # that a check can expect besides success
 _SHORTEST_SECRET = 6  # characters; shorter values recur by chance
 
 
@@ -35,7 +37,12 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
     dynamic = [entry for entry in kept if resources or not _STATIC.search(urlsplit(entry["request"]["url"]).path)]
     if len(dynamic) < len(kept):
         notes.append(f"{len(kept) - len(dynamic)} requests for images, styles and scripts were left out.")
-    pages = _pages([entry for entry in _without_followed(dynamic) if _method(entry) in _METHODS])
+    walked = _without_followed(dynamic)
+    asked = [entry for entry in walked if _method(entry) in _METHODS]
+    if len(asked) < len(walked):
+        others = sorted({_method(entry).upper() for entry in walked} - {method.upper() for method in _METHODS})
+        notes.append(f"{len(walked) - len(asked)} requests by {', '.join(others)} were left out.")
+    pages = _pages(asked)
     if not pages:
         raise UsageError("the recording has no request that a scenario can hold")
     transactions: dict[str, list[dict[str, Any]]] = {}
@@ -48,6 +55,7 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
             written.append((entry, request))
             requests.append(request)
         transactions[name_of(path.strip("/") or "home", list(transactions), "page")] = requests
+    notes += _left_out(asked)
     names = list(transactions)
     graph: dict[str, dict[str, int]] = {"start": {names[0]: 1}}
     for place, following in zip(names, [*names[1:], "end"], strict=True):
@@ -76,6 +84,7 @@ def _entries(text: str) -> list[dict[str, Any]]:
             if urlsplit(str(entry["request"]["url"])).scheme not in ("http", "https"):
                 continue
             str(entry["request"]["method"])
+            _headers(entry)
             body_of(entry["request"])
             entry["response"]["status"] = int(entry["response"]["status"] or 0)
             _content(entry)
@@ -86,7 +95,10 @@ def _entries(text: str) -> list[dict[str, Any]]:
         found.append(entry)
     if not found:
         raise UsageError("the HAR file holds no request over HTTP")
-    return sorted(found, key=lambda entry: str(entry.get("startedDateTime", "")))
+    try:
+        return sorted(found, key=_seconds)
+    except (KeyError, ValueError, OverflowError):
+        return found
 
 
 def _origin(entry: Mapping[str, Any]) -> str:
@@ -107,17 +119,41 @@ def _content(entry: Mapping[str, Any]) -> str:
 
 
 def _without_followed(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without the requests a redirect led to: the driver follows redirects itself."""
-    found, awaited = [], None
+    """Without the requests a redirect led to: the driver follows redirects itself, and the last answer is that of the
+    request redirected first.
+    """
+    found: list[dict[str, Any]] = []
+    awaited: dict[tuple[str, str], list[int]] = {}  # by method and address: who was redirected there
     for entry in entries:
-        path = _path(entry["request"]["url"])
-        follows = awaited is not None and _method(entry) == "get" and path == awaited
-        if not follows:
+        waiting = awaited.get((_method(entry), _address(entry["request"]["url"])))
+        place = waiting.pop(0) if waiting else len(found)
+        if place == len(found):
             found.append(entry)
-        target = str(entry["response"].get("redirectURL") or "")
-        redirected = 300 <= int(entry["response"]["status"]) < 400 and target
-        awaited = _path(target) if redirected else None
+        else:
+            found[place] = {**found[place], "response": entry["response"]}
+        target = _redirected(entry)
+        if target:
+            awaited.setdefault(target, []).append(place)
     return found
+
+
+def _redirected(entry: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Method and address of the driver's next request (RFC 9110, 15.4)."""
+    status, target = int(entry["response"]["status"]), str(entry["response"].get("redirectURL") or "")
+    if not target or status not in (301, 302, 303, 307, 308):
+        return None
+    try:
+        address = _address(urljoin(entry["request"]["url"], target))
+    except ValueError:
+        return None
+    method = _method(entry)
+    return method if method == "head" or status in (307, 308) else "get", address
+
+
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    server = parts.netloc.lower().removesuffix(":443" if parts.scheme == "https" else ":80")
+    return f"{parts.scheme}://{server}{_path(url)}"
 
 
 def _path(url: str) -> str:
@@ -136,8 +172,7 @@ def _pages(entries: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 def _request(entry: Mapping[str, Any], extracted: Mapping[str, str]) -> dict[str, Any]:
     recorded = entry["request"]
     request: dict[str, Any] = {_method(entry): literal(_path(recorded["url"]))}
-    listed = [header for header in recorded.get("headers") or [] if isinstance(header, Mapping)]
-    given = {str(h.get("name", "")).lower(): str(h.get("value", "")) for h in listed}
+    given = _headers(entry)
     headers = {name.title(): literal(given[name]) for name in _HEADERS if given.get(name, "*/*") != "*/*"}
     body = body_of(recorded).write(extracted)
     headers |= body.pop("headers", {})
@@ -145,9 +180,34 @@ def _request(entry: Mapping[str, Any], extracted: Mapping[str, str]) -> dict[str
     if headers:
         request["headers"] = headers
     status = int(entry["response"]["status"])
-    if status >= 400:
+    if status in _STATUSES:
         request["check"] = {"status": status}
     return request
+
+
+def _headers(entry: Mapping[str, Any]) -> dict[str, str]:
+    """The recorded headers by their names in small letters."""
+    listed = [header for header in entry["request"].get("headers") or [] if isinstance(header, Mapping)]
+    return {str(h.get("name", "")).lower(): str(h.get("value", "")) for h in listed}
+
+
+def _left_out(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the requests of the scenario lack."""
+    notes = []
+    for entry in entries:
+        where, body = f"{_method(entry)} {_path(entry['request']['url'])}", body_of(entry["request"])
+        if body.lost:
+            notes.append(f"The body of {where}{f' ({body.kind})' if body.kind else ''} was left out.")
+        status = int(entry["response"]["status"])
+        if status >= _STATUSES.stop:
+            notes.append(f"Status {status} of {where} cannot be expected by a check.")
+    names = {name for entry in entries for name in _headers(entry) if not name.startswith(":")}
+    names -= {*_HEADERS, *_DRIVERS}
+    if names:
+        notes.append(f"Headers of the recording that were left out: {', '.join(sorted(n.title() for n in names))}.")
+    if "cookie" in _headers(entries[0]):
+        notes.append("The recording begins with cookies, a session of the scenario without any.")
+    return notes
 
 
 def _correlate(
@@ -180,7 +240,7 @@ def _mean_pause(pages: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:
         try:
             ends = [_seconds(entry) + float(entry.get("time") or 0) / 1000 for entry in page]
             gaps.append(max(0.0, _seconds(following[0]) - max(ends)))
-        except (KeyError, ValueError, TypeError):
+        except (KeyError, ValueError, TypeError, OverflowError):
             return None
     return sum(gaps) / len(gaps) if gaps else None
 

@@ -47,7 +47,7 @@ class Body:
             return {}
         try:
             value = literals(json.loads(self.text)) if "json" in self.plain else None
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         if value is not None:
             return {"json": value, "headers": _typed(self.plain, "application/json")}

@@ -25,14 +25,19 @@ class Draft:
         yaml.indent(mapping=2, sequence=4, offset=2)
         stream = io.StringIO()
         for note in self.notes:
-            stream.write(f"# {note}\n")
+            stream.write(f"# {whole(' '.join(note.split()))}\n")
         yaml.dump(dict(self.scenario), stream)
         return stream.getvalue()
 
 
 def literal(text: str) -> str:
     """Text that stands for itself in a template."""
-    return text.replace("$", "$$")
+    return whole(text).replace("$", "$$")
+
+
+def whole(text: str) -> str:
+    """Halves of characters (surrogates, which JSON may hold) joined, or replaced where the other half is missing."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def literals(value: Any) -> Any:
@@ -40,7 +45,7 @@ def literals(value: Any) -> Any:
     if isinstance(value, str):
         return literal(value)
     if isinstance(value, Mapping):
-        return {str(key): literals(item) for key, item in value.items()}
+        return {whole(str(key)): literals(item) for key, item in value.items()}
     if isinstance(value, Sequence):
         return [literals(item) for item in value]
     return value
