@@ -14,6 +14,9 @@ use memchr::memmem;
 use serde_json::Value;
 use std::rc::Rc;
 
+/// Loops of no round that are passed on the way to a request.
+const MOST_PASSED: u32 = 10_000;
+
 /// A transaction under way. Times are nanoseconds since the start of the run.
 #[derive(Debug)]
 pub struct Running {
@@ -131,6 +134,7 @@ impl Session {
         }
         let mut rounds = std::mem::take(&mut running.rounds);
         rounds.resize(transaction.loops.len(), 0);
+        let mut passed = 0;
         let found = loop {
             if entering {
                 let mut skipped = false;
@@ -145,6 +149,10 @@ impl Session {
                 }
                 if !skipped {
                     break Some(step);
+                }
+                passed += 1;
+                if passed > MOST_PASSED {
+                    return Err(RenderError::Rounds(MOST_PASSED));
                 }
             } else {
                 let mut again = false;

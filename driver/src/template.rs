@@ -112,6 +112,8 @@ pub enum RenderError {
     Exhausted(String),
     /// A link to another server.
     Elsewhere(String),
+    /// Loops that went round and never came to a request.
+    Rounds(u32),
 }
 
 impl fmt::Display for RenderError {
@@ -121,6 +123,7 @@ impl fmt::Display for RenderError {
             RenderError::NotANumber(text) => write!(f, "`{text}` is not a whole number"),
             RenderError::Exhausted(feed) => write!(f, "feed `{feed}` has no free row left"),
             RenderError::Elsewhere(link) => write!(f, "`{link}` leads to another server"),
+            RenderError::Rounds(most) => write!(f, "{most} rounds of loops without a request"),
         }
     }
 }

@@ -134,6 +134,27 @@ transactions:
 }
 
 #[test]
+fn loops_without_a_request_end() {
+    let scenario = "
+scenario: loops
+mix: { few: 1, endless: 1 }
+transactions:
+  few:
+    - { repeat: 1000, requests: [{ repeat: 0, requests: [{ get: /never }] }] }
+    - get: /
+  endless:
+    - repeat: 1000000
+      requests: [{ repeat: 1000000, requests: [{ repeat: 0, requests: [{ get: /never }] }] }]
+";
+    let (url, seen) = noting(fine);
+    let run = run(&url, scenario, "--users 1 --steady 300ms --ramp-down 1s");
+    assert!(run.total("few", "ok") > 0 && run.total("few", "failed") == 0, "{}", run.summary);
+    assert!(run.total("endless", "ok") == 0 && run.error("template") > 0, "{}", run.summary);
+    assert!(run.summary.to_string().contains("10000 rounds of loops without a request"), "{}", run.summary);
+    assert!(seen.lock().expect("no other panic").iter().all(|path| path == "/"));
+}
+
+#[test]
 fn feeds_give_each_session_its_own() {
     let folder = std::env::temp_dir().join(format!("leadline-feeds-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
