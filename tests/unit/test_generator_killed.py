@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -23,7 +24,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 def running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or before it was read
         return False
 
 
@@ -46,6 +47,41 @@ def test_the_tool_ends_with_leadline(tmp_path: Path, number: signal.Signals) -> 
             if running(pid):
                 os.kill(pid, signal.SIGKILL)
             leadline.kill()
+
+
+def test_an_interrupted_tool_is_told_once_and_its_run_is_not_complete(tmp_path: Path) -> None:
+    """The terminal sends Ctrl-C to leadline's whole group; wrk ends by itself then, with exit code 0."""
+    result, got, ready = (tmp_path / name for name in ("result.json", "got", "ready"))
+    figures = {"requests": 8, "duration_us": 1e6, "connect": 0, "read": 0, "write": 0, "status": 0, "timeout": 0}
+    result.write_text(json.dumps(figures | dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "p999", "max"), 1000)))
+    tool = tmp_path / "wrk"  # stands for the tool
+    tool.write_text(
+        "#!/bin/sh\n"
+        f"trap 'echo INT >> {got}; cp {result} $LEADLINE_WRK_RESULT; exit 0' INT\n"
+        f"echo $$ > {ready}.new\nmv {ready}.new {ready}\n"
+        "while :; do sleep 0.05; done\n"
+    )
+    tool.chmod(0o755)
+    out = tmp_path / "out"
+    argv = [sys.executable, "-m", "leadline", "load", "--generator", "wrk", "--program", str(tool)]
+    argv += ["--url", "http://127.0.0.1:9/", "--out", str(out)]
+    with subprocess.Popen(
+        argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as leadline:
+        try:
+            wait_for(lambda: ready.exists() or leadline.poll() is not None, "the tool did not start")
+            assert leadline.poll() is None, leadline.stderr and leadline.stderr.read()
+            tools_group = os.getpgid(int(ready.read_text()))
+            os.killpg(leadline.pid, signal.SIGINT)
+            _, said = leadline.communicate(timeout=60)
+        finally:
+            leadline.kill()
+    assert tools_group != leadline.pid
+    assert got.read_text() == "INT\n"
+    assert leadline.returncode == 1
+    assert "wrk was ended by SIGINT before its run was over" in said
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["completed"], summary["steady"]["all"]["ok"]) == (False, 8)
 
 
 def test_leadline_runs_as_a_module() -> None:

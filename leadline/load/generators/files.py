@@ -36,6 +36,7 @@ class Ran:
     cpus: int
     ramp_up: float = 0.0
     steady: float | None = None  # None: to the end
+    completed: bool = True  # no signal ended it
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _summary(job: Job, ran: Ran, found: Findings, start: float, phases: _Phases)
     return {
         "format": FORMAT,
         "version": found.version,
-        "completed": True,
+        "completed": ran.completed,
         "generator": {
             "name": ran.name,
             "version": found.version,

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -62,11 +62,19 @@ def run_generator(plan: Plan) -> None:
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
     with printed.open("w", encoding="utf-8") as output:
         try:
-            process = subprocess.Popen(_tied(command.argv), stdout=output, stderr=subprocess.STDOUT, env=env)
+            process = subprocess.Popen(
+                _tied(command.argv),
+                # A group of its own: the terminal's Ctrl-C comes by way of leadline, once. It may not read there, too.
+                process_group=0,
+                stdin=subprocess.DEVNULL if os.isatty(0) else None,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=env,
+            )
         except OSError as error:
             started.unlink()
             raise LeadlineError(f"{tool.name} could not be started: {error}") from None
-        with _signals_to(process):
+        with _signals_to(process) as told:
             code = process.wait()
     ended, after = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
     text = printed.read_text(encoding="utf-8", errors="replace")[-_LONGEST:]
@@ -86,7 +94,13 @@ def run_generator(plan: Plan) -> None:
         len(os.sched_getaffinity(0)),
         plan.ramp_up,
         plan.steady,
+        completed=not told,
     )
+    if told:
+        with suppress(LeadlineError):  # too little for a summary
+            write_files(plan.out, job, ran, tool.read(job))
+        name = signal.Signals(told[-1]).name
+        raise LeadlineError(f"{tool.name} was ended by {name} before its run was over: {plan.out} has what it did")
     write_files(plan.out, job, ran, tool.read(job))
 
 
@@ -116,15 +130,21 @@ def _left_results(tool: str, code: int) -> bool:
 
 
 @contextmanager
-def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """SIGINT and SIGTERM go to the tool, which ends in order."""
+def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
+    """SIGINT, SIGTERM and SIGHUP go to the tool's group, which ends in order; yields those that came."""
+    told: list[int] = []
 
     def forward(number: int, _frame: FrameType | None) -> None:
-        process.send_signal(number)
+        told.append(number)
+        with suppress(ProcessLookupError):  # it has just ended
+            os.killpg(process.pid, number)
 
-    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # the terminal was closed, and no nohup
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, forward) for number in numbers}
     try:
-        yield
+        yield told
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
