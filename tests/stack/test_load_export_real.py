@@ -241,6 +241,8 @@ transactions:
     - get: /list?n=${n}
       extract: { first: { json: /items/0/id } }
     - get: /redirect
+    - get: /redirect
+      check: { status: 302 }
     - get: /list?n=${n}
   buy:
     - repeat: 2

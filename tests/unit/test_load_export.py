@@ -180,6 +180,12 @@ transactions:
         (CERTAIN + "      text: '${random:1:3000000000}'\n", "shop.yaml:6: the expression `random` has no form"),
         (CERTAIN + "      text: '$$${user}'\n", "shop.yaml:6: a `$` before an expression has no form in Hyperfoil"),
         (CERTAIN + "      embedded: true\n", "shop.yaml:6: `embedded` has no form in Hyperfoil"),
+        (
+            CERTAIN + "      check: { status: [200, 302] }\n",
+            "shop.yaml:6: a redirect among the wanted statuses has no form",
+        ),
+        (CERTAIN + "    - get: '${user}'\n", "shop.yaml:6: a link that begins with this expression has no form"),
+        (CERTAIN + "    - get: '${choice:/a:b}'\n", "shop.yaml:6: a link that begins with this expression has no form"),
         (CERTAIN + "    - { repeat: 101, requests: [{ get: /b }] }\n", "shop.yaml:6: this loop has no form"),
         (CERTAIN + "pause: { kind: cycle, mean: 1s }\nlogin: a\n", "shop.yaml:6: a cycle time has no form"),
         (
@@ -284,6 +290,19 @@ def test_paths_begin_below_the_application_and_links_do_not(tmp_path: Path) -> N
         """!concat [!param BASE "", '/a?b=${leadline.user}']""",
         "${link}",
     ]
+    line = "differs: the link of line 6 is asked for as it stands: right for `/a` and `http://host/a`, broken for `a`"
+    assert script.splitlines()[0] == f"# {line}"
+    script = to_hyperfoil(source(tmp_path, text=text.replace("'${link}'", "'${choice:/b:/c}/d'")))
+    assert not script.startswith("#")
+
+
+def test_hyperfoil_follows_no_wanted_redirect(tmp_path: Path) -> None:
+    more = ["{ get: /b }", "{ get: /c, check: { status: 302 } }", "{ get: /d, check: { status: [301, 302] } }"]
+    more += ["{ get: /e, check: { status: 201 } }", "{ get: /f, check: { status: [200, 302] }, follow: 0 }"]
+    ways, _ = sequences(to_hyperfoil(source(tmp_path, "".join(f"    - {one}\n" for one in more), CERTAIN)))
+    handlers = [one["handler"] for one in named(ways["do-a"], "httpRequest")]
+    assert ["followRedirect" in one for one in handlers] == [True, True, False, False, True, False]
+    assert handlers[2]["status"] == {"range": "302"}
 
 
 def test_k6_expects_the_redirects_it_follows(tmp_path: Path) -> None:

@@ -7,7 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leadline.load.export.hyperfoil_values import INNER, Step, Values, below, form_text
-from leadline.load.export.source import METHODS, Path_, Source, items, json_template, requests_of, said
+from leadline.load.export.source import (
+    METHODS,
+    REDIRECTS,
+    Call,
+    Name,
+    Path_,
+    Source,
+    Template,
+    Text,
+    is_link,
+    items,
+    json_template,
+    requests_of,
+    said,
+)
 from leadline.model.errors import UsageError
 
 _MOST_ROUNDS = 100  # of a loop that is written out
@@ -81,7 +95,10 @@ class Steps:
             why = "its pages are loaded by handlers of another kind"
             raise self.values.refuse((*where, "embedded"), "`embedded`", why)
         method = next(one for one in METHODS if one in request)
-        steps, path = self.values.pattern(self._source.template(request[method]), (*where, method))
+        template = self._source.template(request[method])
+        if is_link(template):
+            self._link(template, (*where, method))
+        steps, path = self.values.pattern(template, (*where, method))
         step: dict[str, Any] = {method.upper(): {"pattern": below(path)}, "metric": context.name}
         headers = {**(self._tree.get("headers") or {}), **(request.get("headers") or {})}
         if said(self._tree.get("compression")):
@@ -101,11 +118,38 @@ class Steps:
         if lines:
             step["headers"] = lines
         step["handler"], after = self._handler(request, where, context)
-        if self._source.number(request.get("follow", self._tree.get("follow", 5)), (*where, "follow")) > 0:
+        if self._follows(request, where):
             step["handler"]["followRedirect"] = "LOCATION_ONLY"
         if method in ("get", "head"):  # its sessions have a browser's cache, and would not ask for a page again
             steps.append(_NO_CACHE)
         return [*steps, {"httpRequest": step}, *after]
+
+    def _link(self, path: Template, where: Path_) -> None:
+        """Notes or refuses a link that may not begin with ``/``: Hyperfoil resolves none."""
+        first = path[0]
+        if isinstance(first, Name) and not first.builtin:
+            self.values.notes.append(
+                f"differs: the link of line {self._source.line(where)} is asked for as it stands: right for `/a` and "
+                "`http://host/a`, broken for `a`"
+            )
+        elif not (
+            isinstance(first, Call)
+            and first.function == "choice"
+            and all(one and isinstance(one[0], Text) and one[0].text.startswith("/") for one in first.arguments)
+        ):
+            why = "it asks for a link as it stands, and this one begins with no `/`"
+            raise self.values.refuse(where, "a link that begins with this expression", why)
+
+    def _follows(self, request: Mapping[str, Any], where: Path_) -> bool:
+        """Whether redirects are followed; a wanted one is not."""
+        follow = request.get("follow", self._tree.get("follow", 5))
+        if self._source.number(follow, (*where, "follow")) == 0:
+            return False
+        wanted = {int(code) for code in items((request.get("check") or {}).get("status"))}
+        if wanted & {*REDIRECTS} and not wanted <= {*REDIRECTS}:
+            why = "it follows all of them or none; leave the others out, or write `follow: 0`"
+            raise self.values.refuse((*where, "check", "status"), "a redirect among the wanted statuses", why)
+        return not wanted & {*REDIRECTS}
 
     def _handler(
         self, request: Mapping[str, Any], where: Path_, context: _Context

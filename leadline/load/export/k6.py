@@ -9,6 +9,7 @@ from typing import Any
 
 from leadline.load.export.source import (
     METHODS,
+    REDIRECTS,
     Call,
     Name,
     Path_,
@@ -26,7 +27,6 @@ from leadline.load.export.source import (
 )
 
 _TOOL = "k6"
-_FOLLOWED = (301, 302, 303, 307, 308)
 _BUILTINS = {"user": "identity", "session": "(number + 1)", "seq": "(++seq)", "seed": "SEED"}
 _CALLS = {
     "random": "random({0}, {1})",
@@ -137,7 +137,7 @@ def _request(source: Source, request: Mapping[str, Any], where: Path_, name: str
     if kind and not any(str(key).lower() == "content-type" for key in (*(source.tree.get("headers") or {}), *headers)):
         pairs.append(f"'Content-Type': '{kind}'")
     most = int(source.number(follow, (*where, "follow")))
-    followed = _FOLLOWED if most > 0 else ()
+    followed = REDIRECTS if most > 0 else ()
     expected = ", ".join(
         [*(map(str, good) if good else ["{ min: 200, max: 299 }"]), *(str(code) for code in (*skip, *followed))]
     )

@@ -18,6 +18,7 @@ from ruamel.yaml.resolver import VersionedResolver
 from leadline.model.errors import UsageError
 
 BUILTINS = ("user", "session", "seq", "seed")
+REDIRECTS = (301, 302, 303, 307, 308)  # followed when they have a Location
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 Path_ = tuple[str | int, ...]
 _LENGTH = 10  # transactions of an open session of a mix that says nothing
