@@ -249,7 +249,10 @@ impl<'a> Engine<'a> {
             if self.broken {
                 break;
             }
-            self.expire(now);
+            self.expire(now)?;
+            if self.lacks_session(now) {
+                self.serve_sockets(0)?;
+            }
             self.start_due(now);
             self.serve_waiting();
             if self.finished(now) {
@@ -257,7 +260,7 @@ impl<'a> Engine<'a> {
             }
             self.wait()?;
         }
-        self.abandon();
+        self.abandon()?;
         let end = self.now();
         self.roll(end);
         self.advance(end);
@@ -347,12 +350,18 @@ impl<'a> Engine<'a> {
         self.broken |= self.outlet.full.send(full).is_err();
     }
 
-    /// Requests whose time is over.
-    fn expire(&mut self, now: u64) {
+    /// Ends the requests whose time is over, but for those whose answer lies there.
+    fn expire(&mut self, now: u64) -> io::Result<()> {
+        let (slots, lanes) = (&self.slots, &self.lanes);
+        if self.deadlines.next(|line, request| awaits(slots, lanes, line, request)).is_none_or(|at| at > now) {
+            return Ok(());
+        }
+        self.serve_sockets(0)?;
+        self.read_on();
         loop {
             let (slots, lanes) = (&self.slots, &self.lanes);
             let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
-            let Some((line, _)) = self.deadlines.pop_expired(now, live) else { return };
+            let Some((line, _)) = self.deadlines.pop_expired(now, live) else { return Ok(()) };
             let owner = self.owner(line);
             if self.has_trunks() {
                 self.overdue(line);
@@ -364,15 +373,18 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Counts what is still in flight as unfinished.
-    fn abandon(&mut self) {
+    /// Counts what is still in flight as unfinished, but for what was answered.
+    fn abandon(&mut self) -> io::Result<()> {
         self.draining = true;
+        self.serve_sockets(0)?;
+        self.read_on();
         let now = self.now();
         for slot in 0..self.slots.len() as u32 {
             if self.slots[slot as usize].session.running.is_some() {
                 self.end(slot, Outcome::Failed(ErrorKind::Unfinished), "the run ended first", now);
             }
         }
+        Ok(())
     }
 
     fn opens_sessions(&self) -> bool {

@@ -171,6 +171,8 @@ impl Engine<'_> {
     pub(super) fn send(&mut self, line: u32, method: Method, now: u64) {
         self.requests_made += 1;
         let request = self.requests_made;
+        let shared = self.pools.is_some() && self.line(line).socket.is_none();
+        let open = self.find_open(line, shared, method);
         let connection = self.line(line);
         connection.wanted = now;
         connection.repeated = false;
@@ -178,12 +180,7 @@ impl Engine<'_> {
         connection.written = 0;
         connection.awaited = Some(request);
         connection.parser.begin(method == Method::Head, connection.keep_body);
-        let mut open = connection.socket.is_some();
         self.result.requests += 1;
-        let shared = self.pools.is_some() && !open;
-        if shared {
-            open = self.borrow_connection(line);
-        }
         self.deadlines.set(now.saturating_add(self.settings.timeout), line, request);
         self.note_urgency(line, request, open, now);
         if self.may_share && self.shares(line) {
@@ -195,6 +192,23 @@ impl Engine<'_> {
             self.open_or_wait(line, request, now);
         } else {
             self.connect(line, now);
+        }
+    }
+
+    /// Whether `line` has a connection, or gets a shared one. A request that may not be sent twice goes over none that
+    /// the server closed meanwhile.
+    fn find_open(&mut self, line: u32, shared: bool, method: Method) -> bool {
+        loop {
+            if shared && !self.borrow_connection(line) {
+                return false;
+            }
+            if !method.retried() && self.line(line).h2.is_none() {
+                self.receive(line, false);
+            }
+            let open = self.line(line).socket.is_some();
+            if open || !shared {
+                return open;
+            }
         }
     }
 
@@ -317,6 +331,12 @@ impl Engine<'_> {
         }
         self.result.bytes_out += sent;
         if lost {
+            let generation = self.line(line).generation;
+            self.receive(line, true);
+            let connection = self.line(line);
+            if connection.generation != generation || connection.socket.is_none() || connection.awaited.is_none() {
+                return;
+            }
             let kind = if self.line(line).was_reset { ErrorKind::Reset } else { ErrorKind::Closed };
             self.lost(line, kind, now);
         }

@@ -46,6 +46,9 @@ impl Engine<'_> {
         while starts < STARTS {
             let arrival = self.next_arrival.filter(|at| on_tick(*at, tick) <= limit);
             let timer = self.timers.next().filter(|at| on_tick(*at, tick) <= limit);
+            if arrival.is_some() && self.lacks_session(now) {
+                return; // once it has looked
+            }
             match (arrival, timer) {
                 (Some(due), timer) if timer.is_none_or(|at| due <= at) => self.arrive(due),
                 (_, Some(at)) => {
@@ -169,9 +172,13 @@ impl Engine<'_> {
         if self.opens_transactions() {
             let waiting = self.slots[slot as usize].waiting_due.take();
             match waiting {
-                Some(due) if is_login && !failed_login && !self.draining => {
-                    self.set_next(slot, now, due);
+                Some(due) if is_login && !failed_login && self.draining => {
+                    // It arrived before the end.
+                    let at = &mut self.slots[slot as usize];
+                    (at.start_at, at.due) = (now, due);
+                    self.take_up(slot);
                 }
+                Some(due) if is_login && !failed_login => self.set_next(slot, now, due),
                 _ => self.resting.push_back(slot),
             }
             return;
@@ -206,7 +213,8 @@ impl Engine<'_> {
         };
         let mut start_at = due.max(now);
         let lost = [ErrorKind::Connect, ErrorKind::Closed, ErrorKind::Reset].map(Outcome::Failed);
-        if lost.contains(&outcome) && start_at < now + BACK_OFF {
+        let unsent = outcome == Outcome::Failed(ErrorKind::Template) && ended.first_byte.is_none();
+        if (unsent || lost.contains(&outcome)) && start_at < now + BACK_OFF {
             start_at = now + BACK_OFF;
             due = start_at;
         }

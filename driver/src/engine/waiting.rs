@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::io;
 
 /// An answer longer than this is read as it comes, or the server would wait for the driver.
-const LONG: usize = 16 << 10;
+const LONG: u64 = 16 << 10;
 /// A shorter pause than this is hardly longer than the answer takes: sleeping through it gains nothing.
 const SHORT: u64 = 1_000_000;
 /// Answers that may lie are looked for this often, or the loop would ask once for each.
@@ -105,7 +105,7 @@ impl Engine<'_> {
 
     /// Waits for the sockets at most that long, and serves those that are ready. Starts that become due meanwhile do
     /// not wait for the rest of them.
-    fn serve_sockets(&mut self, timeout: u64) -> io::Result<usize> {
+    pub(super) fn serve_sockets(&mut self, timeout: u64) -> io::Result<usize> {
         let before = self.now();
         let found = self.poller.wait(timeout)?;
         for at in 0..found {
@@ -217,20 +217,22 @@ impl Engine<'_> {
     pub(super) fn note_urgency(&mut self, line: u32, request: u64, open: bool, now: u64) {
         let calm = open && line & LANE == 0 && self.pauses() && {
             let slot = &self.slots[line as usize];
-            slot.session.running.as_ref().is_some_and(|running| {
-                let transaction = &self.scenario.transactions[running.transaction];
-                self.manners[running.transaction] == Manner::Calm
-                    && running.step + 1 == transaction.requests.len()
-                    && transaction.loops.is_empty()
-                    && transaction.requests[running.step].embedded.is_none()
-                    && slot.waiting_due.is_none()
-            })
+            let streams = slot.connection.h2.is_some() || slot.connection.spoke_h2; // its frames do not wait
+            !streams
+                && slot.session.running.as_ref().is_some_and(|running| {
+                    let transaction = &self.scenario.transactions[running.transaction];
+                    self.manners[running.transaction] == Manner::Calm
+                        && running.step + 1 == transaction.requests.len()
+                        && transaction.loops.is_empty()
+                        && transaction.requests[running.step].embedded.is_none()
+                        && slot.waiting_due.is_none()
+                })
         };
         if !calm {
-            self.urgent.push_back((line, request));
+            self.read_at_once(line, request);
         } else if let Some(answer) = self.needed(line, request, now) {
             if answer.needed < now + SHORT {
-                self.urgent.push_back((line, request));
+                self.read_at_once(line, request);
                 return;
             }
             self.patient.push(Reverse(answer));
@@ -241,6 +243,23 @@ impl Engine<'_> {
         }
     }
 
+    fn read_at_once(&mut self, line: u32, request: u64) {
+        self.urgent.push_back((line, request));
+        if self.urgent.len() > MOST_ANSWERED + 2 * self.in_flight as usize {
+            let (slots, lanes) = (&self.slots, &self.lanes);
+            self.urgent.retain(|(line, request)| awaits(slots, lanes, *line, *request));
+        }
+    }
+
+    /// Whether transactions are due at `now` for which no session rests, though the answer of one may lie there.
+    pub(super) fn lacks_session(&self, now: u64) -> bool {
+        self.opens_transactions()
+            && self.resting.is_empty()
+            && self.in_flight > 0
+            && self.surveyed < now
+            && self.next_arrival.is_some_and(|due| due <= now)
+    }
+
     /// Whether sessions rest after a transaction, and a late end of one changes nothing.
     fn pauses(&self) -> bool {
         if self.settings.model != Model::Closed && self.live >= self.settings.max_sessions {
@@ -249,11 +268,11 @@ impl Engine<'_> {
         self.opens_transactions() || self.scenario.pause.shape != PauseShape::None
     }
 
-    /// The transaction in `slot` got `count` bytes of an answer at once, or is redirected.
-    pub(super) fn observe(&mut self, slot: u32, count: usize, redirected: bool) {
+    /// The transaction in `slot` got an answer of so many bytes, or is redirected.
+    pub(super) fn observe(&mut self, slot: u32, length: u64, redirected: bool) {
         if let Some(running) = &self.slots[slot as usize].session.running {
             let manner = &mut self.manners[running.transaction];
-            if redirected || count > LONG {
+            if redirected || length > LONG {
                 *manner = Manner::Restless;
             } else if *manner == Manner::Unknown {
                 *manner = Manner::Calm;

@@ -126,6 +126,11 @@ impl Parser {
         }
     }
 
+    /// Bytes of the answer's body so far, as they came.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
     /// Gets ready for the answer to one request.
     pub fn begin(&mut self, head_request: bool, keep_body: bool) {
         self.state = State::Head;

@@ -59,13 +59,16 @@ impl Engine<'_> {
                     }
                     connection.reused = true;
                     connection.awaited = None;
-                    if closing || !connection.parser.head.keep_alive || most > 0 && connection.served >= most {
+                    let length = connection.parser.received();
+                    let cut = connection.written < connection.out.len(); // answered before it was all sent
+                    let last = closing || most > 0 && connection.served >= most;
+                    if cut || last || !connection.parser.head.keep_alive {
                         connection.close();
                     } else {
                         self.give_back(line);
                     }
                     let owner = self.owner(line);
-                    self.observe(owner, count, false);
+                    self.observe(owner, length, false);
                     self.complete(line, now);
                     return;
                 }
