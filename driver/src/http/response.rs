@@ -355,7 +355,9 @@ impl Parser {
                 None => State::UntilClose,
             }
         };
-        self.head.keep_alive = keep_alive && self.state != State::UntilClose;
+        // HTTP/1.0 knows no transfer coding: what follows such an answer is not to be trusted (RFC 9112, 6.1).
+        let faulty = encoded && response.version == Some(0);
+        self.head.keep_alive = keep_alive && !faulty && self.state != State::UntilClose;
         Ok(())
     }
 

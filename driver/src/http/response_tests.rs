@@ -60,6 +60,8 @@ fn until_close_and_old_versions() {
     every_split(b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, b"x", false, 39);
     let kept = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx";
     every_split(kept, 200, b"x", true, kept.len());
+    let coded = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    every_split(coded, 200, b"x", false, coded.len());
 }
 
 #[test]
