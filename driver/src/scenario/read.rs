@@ -14,6 +14,7 @@ use marked_yaml::{LoadError, Node};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
+use yaml_rust2::parser::{Event, Parser};
 
 pub use super::node::Problem;
 
@@ -36,6 +37,9 @@ pub(super) const KEYS: [&str; 17] = [
     "max_body",
     "compression",
 ];
+
+/// Most levels of lists and mappings in each other: they are read by recursion.
+const DEEPEST: usize = 100;
 
 /// Names a template may use while the file is read.
 pub(super) struct Scope {
@@ -138,6 +142,9 @@ pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Scenario, Vec
 pub fn parse_in(text: &str, overrides: &[(String, String)], folder: &Path) -> Result<Scenario, Vec<Problem>> {
     let options = marked_yaml::LoaderOptions::default().error_on_duplicate_keys(true).prevent_coercion(true);
     let yaml = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if let Some(problem) = too_deep(yaml) {
+        return Err(vec![problem]);
+    }
     let root = match marked_yaml::parse_yaml_with_options(0, yaml, options) {
         Ok(root) => root,
         Err(error) => return Err(vec![load_problem(&error)]),
@@ -151,6 +158,25 @@ pub fn parse_in(text: &str, overrides: &[(String, String)], folder: &Path) -> Re
             Err(problems.0)
         }
     }
+}
+
+/// Where `yaml` is nested too deeply; what else is wrong with it shows when it is read.
+fn too_deep(yaml: &str) -> Option<Problem> {
+    let mut parser = Parser::new_from_str(yaml);
+    let mut depth = 0;
+    while let Ok((event, mark)) = parser.next_token() {
+        match event {
+            Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
+            Event::SequenceEnd | Event::MappingEnd => depth -= 1,
+            Event::StreamEnd => break,
+            _ => {}
+        }
+        if depth > DEEPEST {
+            let message = format!("more than {DEEPEST} lists and mappings in each other");
+            return Some(Problem { line: mark.line(), column: mark.col() + 1, message });
+        }
+    }
+    None
 }
 
 fn load_problem(error: &LoadError) -> Problem {

@@ -244,3 +244,15 @@ fn a_range_that_is_upside_down_is_named_by_line() {
     assert_eq!(problems[0].line, 4);
     assert!(problems[0].message.contains("nothing to draw, 9 is above 2"), "{problems:?}");
 }
+
+#[test]
+fn nesting_has_an_end() {
+    let lists = format!("x: \n{}\n", "- ".repeat(100_000));
+    assert_eq!(problems(&lists), ["2:199: more than 100 lists and mappings in each other"]);
+    let keys = format!("x:\n  {}\n", "? ".repeat(100_000));
+    assert_eq!(problems(&keys), ["2:201: more than 100 lists and mappings in each other"]);
+    let mixed = format!("x: {}{}\n", "[".repeat(150), "]".repeat(150));
+    assert_eq!(problems(&mixed), ["1:103: more than 100 lists and mappings in each other"]);
+    let value = format!("json: {{ levels: {}1{}, ", "[".repeat(90), "]".repeat(90));
+    parse(&GOOD.replacen("json: { ", &value, 1), &[]).expect("90 levels of JSON");
+}
