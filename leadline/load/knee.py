@@ -83,6 +83,10 @@ class Range:
     def lowest(self) -> float:
         return max(1.0, self.first / 100) if self.whole else self.first / 100
 
+    @property
+    def top(self) -> float:
+        return float(math.floor(self.highest)) if self.whole else self.highest
+
 
 @dataclass
 class Staircase:
@@ -127,14 +131,15 @@ class Staircase:
             return self._round(self.range.first)
         if high is None:
             assert low is not None
-            return None if low >= self.range.highest else self._round(min(low * self.range.factor, self.range.highest))
+            return None if low >= self.range.top else self._round(min(low * self.range.factor, self.range.top))
         if low is None:
             if self._empty is not None:  # lower loads show even less
                 return None
             return None if high <= self.range.lowest else self._round(max(high / self.range.factor, self.range.lowest))
+        middle = math.sqrt(low * high)
         if (self.range.whole and high - low <= 1) or high / low <= 1 + self.range.resolution:
             return None
-        return self._round(math.sqrt(low * high))
+        return self._round(middle) if low < middle < high else None  # else neighbours among floating-point numbers
 
     def _round(self, load: float) -> float:
         if not self.range.whole:
@@ -142,7 +147,7 @@ class Staircase:
         low, high = self._kept, self._ceiling
         whole = math.floor(load)
         if high is None and low is not None:
-            return float(min(max(whole, low + 1), self.range.highest))
+            return min(float(max(whole, low + 1)), self.range.top)
         if low is not None and high is not None:
             return float(min(max(whole, low + 1), high - 1))
         return float(max(1, whole if high is None else min(whole, high - 1)))

@@ -401,6 +401,9 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     assert "--url is missing" in said("--generator", "wrk", *out)
     assert "did you mean --options" in said("--generator", "wrk", "--option", "x", *out)
     assert "belong to leadline-load" in said("x", "--generator", "k6", "--find-knee")
+    words = ("brokerage-json", "--find-knee", "--resolution", "0")
+    assert "--resolution 0: rates have no next one" in said(*words)
+    assert "--rate cannot stand beside" in said(*words, "--arrivals", "closed", "--rate", "3")
     assert "--drivers are hosts of leadline-load" in said(
         "--generator", "wrk", "--drivers", "local", "--url", "http://h"
     )

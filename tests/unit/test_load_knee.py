@@ -32,7 +32,7 @@ def queue(load: float, capacity: float, seconds: int = 10, seed: int = 1) -> lis
 def search(capacity: float, loads: Range, driver_at: float = math.inf) -> Found:
     stairs = Staircase(loads)
     while (load := stairs.next()) is not None:
-        assert len(stairs.steps) < 60, "the search does not end"
+        assert len(stairs.steps) < 80, "the search does not end"
         stairs.record(measure_step(load, queue(load, capacity), LIMITS, driver_limit=load > driver_at))
     return stairs.result()
 
@@ -84,6 +84,19 @@ def test_whole_users_end_one_apart() -> None:
     found = search(70.5, Range(first=3, highest=1000, resolution=0.001, whole=True))
     assert found.lowest_failed == (found.highest or 0) + 1
     assert all(step.load == int(step.load) for step in found.steps)
+
+
+def test_a_highest_load_between_two_users_is_the_lower_one() -> None:
+    found = search(500, Range(first=3, highest=10.5, whole=True))
+    assert (found.highest, found.limited_by) == (10.0, "range")
+    assert all(step.load == int(step.load) for step in found.steps)
+
+
+def test_a_resolution_of_nothing_ends() -> None:
+    found = search(100, Range(first=49, highest=60, resolution=0.0, factor=1.05))
+    assert found.highest is not None
+    assert found.lowest_failed is not None
+    assert found.lowest_failed == pytest.approx(found.highest, rel=1e-12)
 
 
 def test_the_driver_as_the_limit_is_said() -> None:

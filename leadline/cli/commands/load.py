@@ -10,6 +10,8 @@ import typer
 from leadline.load.command import run_scenario, scenario_schema
 from leadline.model.errors import LeadlineError, UsageError
 
+_FINEST = 0.001  # resolution of rates: nine bisections of a factor of 1.5
+
 
 def register(app: typer.Typer) -> None:
     """Add this module's command."""
@@ -97,6 +99,8 @@ def load(
         whole = "closed" in (argument.removeprefix("--arrivals=") for argument in options)
         limits = (_milliseconds(limit_p99), _share("--limit-errors", limit_errors))
         loads = (first, to, step_factor, _share("--resolution", resolution))
+        if not whole and loads[-1] < _FINEST:
+            raise UsageError(f"--resolution {resolution}: rates have no next one, so give at least {_FINEST:.1%}")
         _search(scenario, options, limits, loads, whole, json)
         return
     code = run_scenario(scenario, options)
