@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -66,7 +67,7 @@ def write_files(out: Path, job: Job, ran: Ran, found: Findings) -> None:
         law = {"concurrency_observed": None, "concurrency_expected": None, "relative_error": None}
         summary |= {"steady": steady, "total": counts, "errors": found.totals.errors, "littles_law": law}
     else:
-        samples = sorted(found.samples, key=lambda sample: sample.end)
+        samples = sorted(_tagged(found.samples), key=lambda sample: sample.end)
         if not samples:
             raise LeadlineError(f"{ran.name} made no request")
         start = min(sample.end - sample.service_ms / 1000 for sample in samples)
@@ -247,9 +248,18 @@ def _write_log(path: Path, samples: Sequence[Sample], start: float, kind: str) -
 
 def _write_intervals(stream: TextIO, second: int, groups: Mapping[str, HdrHistogram]) -> None:
     for name, histogram in groups.items():
-        tag = name.replace(",", "_").replace(" ", "_").replace("\n", "_")
         most = histogram.get_max_value() / 1e6
-        stream.write(f"Tag={tag},{second:.3f},1.000,{most:.3f},{histogram.encode().decode('ascii')}\n")
+        stream.write(f"Tag={name},{second:.3f},1.000,{most:.3f},{histogram.encode().decode('ascii')}\n")
+
+
+def _tagged(samples: Sequence[Sample]) -> Iterator[Sample]:
+    """With names that a tag of the logs can be, ASCII without spaces and commas, so that all files have the same."""
+    tags: dict[str, str] = {}
+    for one in samples:
+        if one.name not in tags:
+            tag = re.sub(r"[\s,]", "_", one.name).encode("ascii", "backslashreplace").decode("ascii")
+            tags[one.name] = f"{tag}_" if tag == ALL else tag
+        yield one if tags[one.name] == one.name else replace(one, name=tags[one.name])
 
 
 def _by_name(samples: Sequence[Sample]) -> dict[str, list[Sample]]:
