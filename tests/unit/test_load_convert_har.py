@@ -121,6 +121,13 @@ def test_other_media_types_of_json_are_kept() -> None:
     assert request == {"post": "/a", "json": {"a": 1}}
 
 
+def test_null_is_written_as_the_driver_reads_it() -> None:
+    text = from_har(
+        har(entry("POST", f"{SHOP}/a", 0, None, post={"mimeType": JSON, "text": '{"a": [null]}'})), "x"
+    ).text()
+    assert "a:\n          - null\n" in text
+
+
 def test_what_a_recording_loses_is_noted() -> None:
     kind, params = "multipart/form-data; boundary=X", [{"name": "file", "fileName": "a.png"}]
     request, notes = posted(mimeType=kind, params=params)

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import math
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote, unquote
 
 from ruamel.yaml import YAML
+from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from leadline.load.convert.examples import Examples
 from leadline.load.convert.write import Draft, literal, literals, name_of
 from leadline.model.errors import UsageError
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
-_DEEPEST = 6
-_LARGEST = 10**15  # a whole number that JSON and every server's doubles hold exactly
-_LONGEST = 4096  # characters that ${hex:N} makes
+_FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
+_ANY = 2
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_PLAIN = re.compile(r"[\w-]{1,64}", re.ASCII)  # headers that a scenario can set, but for the driver's
+_DRIVERS = ("host", "connection", "content-length", "transfer-encoding", "cookie")
+
+
+class _AsWritten(SafeConstructor):
+    """Dates and times stay texts."""
+
+
+_AsWritten.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
 
 
 def from_openapi(text: str, name: str) -> Draft:
@@ -26,11 +37,11 @@ def from_openapi(text: str, name: str) -> Draft:
     what is no OpenAPI description.
     """
     try:
-        document = YAML(typ="safe", pure=True).load(text)
+        document = _document(text)
     except MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise UsageError(f"neither JSON nor YAML: {line}{str(error.problem).splitlines()[0]}") from None
-    except YAMLError as error:
+    except (YAMLError, ValueError) as error:
         raise UsageError(f"neither JSON nor YAML: {error}") from None
     if not isinstance(document, Mapping) or not ("openapi" in document or "swagger" in document):
         raise UsageError("not an OpenAPI description: it has neither `openapi` nor `swagger` (the version)")
@@ -40,10 +51,21 @@ def from_openapi(text: str, name: str) -> Draft:
     return _Converter(document).draft(name)
 
 
+def _document(text: str) -> Any:
+    """JSON is read as such: YAML has no pairs of surrogates."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        yaml = YAML(typ="safe", pure=True)
+        yaml.Constructor = _AsWritten
+        return yaml.load(text)
+
+
 class _Converter:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
         self._notes: list[str] = []  # what was left out
+        self._examples = Examples(self._resolve)
 
     def draft(self, name: str) -> Draft:
         transactions: dict[str, list[dict[str, Any]]] = {}
@@ -92,18 +114,23 @@ class _Converter:
         for key in keys:
             if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
                 value = value[int(key)]
+            elif isinstance(value, Mapping):
+                value = value[key] if key in value else value.get(int(key)) if key.isdecimal() else None  # YAML's 200:
             else:
-                value = value.get(key) if isinstance(value, Mapping) else None
+                value = None
         return value
 
     def _operations(self) -> Iterator[tuple[str, str, Mapping[str, Any], list[Any]]]:
         paths = self._document.get("paths")
         for path, item in paths.items() if isinstance(paths, Mapping) else ():
             resolved = self._resolve(item)
+            shared = resolved.get("parameters") or []
+            if not isinstance(shared, list):
+                raise UsageError(f"{path}: `parameters` is not a list")
             for method in _METHODS:
                 operation = resolved.get(method)
                 if isinstance(operation, Mapping):
-                    yield f"/{str(path).lstrip('/')}", method, operation, list(resolved.get("parameters") or [])
+                    yield f"/{str(path).lstrip('/')}", method, operation, shared
 
     def _resolve(self, value: Any) -> Mapping[str, Any]:
         """The value, local references followed."""
@@ -115,7 +142,7 @@ class _Converter:
                 return value
             if not reference.startswith("#/"):
                 raise UsageError(f"reference {reference}: only references within the file are followed")
-            keys = [token.replace("~1", "/").replace("~0", "~") for token in reference[2:].split("/")]
+            keys = [token.replace("~1", "/").replace("~0", "~") for token in unquote(reference[2:]).split("/")]
             value = self._get(*keys)
             if value is None:
                 raise UsageError(f"reference {reference} leads nowhere")
@@ -129,8 +156,13 @@ class _Converter:
         for parameter in [*shared, *own]:
             found = self._resolve(parameter)
             parameters[str(found.get("in")), str(found.get("name"))] = found
-        filled, query, headers, form = literal(path), [], {}, {}
-        body: Any = None
+        filled, query, headers = literal(path), [], {}
+        form: dict[str, str] = {}
+        fields: list[Mapping[str, Any]] = []
+        kinds = self._resolve(operation.get("requestBody")).get("content") or {}
+        consumes = operation.get("consumes") or self._document.get("consumes") or []
+        if not isinstance(consumes, list):
+            raise TypeError("`consumes` is not a list")
         for (place, name), parameter in parameters.items():
             needed = bool(parameter.get("required"))
             value = "" if place == "body" else _text(self._parameter(parameter))
@@ -141,13 +173,17 @@ class _Converter:
             elif place == "header" and needed and name.lower() not in ("content-type", "accept", "authorization"):
                 if not _HEADER.fullmatch(name):
                     raise ValueError(f"{name!r} is no name of a header")
+                if not _PLAIN.fullmatch(name) or name.lower() in _DRIVERS:
+                    self._notes.append(f"{method} {path}: the header {name} is left out, no scenario can set it.")
+                    continue
                 headers[name] = " ".join(value.split())
-            elif place == "formData" and needed:
-                form[name] = value
+            elif place == "formData":
+                fields.append(parameter)
+                form |= {name: value} if needed else {}
             elif place == "cookie" and needed:
                 self._notes.append(f"{method} {path}: the cookie {' '.join(name.split())} is left out.")
             elif place == "body":
-                body = self._example(parameter.get("schema"), 0)
+                kinds = {kind: {"schema": parameter.get("schema")} for kind in consumes or [_JSON]}
         for missing in re.findall(r"\{(\w+)\}", path):
             if ("path", missing) not in parameters:
                 self._notes.append(f"{method} {path}: {missing} is not described; a value was drawn.")
@@ -155,32 +191,31 @@ class _Converter:
         request: dict[str, Any] = {method: filled + ("?" + "&".join(query) if query else "")}
         if headers:
             request["headers"] = headers
-        kinds = self._resolve(operation.get("requestBody")).get("content") or {}
-        if "application/x-www-form-urlencoded" in kinds:
-            schema = self._media(kinds["application/x-www-form-urlencoded"])
+        if _is_multipart(fields, consumes):
+            form, kinds = {}, {_MULTIPART: {}}
+        if _FORM in kinds:
+            schema = self._media(kinds[_FORM])
             form |= {str(key): _text(value) for key, value in schema.items()} if isinstance(schema, Mapping) else {}
-        else:
-            body = next((self._media(media) for kind, media in kinds.items() if "json" in str(kind)), body)
         if form:
             request["form"] = form
-        elif body is not None and method not in ("get", "head"):
-            request["json"] = body
         elif kinds and method not in ("get", "head"):
-            self._other_body(request, kinds, f"{method} {path}")
+            self._body(request, kinds, f"{method} {path}")
         statuses = [int(str(code)) for code in operation.get("responses") or {} if re.fullmatch(r"2\d\d", str(code))]
         if statuses:
             request["check"] = {"status": statuses[0] if len(statuses) == 1 else statuses}
         return request
 
-    def _other_body(self, request: dict[str, Any], kinds: Mapping[str, Any], where: str) -> None:
-        """A body that is neither form nor JSON: its text where there is one."""
-        kind, media = next(iter(kinds.items()))
-        value = self._media(media)
-        if isinstance(value, str) and not str(kind).startswith("multipart/"):
-            request["text"] = value
-            request["headers"] = {**request.get("headers", {}), "Content-Type": str(kind)}
-        else:
-            self._notes.append(f"{where}: the body ({' '.join(str(kind).split())}) is left out.")
+    def _body(self, request: dict[str, Any], kinds: Mapping[str, Any], where: str) -> None:
+        """JSON where that is taken, else the text of an example where there is one."""
+        kind = min(map(str, kinds), key=_likeness)
+        as_json = _likeness(kind) <= _ANY
+        value = self._media(kinds[kind])
+        if value is None or not (as_json or (isinstance(value, str) and not kind.startswith("multipart/"))):
+            self._notes.append(f"{where}: the body ({' '.join(kind.split())}) is left out.")
+            return
+        request["json" if as_json else "text"] = value
+        if _plain(kind) != _JSON and "*" not in kind:
+            request["headers"] = {**request.get("headers", {}), "Content-Type": literal(" ".join(kind.split()))}
 
     def _media(self, media: Any) -> Any:
         media = self._resolve(media)
@@ -190,84 +225,12 @@ class _Converter:
             found = self._resolve(example)
             if "value" in found:
                 return literals(found["value"])
-        return self._example(media.get("schema"), 0)
+        return self._examples.of(media.get("schema"))
 
     def _parameter(self, parameter: Mapping[str, Any]) -> Any:
         if "example" in parameter:
             return literals(parameter["example"])
-        return self._example(parameter.get("schema") or parameter, 0)
-
-    def _example(self, schema: Any, depth: int) -> Any:
-        """A value the schema takes; numbers and texts without an example are templates that draw one."""
-        schema = self._resolve(schema)
-        for key in ("example", "default", "const"):
-            if key in schema:
-                return literals(schema[key])
-        for key in ("examples", "enum"):
-            if isinstance(schema.get(key), list) and schema[key]:
-                return literals(schema[key][0])
-        if depth > _DEEPEST:
-            return None
-        for key in ("oneOf", "anyOf"):
-            if schema.get(key):
-                return self._example(schema[key][0], depth + 1)
-        if schema.get("allOf"):
-            parts = [self._example(part, depth + 1) for part in schema["allOf"]]
-            merged: dict[str, Any] = {}
-            for part in parts:
-                merged |= part if isinstance(part, Mapping) else {}
-            return merged or parts[0]
-        kind = schema.get("type")
-        kind = next((k for k in kind if k != "null"), None) if isinstance(kind, list) else kind
-        if kind == "object" or "properties" in schema:
-            required = schema.get("required")
-            properties = schema.get("properties") or {}
-            names = [n for n in properties if n in required] if isinstance(required, list) else list(properties)
-            return {str(n): self._example(properties[n], depth + 1) for n in names}
-        if kind == "array":
-            item = self._example(schema.get("items"), depth + 1)
-            return [] if item is None else [item]
-        if kind in ("integer", "number"):
-            low, high = _bounds(schema)
-            return f"${{number:${{random:{low}:{high}}}}}"
-        if kind == "boolean":
-            return True
-        forms = {"date": "2024-01-01", "date-time": "2024-01-01T00:00:00Z", "email": "user-${hex:6}@example.com"}
-        forms["uuid"] = "${hex:8}-${hex:4}-4${hex:3}-8${hex:3}-${hex:12}"
-        return forms.get(str(schema.get("format")), f"${{hex:{_length(schema)}}}")
-
-
-def _bounds(schema: Mapping[str, Any]) -> tuple[int, int]:
-    """Least and largest whole number to draw; 1 to 1000 where the schema leaves that open."""
-    low = _limit(schema.get("minimum"), schema.get("exclusiveMinimum"), 1)
-    high = _limit(schema.get("maximum"), schema.get("exclusiveMaximum"), -1)
-    if low is None:
-        low = 1 if high is None else min(1, high)
-    return low, max(low, 1000 if high is None else high)
-
-
-def _length(schema: Mapping[str, Any]) -> int:
-    """Characters of a text: 8, or as near to it as the schema allows."""
-    low, high = (schema.get(key) for key in ("minLength", "maxLength"))
-    length = max(8, low) if isinstance(low, int) else 8
-    return min(_LONGEST, max(0, min(length, high) if isinstance(high, int) else length))
-
-
-def _limit(value: Any, exclusive: Any, inwards: int) -> int | None:
-    """The outermost whole number within a bound. ``exclusive`` is true in 2.0 and 3.0 when the bound itself is not
-    allowed, and a bound of its own in 3.1.
-    """
-    found = [_whole(value, inwards, exclusive is True), _whole(exclusive, inwards, True)]
-    known = [bound for bound in found if bound is not None]
-    return (max(known) if inwards > 0 else min(known)) if known else None
-
-
-def _whole(value: Any, inwards: int, beyond: bool) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
-        return None
-    bounded = max(-_LARGEST, min(_LARGEST, value))
-    nearest = math.ceil(bounded) if inwards > 0 else math.floor(bounded)
-    return nearest + inwards if beyond and nearest == bounded else nearest
+        return self._examples.of(parameter.get("schema") or parameter)
 
 
 def _text(value: Any) -> str:
@@ -281,10 +244,29 @@ def _text(value: Any) -> str:
     return bare[1] if bare else text
 
 
+def _plain(kind: str) -> str:
+    """A media type without its parameters."""
+    return kind.split(";")[0].strip().lower()
+
+
+def _likeness(kind: str) -> int:
+    """How much a media type is JSON: 0 is JSON itself, ``_ANY`` one that may be anything."""
+    plain = _plain(kind)
+    if plain == _JSON:
+        return 0
+    return 1 if "json" in plain else _ANY if plain in ("*/*", "application/*") else _ANY + 1
+
+
+def _is_multipart(fields: Sequence[Mapping[str, Any]], consumes: Sequence[Any]) -> bool:
+    """Whether a form of version 2 cannot be sent as fields alone: files ask for parts."""
+    files = [field for field in fields if field.get("type") == "file"]
+    if any(file.get("required") for file in files):
+        return True
+    return bool(fields) and _FORM not in consumes and (bool(files) or _MULTIPART in consumes)
+
+
 def _quoted(text: str) -> str:
     """Percent-encoded; expressions stay."""
-    from urllib.parse import quote
-
     return "".join(
         part if part.startswith("$") else quote(part, safe="") for part in re.split(r"(\$\$|\$\{[^}]*\})", text)
     )

@@ -9,6 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.representer import RoundTripRepresenter
+
+
+class _Nulls(RoundTripRepresenter):
+    """Null by name: the driver takes an empty place of a JSON body for an empty text."""
+
+
+_Nulls.add_representer(type(None), lambda own, _: own.represent_scalar("tag:yaml.org,2002:null", "null"))
 
 
 @dataclass(frozen=True)
@@ -21,6 +29,7 @@ class Draft:
     def text(self) -> str:
         """YAML, the notes as comments on top."""
         yaml = YAML()
+        yaml.Representer = _Nulls
         yaml.width = 1000
         yaml.indent(mapping=2, sequence=4, offset=2)
         stream = io.StringIO()
