@@ -153,7 +153,9 @@ transactions:
       extract:
         whole: { css: "a.whole", attribute: href }
         root: { css: "a.root", attribute: href }
-        near: { css: "a.near", attribute: href }
+        near: { css: "a.near", attribute: HREF }
+        text: { css: h1 }
+        id: '"id": (\\d+)'
     - get: "${root}"
     - get: "${near}"
     - get: "${choice:?p=2}"
@@ -171,6 +173,8 @@ transactions:
       check: { status: [200, 302] }
     - get: "/p?to=301:/shop/once"
       check: { status: [200, 302] }
+    - post: "/x/${text}/${mod:${id}:0}/${choice:${seq}:${seq}}"
+      json: { id: "${number:${id}}", text: "${text}", next: "${seq}" }
     - get: "/p?to=302:http://elsewhere/"
     - get: /never
   out: { ends_session: true, requests: [{ get: /out }] }
@@ -187,6 +191,7 @@ class _Shop(_Handler):
         code, _, location = target.partition(":")
         here = f"http://{self.headers['Host']}"
         page = f'<a class="whole" href="{here}/shop/w#x"><a class="root" href="/shop/r"><a class="near" href="a?x=1">'
+        page += '<h1> a <b>b</b>\n</h1>"id": 123456789012345678'
         self.send_response(int(code or 200))
         if location:
             self.send_header("Location", location)
@@ -216,7 +221,7 @@ def test_k6_follows_links_and_redirects_to_the_same_pages(tmp_path: Path) -> Non
         ours, _Shop.asked = _Shop.asked, []
         run_k6(k6, script, url, "1")
         server.shutdown()
-    assert len(ours) == 2 * 20
+    assert len(ours) == 2 * 21
     assert _Shop.asked[: len(ours)] == ours
 
 

@@ -320,10 +320,10 @@ def test_k6_expects_the_redirects_it_follows(tmp_path: Path) -> None:
 def test_k6_begins_links_at_the_page_and_other_paths_below_the_application(tmp_path: Path) -> None:
     text = BASE.replace("- get: /a", "- { get: '/${n}', extract: { link: { json: /l } } }\n    - head: '${link}'")
     script = to_k6(source(tmp_path, "    - get: '${choice:/b:c}'\n    - get: '/x${link}'\n", text))
-    assert re.findall(r'a = request\("([A-Z]+)", (\w+), (.*?), \{ ', script) == [
+    assert re.findall(r'a = request\("([A-Z]+)", (\w+), (.*?), \(\) => \(\{ ', script) == [
         ("GET", "false", '"/3"'),
         ("HEAD", "true", 'value("link")'),
-        ("GET", "true", 'pick(["/b", "c"], \'random\')'),
+        ("GET", "true", 'pick([() => "/b", () => "c"], \'random\')()'),
         ("GET", "false", '"/x" + value("link")'),
     ]
 

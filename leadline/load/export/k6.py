@@ -35,8 +35,8 @@ _CALLS = {
     "hex": "draws({0}, '0123456789abcdef')",
     "url": "urlText({0})",
     "json": "jsonText({0})",
-    "number": "whole({0})",
-    "mod": "((whole({0}) % whole({1})) + Math.abs(whole({1}))) % Math.abs(whole({1}))",
+    "number": "plainNumber({0})",
+    "mod": "(((whole({0}) % whole({1})) + Math.abs(whole({1}))) % Math.abs(whole({1})) || 0)",
     "mul": "(whole({0}) * whole({1}))",
     "max": "Math.max(whole({0}), whole({1}))",
     "min": "Math.min(whole({0}), whole({1}))",
@@ -144,7 +144,8 @@ def _request(source: Source, request: Mapping[str, Any], where: Path_, name: str
     params = f"{{ tags: {{ name: {json.dumps(name)} }}, responseCallback: http.expectedStatuses({expected}) }}"
     path = source.template(request[method])
     link = json.dumps(is_link(path))
-    asked = [json.dumps(method.upper()), link, _expression(path), f"{{ {', '.join(pairs)} }}", body, params]
+    texts = [f"() => ({{ {', '.join(pairs)} }})", f"() => {body}"]  # filled in after the headers of the scenario
+    asked = [json.dumps(method.upper()), link, _expression(path), *texts, params]
     lines = [f"a = request({', '.join(asked)}, {good}, {most});", f"status(a, {good}, {skip});"]
     lines += _checks(source, check, (*where, "check"))
     for variable, how in (request.get("extract") or {}).items():
@@ -192,7 +193,8 @@ def _extract(source: Source, how: Any, where: Path_) -> str:
     if "json" in rule:
         return f"member(a, {json.dumps(rule['json'])}, {pick})"
     if "css" in rule:
-        return f"selected(a, {json.dumps(rule['css'])}, {json.dumps(rule.get('attribute'))}, {pick})"
+        attribute = str(rule["attribute"]).lower() if "attribute" in rule else None
+        return f"selected(a, {json.dumps(rule['css'])}, {json.dumps(attribute)}, {pick})"
     if rule.get("pick", "first") != "first":
         why = "it joins the values of headers of one name, which may hold commas themselves"
         raise source.refuse(where, "`pick` of a header", _TOOL, why)
@@ -221,5 +223,5 @@ def _part(part: Text | Name | Call) -> str:
         return _BUILTINS[part.name] if part.builtin else f"value({json.dumps(part.name)})"
     arguments = [_expression(argument) for argument in part.arguments]
     if part.function == "choice":
-        return f"pick([{', '.join(arguments)}], 'random')"
+        return f"pick([{', '.join(f'() => {one}' for one in arguments)}], 'random')()"
     return _CALLS[part.function].format(*arguments)

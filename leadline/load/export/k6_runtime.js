@@ -39,10 +39,12 @@ let seq = 0;
 let due = 0;
 
 const whole = (text) => {
-  const found = Number(String(text).trim());
-  if (!Number.isInteger(found)) throw new Failed('template');
-  return found;
+  const word = String(text).trim();
+  if (!/^[+-]?\d+$/.test(word)) throw new Failed('template');
+  return Number(word);
 };
+// As text, since numbers of JavaScript hold 15 digits.
+const plainNumber = (text) => { whole(text); return String(text).trim().replace(/^(-?)\+?0*(?=\d)/, '$1'); };
 const random = (low, high) => {
   low = whole(low); high = whole(high);
   if (high < low) [low, high] = [high, low];
@@ -61,14 +63,14 @@ const pick = (found, how) => {
 };
 const matches = (body, pattern, how) =>
   pick([...String(body).matchAll(new RegExp(pattern, 'g'))].map((m) => (m[1] !== undefined ? m[1] : m[0])), how);
-const own = (one, word) => Object.prototype.hasOwnProperty.call(one, word);
+const has = (one, word) => Object.prototype.hasOwnProperty.call(one, word);
 const pointed = (answer, pointer) => {
   let found;
   try { found = [JSON.parse(answer.body)]; } catch (_) { throw new Missing(pointer); }
   for (const word of pointer.split('/').slice(1).map((w) => w.replace(/~1/g, '/').replace(/~0/g, '~'))) {
     found = found.flatMap((one) => (Array.isArray(one)
-      ? word === '*' ? one : /^(0|[1-9]\d*)$/.test(word) && own(one, word) ? [one[word]] : []
-      : one !== null && typeof one === 'object' && own(one, word) ? [one[word]] : []));
+      ? word === '*' ? one : /^(0|[1-9]\d*)$/.test(word) && has(one, word) ? [one[word]] : []
+      : one !== null && typeof one === 'object' && has(one, word) ? [one[word]] : []));
   }
   return found;
 };
@@ -86,7 +88,7 @@ const holds = (answer, pointer, text) => {
 };
 const selected = (answer, css, attribute, how) => {
   const found = parseHTML(answer.body).find(css).toArray();
-  return pick(found.map((one) => (attribute ? one.attr(attribute) : one.text())).filter((x) => x !== undefined), how);
+  return pick(found.map((one) => (attribute ? one.attr(attribute) : one.text().trim())).filter((x) => x !== undefined), how);
 };
 const header = (answer, name) => {
   const key = Object.keys(answer.headers).find((one) => one.toLowerCase() === name.toLowerCase());
@@ -137,14 +139,15 @@ const target = (link, from) => {
 
 // One request and the redirects that lead on from it, but for those that are wanted (`good`). A link begins at the page
 // before, another path below the application.
-function request(method, link, path, headers, body, params, good, follow) {
-  const send = () => http.request(method, ORIGIN + page, body, Object.assign({ headers, jar, redirects: 0 }, params));
+function request(method, link, path, own, text, params, good, follow) {
   const go = (to, why) => {
     if (to === null) throw new Failed(why);
     page = to.replace(/[^!-~]+/g, encodeURIComponent);
   };
   go(link ? target(String(path), page || '/') : ROOT + path, 'template');
-  headers = Object.assign(common(), headers);
+  let headers = Object.assign(common(), own());
+  let body = text();
+  const send = () => http.request(method, ORIGIN + page, body, Object.assign({ headers, jar, redirects: 0 }, params));
   let a = send();
   for (let left = follow; follow > 0 && [301, 302, 303, 307, 308].includes(a.status) && !good.includes(a.status); left -= 1) {
     const location = Object.keys(a.headers).find((one) => one.toLowerCase() === 'location');
