@@ -137,10 +137,10 @@ def test_what_a_recording_loses_is_noted() -> None:
     request, notes = posted(mimeType=JSON, text=encoded, encoding="base64")
     assert request == {"post": "/a", "json": {"a": 1}}
     assert "body" not in notes
-    for text in ("/w==", "%"):
-        request, notes = posted(mimeType="image/png", text=text, encoding="base64")
+    for kind, text in (("image/png", "/w=="), ("image/png", "%"), (FORM, "/w==")):
+        request, notes = posted(mimeType=kind, text=text, encoding="base64")
         assert request == {"post": "/a"}
-        assert "The body of post /a (image/png) was left out" in notes
+        assert f"The body of post /a ({kind}) was left out" in notes
     unsaid = entry("PUT", f"{SHOP}/b", 0, None)
     unsaid["request"]["bodySize"] = 7
     found, notes = converted(unsaid, entry("OPTIONS", f"{SHOP}/b", 1, None))

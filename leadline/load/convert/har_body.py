@@ -71,12 +71,10 @@ def body_of(request: Mapping[str, Any]) -> Body:
     ):
         raise TypeError("`params` is no list of names and values")
     text = text_of(posted, "postData")
-    body = Body(kind, text or "")
-    if not text and body.plain == _FORM:
-        return Body(kind, urlencode([(p["name"], str(p.get("value") or "")) for p in params]))
+    if not text and params and Body(kind).plain == _FORM:
+        text = urlencode([(p["name"], str(p.get("value") or "")) for p in params])
     size = request.get("bodySize")
-    missing = bool(params) or (isinstance(size, int) and size > 0)
-    return Body(kind, lost=missing or text is None) if not text else body
+    return Body(kind, text or "", not text and (text is None or bool(params) or (isinstance(size, int) and size > 0)))
 
 
 def text_of(found: Mapping[str, Any], what: str) -> str | None:
