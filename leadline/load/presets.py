@@ -54,8 +54,13 @@ def preset_variables(name: str, scenario: str, variables: Mapping[str, Any]) -> 
 
 
 def source_address(name: str | None, url: str) -> str | None:
-    """Where the users of a preset connect from: many loopback addresses for a server on this host."""
-    host = urlsplit(url).hostname or ""
+    """Where the users of a preset connect from: many loopback addresses for a server on this host. Raises UsageError
+    for a URL that is none.
+    """
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError as error:
+        raise UsageError(f"--url {url}: {error}") from None
     here = host == "localhost" or host.startswith("127.")
     return LOOPBACK if name is not None and find_preset(name).addresses and here else None
 

@@ -61,6 +61,8 @@ def test_mistakes_in_a_list_of_drivers_have_their_line(tmp_path: Path) -> None:
         read_drivers(str(path))
     with pytest.raises(UsageError, match="no such file"):
         read_drivers("nowhere.yaml")
+    many = [f"ssh user@host-{n}" for n in range(30)]  # longer than a file's name can be
+    assert [driver.via for driver in read_drivers(",".join(many))] == many
 
 
 def test_commands_go_through_the_prefix_or_through_ssh(tmp_path: Path) -> None:

@@ -420,6 +420,17 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     words = ("brokerage-json", "--find-knee", "--resolution", "0")
     assert "--resolution 0: rates have no next one" in said(*words)
     assert "--rate cannot stand beside" in said(*words, "--arrivals", "closed", "--rate", "3")
+    for tool, script in (("httperf", None), ("jmeter", __file__)):
+        start = [*([script] if script else []), "--generator", tool, *out, "--url"]
+        assert "--url http://h:99999: Port out of range" in said(*start, "http://h:99999")
+        assert "--url http://[::1: Invalid IPv6 URL" in said(*start, "http://[::1")
+    a_file = tmp_path / "file"
+    a_file.write_text("mine")
+    words = ("--generator", "wrk", "--url", "http://h", "--out")
+    assert f"--out {a_file}: Not a directory" in said(*words, str(a_file))
+    assert f"--out {a_file}: Not a directory" in said(*words, str(a_file), "--replace")
+    assert "File name too long" in said(*words, str(tmp_path / ("o" * 300)))
+    assert a_file.read_text() == "mine"
     assert "--drivers are hosts of leadline-load" in said(
         "--generator", "wrk", "--drivers", "local", "--url", "http://h"
     )

@@ -188,6 +188,7 @@ def test_presets_on_the_command_line(tmp_path: Path) -> None:
         ("clients-threads", plain, ["--clients", "3"], "needs --threads"),
         ("clients-threads", plain, ["--clients", "x", "--threads", "1"], "--clients x: not a whole number"),
         ("clients-threads", plain, ["--clients", "3", "--threads", "1", "--users", "3"], "leave --users out"),
+        ("many-users", plain, ["--users", "3", "--url", "http://[::1"], r"--url http://\[::1: Invalid IPv6 URL"),
         ("browser", plain, ["--users", "3"], "no request of plain.yaml has `embedded: true`"),
     ):
         with pytest.raises(UsageError, match=message):

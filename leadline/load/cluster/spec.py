@@ -20,7 +20,11 @@ def read_drivers(text: str) -> list[DriverHost]:
     Raises UsageError with file and line.
     """
     path = Path(text)
-    if path.is_file():
+    try:
+        there = path.is_file()
+    except OSError:  # longer than a file's name can be
+        there = False
+    if there:
         return _from_file(path)
     if path.suffix in (".yaml", ".yml"):
         raise UsageError(f"--drivers {text}: no such file")

@@ -58,11 +58,19 @@ class Job:
 
     @property
     def address(self) -> SplitResult:
-        return urlsplit(self.url)
+        """Raises UsageError, as ``port``."""
+        try:
+            return urlsplit(self.url)
+        except ValueError as error:
+            raise UsageError(f"--url {self.url}: {error}") from None
 
     @property
     def port(self) -> int:
-        return self.address.port or (443 if self.address.scheme == "https" else 80)
+        address = self.address
+        try:
+            return address.port or (443 if address.scheme == "https" else 80)
+        except ValueError as error:
+            raise UsageError(f"--url {self.url}: {error}") from None
 
     @property
     def words(self) -> list[str]:

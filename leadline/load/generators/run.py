@@ -49,11 +49,14 @@ def run_generator(plan: Plan) -> None:
             f"{tool.name} keeps no time of single requests, so a ramp-up cannot be left out of its figures: leave "
             "--ramp-up out, and let a run of its own warm the server up"
         )
-    if plan.replace:
-        earlier.remove(plan.out)
-    else:
-        earlier.refuse(plan.out)
-    job.raw.mkdir(parents=True, exist_ok=True)
+    try:
+        if plan.replace:
+            earlier.remove(plan.out)
+        else:
+            earlier.refuse(plan.out)
+        job.raw.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {plan.out}: {error.strerror}") from None
     command = tool.command(job)
     env = {**os.environ, **job.environment, **command.env}
     printed = job.raw / PRINTED
