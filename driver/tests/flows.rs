@@ -93,7 +93,7 @@ transactions: { visit: [{ get: /in }, { get: /mid }, { get: /out }, { get: /afte
         let sent = request.headers.iter().find_map(|line| line.strip_prefix("Cookie: ")).unwrap_or("");
         notes.lock().expect("no other panic").push(format!("{} {sent}", request.path()));
         let set = match request.path() {
-            "/in" => "Set-Cookie: SID=1\r\nSet-Cookie: a=2; Domain=other.example\r\nSet-Cookie: b=3; Secure\r\n",
+            "/in" => "Set-Cookie: SID=1; Secure\r\nSet-Cookie: a=2; Domain=other.example\r\n",
             "/out" => "Set-Cookie: SID=; expires=Thu, 01-Dec-1994 16:00:00 GMT\r\n",
             _ => "",
         };
@@ -103,6 +103,24 @@ transactions: { visit: [{ get: /in }, { get: /mid }, { get: /out }, { get: /afte
     assert!(run.total("visit", "ok") > 1, "{}", run.summary);
     let seen = seen.lock().expect("no other panic");
     assert!(seen.chunks_exact(4).all(|visit| visit == ["/in ", "/mid SID=1", "/out SID=1", "/after "]), "{seen:?}");
+}
+
+#[test]
+fn a_header_is_sent_once() {
+    let scenario = "
+scenario: headers
+headers: { Content-Type: text/csv, X-Kind: general, X-Other: other }
+mix: { visit: 1 }
+transactions: { visit: [{ post: /, text: 'a,b' }, { post: /own, form: { a: b }, headers: { x-kind: own } }] }
+";
+    let url = answering(|request| {
+        let named = |name: &str| request.headers.iter().filter(|line| line.to_lowercase().starts_with(name)).count();
+        let own = request.headers.contains(&"x-kind: own".to_string()) == (request.path() == "/own");
+        let once = (named("content-type: text/csv"), named("content-"), named("x-kind"), named("x-other"));
+        page(if own && once == (1, 2, 1, 1) { "200 OK" } else { "400 Bad" }, "", "")
+    });
+    let run = run(&url, scenario, "--users 1 --steady 50ms --ramp-down 1s");
+    assert!(run.total("visit", "ok") > 1 && run.total("visit", "failed") == 0, "{}", run.summary);
 }
 
 #[test]

@@ -80,9 +80,12 @@ def _driver(files: Sequence[TrialFiles]) -> Item:
     limited = [trial for trial, driver in found if driver.get("limit")]
     shares = [share for one in files if (share := one.figure("driver", "cpu_share")) is not None]
     busiest = f"busiest: {words.share(max(shares))} of its CPU" if shares else ""
-    sentences = {str(note["sentence"]) for one in files if isinstance(note := one.summary.get("generator"), dict)}
-    if sentences:
-        busiest = "; ".join([busiest, *sorted(sentences)]) if busiest else "; ".join(sorted(sentences))
+    notes = [note for one in files if isinstance(note := one.summary.get("generator"), dict)]
+    sentences = sorted({str(note["sentence"]) for note in notes})
+    missing = [str(note["missing"]) for note in notes if note.get("missing")]
+    if missing:
+        sentences.append(f"{words.plural(len(missing), 'trial')}: {missing[0]}")
+    busiest = "; ".join([*([busiest] if busiest else []), *sentences])
     if limited:
         return Item("Driver", BAD, f"the limit in {words.plural(len(limited), 'trial')}", busiest)
     return Item("Driver", GOOD, "not the limit", busiest)

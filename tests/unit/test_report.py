@@ -266,6 +266,10 @@ def test_health_says_what_is_wrong(study: tuple[StudyRecord, StudyAnalysis]) -> 
     assert worse["Little's law"].state == health.WARN
     assert worse["Host"].detail == "vm.x"
     assert "ledger in trial" in worse["Audits"].detail
+    note = {"sentence": "from the send", "missing": "no times of failures"}
+    other = replace(files[0], summary={"driver": {"limit": False, "cpu_share": 0.5}, "generator": note})
+    detail = {i.title: i for i in health.health(record, analysis, [other, other])}["Driver"].detail
+    assert detail == "busiest: 50.0 % of its CPU; from the send; 2 trials: no times of failures"
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ pub fn write(
         push_path(&mut path, scratch);
     }
     begin(out, place, scenario, request.method, &path);
-    for (name, value) in scenario.headers.iter().chain(&request.headers) {
+    let named = |name: &str| request.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+    let general = scenario.headers.iter().filter(|(name, _)| !named(name));
+    for (name, value) in general.chain(&request.headers) {
         header(out, scratch, name, value, values)?;
     }
     scratch.clear();
@@ -78,7 +80,8 @@ pub fn write(
             b"text/plain; charset=utf-8"
         }
     };
-    if !kind.is_empty() && !request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+    let headers = || scenario.headers.iter().chain(&request.headers);
+    if !kind.is_empty() && !headers().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
         out.extend_from_slice(b"Content-Type: ");
         out.extend_from_slice(kind);
         out.extend_from_slice(b"\r\n");

@@ -58,6 +58,15 @@ impl Target {
         self.name.is_some()
     }
 
+    /// Nobody listens on the way: TLS, this host's loopback or a socket of its own.
+    pub fn trustworthy(&self) -> bool {
+        self.secure()
+            || match &self.peer {
+                Peer::Unix(_) => true,
+                Peer::Tcp(address) => address.ip().is_loopback(),
+            }
+    }
+
     /// The path (with query) a `Location` names, or None when it leads to another server.
     pub fn follow(&self, location: &[u8], from: &[u8]) -> Option<Vec<u8>> {
         let location = location.split(|b| *b == b'#').next().unwrap_or(location);
