@@ -48,15 +48,16 @@ impl Jar {
         if name.is_empty() || pair.iter().any(|b| *b < b' ' && *b != b'\t') {
             return;
         }
-        let path = default_path(path).to_vec();
-        let mut cookie = Cookie { name: name.to_vec(), value: value.to_vec(), path, domain: Vec::new() };
+        let (name, value) = (name.to_vec(), value.to_vec());
+        let mut cookie = Cookie { name, value, path: default_path(path).to_vec(), domain: Vec::new() };
         let (mut age, mut expiry, mut secure) = (None, None, false);
         for field in fields {
             let mut halves = field.splitn(2, |b| *b == b'=');
             let key = halves.next().unwrap_or_default().trim_ascii();
             let value = halves.next().unwrap_or_default().trim_ascii();
-            if key.eq_ignore_ascii_case(b"path") && value.first() == Some(&b'/') {
-                cookie.path = value.to_vec();
+            if key.eq_ignore_ascii_case(b"path") {
+                let own = value.first() == Some(&b'/');
+                cookie.path = if own { value } else { default_path(path) }.to_vec();
             } else if key.eq_ignore_ascii_case(b"max-age") {
                 age = positive(value).or(age);
             } else if key.eq_ignore_ascii_case(b"expires") {
@@ -175,6 +176,8 @@ mod tests {
         store(&mut jar, b"JSESSIONID=; Max-Age=0; path=/brokerage", b"/x");
         store(&mut jar, b"theme=; Expires=Thu, 01-Jan-1970 00:00:10 GMT", b"/brokerage/login");
         assert!(jar.is_empty());
+        store(&mut jar, b"last=1; Path=/; Path", b"/own/page");
+        assert_eq!((sent(&jar, "/"), sent(&jar, "/own/x")), (String::new(), "Cookie: last=1\r\n".into()));
     }
 
     #[test]

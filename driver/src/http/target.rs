@@ -75,7 +75,9 @@ impl Target {
             if !scheme.eq_ignore_ascii_case(own) {
                 return None;
             }
-            self.strip_authority(rest)?
+            self.strip_authority(rest.strip_prefix(b"//")?)?
+        } else if location.is_empty() {
+            from.to_vec()
         } else if let Some(rest) = location.strip_prefix(b"//") {
             self.strip_authority(rest)?
         } else if location.first() == Some(&b'/') {
@@ -110,12 +112,12 @@ impl Target {
     }
 }
 
-/// The scheme of a reference and what follows its `://`, if it has one (RFC 3986, 3.1).
+/// The scheme of a reference and what follows its colon, if it has one (RFC 3986, 3.1).
 fn absolute(reference: &[u8]) -> Option<(&[u8], &[u8])> {
     let (scheme, rest) = reference.split_at(reference.iter().position(|b| *b == b':')?);
     let letter = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
     let named = scheme.first().is_some_and(u8::is_ascii_alphabetic) && scheme.iter().all(letter);
-    Some((scheme, rest.strip_prefix(b"://").filter(|_| named)?))
+    Some((scheme, rest.strip_prefix(b":").filter(|_| named)?))
 }
 
 /// An authority whose port is left out where it is the scheme's own (RFC 3986, 6.2.3).
@@ -250,7 +252,10 @@ mod tests {
         assert_eq!(follow("http://127.0.0.1:9080/b#top").as_deref(), Some("/b"));
         assert_eq!(follow("http://127.0.0.1:9080").as_deref(), Some("/"));
         assert_eq!(follow("//127.0.0.1:9080/c").as_deref(), Some("/c"));
-        assert_eq!(follow("http://elsewhere/"), None);
+        for itself in ["", "#top"] {
+            assert_eq!(follow(itself).as_deref(), Some("/app/a/login?x=1"));
+        }
+        assert_eq!((follow("mailto:x"), follow("http:/x"), follow("http://elsewhere/")), (None, None, None));
         assert_eq!(follow("https://127.0.0.1:9080/"), None);
         for to in ["/login?next=http://127.0.0.1:9080/x", "/login/http://h/x"] {
             assert_eq!(follow(to).as_deref(), Some(to));

@@ -126,12 +126,14 @@ const target = (link, from) => {
   link = link.split('#')[0];
   const whole = /^([a-z][a-z0-9+.-]*:)?\/\/([^/?]*)([^]*)$/i.exec(link);
   if (whole) {
-    const port = SCHEME.toLowerCase() === 'https:' ? /:443$/ : /:80$/;
-    const host = whole[2].toLowerCase();
+    const port = SCHEME.toLowerCase() === 'https:' ? /:(443)?$/ : /:(80)?$/;
+    const host = (one) => one.toLowerCase().replace(port, '');
     if ((whole[1] || SCHEME).toLowerCase() !== SCHEME.toLowerCase()) return null;
-    if (![host, host.replace(port, '')].includes(HOST.toLowerCase())) return null;
+    if (host(whole[2]) !== host(HOST)) return null;
     return plain(whole[3].startsWith('/') ? whole[3] : `/${whole[3]}`);
   }
+  if (!link) return from;
+  if (/^[a-z][a-z0-9+.-]*:/i.test(link)) return null;
   if (link.startsWith('/')) return plain(link);
   const path = from.split('?')[0];
   return plain((link.startsWith('?') ? path : path.replace(/[^/]*$/, '')) + link);

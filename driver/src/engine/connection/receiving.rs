@@ -26,6 +26,10 @@ impl Engine<'_> {
                 Err(error) if error.kind() == Io::WouldBlock => return,
                 Err(error) if error.kind() == Io::Interrupted => continue,
                 Err(error) if error.kind() == Io::InvalidData => {
+                    if connection.awaited.is_none() && connection.h2.is_none() {
+                        connection.close(); // nothing goes over it
+                        return;
+                    }
                     self.fail(line, ErrorKind::Protocol, &error.to_string(), now);
                     return;
                 }
