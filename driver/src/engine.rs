@@ -154,10 +154,13 @@ pub struct Engine<'a> {
     lead: Lead,
     /// Requests whose answers are to be read at once, in the order they were sent.
     urgent: VecDeque<(u32, u64)>,
+    /// Those that were answered are removed when there are more.
+    most_urgent: usize,
     /// The others, of sessions that rest after them.
     patient: BinaryHeap<Reverse<Patient>>,
-    /// When the loop last began to look at all sockets.
+    /// When the loop last began to look at all sockets, and when at as many as it can at once.
     surveyed: u64,
+    looked: u64,
     /// What is known of each transaction's last answer.
     manners: Vec<Manner>,
     /// When the bytes read last came in.
@@ -220,8 +223,10 @@ impl<'a> Engine<'a> {
             clock: Clock::new(Instant::now()),
             lead: Lead::new(if settings.tick == 0 { settings.lead } else { 0 }),
             urgent: VecDeque::new(),
+            most_urgent: waiting::MOST_ANSWERED,
             patient: BinaryHeap::new(),
             surveyed: 0,
+            looked: 0,
             manners: waiting::manners(scenario),
             arrived: 0,
             stamping: Stamping::default(),
@@ -356,8 +361,8 @@ impl<'a> Engine<'a> {
         if self.deadlines.next(|line, request| awaits(slots, lanes, line, request)).is_none_or(|at| at > now) {
             return Ok(());
         }
-        self.serve_sockets(0)?;
-        self.read_on();
+        self.serve_all()?;
+        let end = self.now();
         loop {
             let (slots, lanes) = (&self.slots, &self.lanes);
             let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
@@ -369,15 +374,14 @@ impl<'a> Engine<'a> {
                 let host = if self.line(owner).h2.is_some() { owner } else { line };
                 self.line(host).close();
             }
-            self.end(owner, Outcome::Failed(ErrorKind::Timeout), "no complete answer in time", now);
+            self.end(owner, Outcome::Failed(ErrorKind::Timeout), "no complete answer in time", end);
         }
     }
 
     /// Counts what is still in flight as unfinished, but for what was answered.
     fn abandon(&mut self) -> io::Result<()> {
         self.draining = true;
-        self.serve_sockets(0)?;
-        self.read_on();
+        self.serve_all()?;
         let now = self.now();
         for slot in 0..self.slots.len() as u32 {
             if self.slots[slot as usize].session.running.is_some() {

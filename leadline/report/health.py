@@ -84,7 +84,8 @@ def _driver(files: Sequence[TrialFiles]) -> Item:
     sentences = sorted({str(note["sentence"]) for note in notes})
     missing = [str(note["missing"]) for note in notes if note.get("missing")]
     if missing:
-        sentences.append(f"{words.plural(len(missing), 'trial')}: {missing[0]}")
+        others = " (the others likewise)" if len(set(missing)) > 1 else ""
+        sentences.append(f"{words.plural(len(missing), 'trial')}: {missing[0]}{others}")
     busiest = "; ".join([*([busiest] if busiest else []), *sentences])
     if limited:
         return Item("Driver", BAD, f"the limit in {words.plural(len(limited), 'trial')}", busiest)

@@ -49,15 +49,16 @@ def test_the_tool_ends_with_leadline(tmp_path: Path, number: signal.Signals) -> 
             leadline.kill()
 
 
-def test_an_interrupted_tool_is_told_once_and_its_run_is_not_complete(tmp_path: Path) -> None:
-    """The terminal sends Ctrl-C to leadline's whole group; wrk ends by itself then, with exit code 0."""
+@pytest.mark.parametrize("code", [0, 105])
+def test_an_interrupted_tool_is_told_once_and_its_run_is_not_complete(code: int, tmp_path: Path) -> None:
+    """The terminal sends Ctrl-C to leadline's whole group; wrk ends by itself then, with exit code 0, k6 with 105."""
     result, got, ready = (tmp_path / name for name in ("result.json", "got", "ready"))
     figures = {"requests": 8, "duration_us": 1e6, "connect": 0, "read": 0, "write": 0, "status": 0, "timeout": 0}
     result.write_text(json.dumps(figures | dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "p999", "max"), 1000)))
     tool = tmp_path / "wrk"  # stands for the tool
     tool.write_text(
         "#!/bin/sh\n"
-        f"trap 'echo INT >> {got}; cp {result} $LEADLINE_WRK_RESULT; exit 0' INT\n"
+        f"trap 'echo INT >> {got}; cp {result} $LEADLINE_WRK_RESULT; exit {code}' INT\n"
         f"echo $$ > {ready}.new\nmv {ready}.new {ready}\n"
         "while :; do sleep 0.05; done\n"
     )

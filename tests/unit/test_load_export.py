@@ -320,12 +320,22 @@ def test_k6_expects_the_redirects_it_follows(tmp_path: Path) -> None:
 def test_k6_begins_links_at_the_page_and_other_paths_below_the_application(tmp_path: Path) -> None:
     text = BASE.replace("- get: /a", "- { get: '/${n}', extract: { link: { json: /l } } }\n    - head: '${link}'")
     script = to_k6(source(tmp_path, "    - get: '${choice:/b:c}'\n    - get: '/x${link}'\n", text))
-    assert re.findall(r'a = request\("([A-Z]+)", (\w+), (.*?), \(\) => \(\{ ', script) == [
+    assert re.findall(r'a = request\("([A-Z]+)", (\w+), (.*?), \(\) => Object', script) == [
         ("GET", "false", '"/3"'),
         ("HEAD", "true", 'value("link")'),
         ("GET", "true", 'pick([() => "/b", () => "c"], \'random\')()'),
         ("GET", "false", '"/x" + value("link")'),
     ]
+
+
+def test_a_header_of_a_request_replaces_that_of_the_scenario(tmp_path: Path) -> None:
+    text = BASE.replace("mix:", 'headers: { x-label: "${seq}", X-All: all }\nmix:')
+    found = source(tmp_path, "      headers: { X-Label: own }\n", text)
+    # The one that is replaced is not evaluated either: it would count.
+    assert '() => ({ "X-All": "all", "X-Label": "own" })' in to_k6(found)
+    step = to_hyperfoil(source(tmp_path, "      headers: { X-Label: own }\n", text.replace("${seq}", "general")))
+    assert "x-label" not in step
+    assert "X-Label" in step
 
 
 def test_k6_sends_the_headers_of_the_scenario_with_every_request(tmp_path: Path) -> None:
@@ -347,7 +357,8 @@ def test_checks_of_k6_look_at_all_values_and_skip_nothing(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "pattern",
     [
-        r"\p{L}", r"\PN", r"\x{41}", r"\u{41}", r"\b{start}a", r"\<a", r"a\>", r"a\z", r"(?is)a", r"(?s-u:.)",
+        r"[]a]", r"[^]]*", r"\p{L}", r"\PN", r"\x{41}", r"\u{41}", r"\b{start}a", r"\<a", r"a\>", r"a\z", r"(?is)a",
+        r"(?s-u:.)",
         r"[[:alpha:]]", r"[a-z&&[^b]]", r"[\]a[b]]", r"[\w--a]", r"a{,3}", r"\\\A",
     ],
 )  # fmt: skip

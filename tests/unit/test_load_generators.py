@@ -137,7 +137,7 @@ def test_k6_is_asked_for_its_model_as_it_was_run(tmp_path: Path, monkeypatch: py
 
     assert read("--tag", "x=y", "-e", "RATE=50", "--config=c.json") == ("open", 3)
     assert read() == ("closed", 0)  # iterations it had no time for are no arrivals
-    assert read("-e", "RATE=50", "--config=c.json", "--vus", "3") == ("closed", 0)
+    assert read("-e", "RATE=50", "--config=c.json", "--duration", "3s") == ("closed", 0)
     fake_inspect(tmp_path, monkeypatch, "exec sleep 60")
     monkeypatch.setattr(k6, "_INSPECT", 0.1)
     assert read() == ("unknown", 3)

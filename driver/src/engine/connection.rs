@@ -5,6 +5,7 @@ mod receiving;
 
 use super::embedded::Resource;
 use super::pool::{Lease, SHARED};
+use super::waiting::GLANCE;
 use super::{Engine, Lane, Slot, Trunk, LANE, TRUNK};
 use crate::http::h2::Client;
 use crate::http::response::{Limits, Parser};
@@ -172,7 +173,7 @@ impl Engine<'_> {
         self.requests_made += 1;
         let request = self.requests_made;
         let shared = self.pools.is_some() && self.line(line).socket.is_none();
-        let open = self.find_open(line, shared, method);
+        let open = self.find_open(line, shared, method, now);
         let connection = self.line(line);
         connection.wanted = now;
         connection.repeated = false;
@@ -197,12 +198,12 @@ impl Engine<'_> {
 
     /// Whether `line` has a connection, or gets a shared one. A request that may not be sent twice goes over none that
     /// the server closed meanwhile.
-    fn find_open(&mut self, line: u32, shared: bool, method: Method) -> bool {
+    fn find_open(&mut self, line: u32, shared: bool, method: Method, now: u64) -> bool {
         loop {
             if shared && !self.borrow_connection(line) {
                 return false;
             }
-            if !method.retried() && self.line(line).h2.is_none() {
+            if !method.retried() && self.line(line).h2.is_none() && self.surveyed + GLANCE < now {
                 self.receive(line, false);
             }
             let open = self.line(line).socket.is_some();
@@ -331,10 +332,12 @@ impl Engine<'_> {
         }
         self.result.bytes_out += sent;
         if lost {
-            let generation = self.line(line).generation;
+            let (generation, unread) = (self.line(line).generation, self.unread.len());
             self.receive(line, true);
+            let goes_on = self.unread.len() > unread;
             let connection = self.line(line);
-            if connection.generation != generation || connection.socket.is_none() || connection.awaited.is_none() {
+            let same = connection.generation == generation && connection.socket.is_some();
+            if goes_on || !same || connection.awaited.is_none() {
                 return;
             }
             let kind = if self.line(line).was_reset { ErrorKind::Reset } else { ErrorKind::Closed };

@@ -44,11 +44,9 @@ impl Engine<'_> {
         let tick = self.settings.tick;
         let mut starts = 0;
         while starts < STARTS {
-            let arrival = self.next_arrival.filter(|at| on_tick(*at, tick) <= limit);
+            let waits = self.lacks_session(now); // the arrival does, for a look
+            let arrival = self.next_arrival.filter(|at| on_tick(*at, tick) <= limit && !waits);
             let timer = self.timers.next().filter(|at| on_tick(*at, tick) <= limit);
-            if arrival.is_some() && self.lacks_session(now) {
-                return; // once it has looked
-            }
             match (arrival, timer) {
                 (Some(due), timer) if timer.is_none_or(|at| due <= at) => self.arrive(due),
                 (_, Some(at)) => {
@@ -64,7 +62,7 @@ impl Engine<'_> {
             }
             starts += 1;
         }
-        if now >= end {
+        if now >= end && !self.lacks_session(now) {
             self.begin_draining(end);
         }
     }

@@ -13,13 +13,15 @@ const LONG: u64 = 16 << 10;
 /// A shorter pause than this is hardly longer than the answer takes: sleeping through it gains nothing.
 const SHORT: u64 = 1_000_000;
 /// Answers that may lie are looked for this often, or the loop would ask once for each.
-const GLANCE: u64 = 1_000_000;
+pub(super) const GLANCE: u64 = 1_000_000;
 /// The loop looks at the sockets before a start, and not after it, when it is awake so long before it.
 const LOOK: u64 = 25_000;
 /// A start that is so near comes before the next socket's turn.
 const TURN: u64 = 10_000;
+/// Looks in a row while every one finds as many sockets as it can.
+const MOST_LOOKS: usize = 100;
 /// Answered requests that may be left in a heap.
-const MOST_ANSWERED: usize = 1000;
+pub(super) const MOST_ANSWERED: usize = 1000;
 
 /// What follows the last answer of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +110,7 @@ impl Engine<'_> {
     pub(super) fn serve_sockets(&mut self, timeout: u64) -> io::Result<usize> {
         let before = self.now();
         let found = self.poller.wait(timeout)?;
+        self.looked = before;
         for at in 0..found {
             let event = self.poller.event(at);
             self.stay_awake(TURN.min(self.lead.ns()));
@@ -122,6 +125,18 @@ impl Engine<'_> {
             self.surveyed = before;
         }
         Ok(found)
+    }
+
+    /// Serves all sockets that are ready now, and reads them to their end or a turn further.
+    pub(super) fn serve_all(&mut self) -> io::Result<()> {
+        for _ in 0..MOST_LOOKS {
+            let found = self.serve_sockets(0)?;
+            self.read_on();
+            if !self.poller.is_full(found) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The kernel was asked to wake the loop at `aim`.
@@ -245,9 +260,10 @@ impl Engine<'_> {
 
     fn read_at_once(&mut self, line: u32, request: u64) {
         self.urgent.push_back((line, request));
-        if self.urgent.len() > MOST_ANSWERED + 2 * self.in_flight as usize {
+        if self.urgent.len() > self.most_urgent {
             let (slots, lanes) = (&self.slots, &self.lanes);
             self.urgent.retain(|(line, request)| awaits(slots, lanes, *line, *request));
+            self.most_urgent = MOST_ANSWERED + 2 * self.urgent.len();
         }
     }
 
@@ -256,7 +272,7 @@ impl Engine<'_> {
         self.opens_transactions()
             && self.resting.is_empty()
             && self.in_flight > 0
-            && self.surveyed < now
+            && self.looked < now
             && self.next_arrival.is_some_and(|due| due <= now)
     }
 

@@ -80,11 +80,12 @@ impl Jar {
             Some(positive) => !positive,
             None => expiry.is_some_and(|expiry| expiry <= now()),
         };
-        // The jar serves one target, so a secure cookie that came over plain HTTP would never be sent.
-        let gone = expired || secure && !target.trustworthy();
+        if secure && !target.trustworthy() {
+            return;
+        }
         let same = |c: &Cookie| c.name == cookie.name && c.path == cookie.path && c.domain == cookie.domain;
         let found = self.cookies.iter().position(same);
-        match (found, gone) {
+        match (found, expired) {
             (Some(at), true) => {
                 self.cookies.remove(at);
             }
@@ -247,7 +248,7 @@ mod tests {
     #[test]
     fn secure_ones_go_over_plain_http_on_this_host_only() {
         let kept = "Cookie: a=3; b=1\r\n";
-        let urls = [("http://192.0.2.1", ""), ("https://192.0.2.1", kept), ("http://localhost", kept)];
+        let urls = [("http://192.0.2.1", "Cookie: a=2\r\n"), ("https://192.0.2.1", kept), ("http://localhost", kept)];
         for (url, left) in urls.into_iter().chain([("http://[::1]:80", kept), ("unix:/run/app.sock", kept)]) {
             let mut jar = Jar::default();
             for header in ["a=1; Secure", "a=2", "a=3;secure; HttpOnly", "b=1; Path=/; SECURE=x"] {

@@ -16,6 +16,7 @@ from leadline.load.export.source import (
     Source,
     Template,
     Text,
+    headers_of,
     is_link,
     items,
     json_template,
@@ -100,7 +101,7 @@ class Steps:
             self._link(template, (*where, method))
         steps, path = self.values.pattern(template, (*where, method))
         step: dict[str, Any] = {method.upper(): {"pattern": below(path)}, "metric": context.name}
-        headers = {**(self._tree.get("headers") or {}), **(request.get("headers") or {})}
+        headers = headers_of(self._tree.get("headers"), request)
         if said(self._tree.get("compression")):
             headers["Accept-Encoding"] = "gzip, deflate"
         body = self._body(request, where)

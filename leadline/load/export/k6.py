@@ -16,6 +16,7 @@ from leadline.load.export.source import (
     Source,
     Template,
     Text,
+    headers_of,
     is_link,
     items,
     json_template,
@@ -27,6 +28,7 @@ from leadline.load.export.source import (
 )
 
 _TOOL = "k6"
+_COMPRESSED = "'Accept-Encoding': 'gzip, deflate'"
 _BUILTINS = {"user": "identity", "session": "(number + 1)", "seq": "(++seq)", "seed": "SEED"}
 _CALLS = {
     "random": "random({0}, {1})",
@@ -56,7 +58,7 @@ def to_k6(source: Source) -> str:
     lines = ["// The headers of every request.", "function common() {"]
     pairs = _pairs(source, tree.get("headers") or {})
     if said(tree.get("compression")):
-        pairs.append("'Accept-Encoding': 'gzip, deflate'")
+        pairs.append(_COMPRESSED)
     lines += [f"  return {{ {', '.join(pairs)} }};", "}", "", "function assign() {"]
     for name, template in source.assignments():
         lines.append(f"  v[{json.dumps(name)}] = {_expression(template)};")
@@ -132,10 +134,14 @@ def _request(source: Source, request: Mapping[str, Any], where: Path_, name: str
     skip = [int(code) for code in items(check.get("skip_status"))]
     follow = request.get("follow", source.tree.get("follow", 5))
     body, kind = _body(source, request)
-    headers = request.get("headers") or {}
-    pairs = _pairs(source, headers)
-    if kind and not any(str(key).lower() == "content-type" for key in (*(source.tree.get("headers") or {}), *headers)):
+    general, own = source.tree.get("headers") or {}, request.get("headers") or {}
+    headers = headers_of(general, request)
+    whole = len(headers) < len(general) + len(own)  # one of its own replaces one, which is not to be evaluated
+    pairs = _pairs(source, headers if whole else own)
+    if kind and not any(str(key).lower() == "content-type" for key in headers):
         pairs.append(f"'Content-Type': '{kind}'")
+    if whole and said(source.tree.get("compression")):
+        pairs.append(_COMPRESSED)
     most = int(source.number(follow, (*where, "follow")))
     followed = REDIRECTS if most > 0 else ()
     expected = ", ".join(
@@ -144,7 +150,8 @@ def _request(source: Source, request: Mapping[str, Any], where: Path_, name: str
     params = f"{{ tags: {{ name: {json.dumps(name)} }}, responseCallback: http.expectedStatuses({expected}) }}"
     path = source.template(request[method])
     link = json.dumps(is_link(path))
-    texts = [f"() => ({{ {', '.join(pairs)} }})", f"() => {body}"]  # filled in after the headers of the scenario
+    all_headers = f"({{ {', '.join(pairs)} }})" if whole else f"Object.assign(common(), {{ {', '.join(pairs)} }})"
+    texts = [f"() => {all_headers}", f"() => {body}"]
     asked = [json.dumps(method.upper()), link, _expression(path), *texts, params]
     lines = [f"a = request({', '.join(asked)}, {good}, {most});", f"status(a, {good}, {skip});"]
     lines += _checks(source, check, (*where, "check"))

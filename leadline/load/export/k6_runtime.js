@@ -147,7 +147,7 @@ function request(method, link, path, own, text, params, good, follow) {
     page = to.replace(/[^!-~]+/g, encodeURIComponent);
   };
   go(link ? target(String(path), page || '/') : ROOT + path, 'template');
-  let headers = Object.assign(common(), own());
+  let headers = own();
   let body = text();
   const send = () => http.request(method, ORIGIN + page, body, Object.assign({ headers, jar, redirects: 0 }, params));
   let a = send();

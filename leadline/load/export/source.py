@@ -161,6 +161,13 @@ def requests_of(transaction: Any) -> Sequence[Mapping[str, Any]]:
     return found
 
 
+def headers_of(general: Mapping[str, Any] | None, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The headers of a request: the scenario's but for those that it names itself, whatever the case; then its own."""
+    own = request.get("headers") or {}
+    named = {str(name).lower() for name in own}
+    return {**{name: text for name, text in (general or {}).items() if str(name).lower() not in named}, **own}
+
+
 def _extracted(requests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for request in requests:
         yield from _extracted(request.get("requests") or [])
@@ -292,5 +299,5 @@ def only_rust(pattern: str) -> bool:
     escapes = re.findall(r"\\(.(?:(?<=[xub])\{)?)", pattern, re.DOTALL)
     bare = re.sub(r"\\.", "_", pattern, flags=re.DOTALL)
     return bool({*escapes} & {*"AzapPU<>", "x{", "u{", "b{"}) or any(
-        re.search(one, bare) for one in (r"\(\?(P<|[imsRxUu-]+[:)])", r"\{,[0-9]", r"\[\^?\]?[^\]]*(\[|&&|--|~~)")
+        re.search(one, bare) for one in (r"\(\?(P<|[imsRxUu-]+[:)])", r"\{,[0-9]", r"\[\^?\]", r"\[[^\]]*(\[|&&|--|~~)")
     )

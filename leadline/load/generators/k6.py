@@ -100,7 +100,7 @@ def _error(row: dict[str, str]) -> str:
 
 def _model(job: Job) -> Model:
     """Open if every scenario has an executor of arrivals; closed if none has."""
-    if job.has("--vus", "-u", "--iterations", "-i", "--duration", "-d", "--stage", "-s"):
+    if job.has("--iterations", "-i", "--duration", "-d", "--stage", "-s"):
         return "closed"
     argv = [job.find("k6", ""), "inspect", "--execution-requirements", "--include-system-env-vars"]
     argv += [*_of_the_script(job.words), str(job.script_file("k6"))]

@@ -83,7 +83,7 @@ def run_generator(plan: Plan) -> None:
     text = printed.read_text(encoding="utf-8", errors="replace")[-_LONGEST:]
     sys.stdout.write(text)
     sys.stdout.flush()
-    if code and not _left_results(tool.name, code):
+    if code and not told and not _left_results(tool.name, code):
         if not _measured(job.raw):
             started.unlink()
         last = next((line for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")
@@ -102,6 +102,8 @@ def run_generator(plan: Plan) -> None:
     if told:
         with suppress(LeadlineError):  # too little for a summary
             write_files(plan.out, job, ran, tool.read(job))
+        if not _measured(job.raw):
+            started.unlink()
         name = signal.Signals(told[-1]).name
         raise LeadlineError(f"{tool.name} was ended by {name} before its run was over: {plan.out} has what it did")
     write_files(plan.out, job, ran, tool.read(job))

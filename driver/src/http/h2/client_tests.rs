@@ -286,5 +286,5 @@ fn answers_that_are_not_read_are_counted() {
     run.feed(&frame(0, 0, 1, b"x")).expect("a part of the answer");
     run.feed(&pings).expect("pings");
     run.feed(&frame(0, 0, 1, b"x")).expect("a part of the answer");
-    run.broken(&pings, "no answers to its frames");
+    run.broken(&pings, "does not read");
 }

@@ -26,8 +26,10 @@ const LONGEST_BLOCK: usize = 64 << 10;
 const MOST_FIELDS: usize = 256;
 /// Frames that bring no answer further, in a row.
 const MOST_IDLE: u32 = 10_000;
-/// Answers to PING and SETTINGS that the server does not take off.
+/// Bytes of answers to PING and SETTINGS that the server does not read.
 const MOST_UNSENT: usize = 256 << 10;
+/// Bytes to be written besides the bodies of requests under way.
+const MOST_QUEUED: usize = 16 << 20;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Why the whole connection is useless.
@@ -150,6 +152,12 @@ impl Client {
             self.written = 0;
         }
         self.owed = self.owed.min(self.unsent().len());
+    }
+
+    /// Whether more waits to be written than requests under way account for.
+    fn queues_too_much(&self) -> bool {
+        let waiting = self.unsent().len();
+        waiting > MOST_QUEUED && waiting > MOST_QUEUED + self.streams.iter().map(|stream| stream.sent).sum::<usize>()
     }
 
     /// Lines of the requests under way.

@@ -18,8 +18,8 @@ impl Client {
         if self.idle > MOST_IDLE {
             return broken(Code::EnhanceYourCalm, "thousands of frames without an answer");
         }
-        if self.owed > MOST_UNSENT {
-            return broken(Code::EnhanceYourCalm, "the server takes no answers to its frames off");
+        if self.owed > MOST_UNSENT || self.queues_too_much() {
+            return broken(Code::EnhanceYourCalm, "the server does not read what it is sent");
         }
         if !self.greeted && (head.kind != Kind::Settings || head.flags & flags::ACK != 0) {
             return broken(Code::Protocol, "the first frame is not SETTINGS: is it HTTP/2?");
