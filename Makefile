@@ -35,7 +35,7 @@ test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every t
 
 test-rust: lint-rust
 	$(call say,"testing the driver (Rust)")
-	$(CARGO) test --quiet --locked --manifest-path driver/Cargo.toml
+	MAKEFLAGS= $(CARGO) test --quiet --locked --manifest-path driver/Cargo.toml
 
 test-java: lint-java  # the compiler lints too
 	$(call say,"testing the workloads (Java)")
@@ -61,7 +61,7 @@ lint-python:
 lint-rust:
 	$(call say,"checking Rust: format and lint")
 	$(CARGO) fmt --check --manifest-path driver/Cargo.toml
-	$(CARGO) clippy --quiet --locked --all-targets --manifest-path driver/Cargo.toml -- -D warnings
+	MAKEFLAGS= $(CARGO) clippy --quiet --locked --all-targets --manifest-path driver/Cargo.toml -- -D warnings
 
 lint-java:
 	$(call say,"checking Java: format")
@@ -112,7 +112,7 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.run | $(VENV)/bin/python
 
 $(DRIVER): $(DRIVER_SOURCES) | check-tools
 	$(call say,"building the driver leadline-load (Rust)")
-	$(CARGO) build --quiet --release --locked --manifest-path driver/Cargo.toml
+	MAKEFLAGS= $(CARGO) build --quiet --release --locked --manifest-path driver/Cargo.toml
 	@touch $@
 
 $(JAVA): $(JAVA_SOURCES) | check-tools

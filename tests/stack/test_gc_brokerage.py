@@ -22,8 +22,8 @@ pytestmark = pytest.mark.stack
 
 LEAK = 64 << 10  # bytes a request
 RATE = 60.0  # requests/s
-COLLECTIONS = 13  # one in EVERY seconds
-EVERY = 0.7
+COLLECTIONS = 20  # with rests of EVERY seconds
+EVERY = 0.35
 
 
 def ask(url: str, stop: threading.Event, asked: list[int]) -> None:
