@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from leadline.load.address import split_url
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import UsageError, nearest
 from leadline.model.shapes import PRESETS, Preset
@@ -57,10 +57,7 @@ def source_address(name: str | None, url: str) -> str | None:
     """Where the users of a preset connect from: many loopback addresses for a server on this host. Raises UsageError
     for a URL that is none.
     """
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError as error:
-        raise UsageError(f"--url {url}: {error}") from None
+    host = split_url(url).hostname or ""
     here = host == "localhost" or host.startswith("127.")
     return LOOPBACK if name is not None and find_preset(name).addresses and here else None
 

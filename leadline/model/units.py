@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 
 _SIZE = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
-_DURATION = {"us": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = {"ns": 1e-9, "us": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+_NUMBER = r"\d+\.?\d*|\.\d+"
+_PART = rf"({_NUMBER})\s*(ns|us|ms|min|s|m|h|d)"
 
 
 def parse_size(text: str | int) -> int:
@@ -37,12 +41,11 @@ def parse_duration(text: str | int | float) -> float:
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         return float(text)
     word = str(text).strip().lower()
-    if re.fullmatch(r"\d+(?:\.\d+)?", word):
+    if re.fullmatch(_NUMBER, word):
         return float(word)
-    parts = re.findall(r"(\d+(?:\.\d+)?)(us|ms|min|s|m|h|d)", word)
-    if not parts or "".join(number + unit for number, unit in parts) != word.replace(" ", ""):
+    if not re.fullmatch(rf"(?:{_PART}\s*)+", word):
         raise ValueError(f"{text!r} is not a duration such as 20s, 5m or 1h30m")
-    return sum(float(number) * _DURATION[unit] for number, unit in parts)
+    return sum(float(number) * _DURATION[unit] for number, unit in re.findall(_PART, word))
 
 
 def format_duration(seconds: float) -> str:

@@ -86,10 +86,10 @@ def _driver(files: Sequence[TrialFiles]) -> Item:
     if missing:
         others = " (the others likewise)" if len(set(missing)) > 1 else ""
         sentences.append(f"{words.plural(len(missing), 'trial')}: {missing[0]}{others}")
-    busiest = "; ".join([*([busiest] if busiest else []), *sentences])
+    detail = "; ".join(filter(None, [busiest, *sentences]))
     if limited:
-        return Item("Driver", BAD, f"the limit in {words.plural(len(limited), 'trial')}", busiest)
-    return Item("Driver", GOOD, "not the limit", busiest)
+        return Item("Driver", BAD, f"the limit in {words.plural(len(limited), 'trial')}", detail)
+    return Item("Driver", GOOD, "not the limit", detail)
 
 
 def _little(files: Sequence[TrialFiles]) -> Item:

@@ -16,13 +16,13 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.resolver import VersionedResolver
 
 from leadline.model.errors import UsageError
+from leadline.model.units import parse_duration
 
 BUILTINS = ("user", "session", "seq", "seed")
 REDIRECTS = (301, 302, 303, 307, 308)  # followed when they have a Location
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 Path_ = tuple[str | int, ...]
 _LENGTH = 10  # transactions of an open session of a mix that says nothing
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # RFC 8259, section 6
 
 
@@ -113,9 +113,7 @@ class Source:
         return float(self.fixed(value, where))
 
     def seconds(self, value: object, where: Path_) -> float:
-        text = self.fixed(value, where).strip()
-        unit = text.lstrip("+-.0123456789 ")
-        return float(text.removesuffix(unit)) * _SECONDS[unit]
+        return parse_duration(self.fixed(value, where))
 
 
 def session_length(source: Source) -> int | None:

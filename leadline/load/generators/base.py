@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult
 
+from leadline.load.address import split_url
 from leadline.load.result import Latency
 from leadline.model.errors import LeadlineError, UsageError
 
@@ -58,19 +59,12 @@ class Job:
 
     @property
     def address(self) -> SplitResult:
-        """Raises UsageError, as ``port``."""
-        try:
-            return urlsplit(self.url)
-        except ValueError as error:
-            raise UsageError(f"--url {self.url}: {error}") from None
+        """Raises UsageError."""
+        return split_url(self.url)
 
     @property
     def port(self) -> int:
-        address = self.address
-        try:
-            return address.port or (443 if address.scheme == "https" else 80)
-        except ValueError as error:
-            raise UsageError(f"--url {self.url}: {error}") from None
+        return self.address.port or (443 if self.address.scheme == "https" else 80)
 
     @property
     def words(self) -> list[str]:
