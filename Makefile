@@ -4,6 +4,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 MVN ?= mvn
 CARGO ?= cargo
+# MAKEFLAGS= before cargo: it would warn of make's job server, which it does not need.
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check

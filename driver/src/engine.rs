@@ -25,7 +25,7 @@ use crate::sys::poller::Poller;
 use crate::sys::process::{stop_requested, Cpu};
 use crate::sys::stamp::{Clock, Stamping};
 use crate::sys::tls::User;
-use crate::timer::{Deadlines, Lead, Timers};
+use crate::timer::{Lead, Requests, Timers};
 use crate::transport::{Http, Transport};
 use connection::Connection;
 use embedded::Lane;
@@ -124,7 +124,7 @@ pub struct Engine<'a> {
     sessions_made: u64,
     live: usize,
     timers: Timers,
-    deadlines: Deadlines,
+    deadlines: Requests,
     schedule: Option<Schedule>,
     next_arrival: Option<u64>,
     draining: bool,
@@ -153,9 +153,7 @@ pub struct Engine<'a> {
     clock: Clock,
     lead: Lead,
     /// Requests whose answers are to be read at once, in the order they were sent.
-    urgent: VecDeque<(u32, u64)>,
-    /// Those that were answered are removed when there are more.
-    most_urgent: usize,
+    urgent: Requests,
     /// The others, of sessions that rest after them.
     patient: BinaryHeap<Reverse<Patient>>,
     /// When the loop last began to look at all sockets, and when at as many as it can at once.
@@ -195,7 +193,7 @@ impl<'a> Engine<'a> {
             sessions_made: 0,
             live: 0,
             timers: Timers::default(),
-            deadlines: Deadlines::default(),
+            deadlines: Requests::default(),
             schedule: None,
             next_arrival: None,
             draining: false,
@@ -222,8 +220,7 @@ impl<'a> Engine<'a> {
             slice_cpu: 0.0,
             clock: Clock::new(Instant::now()),
             lead: Lead::new(if settings.tick == 0 { settings.lead } else { 0 }),
-            urgent: VecDeque::new(),
-            most_urgent: waiting::MOST_ANSWERED,
+            urgent: Requests::default(),
             patient: BinaryHeap::new(),
             surveyed: 0,
             looked: 0,

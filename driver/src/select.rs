@@ -129,8 +129,8 @@ impl Css {
     }
 }
 
-/// What a browser fetches for `page`: images, scripts, style sheets and icons, in order of the page. Data links and
-/// places within the page are left out.
+/// What a browser fetches for `page`: images, scripts, style sheets and icons, in order of the page. Places
+/// within the page are left out.
 pub fn resources(page: &[u8]) -> Vec<Vec<u8>> {
     thread_local! {
         static SELECTORS: Vec<(Selector, &'static str)> = [
@@ -151,7 +151,7 @@ pub fn resources(page: &[u8]) -> Vec<Vec<u8>> {
             let handlers = ElementContentHandlers::default().element(move |element: &mut Element<'_, '_>| {
                 let link = element.get_attribute(attribute).unwrap_or_default();
                 let link = link.trim();
-                if !link.is_empty() && !link.starts_with('#') && !other_scheme(link) {
+                if !link.is_empty() && !link.starts_with('#') {
                     found.borrow_mut().push(unescape(link));
                 }
                 Ok(())
@@ -170,14 +170,6 @@ pub fn resources(page: &[u8]) -> Vec<Vec<u8>> {
         }
     });
     found.into_inner()
-}
-
-/// `data:...`, `blob:...`: a scheme that is not HTTP's.
-fn other_scheme(link: &str) -> bool {
-    let before = link.split([':', '/', '?', '#']).next().unwrap_or("");
-    link[before.len()..].starts_with(':')
-        && !before.eq_ignore_ascii_case("http")
-        && !before.eq_ignore_ascii_case("https")
 }
 
 /// Character references that pages commonly hold, replaced.
@@ -275,7 +267,10 @@ mod tests {
             <img src=' b.png '><img src="data:image/png;base64,AA=="><img><script src="http://h/c.js"></script>
             <script>var x = "<img src=no.png>";</script><a href=/no><img src="\#top"></a><input type=image src=d.gif>"#;
         let found: Vec<String> = resources(page).into_iter().map(|v| String::from_utf8(v).expect("UTF-8")).collect();
-        assert_eq!(found, ["/i.ico", "a.css?x=1&y=2", "b.png", "http://h/c.js", "\\#top", "d.gif"]);
+        assert_eq!(
+            found,
+            ["/i.ico", "a.css?x=1&y=2", "b.png", "data:image/png;base64,AA==", "http://h/c.js", "\\#top", "d.gif"]
+        );
         assert!(resources(b"\x00{}").is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! Timers: a heap of due moments and a queue of request deadlines.
+//! Timers: a heap of due moments and queues of requests.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -38,16 +38,17 @@ impl Timers {
     }
 }
 
-/// Deadlines of requests. All have the same time-out, so they expire in the order they were set and
-/// a queue does what a heap would do at a fraction of the cost. Answered requests are dropped lazily.
+/// Requests, each with a moment no earlier than that of the one before: as all have the same time-out, they expire in
+/// the order they were sent, and a queue does what a heap would do at a fraction of the cost. Answered requests are
+/// dropped lazily.
 #[derive(Default, Debug)]
-pub struct Deadlines {
+pub struct Requests {
     queue: VecDeque<(u64, u32, u64)>,
     /// Answered requests are dropped everywhere when the queue is longer than this.
     bound: usize,
 }
 
-impl Deadlines {
+impl Requests {
     /// Answered requests that may be left behind one that is not.
     const MOST_ANSWERED: usize = 1000;
 
@@ -55,7 +56,7 @@ impl Deadlines {
         self.queue.push_back((at, slot, request));
     }
 
-    /// The earliest deadline of a request for which `live` holds.
+    /// The moment of the first request for which `live` holds.
     pub fn next(&mut self, live: impl Fn(u32, u64) -> bool) -> Option<u64> {
         if self.queue.len() > self.bound {
             self.queue.retain(|(_, slot, request)| live(*slot, *request));
@@ -70,7 +71,7 @@ impl Deadlines {
         None
     }
 
-    /// Slot and request of a live deadline that passed.
+    /// Slot and number of the first live request, if its moment passed.
     pub fn pop_expired(&mut self, now: u64, live: impl Fn(u32, u64) -> bool) -> Option<(u32, u64)> {
         if self.next(live)? > now {
             return None;
@@ -137,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_skip_answered_requests() {
-        let mut deadlines = Deadlines::default();
+    fn answered_requests_are_skipped() {
+        let mut deadlines = Requests::default();
         for request in 1..=3 {
             deadlines.set(request * 10, 0, request);
         }
@@ -151,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_slow_request_keeps_no_answered_ones() {
-        let mut deadlines = Deadlines::default();
+        let mut deadlines = Requests::default();
         let (looks, mut most) = (Cell::new(0u64), 0);
         let slow = [1, 500, 40_000];
         let live = |now: u64, request: u64| {

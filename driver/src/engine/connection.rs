@@ -5,7 +5,6 @@ mod receiving;
 
 use super::embedded::Resource;
 use super::pool::{Lease, SHARED};
-use super::waiting::GLANCE;
 use super::{Engine, Lane, Slot, Trunk, LANE, TRUNK};
 use crate::http::h2::Client;
 use crate::http::response::{Limits, Parser};
@@ -203,7 +202,7 @@ impl Engine<'_> {
             if shared && !self.borrow_connection(line) {
                 return false;
             }
-            if !method.retried() && self.line(line).h2.is_none() && self.surveyed + GLANCE < now {
+            if !method.retried() && self.line(line).h2.is_none() && self.glances(now) {
                 self.receive(line, false);
             }
             let open = self.line(line).socket.is_some();

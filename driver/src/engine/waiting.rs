@@ -13,7 +13,7 @@ const LONG: u64 = 16 << 10;
 /// A shorter pause than this is hardly longer than the answer takes: sleeping through it gains nothing.
 const SHORT: u64 = 1_000_000;
 /// Answers that may lie are looked for this often, or the loop would ask once for each.
-pub(super) const GLANCE: u64 = 1_000_000;
+const GLANCE: u64 = 1_000_000;
 /// The loop looks at the sockets before a start, and not after it, when it is awake so long before it.
 const LOOK: u64 = 25_000;
 /// A start that is so near comes before the next socket's turn.
@@ -21,7 +21,7 @@ const TURN: u64 = 10_000;
 /// Looks in a row while every one finds as many sockets as it can.
 const MOST_LOOKS: usize = 100;
 /// Answered requests that may be left in a heap.
-pub(super) const MOST_ANSWERED: usize = 1000;
+const MOST_ANSWERED: usize = 1000;
 
 /// What follows the last answer of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Engine<'_> {
     }
 
     /// Whether it is time to look for answers that may lie.
-    fn glances(&self, now: u64) -> bool {
+    pub(super) fn glances(&self, now: u64) -> bool {
         now >= self.surveyed + GLANCE.min(self.settings.gather / 2)
     }
 
@@ -178,13 +178,12 @@ impl Engine<'_> {
 
     /// Whether no answer under way has to be read at once, unless one is [needed](Engine::patience).
     fn may_rest(&mut self) -> bool {
-        while let Some((line, request)) = self.urgent.front() {
-            if awaits(&self.slots, &self.lanes, *line, *request) {
-                return false;
-            }
-            self.urgent.pop_front();
-        }
-        self.stamping.holds() && self.unread.is_empty() && self.in_flight > 0 && self.settings.gather > 0
+        let (slots, lanes) = (&self.slots, &self.lanes);
+        self.urgent.next(|line, request| awaits(slots, lanes, line, request)).is_none()
+            && self.stamping.holds()
+            && self.unread.is_empty()
+            && self.in_flight > 0
+            && self.settings.gather > 0
     }
 
     /// Until when all answers may lie that nothing else waits for: early enough for the next transaction of one of their
@@ -244,10 +243,10 @@ impl Engine<'_> {
                 })
         };
         if !calm {
-            self.read_at_once(line, request);
+            self.urgent.set(now, line, request);
         } else if let Some(answer) = self.needed(line, request, now) {
             if answer.needed < now + SHORT {
-                self.read_at_once(line, request);
+                self.urgent.set(now, line, request);
                 return;
             }
             self.patient.push(Reverse(answer));
@@ -255,15 +254,6 @@ impl Engine<'_> {
                 let (slots, lanes) = (&self.slots, &self.lanes);
                 self.patient.retain(|Reverse(answer)| awaits(slots, lanes, answer.line, answer.request));
             }
-        }
-    }
-
-    fn read_at_once(&mut self, line: u32, request: u64) {
-        self.urgent.push_back((line, request));
-        if self.urgent.len() > self.most_urgent {
-            let (slots, lanes) = (&self.slots, &self.lanes);
-            self.urgent.retain(|(line, request)| awaits(slots, lanes, *line, *request));
-            self.most_urgent = MOST_ANSWERED + 2 * self.urgent.len();
         }
     }
 

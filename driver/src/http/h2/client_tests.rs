@@ -126,6 +126,19 @@ fn bodies_keep_to_the_windows() {
 }
 
 #[test]
+fn what_nobody_reads_is_bounded() {
+    let mut run = asked();
+    run.feed(&frame(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff])).expect("settings");
+    run.feed(&frame(8, 0, 0, &[0x7f, 0, 0, 0])).expect("a window");
+    let mut request = b"PUT / HTTP/1.1\r\nHost: h\r\n\r\n".to_vec();
+    request.resize(request.len() + MOST_QUEUED + 1, b'x');
+    let stream = run.client.open(8, false, &request);
+    run.feed(&frame(6, 0, 0, &[0; 8])).expect("the body of a request under way");
+    run.client.cancel(stream);
+    run.broken(&frame(6, 0, 0, &[0; 8]), "does not read");
+}
+
+#[test]
 fn windows_are_given_back() {
     let mut run = asked();
     run.answers.0.begin(false, false);
