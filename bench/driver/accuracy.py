@@ -44,7 +44,7 @@ class Kind:
     options: tuple[str, ...]
     planned: tuple[str, ...]
     scenario: str
-    of: Callable[[truth.Log, Mapping[str, float], float], list[tuple[float, float]]]
+    of: Callable[[truth.Log, Mapping[str, int], int], list[tuple[int, int]]]
 
 
 KINDS = (
@@ -56,7 +56,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Result:
-    """Reported, true, true but for the way over loopback, and what the driver says about itself; ms, CPU in us."""
+    """Reported, true, true but for the way of requests, and what the driver says about itself; ms, CPU in us."""
 
     reported: Found
     true: Found
@@ -81,8 +81,9 @@ def run(kind: Kind, seconds: float, seed: int, busy: bool) -> Result:
     if found["errors"] or found["dropped"]:
         raise Unfit(f"leadline-load saw errors {found['errors']} and dropped {found['dropped']}")
     zero = found["started_unix_ns"]
-    begin, end = zero + RAMP_MS * 1e6, zero + RAMP_MS * 1e6 + seconds * 1e9
-    due = {name: zero + float(moment) for name, moment in map(str.split, planned.stdout.splitlines())}
+    begin = zero + RAMP_MS * 1_000_000
+    end = begin + round(seconds * 1e9)
+    due = {name: zero + int(moment) for name, moment in map(str.split, planned.stdout.splitlines())}
 
     def right(log: truth.Log) -> Found:
         return truth.summary(response for moment, response in kind.of(log, due, end) if begin <= moment < end)
@@ -91,7 +92,7 @@ def run(kind: Kind, seconds: float, seed: int, busy: bool) -> Result:
     own = {name: driver[f"{name}_ms"]["mean"] or 0.0 for name in ("lag", "timer", "reading")}
     own["cpu"] = 1e6 * (driver["cpu_user_s"] + driver["cpu_system_s"]) / found["requests"]["count"]
     own["way"] = served.way / 1e3
-    wayless = right(dataclasses.replace(served, way=0.0))
+    wayless = right(dataclasses.replace(served, way=0))
     return Result(found["steady"]["all"]["response_ms"], right(served), wayless, own)
 
 
@@ -136,8 +137,8 @@ def compare(lengths: Lengths, verdicts: Verdicts) -> None:
                 f"| {own['cpu']:.0f} | {own['way']:.1f} | {' | '.join(without)} |"
             )
     print(
-        "\nWhat the driver says about itself in those runs (means in ms, median over the rounds), the way over "
-        "loopback as the server measured it, and reported against a truth that does not allow for that way.\n"
+        "\nWhat the driver says about itself in those runs (means in ms, median over the rounds), the way of a "
+        "request as the server measured it, and reported against a truth that does not allow for that way.\n"
     )
     print(
         "| arrivals | driver's CPU | starts late | woken late | answers read late | CPU us/request | way us "

@@ -7,7 +7,7 @@ from generators import Generator, Load, present
 from sessions import LEAST, least
 from watch import Running, connects, keeps
 
-RATES = (1000.0, 2000.0, 4000.0, 6000.0)
+RATES = (1000.0, 2000.0, 4000.0)
 NAMES = ("leadline-load", "k6")
 
 

@@ -4,18 +4,17 @@
 //! known_answers --port 16000 [--service-us 1000] [--freeze-ms 200 --period-ms 2000] [--body 100] [--log FILE]
 //!
 //! With a log it writes down, when SIGTERM ends it, what it really did, in Unix nanoseconds: a line `freeze FROM UNTIL`
-//! for each freeze, and `PATH CAME READ ANSWERING ANSWERED` for each request: when the kernel received it, when the
-//! server read it, and when the server began and ended to hand its answer to the kernel. Then it sends itself a
-//! few messages as long as its answers over a loopback connection of its own and writes a line `way NANOSECONDS` for
-//! each: from the call that sends it to the kernel's stamp of its arrival.
+//! for each freeze, and `PATH CAME READ ANSWERING SENT` for each request: when the kernel received it, when the server
+//! read it, when it began to hand its answer to the kernel, and when the kernel gave that to the (loopback) device, which
+//! is when it reaches the other side.
 
 use leadline_load::sys::poller::Poller;
 use leadline_load::sys::process::{catch_signals, stop_requested};
-use leadline_load::sys::stamp::{enable, receive, unix_now};
+use leadline_load::sys::stamp::{enable, receive, receive_as, unix_now};
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 const LISTENER: u64 = u64::MAX - 1;
@@ -43,35 +42,35 @@ fn main() -> std::io::Result<()> {
         clients: HashMap::new(),
         log: text("--log").map(|_| Log::default()),
     };
-    let message = server.answer.clone();
     catch_signals()?;
     let log = server.serve(&listener)?;
     match (text("--log"), log) {
-        (Some(path), Some(log)) => log.write(&path, &ways(&message)?),
+        (Some(path), Some(log)) => log.write(&path),
         _ => Ok(()),
     }
 }
 
-const WAYS: usize = 200;
+/// Asks the kernel to stamp what the socket sends, too (Documentation/networking/timestamping.rst).
+fn enable_sent(socket: RawFd) {
+    let flags =
+        libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    // SAFETY: `flags` lives through the call and its size is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket,
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPING,
+            (&raw const flags).cast(),
+            size_of_val(&flags) as u32,
+        )
+    };
+    assert_eq!(result, 0, "the kernel does not stamp what is sent");
+}
 
-/// How long messages are under way over loopback, nanoseconds; each is sent after a rest, as answers are.
-fn ways(message: &[u8]) -> std::io::Result<Vec<u64>> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let mut sender = TcpStream::connect(listener.local_addr()?)?;
-    sender.set_nodelay(true)?;
-    let (receiver, _) = listener.accept()?;
-    enable(receiver.as_raw_fd());
-    let mut buffer = vec![0u8; 64 << 10];
-    let mut found = Vec::with_capacity(WAYS);
-    for _ in 0..WAYS {
-        std::thread::sleep(Duration::from_millis(1));
-        let sent = unix_now();
-        sender.write_all(message)?;
-        if let (_, Some(came)) = receive(receiver.as_raw_fd(), &mut buffer)? {
-            found.push(came.saturating_sub(sent));
-        }
-    }
-    Ok(found)
+/// When the kernel gave what was just sent to the device, Unix nanoseconds. Loopback does so within the call.
+fn sent(socket: RawFd) -> u64 {
+    let found = receive_as(socket, &mut [0; 1], libc::MSG_ERRQUEUE);
+    found.ok().and_then(|(_, stamp)| stamp).expect("a stamp of what was sent")
 }
 
 struct Client {
@@ -94,16 +93,13 @@ struct Log {
 }
 
 impl Log {
-    fn write(&self, path: &str, ways: &[u64]) -> std::io::Result<()> {
+    fn write(&self, path: &str) -> std::io::Result<()> {
         let mut file = BufWriter::new(std::fs::File::create(path)?);
         for (from, until) in &self.freezes {
             writeln!(file, "freeze {from} {until}")?;
         }
-        for (request, answering, answered) in &self.requests {
-            writeln!(file, "{} {} {} {answering} {answered}", request.path, request.came, request.read)?;
-        }
-        for way in ways {
-            writeln!(file, "way {way}")?;
+        for (request, answering, sent) in &self.requests {
+            writeln!(file, "{} {} {} {answering} {sent}", request.path, request.came, request.read)?;
         }
         file.flush()
     }
@@ -161,6 +157,9 @@ impl Server {
                     while let Ok((stream, _)) = listener.accept() {
                         stream.set_nonblocking(true)?;
                         stream.set_nodelay(true)?;
+                        if self.log.is_some() {
+                            enable_sent(stream.as_raw_fd());
+                        }
                         poller.add(stream.as_raw_fd(), next_token)?;
                         self.clients.insert(next_token, Client { stream, received: Vec::new() });
                         next_token += 1;
@@ -218,7 +217,7 @@ impl Server {
             return;
         }
         if let Some(log) = &mut self.log {
-            log.requests.push((request, answering, unix_now()));
+            log.requests.push((request, answering, sent(client.stream.as_raw_fd())));
         }
     }
 }

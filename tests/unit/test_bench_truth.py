@@ -30,7 +30,7 @@ def written(truth: ModuleType, tmp_path: Path, text: str) -> Any:
 
 
 def test_work_stands_still_while_the_server_does(truth: ModuleType) -> None:
-    log = truth.Log([(100.0, 200.0), (300.0, 400.0)])
+    log = truth.Log([(100, 200), (300, 400)])
     assert log.working(50, 250) == 100
     assert log.working(120, 180) == 0
     assert log.working(0, 500) == 300
@@ -42,21 +42,22 @@ def test_work_stands_still_while_the_server_does(truth: ModuleType) -> None:
 
 
 def test_a_late_start_is_not_in_the_truth(truth: ModuleType, tmp_path: Path) -> None:
-    # Due at 0, sent so late that it came at 30 into a server that takes 8: 8 and the way there and back.
-    log = written(truth, tmp_path, "/1 30 31 38 42\nway 1\nway 2\nway 9\n")
-    assert truth.of_open(log, {"/1": 0.0}, 100.0) == [(12.0, 12.0)]
-    assert truth.of_open(dataclasses.replace(log, way=0.0), {"/1": 0.0}, 100.0) == [(8.0, 8.0)]
+    # Due at 0, sent so late that it came at 30 into a server that takes 12: 12 and a way as long as that of answers.
+    log = written(truth, tmp_path, "/1 30 31 38 42\n")
+    assert truth.of_open(log, {"/1": 0}, 100) == [(16, 16)]
+    assert truth.of_open(dataclasses.replace(log, way=0), {"/1": 0}, 100) == [(12, 12)]
+    assert written(truth, tmp_path, "/1 0 0 0 2\n/2 0 0 0 3\n/3 0 0 0 9\n").way == 3
     # It came in a freeze: sent in time it would have been answered before.
-    log = written(truth, tmp_path, "freeze 20 120\n/1 30 120 128 132\nway 2\n")
-    assert truth.of_open(log, {"/1": 0.0}, 100.0) == [(12.0, 12.0)]
-    assert truth.of_open(log, {"/1": 15.0}, 100.0) == [(127.0, 112.0)]
+    log = written(truth, tmp_path, "freeze 20 120\n/1 30 120 128 132\n")
+    assert truth.of_open(log, {"/1": 0}, 100) == [(16, 16)]
+    assert truth.of_open(log, {"/1": 15}, 100) == [(131, 116)]
 
 
 def test_users_wait_for_their_own_answers(truth: ModuleType, tmp_path: Path) -> None:
-    log = written(truth, tmp_path, "/1/1 0 0 10 10\n/1/2 10 10 20 20\n/1/3 90 90 100 100\n/2/1 0 0 10 10\nway 0\n")
-    due = {"/1/1": 0.0, "/1/2": 4.0, "/1/3": 80.0, "/2/1": 3.0}
-    assert truth.of_users(log, due, 1000.0) == [(10.0, 10.0), (20.0, 16.0), (90.0, 10.0), (13.0, 10.0)]
-    assert len(truth.of_users(log, due, 50.0)) == 3
+    log = written(truth, tmp_path, "/1/1 0 0 10 10\n/1/2 10 10 20 20\n/1/3 90 90 100 100\n/2/1 0 0 10 10\n")
+    due = {"/1/1": 0, "/1/2": 4, "/1/3": 80, "/2/1": 3}
+    assert truth.of_users(log, due, 1000) == [(10, 10), (20, 16), (90, 10), (13, 10)]
+    assert len(truth.of_users(log, due, 50)) == 3
 
 
 def test_means_and_percentiles(truth: ModuleType) -> None:

@@ -22,6 +22,11 @@ pub fn enable(socket: RawFd) {
 
 /// Reads, with the moment the last byte read came in, Unix nanoseconds.
 pub fn receive(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    receive_as(socket, buffer, 0)
+}
+
+/// The same with flags of recv(2).
+pub fn receive_as(socket: RawFd, buffer: &mut [u8], flags: libc::c_int) -> io::Result<(usize, Option<u64>)> {
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // Aligned as control messages have to be.
     let mut control = [0u64; 16];
@@ -32,7 +37,7 @@ pub fn receive(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u6
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
     // SAFETY: the message points to buffers that live through the call, with their lengths.
-    let count = unsafe { libc::recvmsg(socket, &raw mut message, 0) };
+    let count = unsafe { libc::recvmsg(socket, &raw mut message, flags) };
     if count < 0 {
         return Err(io::Error::last_os_error());
     }
