@@ -6,8 +6,6 @@ import re
 
 _SIZE = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _DURATION = {"ns": 1e-9, "us": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-
-
 _NUMBER = r"\d+\.?\d*|\.\d+"
 _PART = rf"({_NUMBER})\s*(ns|us|ms|min|s|m|h|d)"
 
