@@ -217,7 +217,9 @@ impl Server {
             return;
         }
         if let Some(log) = &mut self.log {
-            log.requests.push((request, answering, sent(client.stream.as_raw_fd())));
+            let sent = sent(client.stream.as_raw_fd());
+            assert!(sent >= answering, "the stamp of an earlier answer: one call has to send a whole one");
+            log.requests.push((request, answering, sent));
         }
     }
 }
