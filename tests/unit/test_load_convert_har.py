@@ -102,6 +102,21 @@ def test_what_a_redirect_led_to_is_the_answer_of_the_redirected() -> None:
     }
 
 
+def test_a_later_visit_is_not_what_a_redirect_led_to() -> None:
+    found, _ = converted(
+        entry("POST", f"{SHOP}/login", 0, None, status=302, to="/home"),  # whose target the recording lost
+        entry("GET", f"{SHOP}/other", 1, None),
+        entry("GET", f"{SHOP}/home", 2.2, None),
+    )
+    assert list(found) == ["login", "other", "home"]
+
+
+def test_without_moments_the_order_tells_what_a_redirect_led_to() -> None:
+    post, home = entry("POST", f"{SHOP}/login", 0, None, status=302, to="/home"), entry("GET", f"{SHOP}/home", 9, None)
+    del home["startedDateTime"]
+    assert list(converted(post, home)[0]) == ["login"]
+
+
 @pytest.mark.parametrize(("status", "method"), [(307, "POST"), (308, "PUT"), (303, "GET"), (302, "HEAD")])
 def test_a_redirect_keeps_the_method_as_the_driver_does(status: int, method: str) -> None:
     first = "POST" if method == "GET" else method

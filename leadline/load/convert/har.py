@@ -21,6 +21,8 @@ _HEADERS = ("accept", "accept-language", "x-requested-with")
 _DRIVERS = ("host", "connection", "content-length", "content-type", "transfer-encoding", "cookie")  # sent by itself
 _STATUSES = range(400, 600)  # that a check can expect besides success
 _SHORTEST_SECRET = 6  # characters; shorter values recur by chance
+_NO_MOMENT = (KeyError, ValueError, TypeError, OverflowError)
+_PROMPT = 2.0  # seconds in which a browser follows a redirect; a later request for its target is a visit of its own
 
 
 def from_har(text: str, name: str, resources: bool = False) -> Draft:
@@ -123,18 +125,27 @@ def _without_followed(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]
     request redirected first.
     """
     found: list[dict[str, Any]] = []
-    awaited: dict[tuple[str, str], list[int]] = {}  # by method and address: who was redirected there
+    awaited: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}  # by method and address: who was redirected
     for entry in entries:
-        waiting = awaited.get((_method(entry), _address(entry["request"]["url"])))
-        place = waiting.pop(0) if waiting else len(found)
+        waiting = awaited.get((_method(entry), _address(entry["request"]["url"])), [])
+        while waiting and not _is_prompt(waiting[0][1], entry):
+            waiting.pop(0)
+        place = waiting.pop(0)[0] if waiting else len(found)
         if place == len(found):
             found.append(entry)
         else:
             found[place] = {**found[place], "response": entry["response"]}
         target = _redirected(entry)
         if target:
-            awaited.setdefault(target, []).append(place)
+            awaited.setdefault(target, []).append((place, entry))
     return found
+
+
+def _is_prompt(redirect: Mapping[str, Any], following: Mapping[str, Any]) -> bool:
+    try:
+        return _seconds(following) <= _ended(redirect) + _PROMPT
+    except _NO_MOMENT:
+        return True  # then the order alone tells
 
 
 def _redirected(entry: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -238,12 +249,15 @@ def _mean_pause(pages: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:
     gaps = []
     for page, following in pairwise(pages):
         try:
-            ends = [_seconds(entry) + float(entry.get("time") or 0) / 1000 for entry in page]
-            gaps.append(max(0.0, _seconds(following[0]) - max(ends)))
-        except (KeyError, ValueError, TypeError, OverflowError):
+            gaps.append(max(0.0, _seconds(following[0]) - max(_ended(entry) for entry in page)))
+        except _NO_MOMENT:
             return None
     return sum(gaps) / len(gaps) if gaps else None
 
 
 def _seconds(entry: Mapping[str, Any]) -> float:
     return datetime.fromisoformat(str(entry["startedDateTime"]).replace("Z", "+00:00")).timestamp()
+
+
+def _ended(entry: Mapping[str, Any]) -> float:
+    return _seconds(entry) + float(entry.get("time") or 0) / 1000
