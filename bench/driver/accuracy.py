@@ -128,22 +128,25 @@ def compare(lengths: Lengths, verdicts: Verdicts) -> None:
             print(f"| | | {' | '.join(medians)} |", flush=True)
             verdicts.rows.append((target, *judged(ratios, share)))
             own = {key: statistics.median(one.own[key] for one in runs) for key in runs[0].own}
+            middles = sorted(one.reported["p50"] / one.true["p50"] for one in runs)
             without = [
                 ratio([one.reported[key] for one in runs], [one.wayless[key] for one in runs]).text(3)
                 for key in ("mean", "p50")
             ]
             notes.append(
                 f"| {kind.name} | {state} | {own['lag']:.3f} | {own['timer']:.3f} | {own['reading']:.3f} "
-                f"| {own['cpu']:.0f} | {own['way']:.1f} | {' | '.join(without)} |"
+                f"| {own['cpu']:.0f} | {own['way']:.1f} | {' | '.join(without)} "
+                f"| {statistics.median(middles):.3f} ({middles[0]:.3f}, {middles[-1]:.3f}) |"
             )
     print(
         "\nWhat the driver says about itself in those runs (means in ms, median over the rounds), the way of a "
-        "request as the server measured it, and reported against a truth that does not allow for that way.\n"
+        "request as the server measured it, reported against a truth that does not allow for that way, and the p50s of "
+        "the single rounds against the truth: median (least, most).\n"
     )
     print(
         "| arrivals | driver's CPU | starts late | woken late | answers read late | CPU us/request | way us "
-        "| mean, no way | p50, no way |\n"
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+        "| mean, no way | p50, no way | p50 of rounds |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     )
     print("\n".join(notes), flush=True)
 
