@@ -128,7 +128,7 @@ def compare(lengths: Lengths, verdicts: Verdicts) -> None:
             print(f"| | | {' | '.join(medians)} |", flush=True)
             verdicts.rows.append((target, *judged(ratios, share)))
             own = {key: statistics.median(one.own[key] for one in runs) for key in runs[0].own}
-            middles = sorted(one.reported["p50"] / one.true["p50"] for one in runs)
+            p50s = sorted(one.reported["p50"] / one.true["p50"] for one in runs)
             without = [
                 ratio([one.reported[key] for one in runs], [one.wayless[key] for one in runs]).text(3)
                 for key in ("mean", "p50")
@@ -136,7 +136,7 @@ def compare(lengths: Lengths, verdicts: Verdicts) -> None:
             notes.append(
                 f"| {kind.name} | {state} | {own['lag']:.3f} | {own['timer']:.3f} | {own['reading']:.3f} "
                 f"| {own['cpu']:.0f} | {own['way']:.1f} | {' | '.join(without)} "
-                f"| {statistics.median(middles):.3f} ({middles[0]:.3f}, {middles[-1]:.3f}) |"
+                f"| {statistics.median(p50s):.3f} ({p50s[0]:.3f}, {p50s[-1]:.3f}) |"
             )
     print(
         "\nWhat the driver says about itself in those runs (means in ms, median over the rounds), the way of a "
