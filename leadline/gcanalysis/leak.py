@@ -62,20 +62,19 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
     half = len(times) // 2
     late = trend(times[half:], sizes[half:], LATE_LEVEL)
     span, live = float(times[-1] - times[0]), float(np.median(sizes))
-    if whole.low is None or whole.high is None:
-        return _undetermined(count, basis, f"{count} points do not bound the trend")
     # Both ends of the line are known to half a unit of the log, mostly a MiB.
     unit = _MIB if not np.any(sizes % _MIB) else 1024.0 if not np.any(sizes % 1024) else 1.0
     low, high = min(whole.low, whole.slope - unit / span), max(whole.high, whole.slope + unit / span)
     verdict, full = "none", None
     if low * span > SMALLEST * live:
-        if late.slope >= STEADY * whole.slope and late.low is not None and late.low > 0:
+        if late.slope >= STEADY * whole.slope and late.low > 0:
             verdict = "leak"
         else:
-            verdict = "levels off" if late.high is not None and late.high < STEADY * whole.slope else "growing"
+            verdict = "levels off" if late.high < STEADY * whole.slope else "growing"
     if verdict == "leak" and heap_max and whole.slope > 0:
         full = max(0.0, (heap_max - float(sizes[-1])) / whole.slope)
-    interval = f"{_rate(low)} to {_rate(high)} MiB/h ({100 * LEVEL:g} %)"
+    noise = ", of a random walk's drift" if whole.by_drift else ""
+    interval = f"{_rate(low)} to {_rate(high)} MiB/h ({100 * LEVEL:g} %{noise})"
     if verdict == "leak":
         sentence = f"the live set grows by {_rate(whole.slope)} MiB/h, {interval}, to the end of the log"
         if full is not None:

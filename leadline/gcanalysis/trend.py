@@ -1,4 +1,4 @@
-"""Monotone trend of a series with autocorrelated noise: Theil-Sen slope, Mann-Kendall test."""
+"""Trend of a series with autocorrelated noise: Theil-Sen slope and Mann-Kendall test, or a random walk's drift."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ _NORMAL = NormalDist()  # scipy.stats would cost a second at the start of every 
 class Trend:
     """``slope`` per unit of time with its interval; ``inflation`` is how much wider autocorrelation made its variance.
 
-    ``low`` and ``high`` are None where so few points cannot bound the slope at this level.
+    ``by_drift``: the ranks cannot bound the slope at this level, and ``low`` and ``high`` are of a random walk's drift.
     """
 
     slope: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     level: float
     p_value: float  # two-sided, of no trend
     points: int
     inflation: float
+    by_drift: bool = False
 
 
 def trend(times: NDArray[Any], values: NDArray[Any], level: float = 0.99) -> Trend:
     """Median of the slopes between all pairs of points (Theil 1950, Sen 1968) and Kendall's test of them.
 
     The variance of Kendall's statistic is corrected for ties, and for autocorrelation by the ranks of what is left
-    without the trend (Hamed and Rao 1998, J. Hydrology 204; Yue and Wang 2004, Water Resources Management 18).
-    Raises ValueError for fewer than 4 points or times that do not grow.
+    without the trend (Hamed and Rao 1998, J. Hydrology 204; Yue and Wang 2004, Water Resources Management 18). Where
+    that leaves no end to the interval (few points that hang together), it is the one of the worst such noise, a random
+    walk: ``drift``. Raises ValueError for fewer than 4 points or times that do not grow.
     """
     times, values = np.asarray(times, float), np.asarray(values, float)
     count = len(times)
@@ -54,16 +56,27 @@ def trend(times: NDArray[Any], values: NDArray[Any], level: float = 0.99) -> Tre
         return Trend(slope, slope, slope, level, 1.0, count, inflation)
     score = max(0.0, abs(kendall) - 1) / spread
     half = _NORMAL.inv_cdf((1 + level) / 2) * spread
-    low, high = int(np.floor((len(slopes) - half) / 2)) - 1, int(np.ceil((len(slopes) + half) / 2))
-    return Trend(
-        slope,
-        float(slopes[low]) if low >= 0 else None,
-        float(slopes[high]) if high < len(slopes) else None,
-        level,
-        2 * _NORMAL.cdf(-score),
-        count,
-        inflation,
-    )
+    first, last = int(np.floor((len(slopes) - half) / 2)) - 1, int(np.ceil((len(slopes) + half) / 2))
+    by_drift = first < 0 or last >= len(slopes)
+    low, high = drift(times, values, level) if by_drift else (float(slopes[first]), float(slopes[last]))
+    p_value = 2 * _NORMAL.cdf(-score)
+    return Trend(slope, min(low, slope), max(high, slope), level, p_value, count, inflation, by_drift)
+
+
+def drift(times: NDArray[Any], values: NDArray[Any], level: float) -> tuple[float, float]:
+    """Interval of the drift of a random walk seen at uneven times: Student's t of its independent steps.
+
+    Steps vary with the time they take, so the drift is the whole rise over the whole time, and its variance the mean of
+    the squared steps without it, each over its time, divided by the whole time (a Wiener process's maximum likelihood).
+    """
+    from scipy.special import stdtrit  # a third of a second, that few logs need
+
+    took, rise = np.diff(times), np.diff(values)
+    whole = float(times[-1] - times[0])
+    rate = float(values[-1] - values[0]) / whole
+    variance = float(((rise - rate * took) ** 2 / took).sum()) / (len(took) - 1) / whole
+    half = float(stdtrit(len(took) - 1, (1 + level) / 2)) * float(np.sqrt(variance))
+    return rate - half, rate + half
 
 
 def _inflation(residuals: NDArray[Any], size: float) -> float:

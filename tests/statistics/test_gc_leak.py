@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from leadline.gcanalysis.leak import leak
 from leadline.gcanalysis.live import LivePoint
-from leadline.gcanalysis.trend import thinned, trend
+from leadline.gcanalysis.trend import drift, thinned, trend
 
 MIB = 1 << 20
 BASE, NOISE = 100.0, 2.0  # MiB
@@ -62,10 +62,63 @@ def test_the_interval_holds_the_slope(phi: float) -> None:
     for _ in range(runs):
         at = np.cumsum(rng.exponential(1, 40))
         found = trend(at, 3.0 * at + 5 * noise(rng, 40, phi), 0.95)
-        assert found.low is not None
-        assert found.high is not None
         held += found.low <= 3.0 <= found.high
     assert held >= 0.90 * runs
+
+
+def walk(rng: np.random.Generator, at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A Wiener process at these times."""
+    return np.cumsum(rng.normal(size=len(at)) * np.sqrt(np.diff(at, prepend=0.0)))
+
+
+@pytest.mark.parametrize("count", [8, 15, 40])
+def test_the_interval_of_a_drift_holds_it(count: int) -> None:
+    rng = np.random.default_rng(13)
+    held, runs = 0, 1000
+    for _ in range(runs):
+        at = np.cumsum(rng.exponential(1, count))
+        low, high = drift(at, 3.0 * at + 5 * walk(rng, at), 0.95)
+        held += low <= 3.0 <= high
+    assert 0.93 * runs <= held <= 0.97 * runs
+
+
+def walks(count: int, runs: int) -> tuple[Counter[str], Counter[str]]:
+    """Verdicts on random walks without a drift: of those that the ranks bound, and of the others."""
+    rng = np.random.default_rng(17)
+    by_ranks: Counter[str] = Counter()
+    by_drift: Counter[str] = Counter()
+    for _ in range(runs):
+        at = np.cumsum(rng.exponential(10, count))
+        sizes = BASE + NOISE * walk(rng, at) / np.sqrt(10)
+        points = [LivePoint(0, t, None, round(size) * MIB) for t, size in zip(at.tolist(), sizes, strict=True)]
+        found = leak(points, "after full collections", 512 * MIB)
+        (by_drift if "random walk" in found.sentence else by_ranks)[found.verdict] += 1
+    return by_ranks, by_drift
+
+
+@pytest.mark.parametrize("count", [15, 20, 40])
+def test_a_random_walk_is_seldom_called_a_leak(count: int) -> None:
+    by_ranks, by_drift = walks(count, 400)
+    assert by_drift.total() >= 40
+    assert by_drift["none"] >= 0.98 * by_drift.total()
+    assert by_ranks["leak"] <= 24
+
+
+@pytest.mark.parametrize(("count", "still"), [(20, 0.0), (20, 1.0), (30, 2.0), (40, 2.0)])
+def test_a_leak_is_plain_although_the_load_stood_still_once(count: int, still: float) -> None:
+    """64 KiB at 60 requests/s, a collection each half second, whole MiB in the log: what hangs together is little."""
+    rng = np.random.default_rng(19)
+    found: Counter[str] = Counter()
+    for _ in range(60):
+        gaps = rng.uniform(0.45, 0.55, count)
+        asked = 60 * np.cumsum(gaps)
+        gaps[rng.integers(1, count)] += still
+        sizes = 25 + asked * 65536 / MIB
+        points = [
+            LivePoint(0, t, None, int(size) * MIB) for t, size in zip(np.cumsum(gaps).tolist(), sizes, strict=True)
+        ]
+        found[leak(points, "after full collections", 256 * MIB).verdict] += 1
+    assert found["leak"] >= 58
 
 
 def test_a_trend_by_hand_and_beside_scipy() -> None:
