@@ -27,11 +27,13 @@ pause: { kind: cycle, shape: exponential, mean: 100ms }
 mix: { get: 1 }
 transactions: { get: [{ get: "/${session}/${seq}" }] }
 """
-# Of the driver's CPU: how near to the truth it is to be, whether another process is busy there, options of the driver.
-STATES: Mapping[str, tuple[float, bool, tuple[str, ...]]] = {
-    "its own": (0.01, False, ()),
-    "its own, awake": (0.01, False, ("--cpu-latency", "0us")),
-    "busy": (0.03, True, ()),
+# Of the driver's CPU: how near to the truth it is to be, whether another process is busy there, options of the driver
+# and of `planned`.
+STATES: Mapping[str, tuple[float, bool, tuple[str, ...], tuple[str, ...]]] = {
+    "its own": (0.01, False, (), ()),
+    "its own, grid of 1 ms": (0.01, False, ("--grid", "1ms"), ("--grid-us", "1000")),
+    "its own, awake": (0.01, False, ("--cpu-latency", "0us"), ()),
+    "busy": (0.03, True, (), ()),
 }
 Found = Mapping[str, float]
 
@@ -109,9 +111,9 @@ def compare(lengths: Lengths, verdicts: Verdicts) -> None:
     print("| arrivals | driver's CPU | mean | p50 | p95 | p99 | p99.9 |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     notes = []
-    for state, (share, busy, options) in STATES.items():
+    for state, (share, busy, options, planned) in STATES.items():
         for plain in KINDS:
-            kind = dataclasses.replace(plain, options=(*plain.options, *options))
+            kind = dataclasses.replace(plain, options=(*plain.options, *options), planned=(*plain.planned, *planned))
             target = f"{kind.name} arrivals, driver's CPU {state}: all within {share:.0%} of the truth"
             try:
                 runs = [run(kind, lengths.frozen, seed, busy) for seed in range(1, rounds + 1)]

@@ -21,6 +21,7 @@ REST_MS = 20
 IDLE_MS = 600_000
 CONNECTIONS = 300  # most that are shared, where that can be said
 WARM_USERS = 64
+GRIDDED = "leadline-load, --grid 1ms"
 HERE = Path(__file__).parent
 
 
@@ -47,7 +48,8 @@ class Load:
 @dataclass(frozen=True)
 class Generator:
     """``argv`` writes its files to a folder and gives the command; ``missing`` says why there is none, else "". A
-    generator that ``compiles`` itself while it runs is measured both cold and warm.
+    generator that ``compiles`` itself while it runs is measured both cold and warm. A ``variant`` of one is in the
+    comparison of sessions alone.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Generator:
     missing: Callable[[], str] = str
     compiles: bool = False
     shares: bool = True  # can keep connections beyond sessions
+    variant: bool = False
 
 
 def cache() -> Path:
@@ -85,12 +88,12 @@ def leadline_scenario(load: Load) -> str:
     return f"{head}transactions:\n{login}\n  logout: [{{ post: /logout }}]\n{steps}\n"
 
 
-def _leadline(load: Load, folder: Path) -> list[str]:
+def _leadline(load: Load, folder: Path, *more: str) -> list[str]:
     scenario = folder / "sessions.yaml"
     scenario.write_text(leadline_scenario(load))
     argv = [str(RELEASE / "leadline-load"), "run", str(scenario), "--url", URL, "--out", str(folder / "out")]
     argv += ["--replace"]  # some comparisons start it again and again
-    argv += ["--priority", "normal", "--max-sessions", "12000"]
+    argv += ["--priority", "normal", "--max-sessions", "12000", *more]
     argv += ["--connections", "shared", "--max-connections", str(CONNECTIONS)] if load.shared else []
     if load.rate:
         argv += ["--arrivals", "constant", "--rate", str(load.rate / REQUESTS), "--ramp-down", "1s"]
@@ -237,6 +240,7 @@ def _java_missing(name: str) -> str:
 
 GENERATORS = (
     Generator("leadline-load", _leadline),
+    Generator(GRIDDED, lambda load, folder: _leadline(load, folder, "--grid", "1ms"), variant=True),
     Generator("k6", _k6, _k6_missing),
     Generator("Hyperfoil", _hyperfoil, lambda: _java_missing("hyperfoil"), compiles=True),
     Generator("Gatling", _gatling, lambda: _java_missing("gatling"), compiles=True, shares=False),

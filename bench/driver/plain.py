@@ -120,8 +120,7 @@ def compare_rate(lengths: Lengths, _: Verdicts) -> None:
     more = "arrivals: { unit: transaction }\n"
     tools: dict[str, Tool] = {
         "leadline-load": lambda seconds: leadline(seconds, *OPEN, more=more),
-        "leadline-load, --tick 500us": lambda seconds: leadline(seconds, *OPEN, "--tick", "500us", more=more),
-        "leadline-load, --tick 1ms": lambda seconds: leadline(seconds, *OPEN, "--tick", "1ms", more=more),
+        "leadline-load, --grid 1ms": lambda seconds: leadline(seconds, *OPEN, "--grid", "1ms", more=more),
     }
     if (cache() / "oha").exists():
         tools["oha"] = lambda seconds: oha(seconds, "-q", str(RATE), "--latency-correction")

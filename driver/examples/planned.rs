@@ -2,12 +2,14 @@
 //! line, with the name of the request that bench/driver gives it. For bench/driver.
 //!
 //! planned constant|poisson --rate 1000 --ramp-ms 2000 --steady-ms 8000 --seed 1
+//! planned poisson ... --grid-us 1000
 //! planned users --users 100 --cycle-ms 100 --ramp-ms 2000 --steady-ms 8000 --seed 1
 
 use leadline_load::arrivals::profile::Profile;
 use leadline_load::arrivals::{user_start, Model, Phases, Schedule};
 use leadline_load::plan::Plan;
 use leadline_load::scenario::read::parse;
+use leadline_load::timer::on_grid;
 use std::io::{BufWriter, Write};
 
 fn main() -> std::io::Result<()> {
@@ -19,6 +21,7 @@ fn main() -> std::io::Result<()> {
     let phases =
         Phases { ramp_up: option("--ramp-ms") * 1_000_000, steady: option("--steady-ms") * 1_000_000, ramp_down: 0 };
     let seed = option("--seed");
+    let grid = if arguments.iter().any(|a| a == "--grid-us") { option("--grid-us") * 1000 } else { 0 };
     let mut out = BufWriter::new(std::io::stdout().lock());
     let model = match arguments[0].as_str() {
         "constant" => Model::Constant,
@@ -28,7 +31,7 @@ fn main() -> std::io::Result<()> {
     };
     if model != Model::Closed {
         let profile = Profile::ramp(option("--rate") as f64, phases.ramp_up);
-        for (number, due) in Schedule::new(model, &profile, None, &phases, seed).enumerate() {
+        for (number, due) in Schedule::new(model, &profile, None, &phases, seed).on(grid).enumerate() {
             writeln!(out, "/{} {due}", number + 1)?;
         }
         return out.flush();
@@ -41,12 +44,13 @@ fn main() -> std::io::Result<()> {
     let scenario = parse(&text, &[]).expect("a valid scenario");
     for user in 0..users {
         let mut plan = Plan::new(seed, user + 1);
-        let mut due = user_start(user, users, &phases);
+        let mut due = on_grid(user_start(user, users, &phases), grid);
         for number in 1.. {
-            if due >= phases.steady_end() {
+            let planned = on_grid(due, grid);
+            if planned >= phases.steady_end() {
                 break;
             }
-            writeln!(out, "/{}/{number} {due}", user + 1)?;
+            writeln!(out, "/{}/{number} {planned}", user + 1)?;
             plan.transaction(&scenario);
             due += plan.pause(&scenario.pause);
         }

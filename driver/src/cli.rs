@@ -50,8 +50,8 @@ options of run:
   --max-connections N  shared: at most so many to each server from each address; further requests wait (default:
                        as many as sessions)
   --var KEY=VALUE      a parameter of the scenario; may be repeated
-  --tick TIME          wake only at multiples of this: cheaper, less exact (default 0us: exact)
-  --lead TIME          stay awake this long, at most, before something is due (default 100us; none with --tick)
+  --grid TIME          plan starts at multiples of this: several share a wake-up, which is cheaper (default 0us: none)
+  --lead TIME          stay awake this long, at most, before something is due (default 100us)
   --gather TIME        an answer that nothing waits for may lie in the kernel, which stamps it, this long (default 5ms)
   --stamps WORD        kernel (default: an answer counts from its stamp) or loop (from the moment it was read)
   --cpu-latency TIME   while it runs, no CPU of this host enters an idle state that takes longer than this to leave
@@ -97,7 +97,7 @@ const OPTIONS: [&str; 34] = [
     "--max-sessions",
     "--timeout",
     "--var",
-    "--tick",
+    "--grid",
     "--lead",
     "--gather",
     "--stamps",
@@ -142,7 +142,7 @@ pub struct RunOptions {
     pub max_sessions: usize,
     pub timeout: u64,
     pub variables: Vec<(String, String)>,
-    pub tick: u64,
+    pub grid: u64,
     pub lead: u64,
     pub gather: u64,
     pub unstamped: bool,
@@ -207,7 +207,7 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
         max_sessions: 1000,
         timeout: 10_000_000_000,
         variables: Vec::new(),
-        tick: 0,
+        grid: 0,
         lead: 100_000,
         gather: 5_000_000,
         unstamped: false,
@@ -249,7 +249,7 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
             "--max-sessions" => run.max_sessions = count(name, &value)? as usize,
             "--timeout" => run.timeout = time()?,
             "--var" => run.variables.push(assignment(&value)?),
-            "--tick" => run.tick = time()?,
+            "--grid" => run.grid = time()?,
             "--share" => run.share = Share::parse(&value).map_err(|e| format!("--share {e}"))?,
             "--start-at" => run.start_at = StartAt::parse(&value).map_err(|e| format!("--start-at {e}"))?,
             "--leash" => run.leash = Some(time()?),
@@ -293,6 +293,9 @@ fn complete(mut run: RunOptions) -> Result<Command, String> {
     }
     if run.lead > 1_000_000 || run.gather > 10_000_000 {
         return Err("--lead is at most 1ms, --gather at most 10ms".into());
+    }
+    if run.grid > 1_000_000_000 {
+        return Err("--grid is at most 1s".into());
     }
     if run.cpu_latency.is_some_and(|ns| ns > 1_000_000_000 || ns % 1000 != 0) {
         return Err("--cpu-latency is at most 1s, in whole microseconds".into());
@@ -417,11 +420,11 @@ mod tests {
 
     #[test]
     fn reads_a_whole_line() {
-        let line = "run s.yaml --url http://h/ --arrivals poisson --rate=12.5 --ramp-up 1s --steady 500ms --tick 1ms \
+        let line = "run s.yaml --url http://h/ --arrivals poisson --rate=12.5 --ramp-up 1s --steady 500ms --grid 1ms \
                     --var think=0ms --var a=b=c --progress json --max-sessions 5 --seed 9 --out d";
         let Ok(Command::Run(run)) = parsed(line) else { panic!("not a run: {:?}", parsed(line)) };
         assert_eq!((run.model, run.rate, run.users), (Model::Poisson, Some(12.5), None));
-        assert_eq!((run.steady, run.tick, run.seed), (Some(500_000_000), 1_000_000, 9));
+        assert_eq!((run.steady, run.grid, run.seed), (Some(500_000_000), 1_000_000, 9));
         assert_eq!(run.variables[1], ("a".to_string(), "b=c".to_string()));
         assert_eq!(run.progress, Progress::Json);
     }
@@ -456,6 +459,7 @@ mod tests {
             ("run s.yaml --url http://h --out d --arrivals poisson --rate 1 --bursts 1s", "write ON/OFF"),
             ("run s.yaml --url http://h --out d --arrivals replay", "--replay is missing"),
             ("run s.yaml --url http://h --out d --speed 2", "--speed belongs to"),
+            ("run s.yaml --url http://h --out d --grid 2s", "--grid is at most 1s"),
             ("run s.yaml --url", "needs a value"),
             ("run s.yaml t.yaml", "a second one"),
             ("run s.yaml --var think", "name=value"),

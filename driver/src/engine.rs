@@ -57,7 +57,8 @@ pub struct Settings {
     /// Its part of users, arrivals and whatever else is numbered through.
     pub share: Share,
     pub timeout: u64,
-    pub tick: u64,
+    /// What is due is planned at multiples of this; 0: at any moment.
+    pub grid: u64,
     /// Longest time the loop stays awake before something is due.
     pub lead: u64,
     /// Longest time an answer that nothing waits for may lie in the kernel.
@@ -90,9 +91,10 @@ struct Slot {
     connection: Connection,
     /// Further connections, for what pages embed.
     lanes: Vec<u32>,
-    /// The next transaction: when it may start and when it is due.
+    /// The next transaction: when it may start and when it is due, and was before it was put on the grid.
     start_at: u64,
     due: u64,
+    exact: u64,
     /// Open sessions: transactions of the mix still to do.
     left: u32,
     /// Open sessions: the next transaction is the final logout.
@@ -219,7 +221,7 @@ impl<'a> Engine<'a> {
             steady_cpu_from: None,
             slice_cpu: 0.0,
             clock: Clock::new(Instant::now()),
-            lead: Lead::new(if settings.tick == 0 { settings.lead } else { 0 }),
+            lead: Lead::new(settings.lead),
             urgent: Requests::default(),
             patient: BinaryHeap::new(),
             surveyed: 0,

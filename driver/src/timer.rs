@@ -11,6 +11,8 @@ pub struct Timers {
 }
 
 impl Timers {
+    const MOST_LOOKED_AT: usize = 64;
+
     pub fn set(&mut self, at: u64, slot: u32) {
         self.order += 1;
         self.heap.push(Reverse((at, self.order, slot)));
@@ -20,9 +22,28 @@ impl Timers {
         self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// The second earliest.
-    pub fn second(&self) -> Option<u64> {
-        self.heap.as_slice().iter().skip(1).take(2).map(|Reverse((at, ..))| *at).min()
+    /// The earliest moment after `at`; None also where more than a few dozen timers come before it.
+    pub fn later_than(&self, at: u64) -> Option<u64> {
+        let heap = self.heap.as_slice();
+        let (mut places, mut known, mut found) = ([0; Self::MOST_LOOKED_AT], 1, None);
+        let mut next = 0;
+        while next < known {
+            match heap.get(places[next]) {
+                None => {}
+                Some(Reverse((later, ..))) if *later > at => {
+                    found = Some(found.map_or(*later, |other: u64| other.min(*later)));
+                }
+                Some(_) if known + 2 > places.len() => return None,
+                Some(_) => {
+                    // What stands below them in the heap is no earlier than they are.
+                    places[known] = 2 * places[next] + 1;
+                    places[known + 1] = 2 * places[next] + 2;
+                    known += 2;
+                }
+            }
+            next += 1;
+        }
+        found
     }
 
     /// The earliest timer if it is due at `now`.
@@ -110,12 +131,12 @@ impl Lead {
     }
 }
 
-/// `at` rounded up to a multiple of `tick` (0: as it is).
-pub fn on_tick(at: u64, tick: u64) -> u64 {
-    if tick == 0 {
+/// `at` rounded up to a multiple of `grid` (0: as it is).
+pub fn on_grid(at: u64, grid: u64) -> u64 {
+    if grid == 0 {
         at
     } else {
-        at.div_ceil(tick).saturating_mul(tick)
+        at.div_ceil(grid).saturating_mul(grid)
     }
 }
 
@@ -131,10 +152,26 @@ mod tests {
             timers.set(at, slot);
         }
         assert_eq!(timers.pop_due(9), None);
-        assert_eq!((timers.next(), timers.second()), (Some(10), Some(10)));
+        assert_eq!((timers.next(), timers.later_than(10), timers.later_than(29)), (Some(10), Some(20), Some(30)));
         assert_eq!((timers.pop_due(10), timers.pop_due(10), timers.pop_due(10)), (Some(1), Some(4), None));
-        assert_eq!((timers.next(), timers.second()), (Some(20), Some(30)));
+        assert_eq!((timers.next(), timers.later_than(20), timers.later_than(30)), (Some(20), Some(30), None));
         assert_eq!((timers.pop_due(99), timers.pop_due(99), timers.pop_due(99)), (Some(2), Some(3), None));
+    }
+
+    #[test]
+    fn the_moment_after_a_batch_is_found_in_the_heap() {
+        let mut timers = Timers::default();
+        let moments = |at: u64| (at * 7919 % 61) / 4 * 10; // sixteen moments, about four timers each
+        (0..60).for_each(|at| timers.set(moments(at), 0));
+        while let Some(next) = timers.next() {
+            let truth = timers.heap.iter().map(|Reverse((at, ..))| *at).filter(|at| *at > next).min();
+            assert_eq!(timers.later_than(next), truth, "after {next}");
+            timers.pop_due(next);
+        }
+        (0..100).for_each(|_| timers.set(5, 0));
+        timers.set(9, 0);
+        assert_eq!(timers.later_than(5), None, "too many before it");
+        assert_eq!(Timers::default().later_than(0), None);
     }
 
     #[test]
@@ -186,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_round_up() {
-        assert_eq!([on_tick(0, 10), on_tick(1, 10), on_tick(10, 10), on_tick(7, 0)], [0, 10, 10, 7]);
+    fn a_grid_rounds_up() {
+        assert_eq!([on_grid(0, 10), on_grid(1, 10), on_grid(10, 10), on_grid(7, 0)], [0, 10, 10, 7]);
     }
 }

@@ -51,6 +51,22 @@ fn a_stepped_rate_plans_its_integral() {
 }
 
 #[test]
+fn a_grid_moves_starts_and_keeps_their_number() {
+    let cycles = GET.replace("mix:", "pause: { kind: cycle, shape: exponential, mean: 20ms }\nmix:");
+    let options = "--users 20 --ramp-up 200ms --steady 2s --seed 5";
+    let (exact, moved) =
+        (run(&noting().0, &cycles, options), run(&noting().0, &cycles, &format!("{options} --grid 40ms")));
+    // Were each cycle counted from the moved start of the one before, half of them would be lost.
+    let (planned, on_it) = (exact.number("/arrivals_planned"), moved.number("/arrivals_planned"));
+    assert!(planned > 1000.0 && (on_it / planned - 1.0).abs() < 0.25, "{planned} {on_it}");
+    assert_eq!(moved.number("/arrivals/grid_ns"), 40e6);
+    assert_eq!(exact.summary["arrivals"].get("grid_ns"), None);
+    let run = run(&noting().0, &open(), "--arrivals constant --rate 300 --steady 500ms --grid 50ms");
+    assert!((run.number("/arrivals_planned") - 150.0).abs() <= 1.0, "{}", run.summary);
+    assert_eq!(run.number("/arrivals_actual"), run.number("/arrivals_planned"));
+}
+
+#[test]
 fn users_leave_and_come_back() {
     let (url, seen) = noting();
     let scenario = GET.replace("mix:", "pause: { shape: fixed, mean: 10ms }\nmix:");

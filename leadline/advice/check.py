@@ -15,7 +15,7 @@ from leadline.model.study import Study
 
 _LOAD = (
     *("scenario", "preset", "arrivals", "users", "rate", "clients", "threads", "profile", "bursts", "replay", "speed"),
-    *("http", "requests_per_connection", "cpu_latency", "generator", "load_units", "variables"),
+    *("http", "requests_per_connection", "cpu_latency", "grid", "generator", "load_units", "variables"),
 )
 _WIDE = 1000.0  # percent
 CONFIRMED, REFUTED, OPEN = "confirmed", "not confirmed", "open"

@@ -105,6 +105,8 @@ class DriverRun:
             found.append(("--max-connections", str(load.max_connections)))
         if load.cpu_latency is not None:
             found.append(("--cpu-latency", f"{round(load.cpu_latency * 1e6)}us"))
+        if load.grid is not None:
+            found.append(("--grid", f"{round(load.grid * 1e6)}us"))
         variables = dict(self.variables)
         if load.preset is not None:
             variables |= preset_variables(load.preset, load.scenario, variables)

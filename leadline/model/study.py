@@ -111,6 +111,12 @@ class Workload(_Strict):
         le=1,
         description="while load is driven no CPU of that host enters an idle state that takes longer to leave; 0: none",
     )
+    grid: Seconds | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="starts are planned at multiples of this, so that several share a wake-up of the driver",
+    )
     load_units: int = Field(default=1, gt=0, description="scales the data: accounts, instruments, holdings")
     ramp_up: Seconds = 10.0
     steady: Seconds = 30.0

@@ -86,6 +86,7 @@ def test_profiles_bursts_and_recordings_reach_the_driver(tmp_path: Path) -> None
         ("users: 5\n  http: true", "s.yaml:6: workload.http is True, not one of"),
         ("users: 5\n  htpp: 2", "s.yaml:6: unknown key 'htpp'; did you mean http?"),
         ("users: 5\n  requests_per_connection: 0", "s.yaml:6: workload.requests_per_connection: input should be gr"),
+        ("users: 5\n  grid: 0s", "s.yaml:6: workload.grid: input should be greater than 0"),
         ("users: 5\n  cpu_latency: 2s", "s.yaml:6: workload.cpu_latency: input should be less than or equal to 1"),
         ("users: 5\n  keep_alive: 1", "s.yaml:6: unknown key 'keep_alive'; write `requests_per_connection: N`"),
         ("users: 5\n  connections: share", "s.yaml:6: workload.connections is 'share', not one of session, shared"),
@@ -126,6 +127,8 @@ def test_connections_reach_the_driver(tmp_path: Path) -> None:
     assert argv("cpu_latency: 20us")["--cpu-latency"] == "20us"
     assert argv("cpu_latency: 0")["--cpu-latency"] == "0us"
     assert "--cpu-latency" not in plain
+    assert argv("grid: 1ms")["--grid"] == "1000us"
+    assert "--grid" not in plain
     assert argv("source_address: '127.0.0.2, 127.0.0.5-127.0.0.9'")["--source-address"].endswith("5-127.0.0.9")
     load = planned("{ users: 5, http: 2, requests_per_connection: 100 }")
     assert Workload.model_validate(load.model_dump(mode="json")) == load  # as the lab stores it

@@ -96,7 +96,11 @@ pub struct Schedule {
     end: u64,
     share: Share,
     seen: u64,
+    grid: u64,
 }
+
+/// A due moment this little before a multiple of the grid is on it: moments of a rate are rounded.
+const NEARLY: u64 = 1_000;
 
 #[derive(Debug)]
 enum Source {
@@ -124,18 +128,31 @@ impl Schedule {
             reached: 0.0,
             random: Random::new(seed, 0, Stream::Arrivals),
         };
-        Schedule { source: Source::Rate(Box::new(process)), end, share: Share::WHOLE, seen: 0 }
+        Schedule { source: Source::Rate(Box::new(process)), end, share: Share::WHOLE, seen: 0, grid: 0 }
     }
 
     /// Arrivals at recorded offsets.
     pub fn recorded(offsets: Vec<u64>, phases: &Phases) -> Self {
         let source = Source::Recorded(offsets.into_iter());
-        Schedule { source, end: phases.steady_end(), share: Share::WHOLE, seen: 0 }
+        Schedule { source, end: phases.steady_end(), share: Share::WHOLE, seen: 0, grid: 0 }
     }
 
     /// Only the arrivals that belong to `share`.
     pub fn of(self, share: Share) -> Self {
         Schedule { share, ..self }
+    }
+
+    /// Every arrival at the multiple of `grid` nanoseconds that it is due at or was last passed; 0: as it is.
+    pub fn on(self, grid: u64) -> Self {
+        Schedule { grid, ..self }
+    }
+
+    fn gridded(&self, due: u64) -> u64 {
+        if self.grid == 0 {
+            return due;
+        }
+        let nearly = (due + NEARLY.min(self.grid / 2)).min(self.end - 1);
+        nearly / self.grid * self.grid
     }
 
     fn next_of_all(&mut self) -> Option<u64> {
@@ -158,7 +175,7 @@ impl Iterator for Schedule {
             let due = self.next_of_all()?;
             self.seen += 1;
             if self.share.owns(self.seen - 1) {
-                return Some(due);
+                return Some(self.gridded(due));
             }
         }
     }
@@ -226,6 +243,22 @@ mod tests {
                 .collect();
             parts.sort_unstable();
             assert_eq!(parts, all);
+        }
+    }
+
+    #[test]
+    fn a_grid_moves_arrivals_by_less_than_itself_and_not_those_on_it() {
+        let phases = Phases { ramp_up: 0, steady: 5 * S, ramp_down: 0 };
+        let grid = 2_000_000;
+        for (model, rate, on_it) in
+            [(Model::Constant, 500.0, true), (Model::Constant, 730.0, false), (Model::Poisson, 3000.0, false)]
+        {
+            let plain: Vec<u64> = schedule(model, rate, &phases, 3).collect();
+            let moved: Vec<u64> = schedule(model, rate, &phases, 3).on(grid).collect();
+            assert_eq!(plain.len(), moved.len());
+            assert!(moved.iter().all(|due| due % grid == 0));
+            let most = if on_it { 1 } else { grid };
+            assert!(plain.iter().zip(&moved).all(|(a, b)| a.abs_diff(*b) <= most && *b <= a + NEARLY), "{rate}");
         }
     }
 

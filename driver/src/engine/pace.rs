@@ -5,7 +5,7 @@ use crate::arrivals::{user_start, Model, Schedule};
 use crate::measure::{ErrorKind, Outcome};
 use crate::scenario::{PauseFrom, PauseShape};
 use crate::session::{identity_of, Running, Session};
-use crate::timer::on_tick;
+use crate::timer::on_grid;
 
 impl Engine<'_> {
     pub(super) fn plan_arrivals(&mut self) {
@@ -16,7 +16,7 @@ impl Engine<'_> {
                     Some(profile) => profile.first_above(user as f64, 0),
                     None => Some(user_start(user, settings.users, &settings.phases)),
                 };
-                let Some(due) = due else { continue };
+                let Some(due) = due.map(|due| on_grid(due, settings.grid)) else { continue };
                 if let Some(slot) = self.new_slot() {
                     self.set_next(slot, due, due);
                 }
@@ -28,7 +28,7 @@ impl Engine<'_> {
                 }
                 None => Schedule::recorded(settings.recorded.clone(), &settings.phases),
             };
-            let mut schedule = schedule.of(settings.share);
+            let mut schedule = schedule.of(settings.share).on(settings.grid);
             self.next_arrival = schedule.next();
             self.schedule = Some(schedule);
         }
@@ -41,12 +41,11 @@ impl Engine<'_> {
         }
         let end = self.settings.phases.steady_end();
         let limit = now.min(end.saturating_sub(1));
-        let tick = self.settings.tick;
         let mut starts = 0;
         while starts < STARTS {
             let waits = self.lacks_session(now); // the arrival does, for a look
-            let arrival = self.next_arrival.filter(|at| on_tick(*at, tick) <= limit && !waits);
-            let timer = self.timers.next().filter(|at| on_tick(*at, tick) <= limit);
+            let arrival = self.next_arrival.filter(|at| *at <= limit && !waits);
+            let timer = self.timers.next().filter(|at| *at <= limit);
             match (arrival, timer) {
                 (Some(due), timer) if timer.is_none_or(|at| due <= at) => self.arrive(due),
                 (_, Some(at)) => {
@@ -91,7 +90,7 @@ impl Engine<'_> {
         };
         self.result.started += 1;
         let at = &mut self.slots[slot as usize];
-        (at.start_at, at.due) = (due, due);
+        (at.start_at, at.due, at.exact) = (due, due, due);
         at.left = self.scenario.session_length;
         if self.opens_transactions() && self.scenario.login.is_some() && !self.slots[slot as usize].session.logged_in {
             self.slots[slot as usize].waiting_due = Some(due);
@@ -128,6 +127,7 @@ impl Engine<'_> {
             lanes: Vec::new(),
             start_at: 0,
             due: 0,
+            exact: 0,
             left: self.scenario.session_length,
             leaving: false,
             waiting_due: None,
@@ -159,7 +159,7 @@ impl Engine<'_> {
 
     fn set_next(&mut self, slot: u32, start_at: u64, due: u64) {
         let at = &mut self.slots[slot as usize];
-        (at.start_at, at.due) = (start_at, due);
+        (at.start_at, at.due, at.exact) = (start_at, due, due);
         self.timers.set(start_at, slot);
     }
 
@@ -173,7 +173,7 @@ impl Engine<'_> {
                 Some(due) if is_login && !failed_login && self.draining => {
                     // It arrived before the end.
                     let at = &mut self.slots[slot as usize];
-                    (at.start_at, at.due) = (now, due);
+                    (at.start_at, at.due, at.exact) = (now, due, due);
                     self.take_up(slot);
                 }
                 Some(due) if is_login && !failed_login => self.set_next(slot, now, due),
@@ -204,24 +204,29 @@ impl Engine<'_> {
         }
         let pause = &self.scenario.pause;
         let length = self.slots[slot as usize].session.plan.pause(pause);
-        let mut due = match pause.measure {
+        let mut exact = match pause.measure {
             PauseFrom::End => ended.last_byte.filter(|_| outcome == Outcome::Ok).unwrap_or(now) + length,
             PauseFrom::Due if pause.shape == PauseShape::None => now,
-            PauseFrom::Due => ended.due + length,
+            PauseFrom::Due => self.slots[slot as usize].exact + length,
         };
+        let mut due = if length > 0 { on_grid(exact, self.settings.grid) } else { exact };
         let mut start_at = due.max(now);
         let lost = [ErrorKind::Connect, ErrorKind::Closed, ErrorKind::Reset].map(Outcome::Failed);
         let unsent = outcome == Outcome::Failed(ErrorKind::Template) && ended.first_byte.is_none();
         if (unsent || lost.contains(&outcome)) && start_at < now + BACK_OFF {
             start_at = now + BACK_OFF;
-            due = start_at;
+            (due, exact) = (start_at, start_at);
         }
         match self.absence(slot, now, start_at) {
-            None => self.set_next(slot, start_at, due),
+            None => {
+                self.set_next(slot, start_at, due);
+                self.slots[slot as usize].exact = exact;
+            }
             Some(None) => self.retire(slot),
             Some(Some(back)) => {
                 self.hang_up(slot);
                 self.slots[slot as usize].session.logged_in = false;
+                let back = on_grid(back, self.settings.grid);
                 self.set_next(slot, back, back);
             }
         }

@@ -4,7 +4,6 @@
 use super::{awaits, Engine, LANE};
 use crate::arrivals::Model;
 use crate::scenario::{PauseFrom, PauseShape, Scenario};
-use crate::timer::on_tick;
 use std::cmp::Reverse;
 use std::io;
 
@@ -150,18 +149,14 @@ impl Engine<'_> {
 
     /// When the next transaction is to start.
     fn next_start(&self) -> Option<u64> {
-        let next = [self.timers.next(), self.next_arrival].into_iter().flatten().min()?;
-        Some(on_tick(next, self.settings.tick))
+        [self.timers.next(), self.next_arrival].into_iter().flatten().min()
     }
 
-    /// When the one after that is to start.
+    /// When the first one after that is to start.
     fn start_after(&self) -> Option<u64> {
-        let after = match (self.timers.next(), self.next_arrival) {
-            (Some(timer), Some(arrival)) => Some(timer.max(arrival)),
-            _ => None,
-        };
-        let next = [after, self.timers.second()].into_iter().flatten().min()?;
-        Some(on_tick(next, self.settings.tick))
+        let next = self.next_start()?;
+        let arrival = self.next_arrival.filter(|at| *at > next);
+        [arrival, self.timers.later_than(next)].into_iter().flatten().min()
     }
 
     /// When anything else has to be done.
@@ -217,11 +212,11 @@ impl Engine<'_> {
         if self.opens_transactions() {
             return None;
         }
-        let session = &self.slots[line as usize].session;
-        let running = session.running.as_ref()?;
-        let pause = session.plan.pause_after(self.scenario, running.transaction);
+        let slot = &self.slots[line as usize];
+        let running = slot.session.running.as_ref()?;
+        let pause = slot.session.plan.pause_after(self.scenario, running.transaction);
         Some(match self.scenario.pause.measure {
-            PauseFrom::Due => Patient { needed: running.due + pause, line, request, pause: 0 },
+            PauseFrom::Due => Patient { needed: slot.exact + pause, line, request, pause: 0 },
             PauseFrom::End => Patient { needed: now + pause, line, request, pause },
         })
     }

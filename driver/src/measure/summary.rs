@@ -51,7 +51,7 @@ pub struct Inputs<'a> {
     pub bursts: Option<&'a str>,
     pub replay: Option<&'a std::path::Path>,
     pub phases: Phases,
-    pub tick: u64,
+    pub grid: u64,
     pub started_unix_ns: u128,
     pub variables: &'a [(String, String)],
     pub scheduling: Scheduling,
@@ -87,7 +87,6 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
         lag_p99: totals.lag.quantile(0.99),
         response_mean: all.response.mean() as u64,
         response_p50: all.response.quantile(0.5),
-        tick: inputs.tick,
         planned: run.planned,
         started: run.started,
         dropped: run.dropped,
@@ -190,6 +189,9 @@ fn arrivals(inputs: &Inputs<'_>) -> Value {
     let texts = [("profile", inputs.profile), ("bursts", inputs.bursts), ("replay", replay.as_deref())];
     for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text?))) {
         found[key] = json!(text);
+    }
+    if inputs.grid > 0 {
+        found["grid_ns"] = json!(inputs.grid);
     }
     found
 }

@@ -19,7 +19,6 @@ pub struct Evidence {
     pub lag_p99: u64,
     pub response_mean: u64,
     pub response_p50: u64,
-    pub tick: u64,
     pub planned: u64,
     pub started: u64,
     pub dropped: u64,
@@ -39,9 +38,8 @@ pub fn verdict(e: &Evidence) -> (bool, Vec<String>) {
         e.cpu_share > CPU_SHARE,
         format!("the loop used {:.1} % of a core (bound {:.0} %)", e.cpu_share * 100.0, CPU_SHARE * 100.0),
     );
-    let bound = e.response_p50.max(SMALL_LAG) + e.tick;
-    let own = e.lag_mean.saturating_sub(e.tick / 2) as f64;
-    let late = e.lag_p99 > bound && own > LAG_SHARE * e.response_mean as f64;
+    let bound = e.response_p50.max(SMALL_LAG);
+    let late = e.lag_p99 > bound && e.lag_mean as f64 > LAG_SHARE * e.response_mean as f64;
     say(
         late,
         format!(
@@ -77,7 +75,6 @@ mod tests {
             lag_p99: 100_000,
             response_mean: 2_000_000,
             response_p50: 1_500_000,
-            tick: 0,
             planned: 1000,
             started: 1000,
             dropped: 0,
@@ -99,6 +96,5 @@ mod tests {
         assert!(verdict(&Evidence { started: 900, ..fine() }).0);
         assert!(verdict(&Evidence { unmade: 1, ..fine() }).0);
         assert!(!verdict(&Evidence { started: 900, dropped: 100, ..fine() }).0);
-        assert!(!verdict(&Evidence { lag_p99: 1_000_000, lag_mean: 500_000, tick: 1_000_000, ..fine() }).0);
     }
 }
