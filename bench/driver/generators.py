@@ -248,8 +248,8 @@ GENERATORS = (
 
 
 @functools.cache
-def present() -> tuple[tuple[Generator, ...], tuple[str, ...]]:
+def present(variants: bool = False) -> tuple[tuple[Generator, ...], tuple[str, ...]]:
     """Those that can be run, and why the others cannot."""
-    found = [(generator, generator.missing()) for generator in GENERATORS]
+    found = [(generator, generator.missing()) for generator in GENERATORS if variants or not generator.variant]
     absent = tuple(f"{one.name}: {reason}" for one, reason in found if reason)
     return tuple(one for one, reason in found if not reason), absent

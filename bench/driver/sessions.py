@@ -79,13 +79,9 @@ def compare_shared_awake(lengths: Lengths, verdicts: Verdicts) -> None:
 
 def _compare(lengths: Lengths, verdicts: Verdicts, shared: bool, awake: bool) -> None:
     """Equal rates, steady and whole run, and no limit; all generators in every round, but for the slow one."""
-    found, missing = present()
+    found, missing = present(variants=not awake)
     absent = list(missing)
-    by_name = {
-        generator.name: generator
-        for generator in found
-        if (generator.shares or not shared) and not (generator.variant and awake)
-    }
+    by_name = {generator.name: generator for generator in found if generator.shares or not shared}
     costs = {name: Costs() for name in by_name}
     floor: list[float] = []
     with Target(example="session_server"), Awake(awake):
@@ -147,9 +143,8 @@ def _compare(lengths: Lengths, verdicts: Verdicts, shared: bool, awake: bool) ->
         condition = f"{'shared' if shared else 'own'} connections{', CPUs awake' if awake else ''}"
         verdicts.most(f"sessions, {condition}, {text}", ratios.get(key), limit)
     if GRIDDED in costs and "k6" in costs:
-        found_ratio = ratio(costs[GRIDDED].steady, costs["k6"].steady)
         text = "starts on a grid of 1 ms, steady: CPU at most a quarter of k6's"
-        verdicts.most(f"sessions, {condition}, {text}", found_ratio, 0.25)
+        verdicts.most(f"sessions, {condition}, {text}", ratio(costs[GRIDDED].steady, costs["k6"].steady), 0.25)
 
 
 def least(seconds: int, rate: float = RATE) -> float:
@@ -186,7 +181,7 @@ def _measure(generator: Generator, lengths: Lengths, costs: Costs, shared: bool)
 
 def compare_start(lengths: Lengths, _: Verdicts) -> None:
     """From the start of the process to its first request."""
-    found, absent = (tuple(one for one in present()[0] if not one.variant), present()[1])
+    found, absent = present()
     print(f"Seconds from the start of the process to its first request, {lengths.rounds} rounds.\n")
     for line in absent:
         print(f"{line}\n")
@@ -228,7 +223,7 @@ def first_request(argv: list[str], folder: str) -> float:
 
 def compare_memory(lengths: Lengths, _: Verdicts) -> None:
     """Resident memory of sessions that have logged in and rest, less that of one session."""
-    found, absent = (tuple(one for one in present()[0] if not one.variant), present()[1])
+    found, absent = present()
     print("Resident memory, MB, of sessions that have logged in and rest, each with its connection.\n")
     for line in absent:
         print(f"{line}\n")

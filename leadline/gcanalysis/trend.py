@@ -25,7 +25,7 @@ class Trend:
     low: float
     high: float
     level: float
-    p_value: float  # two-sided, of no trend
+    p_value: float  # two-sided, of no trend, by the ranks
     points: int
     inflation: float
     by_drift: bool = False

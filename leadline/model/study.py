@@ -113,7 +113,7 @@ class Workload(_Strict):
     )
     grid: Seconds | None = Field(
         default=None,
-        gt=0,
+        ge=1e-6,
         le=1,
         description="starts are planned at multiples of this, so that several share a wake-up of the driver",
     )
