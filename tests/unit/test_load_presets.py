@@ -86,7 +86,7 @@ def test_profiles_bursts_and_recordings_reach_the_driver(tmp_path: Path) -> None
         ("users: 5\n  http: true", "s.yaml:6: workload.http is True, not one of"),
         ("users: 5\n  htpp: 2", "s.yaml:6: unknown key 'htpp'; did you mean http?"),
         ("users: 5\n  requests_per_connection: 0", "s.yaml:6: workload.requests_per_connection: input should be gr"),
-        ("users: 5\n  grid: 0s", "s.yaml:6: workload.grid: input should be greater than or equal to 1e-06"),
+        ("users: 5\n  grid: 0s", "s.yaml:6: workload.grid: input should be greater than or equal to 0.000001"),
         ("users: 5\n  cpu_latency: 2s", "s.yaml:6: workload.cpu_latency: input should be less than or equal to 1"),
         ("users: 5\n  keep_alive: 1", "s.yaml:6: unknown key 'keep_alive'; write `requests_per_connection: N`"),
         ("users: 5\n  connections: share", "s.yaml:6: workload.connections is 'share', not one of session, shared"),
