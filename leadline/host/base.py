@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Knob, Level, Machine
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,9 @@ class Host(Protocol):
         """Journal the intent, start it, return at once. Raises FileNotFoundError, OSError."""
 
     def knobs(self) -> Sequence[Knob]: ...
+    def machine(self) -> Machine:
+        """What limits of knobs depend on."""
+
     def read_knob(self, name: str) -> Level: ...
     def set_knob(self, name: str, level: Level) -> None:
         """Journal the original (synced to disk), write, read back; raises TrialFailure(configuration) when the

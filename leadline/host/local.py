@@ -13,7 +13,7 @@ from leadline.host.base import HostKnobs, ProcessSpec
 from leadline.host.facts import host_facts
 from leadline.host.journal import UndoJournal
 from leadline.host.knobs import FAMILIES
-from leadline.host.knobs.files import FileKnobs, VectorKnob
+from leadline.host.knobs.files import FileKnobs, machine_of
 from leadline.host.lease import Lease
 from leadline.host.mounts import mounts
 from leadline.host.paths import cache_dir, state_dir
@@ -21,7 +21,7 @@ from leadline.host.process import LocalProcess
 from leadline.host.undo import TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
 from leadline.host.watchdog import Watchdog, start_watchdog
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
-from leadline.model.knob import Catalogue, Knob, Level
+from leadline.model.knob import Catalogue, Knob, Level, Machine
 
 
 class LocalHost:
@@ -106,6 +106,9 @@ class LocalHost:
     def knobs(self) -> Sequence[Knob]:
         return list(self._catalogue)
 
+    def machine(self) -> Machine:
+        return machine_of(self.root)
+
     def knob_path(self, name: str) -> Path:
         """The file that holds a knob. Raises UsageError for an unknown one."""
         knob = self._catalogue.get(name)
@@ -127,27 +130,10 @@ class LocalHost:
 
     def check_level(self, name: str, raw: object) -> Level:
         """A level fit for ``set_knob``. Raises UsageError for one that is illegal, or dangerous on this host."""
-        knob = self._catalogue.get(name)
         try:
-            level = knob.parse(raw)
+            return self._catalogue.get(name).accept(raw, self.disposable)
         except ValueError as error:
             raise UsageError(f"{name}: {error}") from None
-        if knob.is_dangerous(level) and not self.disposable:
-            raise UsageError(
-                f"{name} = {knob.format(level)} can hang this host{_bounds(knob)}; it is refused unless the host is"
-                " marked disposable"
-            )
-        if isinstance(knob, VectorKnob):
-            self._check_length(knob, str(level))
-        return level
-
-    def _check_length(self, knob: Knob, level: str) -> None:
-        try:
-            today = str(self._family[knob.name].read(knob))
-        except LookupError:
-            return
-        if len(level.split()) != len(today.split()):
-            raise UsageError(f"{knob.name} takes {len(today.split())} numbers here, such as today's {today!r}")
 
     def set_knob(self, name: str, level: Level) -> None:
         """Journal the original (synced to disk), write, read back.
@@ -297,13 +283,3 @@ class LocalHost:
         """See ``leadline.host.facts.host_facts``."""
         places = {"cache": cache_dir(), "state": self._state} if self._directories is None else self._directories
         return host_facts(self.root, places)
-
-
-def _bounds(knob: Knob) -> str:
-    parts = []
-    if knob.dangerous_below is not None:
-        parts.append(f"below {knob.dangerous_below:g}")
-    if knob.dangerous_above is not None:
-        parts.append(f"above {knob.dangerous_above:g}")
-    unit = f" {knob.unit}" if knob.unit and parts else ""
-    return f" ({' or '.join(parts)}{unit})" if parts else ""

@@ -53,7 +53,8 @@ def plan_study(
     """
     study = file.study
     host_knobs = {knob.name for knob in host.knobs()}
-    catalogue = Catalogue([*host.knobs(), *service_knobs])
+    machine = host.machine()
+    catalogue = Catalogue([*host.knobs(), *(knob.on(machine) for knob in service_knobs)])
     _check_names(file)
     knobs: dict[str, Knob] = {}
     settings: dict[str, Level] = {}
@@ -100,12 +101,12 @@ def plan_study(
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
     check_levels(file, factors, settings, idle_settings)
     check_web(file, factors, settings, idle_settings)
-    plan = _plan(file, factors, host_knobs, skipped)
+    plan = _plan(file, factors, skipped)
     warnings = tuple(starved_calls(file, plan, settings))
     return Planned(replace(plan, notes=(*plan.notes, *warnings)), knobs, settings, tuple(skipped), warnings)
 
 
-def _plan(file: StudyFile, factors: list[Factor], host_knobs: set[str], skipped: list[str]) -> Plan:
+def _plan(file: StudyFile, factors: list[Factor], skipped: list[str]) -> Plan:
     study = file.study
     design = _design(file, factors)
     if study.design.switchback is None:
@@ -113,13 +114,6 @@ def _plan(file: StudyFile, factors: list[Factor], host_knobs: set[str], skipped:
             return make_plan(factors, design)
         except DesignError as error:
             raise UsageError(f"{file.where(_path(study, error))}: {error}") from None
-    # Services take their levels when they start, whatever the knob itself could do.
-    factors = [
-        replace(factor, apply_cost=ApplyCost.RESTART)
-        if factor.apply_cost is ApplyCost.LIVE and not factor.pseudo and factor.name not in host_knobs
-        else factor
-        for factor in factors
-    ]
     try:
         return switchback_plan(factors, design, study.workload)
     except UsageError as error:
@@ -201,15 +195,9 @@ def _knob(file: StudyFile, catalogue: Catalogue, name: str, path: tuple[str, ...
 
 def _level(knob: Knob, raw: object, where: str, disposable: bool) -> Level:
     try:
-        level = knob.parse(raw)
+        return knob.accept(raw, disposable)
     except ValueError as error:
         raise UsageError(f"{where}: {knob.name}: {error}") from None
-    if knob.is_dangerous(level) and not disposable:
-        raise UsageError(
-            f"{where}: {knob.name}={knob.format(level)} can hang a host; it is refused on a host that is not marked "
-            "disposable (--disposable)"
-        )
-    return level
 
 
 def _factor(

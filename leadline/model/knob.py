@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatch
 
@@ -14,7 +15,7 @@ Level = int | float | str | bool
 
 
 class ApplyCost(StrEnum):
-    """What a change needs, cheapest first."""
+    """What leadline does to change a level, cheapest first."""
 
     LIVE = "live"
     RESTART = "restart"
@@ -24,6 +25,8 @@ class ApplyCost(StrEnum):
 
 
 class Risk(StrEnum):
+    """``CAUTION``: may cost performance or data. ``DANGEROUS``: may hang, starve or lock out a host."""
+
     SAFE = "safe"
     CAUTION = "caution"
     DANGEROUS = "dangerous"
@@ -38,32 +41,118 @@ class Kind(StrEnum):
     DURATION = "duration"  # held as seconds (float)
     BOOLEAN = "boolean"
     CHOICE = "choice"
+    VECTOR = "vector"  # whole numbers, held as text with single spaces: "256 256 32 0 0"
     TEXT = "text"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What limits depend on. Sizes in bytes."""
+
+    memory: int
+    cpus: int = 1
+    huge_page: int = 2 << 20
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Where danger begins on one side of a range, and what happens beyond."""
+
+    level: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Share:
+    """A bound that depends on the machine: so much of its memory, counted in units of ``each`` bytes (0: huge pages).
+
+    ``per_cpu``: every CPU may take as much.
+    """
+
+    memory: float
+    each: int = 1
+    per_cpu: bool = False
+
+    def on(self, machine: Machine) -> int:
+        """The bound on this machine."""
+        count = machine.memory * self.memory / (self.each or machine.huge_page)
+        return int(count / machine.cpus if self.per_cpu else count)
+
+
+@dataclass(frozen=True)
+class Elements:
+    """What holds for a vector as a whole; the bounds of its knob hold for each element.
+
+    ``zeros``: places (from 0) where zero is safe whatever the bounds say. ``width``: danger begins where the last
+    element is less than so far above the first.
+    """
+
+    length: int | None = None  # None: as many as this kernel has
+    ascending: bool = False
+    zeros: frozenset[int] = frozenset()
+    width: Limit | None = None
+
+
+@dataclass(frozen=True)
+class Danger:
+    """Why a level may hang, starve or lock out a host, and the nearest safe one."""
+
+    why: str
+    safe: Level
 
 
 @dataclass(frozen=True)
 class Knob:
     """One entry of the catalogue. Levels are held in ``unit`` (sizes in bytes, durations in seconds).
 
-    ``dangerous`` tells which levels can hang a host: refused unless the host is disposable.
-    ``names`` maps a server or program to its own name for the parameter.
+    ``risk`` is that of the safe range; levels beyond ``dangerous_below`` and ``dangerous_above`` need a disposable
+    host. ``names`` maps a server or program to its own name for the parameter. ``relative`` holds bounds that depend on
+    the machine, by the field they bound: see ``on``.
     """
 
     name: str
     kind: Kind
     apply_cost: ApplyCost
     summary: str
-    default: Level | None = None  # the program's own default; None: depends on the host
+    default: Level | None = None  # the program's own default; None: see ``default_note``
+    default_note: str = ""
     unit: str = ""
     minimum: float | None = None
     maximum: float | None = None
+    step: float | None = None  # levels are multiples of it: the program would round others
+    special: tuple[float, ...] = ()  # legal outside the range: 0 for "the kernel chooses"
     choices: tuple[str, ...] = ()
+    elements: Elements | None = None
     risk: Risk = Risk.SAFE
-    dangerous_above: float | None = None
-    dangerous_below: float | None = None
+    dangerous_below: Limit | None = None
+    dangerous_above: Limit | None = None
+    relative: Mapping[str, tuple[Share, str]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     source: str = ""  # the manual that documents it
     refused: Mapping[str, str] = field(default_factory=dict)  # level that cannot be had here -> why, and where it can
+
+    def on(self, machine: Machine) -> Knob:
+        """The knob with the bounds that this machine gives it."""
+        maximum, below, above = self.maximum, self.dangerous_below, self.dangerous_above
+        for name, (share, why) in self.relative.items():
+            bound = share.on(machine)
+            if name == "maximum":
+                maximum = bound if maximum is None else min(maximum, bound)
+            elif name == "dangerous_below":
+                below = Limit(bound, why)
+            else:
+                above = Limit(bound, why)
+        return replace(self, maximum=maximum, dangerous_below=below, dangerous_above=above, relative={})
+
+    def accept(self, raw: object, disposable: bool) -> Level:
+        """``parse``, and a dangerous level only on a disposable host. Raises ValueError with the reason."""
+        level = self.parse(raw)
+        if not disposable and (danger := self.danger(level)):
+            raise ValueError(
+                f"{self.format(level)} can hang, starve or lock out a host: {danger.why}; the nearest safe level is "
+                f"{self.format(danger.safe)}, this one needs a host that is marked disposable (--disposable)"
+            )
+        return level
 
     def parse(self, raw: object) -> Level:
         """A level from what a study file or the command line says. Raises ValueError with the reason."""
@@ -75,45 +164,21 @@ class Knob:
         if str(level) in self.refused:
             raise ValueError(f"{raw} cannot be had here: {self.refused[str(level)]}")
         if isinstance(level, (int, float)) and not isinstance(level, bool):
-            if self.minimum is not None and level < self.minimum:
-                raise ValueError(f"{raw} is below the smallest legal value {self.format(self._like(self.minimum))}")
-            if self.maximum is not None and level > self.maximum:
-                raise ValueError(f"{raw} is above the largest legal value {self.format(self._like(self.maximum))}")
+            self._check_range(level, self.special)
+            self._check_step(level)
         return level
 
-    def _like(self, bound: float) -> Level:
-        return bound if self.kind in (Kind.NUMBER, Kind.DURATION) else int(bound)
+    def danger(self, level: Level) -> Danger | None:
+        """Why a legal level may hang, starve or lock out a host; None for a safe one."""
+        if self.kind is Kind.VECTOR:
+            return self._vector_danger([int(word) for word in str(level).split()])
+        if isinstance(level, bool) or not isinstance(level, (int, float)):
+            return None
+        limit = self._beyond(level)
+        return Danger(limit.why, self._like(limit.level)) if limit else None
 
-    def _convert(self, raw: object) -> Level:
-        if self.kind is Kind.BOOLEAN:
-            if isinstance(raw, bool):
-                return raw
-            word = str(raw).strip().lower()
-            if word in ("true", "on", "yes", "1"):
-                return True
-            if word in ("false", "off", "no", "0"):
-                return False
-            raise ValueError(f"{raw!r} is not on or off")
-        if self.kind in (Kind.CHOICE, Kind.TEXT):
-            # YAML reads bare on/off as booleans in its 1.1 dialect
-            if isinstance(raw, bool):
-                return "on" if raw else "off"
-            return str(raw)
-        if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
-            raise ValueError(f"{raw!r} is not a {self.kind.value}")
-        if self.kind is Kind.SIZE:
-            return parse_size(raw if isinstance(raw, str) else int(raw))
-        if self.kind is Kind.DURATION:
-            return parse_duration(raw)
-        try:
-            number = float(raw)
-        except ValueError:
-            raise ValueError(f"{raw!r} is not a number") from None
-        if self.kind is Kind.INTEGER:
-            if number != int(number):
-                raise ValueError(f"{raw!r} is not a whole number")
-            return int(number)
-        return number
+    def risk_of(self, level: Level) -> Risk:
+        return Risk.DANGEROUS if self.danger(level) else self.risk
 
     def format(self, level: Level) -> str:
         """A level as people write it, with the unit where it is not part of the text."""
@@ -125,15 +190,150 @@ class Knob:
             return "on" if level else "off"
         return f"{level:g}" if isinstance(level, float) else str(level)
 
-    def is_dangerous(self, level: Level) -> bool:
-        """Whether this level can hang a host."""
-        if self.risk is Risk.DANGEROUS and self.dangerous_above is None and self.dangerous_below is None:
-            return True
-        if isinstance(level, bool) or not isinstance(level, (int, float)):
-            return False
-        above = self.dangerous_above is not None and level > self.dangerous_above
-        below = self.dangerous_below is not None and level < self.dangerous_below
-        return above or below
+    def format_bound(self, bound: float) -> str:
+        """A bound of the range, as ``format``."""
+        return self.format(self._like(bound))
+
+    def _like(self, bound: float) -> Level:
+        return bound if self.kind in (Kind.NUMBER, Kind.DURATION) else int(bound)
+
+    def _beyond(self, level: float) -> Limit | None:
+        below, above = self.dangerous_below, self.dangerous_above
+        if below is not None and level < below.level:
+            return below
+        return above if above is not None and level > above.level else None
+
+    def _check_range(self, level: float, special: tuple[float, ...]) -> None:
+        if level in special:
+            return
+        also = f" (or {', '.join(self.format_bound(one) for one in special)})" if special else ""
+        if self.minimum is not None and level < self.minimum:
+            raise ValueError(
+                f"{_short(level)} is below the smallest legal value {self.format_bound(self.minimum)}{also}"
+            )
+        if self.maximum is not None and level > self.maximum:
+            raise ValueError(
+                f"{_short(level)} is above the largest legal value {self.format_bound(self.maximum)}{also}"
+            )
+
+    def _check_step(self, level: float) -> None:
+        if self.step is None or abs(level / self.step - round(level / self.step)) * self.step < 1e-9:
+            return
+        below = level // self.step * self.step
+        near = " and ".join(self.format_bound(one) for one in (below, below + self.step))
+        raise ValueError(
+            f"{_short(level)} would be rounded, as it is kept in steps of {self.format_bound(self.step)};"
+            f" the nearest are {near}"
+        )
+
+    def _convert(self, raw: object) -> Level:
+        if self.kind is Kind.BOOLEAN:
+            return _boolean(raw)
+        if self.kind in (Kind.CHOICE, Kind.TEXT):
+            # YAML reads bare on/off as booleans in its 1.1 dialect
+            if isinstance(raw, bool):
+                return "on" if raw else "off"
+            return str(raw)
+        if self.kind is Kind.VECTOR:
+            return self._vector(raw)
+        if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
+            raise ValueError(f"{raw!r} is not {_article(self.kind)}")
+        if isinstance(raw, float) and not math.isfinite(raw):
+            raise ValueError(f"{raw} is not {_article(self.kind)}")
+        try:
+            if self.kind is Kind.SIZE:
+                return parse_size(raw if isinstance(raw, str) else _whole(raw))
+            if self.kind is Kind.INTEGER:
+                return _whole(raw)
+            number = parse_duration(raw) if self.kind is Kind.DURATION else _number(raw)
+        except OverflowError:
+            raise ValueError(f"{_short(raw)} is too large") from None
+        if not math.isfinite(number):
+            raise ValueError(f"{_short(raw)} is not {_article(self.kind)}")
+        return number
+
+    def _vector(self, raw: object) -> str:
+        """``256 256 32`` or ``256,256,32``."""
+        elements = self.elements or Elements()
+        words = str(raw).replace(",", " ").split()
+        example = f" such as '{self.default}'" if self.default else ""
+        if not words or isinstance(raw, bool):
+            raise ValueError(f"{raw!r} is not a row of whole numbers{example}")
+        try:
+            levels = [_whole(word) for word in words]
+        except ValueError:
+            raise ValueError(f"{_short(raw)!r} is not a row of whole numbers{example}") from None
+        if elements.length is not None and len(levels) != elements.length:
+            raise ValueError(
+                f"{_short(raw)!r} has {len(levels)} number{'' if len(levels) == 1 else 's'};"
+                f" it takes {elements.length} numbers here,{example}"
+            )
+        for level in levels:
+            self._check_range(level, self.special)
+        if elements.ascending and levels != sorted(levels):
+            ordered = " ".join(str(level) for level in sorted(levels))
+            raise ValueError(f"{raw!r} falls; its numbers go upwards: {ordered}")
+        return " ".join(str(level) for level in levels)
+
+    def _vector_danger(self, levels: list[int]) -> Danger | None:
+        elements = self.elements or Elements()
+        why, safe = "", list(levels)
+        for place, level in enumerate(levels):
+            limit = self._beyond(level)
+            if limit and not (level == 0 and place in elements.zeros):
+                why, safe[place] = why or limit.why, int(limit.level)
+        if elements.width is not None and safe[-1] - safe[0] < elements.width.level:
+            width, most = int(elements.width.level), int(self.maximum or 0)
+            why = why or elements.width.why
+            safe[-1] = min(safe[0] + width, most)
+            safe[0] = min(safe[0], safe[-1] - width)
+        return Danger(why, " ".join(str(level) for level in safe)) if why else None
+
+
+def _boolean(raw: object) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    word = str(raw).strip().lower()
+    if word in ("true", "on", "yes", "1"):
+        return True
+    if word in ("false", "off", "no", "0"):
+        return False
+    raise ValueError(f"{_short(raw)!r} is not on or off")
+
+
+def _whole(raw: int | float | str) -> int:
+    """Exactly: a float would round numbers above 2**53."""
+    if isinstance(raw, str):
+        try:
+            return int(raw)
+        except ValueError:
+            raw = _number(raw)
+    if raw != int(raw):
+        raise ValueError(f"{_short(raw)!r} is not a whole number")
+    return int(raw)
+
+
+def _number(raw: int | float | str) -> float:
+    try:
+        number = float(raw)
+    except ValueError:
+        raise ValueError(f"{_short(raw)!r} is not a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{_short(raw)} is not a number that can be set")
+    return number
+
+
+def _article(kind: Kind) -> str:
+    return f"{'an' if kind is Kind.INTEGER else 'a'} {kind.value}"
+
+
+def _short(raw: object) -> str:
+    """``raw`` in a message, cut where it is endless."""
+    try:
+        text = str(raw)
+    except ValueError:  # an integer of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 class Catalogue:

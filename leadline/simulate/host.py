@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leadline.host.base import Process, ProcessSpec
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
-from leadline.model.knob import Catalogue, Kind, Knob, Level
+from leadline.model.knob import Catalogue, Kind, Knob, Level, Machine
 from leadline.simulate.clock import VirtualClock
 
 
@@ -19,7 +19,7 @@ def usual_level(knob: Knob) -> Level:
         return knob.choices[0]
     if knob.kind is Kind.BOOLEAN:
         return False
-    if knob.kind in (Kind.TEXT, Kind.CHOICE):
+    if knob.kind in (Kind.TEXT, Kind.CHOICE, Kind.VECTOR):
         return ""
     least = knob.minimum or 0
     return float(least) if knob.kind in (Kind.NUMBER, Kind.DURATION) else int(least)
@@ -50,6 +50,10 @@ class SimulatedHost:
     def start(self, spec: ProcessSpec) -> Process:
         """Raises FileNotFoundError: there is nothing to run a process on."""
         raise FileNotFoundError(f"{spec.name}: a simulated host starts no processes")
+
+    def machine(self) -> Machine:
+        """A large one: what is simulated need not fit into this machine."""
+        return Machine(memory=1 << 40, cpus=64)
 
     def knobs(self) -> Sequence[Knob]:
         return list(self._catalogue)

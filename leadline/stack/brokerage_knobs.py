@@ -9,58 +9,20 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from leadline import catalogue
 from leadline.model.errors import UsageError
-from leadline.model.knob import ApplyCost, Kind, Knob, Level
+from leadline.model.knob import Knob, Level
 from leadline.model.study import StackChoice
 from leadline.model.units import format_duration
 from leadline.stack.base import Settings
 from leadline.stack.probe import connection_to
 
-_SOURCE = "docs/brokerage.md"
-
-CALLS = Knob(
-    "app.calls",
-    Kind.CHOICE,
-    ApplyCost.RESTART,
-    "Interface by which servlets call session beans of the same server: local, or remote with arguments and results"
-    " copied (modes session and orm)",
-    default="local",
-    choices=("local", "remote"),
-    names={"brokerage": "-Dbrokerage.calls"},
-    source=_SOURCE,
-)
-ORDERS = Knob(
-    "app.orders",
-    Kind.CHOICE,
-    ApplyCost.RESTART,
-    "Orders filled by the request, or accepted by it and filled by a message-driven bean behind a queue",
-    default="direct",
-    choices=("direct", "queue"),
-    names={"brokerage": "-Dbrokerage.orders"},
-    source=_SOURCE,
-)
-SUMMARY_CACHE = Knob(
-    "app.summary_cache",
-    Kind.DURATION,
-    ApplyCost.RESTART,
-    "How long the home page's market summary lives; 0 asks the database every time",
-    default=20.0,
-    unit="seconds",
-    minimum=0,
-    maximum=86_400,
-    names={"brokerage": "-Dbrokerage.summary.ttl"},
-    source=_SOURCE,
-)
-MODE = Knob(
-    "app.mode",
-    Kind.CHOICE,
-    ApplyCost.RESTART,
-    "Persistence mode; the mode of the stack where it is not set",
-    choices=("direct", "session", "orm"),
-    names={"brokerage": "-Dbrokerage.mode"},
-    source=_SOURCE,
-)
-KNOBS = (CALLS, ORDERS, SUMMARY_CACHE, MODE)
+_KNOBS = catalogue.load("brokerage")
+KNOBS = tuple(_KNOBS.values())
+CALLS = _KNOBS["app.calls"]
+ORDERS = _KNOBS["app.orders"]
+SUMMARY_CACHE = _KNOBS["app.summary_cache"]
+MODE = _KNOBS["app.mode"]
 
 _BEANS = ("session", "orm")  # modes whose servlets call beans
 _ANSWER = {

@@ -9,11 +9,12 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.privilege import make_accessible
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Knob, Level
-from leadline.stack import jdbc, local, mariadb_catalogue, mariadb_knobs
+from leadline.stack import jdbc, local, mariadb_knobs
 from leadline.stack import mariadb_client as client
 from leadline.stack.mariadb_bootstrap import DATABASE, USER, script
 from leadline.stack.private import PASSWORD, PrivateDatabase
@@ -36,7 +37,7 @@ class MariaDb(PrivateDatabase):
     jdbc_driver = jdbc.MARIADB
     database = DATABASE
     user = USER
-    isolation = next(knob for knob in mariadb_catalogue.KNOBS if knob.name == "database.transaction_isolation")
+    isolation = mariadb_knobs.knob_of("database.transaction_isolation")
     stop_signal = signal.SIGTERM
     kept_configuration = "mariadb.cnf"
     pid_file = "mariadb.pid"
@@ -50,7 +51,7 @@ class MariaDb(PrivateDatabase):
         return mariadb_artefact()
 
     def knobs(self) -> Sequence[Knob]:
-        return mariadb_catalogue.KNOBS
+        return list(catalogue.load("mariadb").values())
 
     def gauges(self) -> tuple[str, ...]:
         return client.GAUGES

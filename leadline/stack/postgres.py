@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.privilege import make_accessible
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Knob, Level
-from leadline.stack import jdbc, local, postgres_catalogue, postgres_knobs
+from leadline.stack import jdbc, local, postgres_knobs
 from leadline.stack import postgres_client as client
 from leadline.stack.private import PASSWORD, PrivateDatabase
 from leadline.stack.provision import Artefact, postgres_artefact
@@ -31,7 +32,7 @@ class Postgres(PrivateDatabase):
     name = "postgres"
     title = "PostgreSQL"
     jdbc_driver = jdbc.POSTGRES
-    isolation = next(knob for knob in postgres_catalogue.KNOBS if knob.name == "database.default_transaction_isolation")
+    isolation = postgres_knobs.knob_of("database.default_transaction_isolation")
     stop_signal = signal.SIGINT  # fast shutdown: sessions that are open are ended
     kept_configuration = "postgres.conf"
     pid_file = "postmaster.pid"
@@ -41,7 +42,7 @@ class Postgres(PrivateDatabase):
         return postgres_artefact()
 
     def knobs(self) -> Sequence[Knob]:
-        return postgres_catalogue.KNOBS
+        return list(catalogue.load("postgres").values())
 
     def gauges(self) -> tuple[str, ...]:
         return client.GAUGES

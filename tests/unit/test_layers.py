@@ -14,8 +14,9 @@ ALLOWED = {
     "gcanalysis": {"model"},
     "advice": {"model"},
     "planning": {"model", "design", "analysis"},
-    "host": {"model"},
-    "stack": {"model", "host"},
+    "catalogue": {"model"},
+    "host": {"model", "catalogue"},
+    "stack": {"model", "catalogue", "host"},
     "load": {"model", "host"},
     "observe": {"model", "host", "gcanalysis"},
     "lab": {"model", "design", "analysis", "planning", "host", "stack", "load", "observe"},
@@ -39,7 +40,7 @@ ALLOWED = {
         *("report", "simulate"),
     },
 }
-PURE = {"model", "design", "analysis", "planning", "figures", "gcanalysis", "advice"}
+PURE = {"model", "design", "analysis", "planning", "figures", "gcanalysis", "advice", "catalogue"}
 WORLD = {"subprocess", "socket", "os", "shutil", "tempfile", "threading", "sqlalchemy", "urllib", "signal", "time"}
 
 

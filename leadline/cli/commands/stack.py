@@ -86,14 +86,15 @@ def _choice(stack: str) -> StackChoice:
 
 
 def _settings(choice: StackChoice, assignments: list[str]) -> dict[str, Level]:
-    catalogue = Catalogue(stack_catalogue(choice))
+    machine = LocalHost().machine()
+    catalogue = Catalogue(knob.on(machine) for knob in stack_catalogue(choice))
     settings = {}
     for assignment in assignments:
         name, _, value = assignment.partition("=")
         if name not in catalogue and (why := knob_of_others(name, choice.server, choice.database)):
             raise UsageError(f"--set {assignment}: {why}")
         try:
-            settings[name] = catalogue.get(name).parse(value)
+            settings[name] = catalogue.get(name).accept(value, disposable=False)
         except ValueError as error:
             raise UsageError(f"--set {assignment}: {error}") from None
     return settings

@@ -1,27 +1,25 @@
-"""Families of host parameters: one small module each, found by its ``FAMILY``."""
+"""Families of host parameters: the files of ``leadline/catalogue/host``, and modules here with a ``FAMILY``."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from leadline.host.base import Host, HostKnobs
-from leadline.model.knob import Knob
+from leadline import catalogue
+from leadline.host.base import HostKnobs
+from leadline.host.knobs.files import FileKnobs
 
 Family = Callable[[Path], HostKnobs]  # takes the directory that stands for /
 
 
 def _families() -> tuple[Family, ...]:
+    files = (partial(FileKnobs.of, family) for family in catalogue.families())
     modules = sorted(module.name for module in pkgutil.iter_modules(__path__))
     found = (getattr(importlib.import_module(f"{__name__}.{name}"), "FAMILY", None) for name in modules)
-    return tuple(family for family in found if family is not None)
+    return (*files, *(family for family in found if family is not None))
 
 
 FAMILIES: tuple[Family, ...] = _families()
-
-
-def host_catalogue(host: Host) -> list[Knob]:
-    """Every host parameter leadline knows, those this kernel lacks included (reading them raises LookupError)."""
-    return list(host.knobs())

@@ -4,65 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
+from leadline import catalogue
 from leadline.host.undo import normalise, write_setting
-from leadline.model.knob import ApplyCost, Kind, Knob, Level, Risk
+from leadline.model.knob import Elements, Kind, Knob, Level, Machine
 
-VM_MANUAL = "Linux Documentation/admin-guide/sysctl/vm.rst"
-KERNEL_MANUAL = "Linux Documentation/admin-guide/sysctl/kernel.rst"
-
-
-@dataclass(frozen=True)
-class VectorKnob(Knob):
-    """Several whole numbers in one file, written with single spaces."""
-
-    def parse(self, raw: object) -> Level:
-        """``256 256 32`` or ``256,256,32``. Raises ValueError."""
-        words = str(raw).replace(",", " ").split()
-        if not words or not all(word.lstrip("-").isdecimal() for word in words):
-            raise ValueError(f"{raw!r} is not a row of whole numbers such as '256 256 32'")
-        return " ".join(words)
-
-
-def setting(
-    name: str,
-    summary: str,
-    default: Level | None = None,
-    bounds: tuple[float | None, float | None] = (None, None),
-    unit: str = "",
-    *,
-    kind: Kind = Kind.INTEGER,
-    risk: Risk = Risk.SAFE,
-    above: float | None = None,
-    below: float | None = None,
-    choices: tuple[str, ...] = (),
-    source: str = VM_MANUAL,
-) -> Knob:
-    """A live kernel parameter, briefly. ``bounds``: legal range; ``above``, ``below``: where danger begins."""
-    if above is not None or below is not None:
-        risk = Risk.DANGEROUS
-    return Knob(
-        name=name,
-        kind=kind,
-        apply_cost=ApplyCost.LIVE,
-        summary=summary,
-        default=default,
-        unit=unit,
-        minimum=bounds[0],
-        maximum=bounds[1],
-        choices=choices,
-        risk=risk,
-        dangerous_above=above,
-        dangerous_below=below,
-        source=source,
-    )
-
-
-def vector(name: str, summary: str, default: str | None, source: str, risk: Risk = Risk.CAUTION) -> Knob:
-    """A live kernel parameter of several numbers."""
-    return VectorKnob(name, Kind.TEXT, ApplyCost.LIVE, summary, default=default, risk=risk, source=source)
+_LEAST_MEMORY = 512 << 20  # bytes; assumed where the host does not tell
 
 
 class FileKnobs:
@@ -71,7 +20,26 @@ class FileKnobs:
     def __init__(self, root: Path, table: Iterable[tuple[Knob, str]]) -> None:
         rows = list(table)
         self._paths = {knob.name: root / path for knob, path in rows}
-        self._knobs = tuple(knob for knob, _ in rows)
+        self._knobs = tuple(self._here(knob) for knob, _ in rows)
+
+    @classmethod
+    def of(cls, family: str, root: Path) -> FileKnobs:
+        """A family of the catalogue with the bounds that this host gives it."""
+        machine, directory = machine_of(root), catalogue.directory(family)
+        knobs = (_of_this_kernel(knob, root).on(machine) for knob in catalogue.load(family).values())
+        return cls(root, ((knob, f"{directory}/{knob.name.replace('.', os.sep)}") for knob in knobs))
+
+    def _here(self, knob: Knob) -> Knob:
+        """A vector with as many elements as this kernel has, and zeros where it has them."""
+        if knob.kind is not Kind.VECTOR:
+            return knob
+        try:
+            today = self.path(knob).read_text().split()
+        except OSError:
+            return knob
+        elements = knob.elements or Elements()
+        zeros = frozenset(place for place, word in enumerate(today) if word == "0")
+        return replace(knob, elements=replace(elements, length=len(today), zeros=zeros))
 
     def knobs(self) -> Sequence[Knob]:
         return self._knobs
@@ -104,12 +72,20 @@ class FileKnobs:
         write_setting(path, self.text(level))
 
 
-def sysctl_path(name: str) -> str:
-    """``vm.dirty_ratio`` -> ``proc/sys/vm/dirty_ratio``."""
-    return "proc/sys/" + name.replace(".", os.sep)
+def machine_of(root: Path) -> Machine:
+    """What limits of knobs depend on; the smallest machine where the host does not tell."""
+    huge = memory_kib(root, "Hugepagesize") * 1024
+    memory = memory_kib(root) * 1024
+    return Machine(memory=memory or _LEAST_MEMORY, cpus=os.cpu_count() or 1, huge_page=huge or 2 << 20)
 
 
-def kernel_version(root: Path) -> tuple[int, int]:
+def _of_this_kernel(knob: Knob, root: Path) -> Knob:
+    if knob.name == "vm.swappiness" and (0, 0) < _kernel_version(root) < (5, 8):
+        return replace(knob, maximum=100)
+    return knob
+
+
+def _kernel_version(root: Path) -> tuple[int, int]:
     """``(6, 12)``; (0, 0) if unknown."""
     try:
         words = (root / "proc/sys/kernel/osrelease").read_text().split(".")

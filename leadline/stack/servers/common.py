@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.java import find_java, java_home
 from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, find_java_home, java_pid
@@ -48,10 +49,6 @@ class JavaServer(Started[ServiceContext]):
     # -- what each server fills in
 
     @abstractmethod
-    def server_knobs(self) -> Sequence[Knob]:
-        """The knobs of this server, without the JVM's."""
-
-    @abstractmethod
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         """Write the private configuration below ``context.directory``, which is empty."""
 
@@ -85,7 +82,7 @@ class JavaServer(Started[ServiceContext]):
         return self.distribution.version
 
     def knobs(self) -> Sequence[Knob]:
-        return [*self.server_knobs(), *jvm.KNOBS]
+        return [*catalogue.load(self.name).values(), *jvm.KNOBS]
 
     def provision(self, progress: Progress) -> None:
         fetch(self.distribution, progress)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import GLASSFISH, Artefact
 from leadline.stack.servers import (
@@ -65,9 +65,6 @@ class GlassFish(JavaServer):
     # Its OSGi configuration (config/osgi.properties) knows no later execution environment.
     newest_java: ClassVar[int | None] = 23
 
-    def server_knobs(self) -> Sequence[Knob]:
-        return [*glassfish_levels.KNOBS, *glassfish_messaging.KNOBS]
-
     @property
     def unpacked(self) -> Path:
         """The installation's root."""
@@ -92,7 +89,7 @@ class GlassFish(JavaServer):
         written.write_text(full)
         written.chmod(0o600)
         self.keep("domain.xml", kept)
-        if settings.get(glassfish_levels.TLS.name) and context.certificate is not None:
+        if settings.get(knobs.TLS.name) and context.certificate is not None:
             store = domain / "config" / "keystore.jks"
             store.unlink(missing_ok=True)
             context.certificate.write_keystore(store, _STORE_PASSWORD, glassfish_domain.KEY)
@@ -135,7 +132,7 @@ class GlassFish(JavaServer):
         return [*glassfish_levels.EXPECTED, *glassfish_messaging.expected(self.context, self._settings)]
 
     def level_of(self, name: str, answer: Answer) -> Level:
-        if glassfish_messaging.knows(name):
+        if messaging.knows(name):
             return glassfish_messaging.level(name, answer, self.context)
         return glassfish_levels.level(name, answer)
 

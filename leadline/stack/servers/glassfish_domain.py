@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.servers import glassfish_levels, glassfish_messaging
+from leadline.stack.servers import glassfish_levels, glassfish_messaging, knobs
 
 _LOOPBACK = "127.0.0.1"
 _LISTENER = "http-listener-1"
@@ -34,7 +34,7 @@ def written(
     _pool(root, database)
     _ports(config, context.http_address, context.http_port)
     _broker(config, broker)
-    if settings.get(glassfish_levels.TLS.name):
+    if settings.get(knobs.TLS.name):
         _tls(config)
     # Two beans with one remote interface would be bound under one name.
     _property(_added(config, "ejb-container"), "disable-nonportable-jndi-names", "true")

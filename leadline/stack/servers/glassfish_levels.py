@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from leadline.model.knob import Knob, Level
+from leadline import catalogue
+from leadline.model.knob import Level
 from leadline.stack.base import Settings
 from leadline.stack.servers import knobs
 from leadline.stack.servers.beans import beans
@@ -15,7 +16,6 @@ from leadline.stack.servers.beans import beans
 POOL = "brokerage"
 _LISTENER = "http-listener-1"
 _CONFIG = "configs/config[@name='server-config']"
-_MANUAL = "Eclipse GlassFish 7 Reference Manual and Administration Guide"
 # Elements of domain.xml that have knobs, and the name of the bean that shows each.
 _ELEMENTS = {
     "pool": f"resources/jdbc-connection-pool[@name='{POOL}']",
@@ -43,7 +43,7 @@ class _Own:
     whole.
     """
 
-    knob: Knob
+    knob: str
     element: str
     attribute: str
     form: Literal["plain", "milliseconds", "seconds", "on", "high"] = "plain"
@@ -54,61 +54,55 @@ class _Own:
         return (self.attribute, self.second) if self.second else (self.attribute,)
 
 
-def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
-    return knobs.for_server(knob, "glassfish", name, default, _MANUAL, **more)
-
-
 _TABLE = (
-    _Own(_own(knobs.MAX_CONNECTIONS, "jdbc-connection-pool/@max-pool-size", 32), "pool", "max-pool-size"),
-    _Own(_own(knobs.MIN_CONNECTIONS, "jdbc-connection-pool/@steady-pool-size", 8), "pool", "steady-pool-size"),
-    _Own(_own(knobs.STATEMENT_CACHE, "jdbc-connection-pool/@statement-cache-size", 0), "pool", "statement-cache-size"),
+    _Own(knobs.MAX_CONNECTIONS.name, "pool", "max-pool-size"),
+    _Own(knobs.MIN_CONNECTIONS.name, "pool", "steady-pool-size"),
+    _Own(knobs.STATEMENT_CACHE.name, "pool", "statement-cache-size"),
     _Own(
-        _own(knobs.CONNECTION_TIMEOUT, "jdbc-connection-pool/@max-wait-time-in-millis", 60.0),
+        knobs.CONNECTION_TIMEOUT.name,
         "pool",
         "max-wait-time-in-millis",
         "milliseconds",
     ),
     _Own(
-        _own(knobs.IDLE_TIMEOUT, "jdbc-connection-pool/@idle-timeout-in-seconds", 300.0),
+        knobs.IDLE_TIMEOUT.name,
         "pool",
         "idle-timeout-in-seconds",
         "seconds",
     ),
     _Own(
-        _own(knobs.VALIDATION, "jdbc-connection-pool/@is-connection-validation-required", False),
+        knobs.VALIDATION.name,
         "pool",
         "is-connection-validation-required",
     ),
-    _Own(_own(knobs.THREADS, "http-thread-pool/@max-thread-pool-size", 5), "threads", "max-thread-pool-size"),
-    _Own(_own(knobs.MIN_THREADS, "http-thread-pool/@min-thread-pool-size", 5), "threads", "min-thread-pool-size"),
+    _Own(knobs.THREADS.name, "threads", "max-thread-pool-size"),
+    _Own(knobs.MIN_THREADS.name, "threads", "min-thread-pool-size"),
     _Own(
-        _own(knobs.THREAD_KEEP_ALIVE, "http-thread-pool/@idle-thread-timeout-seconds", 900.0),
+        knobs.THREAD_KEEP_ALIVE.name,
         "threads",
         "idle-thread-timeout-seconds",
         "seconds",
     ),
-    _Own(_own(knobs.THREAD_QUEUE, "http-thread-pool/@max-queue-size", 4096), "threads", "max-queue-size"),
-    _Own(_own(knobs.BEAN_INSTANCES, "ejb-container/@max-pool-size", 32), "beans", "max-pool-size"),
+    _Own(knobs.THREAD_QUEUE.name, "threads", "max-queue-size"),
+    _Own(knobs.BEAN_INSTANCES.name, "beans", "max-pool-size"),
     _Own(
-        _own(knobs.HTTP_CONNECTIONS, "transport/@max-connections-count", 4096),
+        knobs.HTTP_CONNECTIONS.name,
         "transport",
         "max-connections-count",
     ),
-    _Own(_own(knobs.KEEP_ALIVE, "http/@max-connections", 250), "http", "max-connections"),
-    _Own(_own(knobs.KEEP_ALIVE_TIMEOUT, "http/@timeout-seconds", 30.0), "http", "timeout-seconds", "seconds"),
-    _Own(_own(knobs.COMPRESSION, "http/@compression", False), "http", "compression", "on"),
-    _Own(_own(knobs.ACCESS_LOG, "http-service/@access-logging-enabled", False), "service", "access-logging-enabled"),
+    _Own(knobs.KEEP_ALIVE.name, "http", "max-connections"),
+    _Own(knobs.KEEP_ALIVE_TIMEOUT.name, "http", "timeout-seconds", "seconds"),
+    _Own(knobs.COMPRESSION.name, "http", "compression", "on"),
+    _Own(knobs.ACCESS_LOG.name, "service", "access-logging-enabled"),
     _Own(
-        _own(knobs.MONITORING, "module-monitoring-levels/@jdbc-connection-pool, @http-service", False),
+        knobs.MONITORING.name,
         "monitoring",
         "jdbc-connection-pool",
         "high",
         second="http-service",  # the threads that serve requests are counted with it
     ),
 )
-_OWN = {row.knob.name: row for row in _TABLE}
-TLS = _own(knobs.TLS, "protocol/@security-enabled", False)
-KNOBS = (*(row.knob for row in _TABLE), TLS)
+_OWN = {row.knob: row for row in _TABLE}
 
 
 def _bean_attribute(name: str) -> str:
@@ -131,7 +125,7 @@ EXPECTED = tuple(f"amx:{name}" for name in _BEANS.values())
 
 def apply(root: ElementTree.Element, settings: Settings) -> None:
     """Set the attributes of the levels in a domain's tree. Raises UsageError for levels that contradict."""
-    knobs.check_threads(settings, int(str(_OWN[knobs.THREADS.name].knob.default)))
+    knobs.check_threads(settings, catalogue.load("glassfish")[knobs.THREADS.name].default)
     for name, level_ in settings.items():
         if name in _OWN:
             row = _OWN[name]
@@ -151,7 +145,7 @@ def _written(row: _Own, level_: Level) -> str:
     if row.form == "milliseconds":
         return str(round(float(level_) * 1000))
     if row.form == "seconds":
-        return str(knobs.whole_seconds(row.knob.name, {row.knob.name: level_}, "GlassFish"))
+        return str(knobs.whole_seconds(row.knob, {row.knob: level_}, "GlassFish"))
     if row.form == "on":
         return "on" if level_ else "off"
     if row.form == "high":

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from leadline.model.errors import NotInPlay
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.servers import knobs, messaging, places
+from leadline.stack.servers import messaging, places
 from leadline.stack.servers.beans import beans
 
-_MANUAL = "Eclipse GlassFish 7 Administration Guide; Open Message Queue 6 Administration Guide"
 _CONFIG = "configs/config[@name='server-config']"
 _CONNECTIONS = "jms/brokerageConnections"
 _DEAD = "mq.sys.dmq"  # Open MQ's own queue of dead letters, whose name is fixed
@@ -25,36 +23,9 @@ _DESTINATIONS = (
 )
 _SYNC = "imq.persist.file.sync.enabled"
 _PERSISTENT, _ASSURED = "reliable-persistent", "assured-persistent"
-_ALL_KEPT = (
-    "GlassFish's connections to the broker inside it ignore a delivery mode that is set for them (they are direct), so"
-    " that every message is kept in the store; take reliable-persistent, or liberty, tomee or wildfly"
-)
 
 
-def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
-    return knobs.for_server(knob, "glassfish", name, default, _MANUAL, **more)
-
-
-KNOBS = (
-    replace(
-        _own(messaging.RELIABILITY, f"jms-service/@start-args -D{_SYNC}", _PERSISTENT),
-        refused=dict.fromkeys(
-            ("best-effort-nonpersistent", "express-nonpersistent", "reliable-nonpersistent"), _ALL_KEPT
-        ),
-    ),
-    replace(
-        _own(messaging.STORE, "imq.persist.store", "file"),
-        refused={
-            "memory": "Open MQ has no store in memory; set server.messaging.store_place: tmpfs, or take wildfly",
-            "database": "GlassFish's message store is set up as a file store only; take wildfly",
-        },
-    ),
-    _own(messaging.STORE_PLACE, "domain's directory imq", places.DISK),
-    _own(messaging.CONSUMERS, "mdb-container/@max-pool-size", 32),
-    _own(messaging.LOG_PLACE, "transaction-service/@tx-log-dir", places.DISK),
-)
 _ROOT = "${com.sun.aas.instanceRoot}"
-_NAMES = {knob.name for knob in KNOBS}
 
 
 def apply(root: ElementTree.Element, context: ServiceContext, settings: Settings, log: Path | None) -> None:
@@ -124,11 +95,6 @@ def _found(root: ElementTree.Element, path: str) -> ElementTree.Element:
 def _child(parent: ElementTree.Element, name: str) -> ElementTree.Element:
     found = parent.find(name)
     return ElementTree.SubElement(parent, name) if found is None else found
-
-
-def knows(name: str) -> bool:
-    """Whether ``name`` is one of these knobs."""
-    return name in _NAMES
 
 
 _BROKER = "com.sun.messaging.jms.server:subtype=Monitor,type=Broker"  # keys sorted, as answers have them

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 from xml.sax.saxutils import quoteattr
 
 from leadline.model.errors import UsageError
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import LIBERTY, Artefact
 from leadline.stack.servers import evidence, knobs, liberty_levels, liberty_messaging, messaging, places
@@ -36,9 +36,6 @@ class Liberty(JavaServer):
     name: ClassVar[str] = "liberty"
     title: ClassVar[str] = liberty_levels.TITLE
     distribution: ClassVar[Artefact] = LIBERTY
-
-    def server_knobs(self) -> Sequence[Knob]:
-        return [*liberty_levels.KNOBS, *liberty_messaging.KNOBS]
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         server = context.directory / "usr" / "servers" / _SERVER
@@ -124,7 +121,7 @@ class Liberty(JavaServer):
         return {**liberty_levels.QUESTION, **liberty_messaging.QUESTION}
 
     def level_of(self, name: str, answer: Answer) -> Level:
-        if liberty_messaging.knows(name):
+        if messaging.knows(name):
             return liberty_messaging.level(name, answer)
         return liberty_levels.level(name, answer)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import Settings
 from leadline.stack.servers import knobs
 
@@ -15,7 +15,6 @@ SOURCE, ENDPOINT = "DefaultDataSource", "defaultHttpEndpoint"
 MONITOR = "monitor-1.0"
 TRANSPORT = "transportSecurity-1.0"
 KEYSTORE_PASSWORD = "leadline.keystore.password"  # the variable
-_MANUAL = "Open Liberty server configuration reference"
 _PURGE = {
     "entire-pool": "EntirePool",
     "failing-connection": "FailingConnectionOnly",
@@ -24,31 +23,6 @@ _PURGE = {
 _VALIDATION = "5s"  # how long the check of a connection may take; with a value every one is checked
 _HTTP_1 = "http/1.1"
 
-
-def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
-    return knobs.for_server(knob, "liberty", name, default, _MANUAL, **more)
-
-
-KNOBS = (
-    _own(knobs.MAX_CONNECTIONS, "connectionManager/@maxPoolSize", 50),
-    _own(knobs.MIN_CONNECTIONS, "connectionManager/@minPoolSize", 0),
-    _own(knobs.STATEMENT_CACHE, "dataSource/@statementCacheSize", 10),
-    _own(knobs.CONNECTION_TIMEOUT, "connectionManager/@connectionTimeout", 30.0, minimum=1),
-    _own(knobs.IDLE_TIMEOUT, "connectionManager/@maxIdleTime", 1800.0),
-    _own(knobs.MAX_AGE, "connectionManager/@agedTimeout", None),  # as old as it may grow
-    _own(knobs.PURGE_POLICY, "connectionManager/@purgePolicy", "entire-pool"),
-    _own(knobs.VALIDATION, "dataSource/@validationTimeout", False),
-    _own(knobs.THREADS, "executor/@maxThreads", None, minimum=4),  # as many as throughput gains from
-    _own(knobs.MIN_THREADS, "executor/@coreThreads", None),
-    _own(knobs.KEEP_ALIVE, "httpOptions/@maxKeepAliveRequests", -1),
-    _own(knobs.KEEP_ALIVE_TIMEOUT, "httpOptions/@persistTimeout", 30.0, minimum=1),
-    _own(knobs.HTTP_CONNECTIONS, "tcpOptions/@maxOpenConnections", 128_000),
-    _own(knobs.HTTP2, "httpEndpoint/@protocolVersion", True),
-    _own(knobs.TLS, f"httpEndpoint/@httpsPort, feature {TRANSPORT}", False),
-    _own(knobs.COMPRESSION, "httpEndpoint/compression", False),
-    _own(knobs.MONITORING, f"featureManager/feature {MONITOR}", False),
-    _own(knobs.ACCESS_LOG, "httpEndpoint/accessLogging", False),
-)
 
 _CONFIGURATIONS = {
     "source": "(service.factoryPid=com.ibm.ws.jdbc.dataSource)",

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from leadline.model.errors import NotInPlay
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.servers import knobs, messaging, places
+from leadline.stack.servers import messaging, places
 
 FEATURES = ("messaging-3.0", "messagingServer-3.0", "messagingClient-3.0", "mdb-4.0")
-_MANUAL = "Open Liberty server configuration reference"
 _CONSUMERS = 5  # Liberty's default maxConcurrency
 _REDELIVERY_MS = 1000  # between two deliveries of a message that failed
 _LEVELS = {
@@ -26,27 +24,7 @@ _LEVELS = {
 }
 _PERSISTENT = ("reliable-persistent", "assured-persistent")
 _DEFAULT = "reliable-persistent"  # of a connection factory, for messages that JMS calls persistent
-_ONLY_FILE = (
-    "Open Liberty keeps messages in a file store only; for messages that stay in memory take a nonpersistent level of"
-    " server.messaging.reliability, for other stores wildfly"
-)
 
-
-def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
-    return knobs.for_server(knob, "liberty", name, default, _MANUAL, **more)
-
-
-KNOBS = (
-    _own(messaging.RELIABILITY, "properties.wasJms/@persistentMapping, queue/@forceReliability", _DEFAULT),
-    replace(
-        _own(messaging.STORE, "messagingEngine/fileStore", "file"),
-        refused={"memory": _ONLY_FILE, "database": _ONLY_FILE},
-    ),
-    _own(messaging.STORE_PLACE, "fileStore/@path", places.DISK),
-    _own(messaging.CONSUMERS, "jmsActivationSpec/properties.wasJms/@maxConcurrency", _CONSUMERS),
-    _own(messaging.LOG_PLACE, "transaction/@transactionLogDirectory", places.DISK),
-)
-_NAMES = {knob.name for knob in KNOBS}
 
 _STORE, _SENDER, _QUEUE, _RECEIVER, _LOG = (
     "(&(service.factoryPid=com.ibm.ws.sib.fileStore)(config.parentPID=com.ibm.ws.messaging.runtime))",
@@ -99,11 +77,6 @@ def elements(context: ServiceContext, settings: Settings) -> Sequence[str]:
         lines.append(f'  <jmsActivationSpec id="{module}/{bean}"><properties.wasJms destinationRef="jms/{name}"')
         lines.append(f'    destinationType="jakarta.jms.{kind}"{limit}/></jmsActivationSpec>')
     return lines
-
-
-def knows(name: str) -> bool:
-    """Whether ``name`` is one of these knobs."""
-    return name in _NAMES
 
 
 def level(name: str, answer: Mapping[str, Any]) -> Level:

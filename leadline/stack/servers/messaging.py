@@ -5,63 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from leadline.model.knob import ApplyCost, Kind, Knob
+from leadline import catalogue
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers import places
 
 ORDERS = "brokerage.orders"  # system property of the application
 _QUEUE = "queue"
 
-RELIABILITY = Knob(
-    "server.messaging.reliability",
-    Kind.CHOICE,
-    ApplyCost.RESTART,
-    "What a message survives, from best-effort (dropped when the server runs short) to assured (in the store before the"
-    " sender goes on)",
-    choices=(
-        "best-effort-nonpersistent",
-        "express-nonpersistent",
-        "reliable-nonpersistent",
-        "reliable-persistent",
-        "assured-persistent",
-    ),
-)
-STORE = Knob(
-    "server.messaging.store",
-    Kind.CHOICE,
-    ApplyCost.RESTART,
-    "Where the server keeps messages",
-    choices=("file", "memory", "database"),
-)
-STORE_PLACE = Knob(
-    "server.messaging.store_place",
-    Kind.CHOICE,
-    ApplyCost.RESTART,
-    "File system of the message store: the lab's disk, or memory (a tmpfs, or ext4 on a RAM disk), which a power"
-    " failure empties",
-    default=places.DISK,
-    choices=places.CHOICES,
-)
-CONSUMERS = Knob(
-    "server.messaging.consumers",
-    Kind.INTEGER,
-    ApplyCost.RESTART,
-    "Messages of the queue that are processed at a time; each holds a connection of the pool",
-    unit="messages",
-    minimum=1,
-    maximum=10_000,
-)
-LOG_PLACE = Knob(
-    "server.transactions.log_place",
-    Kind.CHOICE,
-    ApplyCost.RESTART,
-    "File system of the log of transactions over more than one resource: the lab's disk, or memory (a tmpfs,"
-    " or ext4 on a RAM disk)",
-    default=places.DISK,
-    choices=places.CHOICES,
-)
-_FOLDERS = {STORE_PLACE.name: "messages", LOG_PLACE.name: "transactions"}
+_COMMON = catalogue.load("server")
+RELIABILITY = _COMMON["server.messaging.reliability"]
+STORE = _COMMON["server.messaging.store"]
+STORE_PLACE = _COMMON["server.messaging.store_place"]
+CONSUMERS = _COMMON["server.messaging.consumers"]
+LOG_PLACE = _COMMON["server.transactions.log_place"]
 KNOBS = (RELIABILITY, STORE, STORE_PLACE, CONSUMERS, LOG_PLACE)
+_NAMES = frozenset(knob.name for knob in KNOBS)
+_FOLDERS = {STORE_PLACE.name: "messages", LOG_PLACE.name: "transactions"}
 
 
 def in_memory(settings: Settings) -> bool:
@@ -88,3 +47,8 @@ def directories(context: ServiceContext, settings: Settings, server: str) -> Map
 def in_use(context: ServiceContext) -> bool:
     """Whether the application sends orders through a queue."""
     return context.properties.get(ORDERS) == _QUEUE
+
+
+def knows(name: str) -> bool:
+    """Whether ``name`` is one of these knobs."""
+    return name in _NAMES

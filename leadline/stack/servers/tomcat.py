@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import TOMCAT, Artefact
 from leadline.stack.servers import evidence, knobs, tomcat_levels
@@ -40,9 +40,6 @@ class Tomcat(JavaServer):
     name: ClassVar[str] = "tomcat"
     title: ClassVar[str] = "Tomcat"
     distribution: ClassVar[Artefact] = TOMCAT
-
-    def server_knobs(self) -> Sequence[Knob]:
-        return tomcat_levels.KNOBS
 
     @property
     def unpacked(self) -> Path:

@@ -7,42 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import Settings
 from leadline.stack.servers import knobs
 from leadline.stack.servers.beans import beans
 
 _THREADS = 200  # Tomcat's default maxThreads
 _SPARE_THREADS = 25  # Tomcat's default minSpareThreads; it must not exceed maxThreads
-_MANUAL = "Apache Tomcat 10.1 configuration reference"
 
-
-def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
-    return knobs.for_server(knob, "tomcat", name, default, _MANUAL, **more)
-
-
-KNOBS = (
-    _own(knobs.MAX_CONNECTIONS, "Resource/@maxTotal", 8),
-    _own(knobs.MIN_CONNECTIONS, "Resource/@minIdle", 0),
-    _own(knobs.STATEMENT_CACHE, "Resource/@maxOpenPreparedStatements", 0),
-    _own(knobs.CONNECTION_TIMEOUT, "Resource/@maxWaitMillis", None),  # waits without end
-    _own(knobs.IDLE_TIMEOUT, "Resource/@softMinEvictableIdleTimeMillis", None),  # idle as long as it may be
-    _own(knobs.MAX_AGE, "Resource/@maxConnLifetimeMillis", None),  # as old as it may grow
-    _own(knobs.VALIDATION, "Resource/@testOnBorrow", True),
-    _own(knobs.THREADS, "Executor/@maxThreads", _THREADS),
-    _own(knobs.MIN_THREADS, "Executor/@minSpareThreads", _SPARE_THREADS),
-    _own(knobs.THREAD_KEEP_ALIVE, "Executor/@maxIdleTime", 60.0),
-    _own(knobs.THREAD_QUEUE, "Executor/@maxQueueSize", 2**31 - 1),
-    _own(knobs.HTTP_CONNECTIONS, "Connector/@maxConnections", 8192),
-    _own(knobs.ACCEPT_QUEUE, "Connector/@acceptCount", 100),
-    _own(knobs.KEEP_ALIVE, "Connector/@maxKeepAliveRequests", 100),
-    _own(knobs.KEEP_ALIVE_TIMEOUT, "Connector/@keepAliveTimeout", 60.0),
-    _own(knobs.HTTP2, "Connector/UpgradeProtocol", True),
-    _own(knobs.TLS, "Connector/@SSLEnabled", False),
-    _own(knobs.COMPRESSION, "Connector/@compression", False),
-    _own(knobs.MONITORING, "Resource/@registerConnectionMBean", True),
-    _own(knobs.ACCESS_LOG, "Valve AccessLogValve/@enabled", False),
-)
 
 _POOL = (
     "maxTotal",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import TOMEE, Artefact
 from leadline.stack.servers import messaging, places, tomee_levels, tomee_messaging
@@ -25,9 +25,6 @@ class TomEE(Tomcat):
     distribution: ClassVar[Artefact] = TOMEE
     # It sets a java.security.Policy, which the JDK refuses from 24 on (JEP 486).
     newest_java: ClassVar[int | None] = 23
-
-    def server_knobs(self) -> Sequence[Knob]:
-        return [*tomee_levels.KNOBS, *tomee_messaging.KNOBS]
 
     @property
     def unpacked(self) -> Path:
@@ -56,7 +53,7 @@ class TomEE(Tomcat):
         return {**tomee_levels.QUESTION, **tomee_messaging.QUESTION}
 
     def level_of(self, name: str, answer: Answer) -> Level:
-        if tomee_messaging.knows(name):
+        if messaging.knows(name):
             return tomee_messaging.level(name, answer)
         return tomee_levels.level(name, answer)
 

@@ -4,41 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import Settings
 from leadline.stack.servers import knobs, tomcat_levels
 from leadline.stack.servers.beans import beans
 
-_MANUAL = "Apache TomEE 9.0: data source and stateless container configuration; The Tomcat JDBC Connection Pool"
-_HTTP_MANUAL = "Apache Tomcat 10.0 configuration reference"
 _CONNECTIONS = 100  # the pool's default maximum
 _IDLE = 10  # the pool's default minimum; it opens as many at once, and fails if it may hold fewer
 _OF_TOMCAT = ("server.threads.", "server.http.", knobs.TLS.name, knobs.ACCESS_LOG.name)
 
-
-def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
-    return knobs.for_server(knob, "tomee", name, default, _MANUAL, **more)
-
-
-KNOBS = (
-    _own(knobs.MAX_CONNECTIONS, "Resource/MaxActive", _CONNECTIONS),
-    _own(knobs.MIN_CONNECTIONS, "Resource/MinIdle", _IDLE),
-    # The cache's own limit is of the whole pool.
-    _own(knobs.STATEMENT_CACHE, "Resource/JdbcInterceptors StatementCache(max), times MaxActive", 0),
-    _own(knobs.CONNECTION_TIMEOUT, "Resource/MaxWait", 30.0),
-    _own(knobs.IDLE_TIMEOUT, "Resource/MinEvictableIdleTimeMillis", 60.0),
-    _own(knobs.MAX_AGE, "Resource/MaxAge", None),  # as old as it may grow
-    _own(knobs.VALIDATION, "Resource/TestOnBorrow", False),
-    _own(knobs.BEAN_INSTANCES, "Container/MaxSize", 10),
-    *(
-        replace(knob, names={"tomee": knob.names["tomcat"]}, source=_HTTP_MANUAL)
-        for knob in tomcat_levels.KNOBS
-        if knob.name.startswith(_OF_TOMCAT)
-    ),
-)
 
 # knob -> lines of the data source; ${} are the properties that Tomcat's part writes
 _POOL = {

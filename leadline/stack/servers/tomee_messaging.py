@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
 from xml.sax.saxutils import escape
 
 from leadline.model.errors import NotInPlay
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.servers import knobs, messaging, places
+from leadline.stack.servers import messaging, places
 from leadline.stack.servers.beans import beans
 
-_MANUAL = "Apache TomEE 9.0: JMS resource adapter and container configuration; Apache ActiveMQ 5: KahaDB"
 _BROKER, _CONTAINER = "brokerage", "brokerageMessages"
-_CONSUMERS = 10  # TomEE's default InstanceLimit, as ActiveMQ's of sessions
 _REDELIVERIES, _REDELIVERY_MS = 5, 1000
 _PERSISTENT, _IN_MEMORY = "reliable-persistent", "express-nonpersistent"
 _DEFAULT = _PERSISTENT
-_NOT_ASSURED = (
-    "TomEE ends a message's receipt before the work in the database, whose pool takes no part in two-phase commit, so"
-    " that a crash between the two loses the order; take reliable-persistent, or liberty or wildfly"
-)
-_ONE = "TomEE's broker has one level for messages that are not persistent; take express-nonpersistent"
 
 # Ends in the dead letters of ActiveMQ's default policy, which has this name.
 _DEAD = "ActiveMQ.DLQ"
@@ -35,31 +27,6 @@ _DESTINATIONS = (
     ("QuoteReceiver", "jms/brokerageQuotes", "Topic", "brokerageQuotes"),
 )
 
-
-def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
-    return knobs.for_server(knob, "tomee", name, default, _MANUAL, **more)
-
-
-KNOBS = (
-    replace(
-        _own(messaging.RELIABILITY, "Resource/BrokerXmlConfig persistent, usekahadb", _DEFAULT),
-        refused={
-            "assured-persistent": _NOT_ASSURED,
-            "best-effort-nonpersistent": _ONE,
-            "reliable-nonpersistent": _ONE,
-        },
-    ),
-    replace(
-        _own(messaging.STORE, "Resource/BrokerXmlConfig usekahadb", "file"),
-        refused={
-            "memory": "for messages that stay in memory take express-nonpersistent of server.messaging.reliability",
-            "database": "TomEE's message store is set up as a file store only; take wildfly",
-        },
-    ),
-    _own(messaging.STORE_PLACE, "Resource/BrokerXmlConfig kahadb.directory", places.DISK),
-    _own(messaging.CONSUMERS, "OrderReceiver.InstanceLimit, activation.maxSessions", _CONSUMERS),
-)
-_NAMES = {knob.name for knob in KNOBS}
 
 _BROKER_BEAN = f"org.apache.activemq:brokerName={_BROKER},type=Broker"  # keys sorted, as answers have them
 _STORE_BEAN, _RECEIVER_BEAN = "service=PersistenceAdapter", "MessageDrivenBean=OrderReceiver"
@@ -117,11 +84,6 @@ def properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
         consumers = str(settings[messaging.CONSUMERS.name])
         found |= {"OrderReceiver.activation.maxSessions": consumers, "OrderReceiver.InstanceLimit": consumers}
     return found
-
-
-def knows(name: str) -> bool:
-    """Whether ``name`` is one of these knobs."""
-    return name in _NAMES
 
 
 def level(name: str, answer: Mapping[str, Any]) -> Level:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from leadline.host.jvm import find_java_home
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.provision import WILDFLY, Artefact
 from leadline.stack.servers import (
@@ -63,9 +63,6 @@ class WildFly(JavaServer):
     name: ClassVar[str] = "wildfly"
     title: ClassVar[str] = "WildFly"
     distribution: ClassVar[Artefact] = WILDFLY
-
-    def server_knobs(self) -> Sequence[Knob]:
-        return [*wildfly_levels.KNOBS, *wildfly_messaging.KNOBS]
 
     def provision(self, progress: Progress) -> None:
         super().provision(progress)
@@ -145,7 +142,7 @@ class WildFly(JavaServer):
         return {**wildfly_levels.QUESTION, **wildfly_messaging.QUESTION}
 
     def level_of(self, name: str, answer: Answer) -> Level:
-        if wildfly_messaging.knows(name):
+        if messaging.knows(name):
             return wildfly_messaging.level(name, answer, self.context.directory / "data")
         return wildfly_levels.level(name, answer)
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from leadline.model.errors import UsageError
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import Settings
 from leadline.stack.servers import knobs, wildfly_tls
 
-_MANUAL = "WildFly 39 model reference"
 _WORKER = "/subsystem=io/worker=default"
 _BEAN_POOL = "/subsystem=ejb3/strict-max-bean-instance-pool=slsb-strict-max-pool"
 _HOST = "/subsystem=undertow/server=default-server/host=default-host"
@@ -48,16 +47,12 @@ class _Own:
     WildFly derives the default by itself or has nothing there.
     """
 
-    knob: Knob
+    knob: str
     property: str
     resource: str = ""
     attribute: str = ""
     form: Literal["plain", "milliseconds", "minutes", "negated", "purge"] = "plain"
     operations: tuple[str, ...] = ()
-
-
-def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
-    return knobs.for_server(knob, "wildfly", name, default, _MANUAL, **more)
 
 
 def _set(resource: str, attribute: str, name: str) -> str:
@@ -66,79 +61,79 @@ def _set(resource: str, attribute: str, name: str) -> str:
 
 _TABLE = (
     _Own(
-        _own(knobs.MAX_CONNECTIONS, "data-source/max-pool-size", 20),
+        knobs.MAX_CONNECTIONS.name,
         "leadline.pool.max",
         "source",
         "maxPoolSize",
     ),
     _Own(
-        _own(knobs.MIN_CONNECTIONS, "data-source/min-pool-size", 0),
+        knobs.MIN_CONNECTIONS.name,
         "leadline.pool.min",
         "source",
         "minPoolSize",
     ),
     _Own(
-        _own(knobs.STATEMENT_CACHE, "data-source/prepared-statements-cache-size", 0),
+        knobs.STATEMENT_CACHE.name,
         "leadline.statements",
         "source",
         "preparedStatementsCacheSize",
     ),
     _Own(
-        _own(knobs.CONNECTION_TIMEOUT, "data-source/blocking-timeout-wait-millis", 30.0),
+        knobs.CONNECTION_TIMEOUT.name,
         "leadline.pool.wait",
         "source",
         "blockingTimeoutWaitMillis",
         "milliseconds",
     ),
     _Own(
-        _own(knobs.IDLE_TIMEOUT, "data-source/idle-timeout-minutes", 1800.0, minimum=_MINUTE),
+        knobs.IDLE_TIMEOUT.name,
         "leadline.pool.idle",
         "source",
         "idleTimeoutMinutes",
         "minutes",
     ),
     _Own(
-        _own(knobs.PURGE_POLICY, "data-source/flush-strategy", "failing-connection"),
+        knobs.PURGE_POLICY.name,
         "leadline.pool.flush",
         "source",
         "flushStrategy",
         "purge",
     ),
     _Own(
-        _own(knobs.VALIDATION, "data-source/validate-on-match", False),
+        knobs.VALIDATION.name,
         "leadline.pool.validation",
         "source",
         "validateOnMatch",
     ),
     _Own(
-        _own(knobs.THREADS, "worker/task-max-threads", None),  # 16 for each CPU
+        knobs.THREADS.name,
         "leadline.threads.max",
         "worker",
         "maxPoolSize",
         operations=(_set(_WORKER, "task-max-threads", "leadline.threads.max"),),
     ),
     _Own(
-        _own(knobs.MIN_THREADS, "worker/task-core-threads", 2),
+        knobs.MIN_THREADS.name,
         "leadline.threads.min",
         "worker",
         "corePoolSize",
     ),
     _Own(
-        _own(knobs.THREAD_KEEP_ALIVE, "worker/task-keepalive", 60.0),
+        knobs.THREAD_KEEP_ALIVE.name,
         "leadline.threads.idle",
         "worker",
         "taskKeepalive",
         "milliseconds",
     ),
     _Own(
-        _own(knobs.IO_THREADS, "worker/io-threads", None),  # 2 for each CPU
+        knobs.IO_THREADS.name,
         "leadline.threads.io",
         "worker",
         "ioThreadCount",
         operations=(_set(_WORKER, "io-threads", "leadline.threads.io"),),
     ),
     _Own(
-        _own(knobs.BEAN_INSTANCES, "slsb-strict-max-pool/max-pool-size", None),  # as many as the worker has threads
+        knobs.BEAN_INSTANCES.name,
         "leadline.beans.max",
         "instances",
         "derivedSize",  # with a derived size or without
@@ -148,40 +143,40 @@ _TABLE = (
         ),
     ),
     _Own(
-        _own(knobs.BY_REFERENCE, "ejb3/in-vm-remote-interface-invocation-pass-by-value, negated", False),
+        knobs.BY_REFERENCE.name,
         "leadline.calls.by_value",
         "beans",
         "inVmRemoteInterfaceInvocationPassByValue",
         "negated",
     ),
     _Own(
-        _own(knobs.HTTP_CONNECTIONS, "http-listener/max-connections", None),  # as many as come
+        knobs.HTTP_CONNECTIONS.name,
         "leadline.http.connections",
         "listener",
         "maxConnections",
         operations=(_set(wildfly_tls.PLAIN, "max-connections", "leadline.http.connections"),),
     ),
     _Own(
-        _own(knobs.ACCEPT_QUEUE, "http-listener/tcp-backlog", 10_000),
+        knobs.ACCEPT_QUEUE.name,
         "leadline.http.queue",
         "listener",
         "tcpBacklog",
     ),
     _Own(
-        _own(knobs.KEEP_ALIVE_TIMEOUT, "http-listener/no-request-timeout", 60.0),
+        knobs.KEEP_ALIVE_TIMEOUT.name,
         "leadline.http.keepalive.timeout",
         "listener",
         "noRequestTimeout",
         "milliseconds",
     ),
     _Own(
-        _own(knobs.HTTP2, "http-listener/enable-http2", True),
+        knobs.HTTP2.name,
         "leadline.http.http2",
         "listener",
         "enableHttp2",
     ),
     _Own(
-        _own(knobs.COMPRESSION, "filter gzip", False),
+        knobs.COMPRESSION.name,
         "",
         "compression",
         operations=(
@@ -190,20 +185,19 @@ _TABLE = (
         ),
     ),
     _Own(
-        _own(knobs.MONITORING, "statistics-enabled", False),
+        knobs.MONITORING.name,
         "wildfly.statistics-enabled",
         "source",
         "statisticsEnabled",
     ),
     _Own(
-        _own(knobs.ACCESS_LOG, "host/setting=access-log", False),
+        knobs.ACCESS_LOG.name,
         "",
         "access",
         operations=(f"{_HOST}/setting=access-log:add(prefix=access,suffix=.log,rotate=false,pattern=common)",),
     ),
 )
-_OWN = {row.knob.name: row for row in _TABLE}
-KNOBS = (*(row.knob for row in _TABLE), wildfly_tls.KNOB)
+_OWN = {row.knob: row for row in _TABLE}
 
 
 def _question() -> dict[str, str]:
@@ -249,8 +243,7 @@ def _written(row: _Own, level: Level) -> str:
         minutes = float(level) / _MINUTE
         if minutes != int(minutes):
             raise UsageError(
-                f"{row.knob.name} {float(level):g} s: WildFly counts whole minutes; the nearest is"
-                f" {max(1, round(minutes))}m"
+                f"{row.knob} {float(level):g} s: WildFly counts whole minutes; the nearest is {max(1, round(minutes))}m"
             )
         return str(int(minutes))
     if row.form == "purge":

@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from leadline.model.errors import NotInPlay, UsageError
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.servers import knobs, messaging, places
+from leadline.stack.servers import messaging, places
 
 PROFILE = "standalone-full.xml"  # the default profile with messaging (and an ORB, which is taken out)
-_MANUAL = "WildFly 39 model reference"
 _DEFAULT = "assured-persistent"  # durable messages, journal synchronised before a sender goes on
-_NONE = "WildFly has one level for messages that are not persistent; take express-nonpersistent"
 _SERVER = "/subsystem=messaging-activemq/server=default"
 _RESOURCE = "jboss.as:subsystem=messaging-activemq,server=default"
 _PATHS = ("bindings", "journal", "large-messages", "paging")
 _STORE_DATABASE = "postgresql"
 _REDELIVERIES, _REDELIVERY_MS = 5, 1000
 
-
-def _own(knob: Knob, name: str, default: Level | None, **more: object) -> Knob:
-    return knobs.for_server(knob, "wildfly", name, default, _MANUAL, **more)
-
-
-KNOBS = (
-    replace(
-        _own(messaging.RELIABILITY, "jms-queue/durable, server/journal-sync-transactional", _DEFAULT),
-        refused={"best-effort-nonpersistent": _NONE, "reliable-nonpersistent": _NONE},
-    ),
-    _own(messaging.STORE, "server/persistence-enabled, journal-datasource", "file"),
-    _own(messaging.STORE_PLACE, "server/path=journal-directory", places.DISK),
-    _own(messaging.CONSUMERS, "strict-max-bean-instance-pool=mdb-strict-max-pool/max-pool-size", None),
-    _own(messaging.LOG_PLACE, "subsystem=transactions/object-store-path", places.DISK),
-)
-_NAMES = {knob.name for knob in KNOBS}
 
 _BEANS = (
     f"{_RESOURCE}|persistenceEnabled,journalDatasource,journalSyncTransactional",
@@ -114,11 +95,6 @@ def properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
         found["leadline.jms.place"] = str(directories[messaging.STORE_PLACE.name])
         found["leadline.tx.place"] = str(directories[messaging.LOG_PLACE.name])
     return found
-
-
-def knows(name: str) -> bool:
-    """Whether ``name`` is one of these knobs."""
-    return name in _NAMES
 
 
 def level(name: str, answer: Mapping[str, Any], data: Path) -> Level:

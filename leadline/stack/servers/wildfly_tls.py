@@ -8,13 +8,6 @@ from collections.abc import Sequence
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers import knobs
 
-KNOB = knobs.for_server(
-    knobs.TLS,
-    "wildfly",
-    "https-listener, elytron server-ssl-context",
-    False,
-    "WildFly 39 model reference",
-)
 _SERVER = "/subsystem=undertow/server=default-server"
 PLAIN, SECURE = f"{_SERVER}/http-listener=default", f"{_SERVER}/https-listener=default"
 _ELYTRON = "/subsystem=elytron"
@@ -34,14 +27,14 @@ _OPERATIONS = (
 
 def operations(settings: Settings, others: Sequence[str]) -> list[str]:
     """``others`` for the listener that there is, after the operations that make it the one for HTTPS."""
-    if not settings.get(KNOB.name):
+    if not settings.get(knobs.TLS.name):
         return list(others)
     return [*_OPERATIONS, *(line.replace(PLAIN, SECURE) for line in others)]
 
 
 def properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
     """Properties that name the key store, which is written; none without TLS."""
-    if not settings.get(KNOB.name) or context.certificate is None:
+    if not settings.get(knobs.TLS.name) or context.certificate is None:
         return {}
     path, password = context.directory / "tls.p12", secrets.token_urlsafe(18)
     context.certificate.write_keystore(path, password)

@@ -1,0 +1,148 @@
+"""Every knob as data: a TOML file for each family of the host, each server, each database and what else has knobs.
+
+``[defaults]`` holds what the entries of a file share: ``source``, ``apply_cost``, ``program`` (whose own name an entry
+gives as ``own``), ``definitions`` (a file whose entries of the same name are completed here) and, for the host,
+``directory`` below which a knob's file lies. Every other table is a knob, by its name; its keys are fields of
+``leadline.model.knob.Knob``. Sizes may be written as ``128m``. A bound that depends on the machine is a table of
+``leadline.model.knob.Share``. A file is read when its knobs are first asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from leadline.model.knob import ApplyCost, Elements, Kind, Knob, Level, Limit, Risk, Share
+from leadline.model.units import parse_size
+
+_FOLDER = Path(__file__).resolve().parent
+_BOUNDS = ("minimum", "maximum", "step")
+_LIMITS = ("dangerous_below", "dangerous_above")
+_PLAIN = ("summary", "default", "default_note", "unit", "source")
+_KEYS = {*_BOUNDS, *_LIMITS, *_PLAIN, "kind", "apply_cost", "risk", "choices", "special", "elements", "refused"}
+_DEFAULTS = {"source", "apply_cost", "program", "definitions", "directory"}
+NO_UNIT = "1"  # a number without a dimension says so
+
+
+class CatalogueError(ValueError):
+    """A data file of the catalogue is wrong; says which entry and why."""
+
+
+def families() -> tuple[str, ...]:
+    """Names of the files with parameters of the host: ``vm``, ``net``, ..."""
+    return tuple(sorted(path.stem for path in (_FOLDER / "host").glob("*.toml")))
+
+
+def programs() -> tuple[str, ...]:
+    """Names of the other files."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+@cache
+def load(name: str) -> Mapping[str, Knob]:
+    """The knobs of one file by their names, in its order. Raises CatalogueError."""
+    rows = dict(_read(name))
+    defaults = rows.pop("defaults", {})
+    if unknown := set(defaults) - _DEFAULTS:
+        raise CatalogueError(f"{name}.toml: [defaults] has no {', '.join(sorted(unknown))}")
+    shared = _read(defaults["definitions"]) if "definitions" in defaults else {}
+    common = {**shared.get("defaults", {}), **defaults}
+    return {knob: _knob(name, knob, {**shared.get(knob, {}), **row}, common) for knob, row in rows.items()}
+
+
+def directory(family: str) -> str:
+    """Where the files of a family's knobs lie, below the root."""
+    return str(_read(family)["defaults"]["directory"])
+
+
+@cache
+def _read(name: str) -> Mapping[str, Mapping[str, Any]]:
+    for path in (_FOLDER / f"{name}.toml", _FOLDER / "host" / f"{name}.toml"):
+        if path.exists():
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+    raise CatalogueError(f"there is no catalogue {name}")
+
+
+def _knob(file: str, name: str, row: Mapping[str, Any], defaults: Mapping[str, Any]) -> Knob:
+    try:
+        return _made(name, row, defaults)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CatalogueError(f"{file}.toml: {name}: {error}") from None
+
+
+def _made(name: str, row: Mapping[str, Any], defaults: Mapping[str, Any]) -> Knob:
+    if unknown := set(row) - _KEYS - {"own", "names"}:
+        raise ValueError(f"no such key: {', '.join(sorted(unknown))}")
+    kind = Kind(row["kind"])
+    plain = {key: row[key] for key in _PLAIN if key in row}
+    if "default" in row:
+        plain["default"] = _default(kind, row["default"])
+    plain["unit"] = "" if row.get("unit") == NO_UNIT else row.get("unit", "")
+    plain.setdefault("source", defaults.get("source", ""))
+    knob = Knob(
+        name=name,
+        kind=kind,
+        apply_cost=ApplyCost(row.get("apply_cost", defaults["apply_cost"])),
+        risk=Risk(row.get("risk", Risk.SAFE)),
+        choices=tuple(row.get("choices", ())),
+        special=tuple(row.get("special", ())),
+        refused=row.get("refused", {}),
+        elements=_elements(row["elements"]) if "elements" in row else None,
+        names=row.get("names", _own_name(name, row, defaults)),
+        **plain,
+    )
+    return _bounded(knob, row)
+
+
+def _bounded(knob: Knob, row: Mapping[str, Any]) -> Knob:
+    found: dict[str, Any] = {}
+    relative: dict[str, tuple[Share, str]] = {}
+    for key in _BOUNDS:
+        if isinstance(row.get(key), dict):
+            relative[key] = (Share(**row[key]), "")
+        elif key in row:
+            found[key] = _bound(row[key])
+    for key in _LIMITS:
+        if key not in row:
+            continue
+        where = dict(row[key])
+        why = str(where.pop("why"))
+        if "level" in where:
+            found[key] = Limit(_number(where["level"]), why)
+        else:
+            relative[key] = (Share(**where), why)
+    return replace(knob, relative=relative, **found)
+
+
+def _default(kind: Kind, default: Any) -> Level:
+    level: Level = _number(default) if kind is Kind.SIZE else default
+    return level
+
+
+def _number(value: Any) -> float:
+    """A size as text, or the number itself."""
+    return parse_size(value) if isinstance(value, str) else value
+
+
+def _bound(value: Any) -> float | None:
+    """None for a range that is open on this side, which is written as ``inf``."""
+    number = _number(value)
+    return None if math.isinf(number) else number
+
+
+def _elements(row: Mapping[str, Any]) -> Elements:
+    given = dict(row)
+    width = given.pop("width", None)
+    zeros = frozenset(given.pop("zeros", ()))
+    return Elements(zeros=zeros, width=Limit(**width) if width else None, **given)
+
+
+def _own_name(name: str, row: Mapping[str, Any], defaults: Mapping[str, Any]) -> Mapping[str, str]:
+    """A program's own name; where an entry has none it is what follows the knob's first dot."""
+    program = defaults.get("program")
+    return {program: row.get("own", name.partition(".")[2])} if program else {}
