@@ -12,6 +12,7 @@ from leadline.model.errors import UsageError, nearest
 from leadline.model.units import format_duration, format_size, parse_duration, parse_size
 
 Level = int | float | str | bool
+MIB = 1 << 20
 
 
 class ApplyCost(StrEnum):
@@ -64,9 +65,8 @@ class Limit:
 
 @dataclass(frozen=True)
 class Share:
-    """A bound that depends on the machine: so much of its memory, counted in units of ``each`` bytes (0: huge pages).
-
-    ``per_cpu``: every CPU may take as much.
+    """A bound that depends on the machine: so much of its memory, counted in units of ``each`` bytes (0: huge pages;
+    1: bytes, in whole MiB). ``per_cpu``: every CPU may take as much.
     """
 
     memory: float
@@ -75,8 +75,10 @@ class Share:
 
     def on(self, machine: Machine) -> int:
         """The bound on this machine."""
-        count = machine.memory * self.memory / (self.each or machine.huge_page)
-        return int(count / machine.cpus if self.per_cpu else count)
+        size = int(machine.memory * self.memory)
+        if self.each == 1:
+            size = size // MIB * MIB
+        return size // (self.each or machine.huge_page) // (machine.cpus if self.per_cpu else 1)
 
 
 @dataclass(frozen=True)
@@ -160,8 +162,8 @@ class Knob:
         if self.choices and level not in self.choices:
             near = nearest(str(level), list(self.choices))
             hint = f"; did you mean {near}?" if near else ""
-            raise ValueError(f"{raw!r} is not one of {', '.join(self.choices)}{hint}")
-        if str(level) in self.refused:
+            raise ValueError(f"{_short(raw)!r} is not one of {', '.join(self.choices)}{hint}")
+        if self.refused and str(level) in self.refused:
             raise ValueError(f"{raw} cannot be had here: {self.refused[str(level)]}")
         if isinstance(level, (int, float)) and not isinstance(level, bool):
             self._check_range(level, self.special)
@@ -233,11 +235,11 @@ class Knob:
             # YAML reads bare on/off as booleans in its 1.1 dialect
             if isinstance(raw, bool):
                 return "on" if raw else "off"
-            return str(raw)
+            return _short(raw) if isinstance(raw, int) else str(raw)
         if self.kind is Kind.VECTOR:
             return self._vector(raw)
         if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
-            raise ValueError(f"{raw!r} is not {_article(self.kind)}")
+            raise ValueError(f"{_short(raw)!r} is not {_article(self.kind)}")
         if isinstance(raw, float) and not math.isfinite(raw):
             raise ValueError(f"{raw} is not {_article(self.kind)}")
         try:
@@ -255,10 +257,10 @@ class Knob:
     def _vector(self, raw: object) -> str:
         """``256 256 32`` or ``256,256,32``."""
         elements = self.elements or Elements()
-        words = str(raw).replace(",", " ").split()
+        words = (_short(raw) if isinstance(raw, int) else str(raw)).replace(",", " ").split()
         example = f" such as '{self.default}'" if self.default else ""
         if not words or isinstance(raw, bool):
-            raise ValueError(f"{raw!r} is not a row of whole numbers{example}")
+            raise ValueError(f"{_short(raw)!r} is not a row of whole numbers{example}")
         try:
             levels = [_whole(word) for word in words]
         except ValueError:
@@ -272,7 +274,7 @@ class Knob:
             self._check_range(level, self.special)
         if elements.ascending and levels != sorted(levels):
             ordered = " ".join(str(level) for level in sorted(levels))
-            raise ValueError(f"{raw!r} falls; its numbers go upwards: {ordered}")
+            raise ValueError(f"{_short(raw)!r} falls; its numbers go upwards: {ordered}")
         return " ".join(str(level) for level in levels)
 
     def _vector_danger(self, levels: list[int]) -> Danger | None:

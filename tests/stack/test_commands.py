@@ -160,7 +160,10 @@ def test_a_plan_is_printed_and_nothing_is_changed(real_study: RealStudy) -> None
         (["run", "quikstart"], "did you mean quickstart?"),
         (["run", "mini.yaml", "--set", "workload.user=3", "--dry-run"], "unknown key 'user'; did you mean users?"),
         (["run", "mini.yaml", "--factor", "jvm.hepa=1g,2g", "--dry-run"], "did you mean jvm.heap?"),
-        (["run", "mini.yaml", "--factor", "vm.min_free_kbytes=1000,9999999", "--dry-run"], "can hang a host"),
+        (
+            ["run", "mini.yaml", "--factor", "vm.min_free_kbytes=1000,9999999", "--dry-run"],
+            "can hang, starve or lock out a host",
+        ),
         (["run", "mini.yaml", "--set", "stack.mode=orm", "--dry-run"], "tomcat cannot run brokerage in mode orm"),
         (["run", "mini.yaml", "--set", "workload.scenario=brokerage-clasic", "--dry-run"], "brokerage-classic"),
         (["show", "mni"], "no study 'mni'"),

@@ -16,7 +16,7 @@ from witnesses import over_two_starts, to_run, wait_for, without_effect
 
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import ApplyCost, Level
+from leadline.model.knob import Level
 from leadline.stack import postgres_client as client
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.postgres import Postgres
@@ -104,11 +104,10 @@ def run(database: Postgres, statement: str) -> Any:
 def test_the_catalogue_is_what_the_server_says_of_itself(database: Postgres) -> None:
     database.start()
     database.wait_ready(60)
-    rows = run(database, "SELECT name, unit, boot_val, min_val, max_val, context, enumvals FROM pg_settings")
+    rows = run(database, "SELECT name, unit, boot_val, min_val, max_val, enumvals FROM pg_settings")
     found = {row[0]: row[1:] for row in rows}
     for knob in database.knobs():
-        unit, default, low, high, context, choices = found[knob.names["postgres"]]
-        assert (knob.apply_cost is ApplyCost.RESTART) == (context == "postmaster"), knob.name
+        unit, default, low, high, choices = found[knob.names["postgres"]]
         if knob.default is not None:
             assert parse(knob.name, default, unit) == knob.default
         if choices:

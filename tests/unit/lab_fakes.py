@@ -19,14 +19,14 @@ from leadline.lab.system import (
     WindowMeasured,
 )
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure
-from leadline.model.knob import ApplyCost, Kind, Knob, Level, Risk
+from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
 
 LIVE = Knob("vm.fake_live", Kind.INTEGER, ApplyCost.LIVE, "a live knob", default=10, minimum=0, maximum=100)
 DANGEROUS = Knob(
-    "vm.fake_dangerous", Kind.INTEGER, ApplyCost.LIVE, "hangs", risk=Risk.DANGEROUS, dangerous_above=50, minimum=0
+    "vm.fake_dangerous", Kind.INTEGER, ApplyCost.LIVE, "hangs", dangerous_above=Limit(50, "it hangs"), minimum=0
 )
 POOL = Knob("server.pool", Kind.INTEGER, ApplyCost.RESTART, "a restart knob", default=10, minimum=1)
 CACHE = Knob("server.cache", Kind.BOOLEAN, ApplyCost.RESTART, "a switch", default=True)
@@ -46,6 +46,9 @@ class FakeHost:
 
     def knobs(self) -> Sequence[Knob]:
         return (LIVE, DANGEROUS)
+
+    def machine(self) -> Machine:
+        return Machine(memory=8 << 30)
 
     def read_knob(self, name: str) -> Level:
         return self.values[name]

@@ -13,7 +13,7 @@ from leadline.host.base import Host
 from leadline.host.local import LocalHost
 from leadline.lab.planning import cost, plan_study
 from leadline.lab.studyfile import builtin_studies, parse_study
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Knob, Level, Machine
 from leadline.model.units import parse_size
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.servers import large_pages
@@ -39,6 +39,9 @@ class FakeHost:
 
     def knobs(self) -> Sequence[Knob]:
         return LocalHost(state=Path("/nonexistent")).knobs()
+
+    def machine(self) -> Machine:
+        return Machine(memory=8 << 30)
 
     def writable(self, name: str) -> str:
         del name

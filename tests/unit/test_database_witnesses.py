@@ -10,11 +10,11 @@ import mariadb_effects
 import postgres_effects
 import pytest
 
-from leadline.stack import mariadb_catalogue, postgres_catalogue
+from leadline import catalogue
 
 ROOT = Path(__file__).parents[2]
 EFFECTS: dict[str, ModuleType] = {"PostgreSQL": postgres_effects, "MariaDB": mariadb_effects}
-CATALOGUES = {"PostgreSQL": postgres_catalogue.KNOBS, "MariaDB": mariadb_catalogue.KNOBS}
+CATALOGUES = {"PostgreSQL": catalogue.load("postgres"), "MariaDB": catalogue.load("mariadb")}
 
 
 def documented(title: str) -> dict[str, str]:
@@ -31,7 +31,7 @@ def test_every_knob_has_a_witness_or_a_reason(title: str) -> None:
     module, rows = EFFECTS[title], documented(title)
     live = module.RELOADED if title == "PostgreSQL" else module.LIVE
     names = [*live, *module.RESTARTED, *module.WITHOUT]
-    assert sorted(names) == sorted(knob.name for knob in CATALOGUES[title])
+    assert sorted(names) == sorted(CATALOGUES[title])
     assert set(rows) == set(names)
     for name, reason in module.WITHOUT.items():
         assert rows[name] == f"*read back only*: {reason}"
@@ -43,7 +43,7 @@ def test_every_knob_has_a_witness_or_a_reason(title: str) -> None:
 @pytest.mark.parametrize("title", CATALOGUES)
 def test_levels_of_witnesses_are_legal(title: str) -> None:
     module = EFFECTS[title]
-    knobs = {knob.name: knob for knob in CATALOGUES[title]}
+    knobs = CATALOGUES[title]
     live = module.RELOADED if title == "PostgreSQL" else module.LIVE
     for name, witness in {**live, **module.RESTARTED}.items():
         assert witness.levels[0] != witness.levels[1]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host.knobs import FAMILIES, host_catalogue
+from leadline.host.knobs import FAMILIES
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Level, Risk
@@ -52,7 +52,7 @@ def host(tmp_path: Path, root: Path) -> LocalHost:
 
 
 def test_every_setting_of_the_memory_study_is_in_the_catalogue(host: LocalHost) -> None:
-    names = {knob.name for knob in host_catalogue(host)}
+    names = {knob.name for knob in host.knobs()}
     assert names.issuperset(STUDY_A)
     assert names.issuperset({"mm.transparent_hugepage.enabled", "mm.transparent_hugepage.defrag", "mm.lru_gen.enabled"})
     assert len(FAMILIES) >= 4
@@ -68,7 +68,7 @@ def test_every_knob_is_described_and_lies_where_undo_may_write(host: LocalHost, 
             bounded = knob.minimum is not None and isinstance(knob.default, int) and knob.default < knob.minimum
             if not bounded:  # zero of the byte settings means that the ratio counts; it cannot be written
                 assert knob.parse(knob.default) == knob.default, knob.name
-            assert not knob.is_dangerous(knob.default) or bounded, knob.name
+            assert bounded or not knob.danger(knob.default), knob.name
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_parameter_this_kernel_lacks(host: LocalHost) -> None:
         ("vm.swapiness", 10, "did you mean vm.swappiness"),
         ("vm.swappiness", 201, "above the largest legal value 200"),
         ("vm.swappiness", "many", "not a number"),
-        ("vm.lowmem_reserve_ratio", "256 256", "takes 5 numbers here"),
+        ("vm.lowmem_reserve_ratio", "256 256", "has 2 numbers; it takes 5 numbers here"),
         ("vm.lowmem_reserve_ratio", "a b", "whole numbers"),
         ("mm.transparent_hugepage.enabled", "alway", "did you mean always"),
     ],
@@ -133,7 +133,9 @@ def test_bad_levels_are_refused_before_anything_is_written(
 )
 def test_dangerous_levels_need_a_disposable_host(host: LocalHost, tmp_path: Path, name: str, level: int) -> None:
     before = host.read_knob(name)
-    with pytest.raises(UsageError, match=r"can hang this host.*disposable"):
+    with pytest.raises(
+        UsageError, match=r"can hang, starve or lock out a host: .*nearest safe level is \d+.*disposable"
+    ):
         host.set_knob(name, level)
     assert host.read_knob(name) == before
     disposable = LocalHost(disposable=True, state=tmp_path / "state", root=host.root)
@@ -162,8 +164,11 @@ def test_limits_follow_the_host(tmp_path: Path, root: Path) -> None:
     put(root, "proc/sys/kernel/osrelease", "5.4.0")
     knobs = {knob.name: knob for knob in LocalHost(state=tmp_path, root=root).knobs()}
     assert knobs["vm.swappiness"].maximum == 100
-    assert knobs["vm.min_free_kbytes"].dangerous_above == 104857
-    assert knobs["vm.min_free_kbytes"].risk is Risk.DANGEROUS
+    most = knobs["vm.min_free_kbytes"].dangerous_above
+    assert most is not None
+    assert most.level == 104857
+    assert knobs["vm.min_free_kbytes"].risk_of(104858) is Risk.DANGEROUS
+    assert knobs["vm.min_free_kbytes"].risk_of(104857) is Risk.SAFE
     assert knobs["vm.nr_hugepages"].maximum == 512
 
 

@@ -214,7 +214,11 @@ def test_pseudo_factors_set_nothing(tmp_path: Path) -> None:
         ("server.pool: [10, 2]", "server.pool: [10, 0]", "fake.yaml:5: server.pool: 0 is below the smallest legal"),
         ("server.pool: [10, 2]", "server.pool: [10, 10]", "fake.yaml:5: server.pool lists the level 10 twice"),
         ("server.pool: [10, 2]", "server.pool: [10]", "fake.yaml:5: server.pool needs two or more levels"),
-        ("vm.fake_live: [10, 20]", "vm.fake_dangerous: [1, 99]", "fake.yaml:6: vm.fake_dangerous=99 can hang a host"),
+        (
+            "vm.fake_live: [10, 20]",
+            "vm.fake_dangerous: [1, 99]",
+            "fake.yaml:6: vm.fake_dangerous: 99 can hang, starve or lock out a host: it hangs;",
+        ),
         (
             "responses: [throughput]",
             "responses: [throughptu]",

@@ -31,6 +31,7 @@ ALLOWED = {
             "figures",
             "gcanalysis",
             "advice",
+            "catalogue",
             "host",
             "stack",
             "load",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.model.errors import UsageError
-from leadline.model.knob import Catalogue, Kind, Knob, Level
-from leadline.stack.mariadb_catalogue import KNOBS
+from leadline import catalogue
+from leadline.model.knob import Kind, Knob, Level
 from leadline.stack.mariadb_knobs import parse, render
 
 MB = 1024**2
+KNOBS = list(catalogue.load("mariadb").values())
 
 
 def levels(knob: Knob) -> list[Level]:
@@ -42,11 +42,12 @@ def test_a_level_survives_writing_and_reading(knob: Knob) -> None:
         assert parse(knob.name, told(knob.name, line)) == level
 
 
-def test_a_size_mariadb_would_round_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"steps of 1m .* nearest are 9437184 and 10485760"):
-        render("database.innodb_buffer_pool_size", 10_000_000)
-    with pytest.raises(UsageError, match="whole seconds"):
-        render("database.innodb_lock_wait_timeout", 1.5)
+def test_a_level_mariadb_would_round_is_refused_with_the_nearest() -> None:
+    knobs = catalogue.load("mariadb")
+    with pytest.raises(ValueError, match=r"10000000 would be rounded, .* steps of 1m; the nearest are 9m and 10m"):
+        knobs["database.innodb_buffer_pool_size"].parse(10_000_000)
+    with pytest.raises(ValueError, match=r"1\.5 would be rounded, .* steps of 1s; the nearest are 1s and 2s"):
+        knobs["database.innodb_lock_wait_timeout"].parse(1.5)
 
 
 def test_a_knob_of_the_other_database_is_unknown() -> None:
@@ -55,7 +56,7 @@ def test_a_knob_of_the_other_database_is_unknown() -> None:
 
 
 def test_every_knob_is_documented_and_legal() -> None:
-    for knob in Catalogue(KNOBS):
+    for knob in KNOBS:
         assert knob.name == f"database.{knob.names['mariadb']}"
         assert knob.summary
         assert knob.source.startswith("MariaDB Server 11.4 documentation, ")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.model.errors import UsageError
-from leadline.model.knob import Catalogue, Kind, Knob, Level
-from leadline.stack.postgres_catalogue import KNOBS
+from leadline import catalogue
+from leadline.model.knob import Kind, Knob, Level
 from leadline.stack.postgres_knobs import parse, render
 
 MB = 1024**2
+KNOBS = list(catalogue.load("postgres").values())
 
 
 def levels(knob: Knob) -> list[Level]:
@@ -50,13 +50,15 @@ def test_units_of_pg_settings() -> None:
     assert parse("database.autovacuum", "off", None) is False
 
 
-def test_a_size_postgresql_would_round_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"steps of 8k .* nearest are 98304 and 106496"):
-        render("database.shared_buffers", 100_000)
-    with pytest.raises(UsageError, match="whole seconds"):
-        render("database.checkpoint_timeout", 30.5)
-    with pytest.raises(UsageError, match=r"whole milliseconds and would round 0\.0105 s"):
-        render("database.bgwriter_delay", 0.0105)
+def test_a_level_postgresql_would_round_is_refused_with_the_nearest() -> None:
+    knobs = catalogue.load("postgres")
+    with pytest.raises(ValueError, match=r"200000 would be rounded, .* steps of 8k; the nearest are 192k and 200k"):
+        knobs["database.shared_buffers"].parse(200_000)
+    with pytest.raises(ValueError, match=r"30\.5 .* steps of 1s; the nearest are 30s and 31s"):
+        knobs["database.checkpoint_timeout"].parse(30.5)
+    with pytest.raises(ValueError, match=r"0\.0105 .* steps of 1ms; the nearest are 10ms and 11ms"):
+        knobs["database.bgwriter_delay"].parse(0.0105)
+    assert knobs["database.bgwriter_delay"].parse("11ms") == 0.011
 
 
 def test_a_knob_of_another_layer_is_unknown() -> None:
@@ -65,7 +67,7 @@ def test_a_knob_of_another_layer_is_unknown() -> None:
 
 
 def test_every_knob_is_documented_and_legal() -> None:
-    catalogue = Catalogue(KNOBS)
+    catalogue = KNOBS
     for knob in catalogue:
         assert knob.name.startswith("database.")
         assert knob.summary

@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 from server_context import PASSWORD, server_context
 
+from leadline import catalogue
 from leadline.host.base import Host, Process, ProcessSpec
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Catalogue, Level
@@ -21,7 +22,6 @@ from leadline.stack import registry
 from leadline.stack.base import ServiceContext
 from leadline.stack.servers import agent, common, files
 from leadline.stack.servers.common import JavaServer
-from leadline.stack.servers.knobs import KNOBS as COMMON
 from leadline.stack.servers.liberty import Liberty
 from leadline.stack.servers.messaging import KNOBS as MESSAGING
 from leadline.stack.servers.tomcat import Tomcat
@@ -71,7 +71,7 @@ def test_knobs_are_one_catalogue_with_the_servers_own_names(kind: type[JavaServe
 def test_every_common_knob_is_some_servers() -> None:
     of_tomcat, of_liberty = ({knob.name for knob in kind().knobs()} for kind in (Tomcat, Liberty))
     of_wildfly = {knob.name for knob in WildFly().knobs()}
-    assert {knob.name for knob in COMMON} <= of_tomcat | of_liberty | of_wildfly
+    assert set(catalogue.load("server")) <= of_tomcat | of_liberty | of_wildfly
     assert of_liberty - of_tomcat == {"server.datasource.purge_policy", *(knob.name for knob in MESSAGING)}
     assert of_tomcat - of_liberty == {"server.threads.keep_alive", "server.threads.queue", "server.http.accept_queue"}
 

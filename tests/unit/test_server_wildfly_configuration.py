@@ -12,12 +12,13 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_key_and_certificates
 from server_context import PASSWORD, server_context
 
+from leadline import catalogue
 from leadline.host.paths import cache_dir
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
-from leadline.stack.servers import wildfly_cli, wildfly_levels
+from leadline.stack.servers import messaging, wildfly_cli, wildfly_levels
 from leadline.stack.servers.files import template
 from leadline.stack.servers.wildfly import WildFly
 
@@ -103,7 +104,8 @@ def test_levels_are_properties(context: ServiceContext) -> None:
 
 
 def test_every_property_is_read_by_the_configuration() -> None:
-    levels = {knob.name: knob.default for knob in wildfly_levels.KNOBS}
+    knobs = (knob for knob in catalogue.load("wildfly").values() if not messaging.knows(knob.name))
+    levels = {knob.name: knob.default for knob in knobs}
     some: dict[str, Level] = {name: 60 if level is None else level for name, level in levels.items()}
     text = "\n".join([template("wildfly.cli"), *wildfly_levels.operations(some)])
     for name in wildfly_levels.properties(some):

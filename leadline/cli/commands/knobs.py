@@ -9,12 +9,13 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
+from leadline.catalogue import text
 from leadline.cli.options import JsonOption
 from leadline.cli.output import console, print_json
 from leadline.host.base import Host
 from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError, nearest
-from leadline.model.knob import Catalogue, Kind, Knob, Level
+from leadline.model.knob import Catalogue, Knob, Level
 from leadline.stack import registry
 from leadline.stack.registry import APPLICATIONS, DATABASES, SERVERS
 
@@ -36,7 +37,8 @@ def knobs(
     """
     host = LocalHost()
     catalogue, absent = _of(server, database) if server or database else (_catalogue(host), {})
-    found = catalogue.matching(pattern) if pattern else list(catalogue)
+    machine = host.machine()
+    found = [knob.on(machine) for knob in (catalogue.matching(pattern) if pattern else catalogue)]
     absent = {name: owners for name, owners in absent.items() if name.startswith(pattern) or pattern in name}
     if not found and not absent:
         near = nearest(pattern, catalogue.names())
@@ -50,7 +52,8 @@ def knobs(
     for knob, (today, reason) in rows:
         console.print(_line(knob, today), soft_wrap=True)
         own = "; ".join(f"{server}: {name}" for server, name in knob.names.items())
-        for line in (knob.summary, own, reason):
+        dangers = (f"{where}: {why}" for where, why in text.dangers_of(knob))
+        for line in (knob.summary, own, *dangers, reason):
             if line:
                 console.print(Padding(Text(line, style="dim"), (0, 0, 0, 4)))
     for name, owners in absent.items():
@@ -80,15 +83,16 @@ def _of(server: str, database: str) -> tuple[Catalogue, dict[str, list[str]]]:
 
 
 def _line(knob: Knob, today: Level) -> Text:
-    """``vm.dirty_ratio  today 20 %, default 20, 0..100; live, safe``."""
-    unit = f" {knob.unit}" if knob.unit and knob.kind not in (Kind.SIZE, Kind.DURATION) else ""
+    """``vm.dirty_ratio  today 20 %, default 20, 0..100; live, safe; dangerous below 1 or above 90``."""
+    unit = text.unit_behind(knob)
     facts = [f"today {knob.format(today)}{unit}"] if today != "" else []
-    if knob.default is not None:
-        facts.append(f"default {knob.format(knob.default)}{'' if facts else unit}")
-    if span := _range(knob):
+    if default := text.default_of(knob):
+        facts.append(f"default {default}{'' if facts or knob.default is None else unit}")
+    if span := text.range_of(knob):
         facts.append(span)
-    cost = f"; {knob.apply_cost.value}, {knob.risk.value}"
-    return Text.assemble((knob.name, "bold"), "  ", ", ".join(facts), cost)
+    return Text.assemble(
+        (knob.name, "bold"), "  ", f"{', '.join(facts)}; {knob.apply_cost.value}, {text.risk_of(knob)}"
+    )
 
 
 def _widened(known: Knob, other: Knob) -> Knob:
@@ -96,7 +100,8 @@ def _widened(known: Knob, other: Knob) -> Knob:
     lows, highs = (known.minimum, other.minimum), (known.maximum, other.maximum)
     minimum = None if None in lows else min(lows)  # type: ignore[type-var]
     maximum = None if None in highs else max(highs)  # type: ignore[type-var]
-    return replace(known, minimum=minimum, maximum=maximum)
+    relative = {name: bound for name, bound in known.relative.items() if name in other.relative}
+    return replace(known, minimum=minimum, maximum=maximum, relative=relative)
 
 
 def _catalogue(host: Host) -> Catalogue:
@@ -114,17 +119,19 @@ def _catalogue(host: Host) -> Catalogue:
                 # What one program refuses another may have.
                 everywhere = {level: why for level, why in known.refused.items() if level in knob.refused}
                 known = replace(known, refused=everywhere)
-                if known.default == knob.default:
+                if (known.default, known.default_note) == (knob.default, knob.default_note):
                     merged[knob.name] = replace(known, names={**known.names, **knob.names})
                 else:
-                    merged[knob.name] = replace(known, default=None, names={**_named(known), **_named(knob)})
+                    merged[knob.name] = replace(
+                        known, default=None, default_note="", names={**_named(known), **_named(knob)}
+                    )
     return Catalogue(merged.values())
 
 
 def _named(knob: Knob) -> dict[str, str]:
-    if knob.default is None:
+    if knob.default is None and not knob.default_note:
         return dict(knob.names)
-    return {program: f"{name} (default {knob.format(knob.default)})" for program, name in knob.names.items()}
+    return {program: f"{name} (default {text.default_of(knob)})" for program, name in knob.names.items()}
 
 
 def _today(host: Host, knob: Knob) -> tuple[Level, str]:
@@ -135,22 +142,13 @@ def _today(host: Host, knob: Knob) -> tuple[Level, str]:
         return "", str(error)
 
 
-def _range(knob: Knob) -> str:
-    if knob.choices:
-        return ", ".join(choice for choice in knob.choices if choice not in knob.refused)
-    low, high = (
-        "" if bound is None else knob.format(bound if knob.kind in (Kind.NUMBER, Kind.DURATION) else int(bound))
-        for bound in (knob.minimum, knob.maximum)
-    )
-    return f"{low}..{high}" if low or high else ""
-
-
 def _knob(knob: Knob, today: Level, not_writable: str) -> dict[str, Any]:
     return {
         "name": knob.name,
         "kind": knob.kind.value,
         "unit": knob.unit,
         "default": knob.default,
+        "default_note": knob.default_note,
         "today": today if today != "" else None,
         "not_writable": not_writable,
         "minimum": knob.minimum,
@@ -158,6 +156,7 @@ def _knob(knob: Knob, today: Level, not_writable: str) -> dict[str, Any]:
         "choices": [choice for choice in knob.choices if choice not in knob.refused],
         "apply_cost": knob.apply_cost.value,
         "risk": knob.risk.value,
+        "dangerous": [{"levels": levels, "why": why} for levels, why in text.dangers_of(knob)],
         "names": dict(knob.names),
         "summary": knob.summary,
         "source": knob.source,
