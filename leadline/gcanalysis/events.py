@@ -175,9 +175,11 @@ class GcLog:
 
     @property
     def silent(self) -> str:
-        """Why a log that has lines and no pause says nothing of pauses; empty where it has pauses, or no line."""
-        if self.pauses or not self.jvms:
+        """Why a log without a pause says nothing of pauses: that is never a zero. Empty where it has pauses."""
+        if self.pauses:
             return ""
+        if not self.lines and not self.jvms:
+            return "the log is empty: that it has no pause says nothing of the JVM"
         if self.cycles and any(jvm.collector in ("Z", "") for jvm in self.jvms):
             return "this log has no pauses: `-Xlog:gc` of ZGC does not write them; use -Xlog:gc*"
         if any(jvm.collector == "Epsilon" for jvm in self.jvms):
@@ -192,7 +194,7 @@ class GcLog:
 
     def of(self, jvm: int) -> GcLog:
         """The events of one JVM, which is number 0 in the result. What belongs to no JVM is left out."""
-        part = GcLog(jvms=[self.jvms[jvm]], timeless=self.timeless)
+        part = GcLog(jvms=[self.jvms[jvm]], timeless=self.timeless, format=self.format)
         part.pauses = [replace(one, jvm=0) for one in self.pauses if one.jvm == jvm]
         part.cycles = [replace(one, jvm=0) for one in self.cycles if one.jvm == jvm]
         part.cleanups = [replace(one, jvm=0) for one in self.cleanups if one.jvm == jvm]
@@ -205,8 +207,6 @@ class GcLog:
     def warnings(self) -> tuple[str, ...]:
         """Everything that makes the figures less than those of the whole life of one JVM, in sentences."""
         found = list(self.notes)
-        if not self.lines and not self.jvms:
-            found.append("the log is empty: that it has no pause says nothing of the JVM")
         if self.silent:
             found.append(self.silent)
         if self.unknown:

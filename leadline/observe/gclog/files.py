@@ -26,7 +26,7 @@ _OLD_J9 = "the form of J9 before R26"
 
 
 class ForLibrary(UsageError):
-    """A log in a format that the other reader knows."""
+    """A log in a format that only the other reader knows: ``--reader gcviewer``."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def parse_files(log: LogFiles) -> GcLog:
         found = parse_lines(everything)
     if found.lines and not found.jvms:
         if any(_JROCKIT.search(text, 0, 1000) for text in shown):
-            raise ForLibrary(f"{log.name} is a log of JRockit, which the other reader knows: --reader gcviewer")
+            raise ForLibrary(f"{log.name} is a log of JRockit")
         raise UsageError(
             f"{log.name} is no collector log: no line is one of -Xlog:gc* (JDK 9 and later), -XX:+PrintGCDetails "
             f"(JDK 7 and 8) or -verbose:gc of OpenJ9; older formats: --reader gcviewer"

@@ -213,6 +213,8 @@ class Reader:
     def _pause(self, message: str, text: str) -> None:
         jvm, tags = self.log.jvms[self._current], self._line.tags
         match = known.PAUSE.fullmatch(message)
+        if match is None and known.STATISTICS.match(message):  # Shenandoah's table of a cycle's phases
+            return
         if match is None and (known.SPLICED.search(message) or not message.isprintable() or "\ufffd" in message):
             self._damaged(text)
             return

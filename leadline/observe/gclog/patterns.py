@@ -28,6 +28,7 @@ _HEAP = (
 PAUSE = re.compile(_ID + r"Pause (?P<name>[A-Z][A-Za-z ]*?)" + _GROUPS + rf"(?: {_HEAP})? (?P<ms>\d+[.,]\d+)ms")
 # Without heap and time it is the line at a pause's beginning.
 BEGINNING = re.compile(_ID + rf"Pause (?:{'|'.join(sorted(PAUSES))})" + _GROUPS)
+STATISTICS = re.compile(r"Pause [A-Za-z ]{1,40}(?:\([GN]\))? *(?:\d{1,12} us|= +[\d.]{1,12} s \(a)")
 PAUSE_AT_ALL = re.compile(_ID + r"Pause\b")
 COLLECTION = re.compile(
     _ID + r"(?P<name>(?:Garbage|Minor|Major) Collection)" + _GROUPS + rf"(?: {_HEAP}(?: (?P<s>\d+[.,]\d+)s)?)?"

@@ -21,9 +21,9 @@ _STAMP = r"(?:\d{4}-\d\d-\d\dT[\d:.,]{8,20}[+-]\d{4}: )?(?:\d{1,12}[.,]\d{1,9}: 
 MARK = re.compile(
     r"GC\(\d+\) |\[(?:Full )?GC\b|<verbosegc|<exclusive-|Using (?:The )?[A-Z]|\[(?:YC|OC)#\d|\[memory *\]|CMS-concurrent"
 )
-_RECORD = re.compile(_STAMP + r"\[(?:(?:Full )?GC\b|CMS-concurrent)")
+_RECORD = re.compile(_STAMP + r"\[(?:(?:Full )?GC\b(?! Worker)|CMS-concurrent)")
 _WORD = re.compile(r"[A-Za-z0-9]+")
-_BEHIND = re.compile(r"(?:GC\(\d+\) |\[GC).*?(?:\d[.,]\d{1,9}ms|secs\])(?P<rest>.*)$")
+_BEHIND = re.compile(r"(?:(?:GC\(\d+\) |\[GC).*?(?:\d[.,]\d{1,9}ms|secs\])|<[a-z].*>)(?P<rest>.*)$")
 _FIELDS = ("log", "message", "msg", "MESSAGE", "@message", "textPayload", "line", "body", "event", "content")
 _DECODER = json.JSONDecoder()
 
@@ -182,7 +182,7 @@ def _suffix(lines: Sequence[str]) -> Layer | None:
     """What stands behind most of the lines that tell of a pause, as the quote of ``msg="..."``."""
     ends: Counter[str] = Counter()
     for text in lines:
-        match = _BEHIND.search(text.rstrip("\r\n")[:2000]) if "ms" in text or "secs]" in text else None
+        match = _BEHIND.search(text.rstrip("\r\n")[:2000]) if "ms" in text or "secs]" in text or "<" in text else None
         if match:
             ends[match["rest"].strip()] += 1
     if not ends:
