@@ -132,6 +132,9 @@ class Jvm:
     begun: dict[int, int] = field(default_factory=dict)  # pauses that began and have not ended: id -> line
 
 
+MOST_SHOWN = 1000  # lines that are kept for each complaint
+
+
 @dataclass(slots=True)
 class GcLog:
     """All events of one log in the order of its lines; a log may lie in several files (rotation)."""
@@ -142,18 +145,56 @@ class GcLog:
     stalls: list[Stall] = field(default_factory=list)
     safepoints: list[Safepoint] = field(default_factory=list)
     cpu: list[GcCpu] = field(default_factory=list)
-    unknown: list[UnknownLine] = field(default_factory=list)
+    unknown: list[UnknownLine] = field(default_factory=list)  # the first ``MOST_SHOWN`` of them
     damaged: list[UnknownLine] = field(default_factory=list)
+    more_unknown: int = 0
+    more_damaged: int = 0
     jvms: list[Jvm] = field(default_factory=list)
     lines: int = 0
+    understood: int = 0  # lines that are the log's: with its fields, its records, its elements
+    format: str = ""
+    library: str = ""  # the format that the other reader knows better
     foreign: int = 0  # lines that are none of the log's: a program's own output
     truncated: bool = False  # the last line is cut
     timeless: bool = False  # lines have neither uptime nor wall clock
     notes: list[str] = field(default_factory=list)  # what was read otherwise than asked: rotated files, mixed lines
 
+    def not_known(self, number: int, text: str) -> None:
+        """A line about a pause that is not read; bounded, as a log may have nothing else."""
+        if len(self.unknown) < MOST_SHOWN:
+            self.unknown.append(UnknownLine(number, shown(text)))
+        else:
+            self.more_unknown += 1
+
+    def not_whole(self, number: int, text: str) -> None:
+        """A damaged line."""
+        if len(self.damaged) < MOST_SHOWN:
+            self.damaged.append(UnknownLine(number, shown(text)))
+        else:
+            self.more_damaged += 1
+
+    @property
+    def silent(self) -> str:
+        """Why a log without a pause says nothing of pauses: that is never a zero. Empty where it has pauses."""
+        if self.pauses:
+            return ""
+        if not self.lines and not self.jvms:
+            return "the log is empty: that it has no pause says nothing of the JVM"
+        if self.cycles and any(jvm.collector in ("Z", "") for jvm in self.jvms):
+            return "this log has no pauses: `-Xlog:gc` of ZGC does not write them; use -Xlog:gc*"
+        if any(jvm.collector == "Epsilon" for jvm in self.jvms):
+            return "this log has no pauses: Epsilon does not collect"
+        collections = sum(len(jvm.ids) for jvm in self.jvms)
+        if self.cycles or collections:
+            told = _plural(max(collections, len(self.cycles)), "collection")
+            return f"this log has {told} and no line of a pause: what was logged leaves them out; use -Xlog:gc*"
+        if self.unknown:
+            return "this log has no pause that could be read"
+        return "this log has no collection: it says nothing of pauses"
+
     def of(self, jvm: int) -> GcLog:
         """The events of one JVM, which is number 0 in the result. What belongs to no JVM is left out."""
-        part = GcLog(jvms=[self.jvms[jvm]], timeless=self.timeless)
+        part = GcLog(jvms=[self.jvms[jvm]], timeless=self.timeless, format=self.format)
         part.pauses = [replace(one, jvm=0) for one in self.pauses if one.jvm == jvm]
         part.cycles = [replace(one, jvm=0) for one in self.cycles if one.jvm == jvm]
         part.cleanups = [replace(one, jvm=0) for one in self.cleanups if one.jvm == jvm]
@@ -166,17 +207,17 @@ class GcLog:
     def warnings(self) -> tuple[str, ...]:
         """Everything that makes the figures less than those of the whole life of one JVM, in sentences."""
         found = list(self.notes)
-        if not self.lines and not self.jvms:
-            found.append("the log is empty: that it has no pause says nothing of the JVM")
+        if self.silent:
+            found.append(self.silent)
         if self.unknown:
-            first, count = self.unknown[0], len(self.unknown)
+            first, count = self.unknown[0], len(self.unknown) + self.more_unknown
             lines = "1 line about a pause is" if count == 1 else f"{count} lines about pauses are"
             found.append(
                 f"{lines} not known, so every figure may be short of {'it' if count == 1 else 'them'}; the first is "
                 f"line {first.number}: {first.text}"
             )
         if self.damaged:
-            first, count = self.damaged[0], len(self.damaged)
+            first, count = self.damaged[0], len(self.damaged) + self.more_damaged
             lines = "1 line is damaged and was" if count == 1 else f"{count} lines are damaged and were"
             found.append(f"{lines} left out; the first is line {first.number}: {first.text}")
         if len(self.jvms) > 1:
@@ -209,6 +250,11 @@ def _gaps(jvm: Jvm) -> list[str]:
                 f"{_plural(len(lost), 'pause')} began and did not end in the log: collections {_written(_runs(lost))}"
             )
     return found
+
+
+def shown(text: str) -> str:
+    """A line that is shown: its beginning, without what a terminal would take for commands."""
+    return "".join(mark if mark.isprintable() else "?" for mark in text.strip()[:160])
 
 
 def _plural(count: int, noun: str) -> str:

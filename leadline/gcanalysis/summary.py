@@ -65,9 +65,13 @@ class GcSummary:
     ``allocation_rate`` and ``promotion_rate`` in bytes/s (leadline.gcanalysis.rates). ``heap_max`` in bytes.
     ``starved`` counts pauses of 20 ms or more whose CPU time is below their wall time: the collector's threads had to
     wait for a CPU (or for memory that was swapped out).
-    ``reasons`` says of each figure that is None why it is, by the figure's name.
+    ``reasons`` says of each figure that is None why it is, by the figure's name; ``pauses`` among them where the log
+    says nothing of pauses, whose zeros then stand for nothing. ``format`` is what the log was read as, ``understood``
+    the share of its lines that are of it (None for one JVM of several).
     """
 
+    format: str
+    understood: float | None
     collector: str
     version: str
     span_s: float
@@ -139,10 +143,12 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
     grown = leak(points, basis, heap_max) if one else Leak("undetermined", f"no leak test: {_NOT_ONE_JVM}", 0, basis)
     allocated, promoted = allocation(log, inside), promotion(log, inside, span)
     heap_after = _heap_after(log, inside)
+    silent, no_time = log.silent, "the lines have no time"
     reasons = {
-        "intervals": "" if intervals else "the lines have no time" if log.timeless else "fewer than two pauses",
-        "share": "" if span > 0 else "the lines have no time" if log.timeless else "the log has no length",
-        "mmu": "the lines have no time" if log.timeless else "",
+        "pauses": silent,
+        "intervals": "" if intervals else silent or (no_time if log.timeless else "fewer than two pauses"),
+        "share": silent or ("" if span > 0 else no_time if log.timeless else "the log has no length"),
+        "mmu": silent or (no_time if log.timeless else ""),
         "allocation_rate": allocated.reason,
         "promotion_rate": promoted.reason,
         "heap_max": "" if heap_max else "the log does not say" if one else _NOT_ONE_JVM,
@@ -153,6 +159,8 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
     for name in ("interval_s", "share_cycle", "share_interval"):
         reasons[name] = reasons["intervals"]
     return GcSummary(
+        format=log.format,
+        understood=log.understood / log.lines if log.lines else None,
         collector=", ".join(collectors),
         version=", ".join(versions),
         span_s=span,
@@ -161,10 +169,10 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         by_cause=_grouped((pause.cause, pause.ms) for pause in pauses if pause.cause),
         intervals=intervals,
         interval_s=intervals.mean_s if intervals else None,
-        share=min(1.0, total / span) if span > 0 else None,
+        share=min(1.0, total / span) if span > 0 and not silent else None,
         share_cycle=shares.of_cycle if shares else None,
         share_interval=shares.of_interval if shares else None,
-        mmu=() if log.timeless else _utilisation(log, window, clock),
+        mmu=() if log.timeless or silent else _utilisation(log, window, clock),
         full=sum(pause.name == "Full" for pause in pauses),
         degenerated=sum(pause.name == "Degenerated GC" for pause in pauses),
         cycles=dict(cycles),

@@ -39,7 +39,10 @@ def gc(
         Reader, typer.Option(help="gcviewer: formats older than JDK 7 and J9 R26, or a second opinion (needs a JDK).")
     ] = Reader.OWN,
 ) -> None:
-    """Pauses, shares of time, rates, heap after collection and leak test of JVM collector logs."""
+    """Pauses, shares of time, rates, heap after collection and leak test of JVM collector logs.
+
+    Exits with 1 where a log says nothing of pauses.
+    """
     from leadline.observe.gclog.files import logs_of
     from leadline.observe.gclog.report import figures_of, read, report, sizes
     from leadline.observe.gclog.text import render, table
@@ -48,7 +51,10 @@ def gc(
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     if json:
-        print_json(report(files, reading(reader)))
+        document = report(files, reading(reader))
+        print_json(document)
+        if any("pauses" in one["reasons"] for one in document["files"]):
+            raise typer.Exit(1)
         return
     logs = logs_of(files)
     found, chosen = [], reading(reader)
@@ -64,14 +70,32 @@ def gc(
     if len(logs) > 1:
         say("side by side:")
         say(table([str(log.name) for log in logs], found, sizes(found)))
+    if any("pauses" in one.reasons for one in found):
+        raise typer.Exit(1)
 
 
 def reading(reader: Reader) -> Callable[[LogFiles], GcLog]:
     """What reads a log's files; GCViewer is fetched when it is wanted for the first time."""
-    from leadline.observe.gclog.files import parse_files
+    from leadline.observe.gclog.files import ForLibrary, parse_files
 
-    if reader is Reader.OWN:
-        return parse_files
+    if reader is Reader.GCVIEWER:
+        return _library()
+
+    def own_first(log: LogFiles) -> GcLog:
+        try:
+            found = parse_files(log)
+            why = f"{log.name} is a log of {found.library}" if found.library else ""
+        except ForLibrary as error:
+            why = str(error)
+        if not why:
+            return found
+        errors.print(f"{why}: read by GCViewer", markup=False, highlight=False, soft_wrap=True)
+        return _library()(log)
+
+    return own_first
+
+
+def _library() -> Callable[[LogFiles], GcLog]:
     from leadline.host.java import find_java
     from leadline.observe.gclog import gcviewer
     from leadline.stack.provision import GCVIEWER, fetch

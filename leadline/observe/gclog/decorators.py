@@ -1,21 +1,30 @@
-"""The bracketed fields before each message of the unified log, told apart by their form, in any order."""
+"""The bracketed fields before each message of the unified log, told apart by their form, in any order.
+
+Anything may stand before them (a container's name, a time stamp, another bracket): where the fields end is known by the
+words that begin the JVM's messages, and what the fields are is learnt from these lines and remembered.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-_FIELDS = re.compile(r"(?:\[[^\]\[\n]*\])+")
-_BEHIND = re.compile(r"[^\[\n]{1,80}(?=(?:\[[^\]\[\n]*\]){2,})")  # what a container's log puts before each line
-_BARE = re.compile(r"GC\(\d+\) |Using (?:The )?[A-Z]|Safepoint \"|Total time for which ")
-_NUMBER = re.compile(r"(\d+(?:[.,]\d+)?)(s|ms|ns)")
+_MESSAGE = re.compile(
+    r"GC\(\d+\) |Using (?:The )?(?:Serial|Parallel|G1|Z|Shenandoah|Epsilon|Concurrent Mark Sweep)\b|Safepoint \"|"
+    r"Total time for which|Entering safepoint region|(?:Allocation|Relocation|Page Cache Flush) Stall \(|"
+    r"Cancelling GC|Version: \d|Heap [Rr]egion [Ss]ize: \d|(?:Heap )?Max Capacity: \d"
+)
+_NUMBER = re.compile(r"(\d{1,24}(?:[.,]\d{1,12})?)(s|ms|ns)")
 _TAGS = re.compile(r"[a-z][a-z0-9_+]*(?:,[a-z0-9_+]+)*")
-_LEVELS = frozenset(("trace", "debug", "info", "warning", "error"))
+_OURS = frozenset(("gc", "safepoint"))
 _SCALE = {"s": 1.0, "ms": 1e-3, "ns": 1e-9}
 _EPOCH = 1e8  # s; an uptime of three years is not believed, a wall clock of 1973 neither
 _BEYOND = 1e11  # s; damaged
 _NO_TAGS: frozenset[str] = frozenset()
+_MOST_FIELDS = 16  # the JVM knows twelve decorators
+_FARTHEST = 1000  # characters before the message
 
 
 class Line(NamedTuple):
@@ -27,93 +36,172 @@ class Line(NamedTuple):
     message: str
 
 
+class _Layout(NamedTuple):
+    """Places of the fields, -1 for one that the log has not."""
+
+    uptime: int
+    wall: int
+    tags: int
+
+
 class Splitter:
-    """Lines into decorators and message. All lines of a log have the same kinds of fields, so these are remembered."""
+    """Lines into decorators and message. What a log's fields are is remembered by their number."""
 
     def __init__(self) -> None:
         self._tags: dict[str, frozenset[str]] = {"": _NO_TAGS}
-        self._places: tuple[int, int, int, int] | None = None  # number of fields; uptime, wall clock (or -1), tags
+        self._layouts: dict[int, _Layout] = {}
+        self._no_tags: set[str] = set()  # last fields that are none: hosts, levels
+        self._begin = 0  # where the fields began in the line before
         self._stamp = ""
-        self._unix = 0.0
+        self._unix: float | None = None
 
     def split(self, text: str) -> Line | None:
         """None for a line that is none of the log's. A log without decorators has only those known by their words."""
-        end = text.find("] ") + 1
-        if not end or text[0] != "[":
-            match = _FIELDS.match(text)
-            if match is None:
-                return self._elsewhere(text)
-            end = match.end()
-        fields = text[1 : end - 1].split("][")
-        known = self._quick(fields)
-        if known is None:
-            uptime, unix, tags = self._slow(fields)
-        else:
-            uptime, unix, tags = known
-        found = self._tags.get(tags)
+        begin = self._begin
+        if text[begin : begin + 1] == "[":
+            end = text.find("] ", begin) + 1
+            # Behind the last field comes no other one: it would be what a container puts before each line.
+            if end and text[end + 1 : end + 2] != "[":
+                found = self._line(text[begin + 1 : end - 1].split("]["), text, end)
+                if found is not None:
+                    return found
+        return self._search(text)
+
+    def belongs(self, text: str) -> bool:
+        """Whether a line has the log's decorators, without a look at them."""
+        begin = self._begin
+        if text[begin : begin + 1] == "[":
+            end = text.find("] ", begin, begin + _FARTHEST)
+            if end >= 0:
+                return text.count("][", begin, end) + 1 in self._layouts
+        return _MESSAGE.search(text, 0, _FARTHEST) is not None
+
+    def _search(self, text: str) -> Line | None:
+        match = _MESSAGE.search(text, 0, _FARTHEST)
+        if match is None:
+            return self._by_fields(text)
+        begin, fields = _fields_before(text, match.start())
+        if not fields:
+            if self._layouts:  # the rest of a torn line, or a program's own words
+                return None
+            return Line(None, None, _NO_TAGS, text[match.start() :].strip())
+        self._begin = begin
+        return self._line(fields, text, match.start(), learn=True)
+
+    def _by_fields(self, text: str) -> Line | None:
+        """A message that no word tells: by fields of a number that is known, or by a tag."""
+        end = text.find("] ", 0, _FARTHEST)
+        while end >= 0:
+            begin, fields = _fields_before(text, end + 1)
+            if len(fields) in self._layouts or (len(fields) > 1 and any(_ours(field) for field in fields)):
+                found = self._line(fields, text, end + 1, learn=True)
+                if found is not None and (found.uptime is not None or found.unix is not None or found.tags & _OURS):
+                    self._begin = begin
+                    return found
+            end = text.find("] ", end + 1, _FARTHEST)
+        return None
+
+    def _line(self, fields: list[str], text: str, end: int, learn: bool = False) -> Line | None:
+        """By the places of the fields in lines before; None where this line does not fit them."""
+        layout = self._layouts.get(len(fields))
+        if layout is not None:
+            last = fields[-1]
+            if layout.tags != len(fields) - 1 and last[:1].isalpha() and last not in self._no_tags:
+                if _ours(last):
+                    layout = None
+                else:
+                    self._no_tags.add(last)
+        found = self._clocks(fields, layout) if layout is not None else None
         if found is None:
-            stripped = tags.strip()
-            found = self._tags[tags] = frozenset(stripped.split(",")) if _TAGS.fullmatch(stripped) else _NO_TAGS
-        return Line(uptime, unix, found, text[end:].strip())
-
-    def _quick(self, fields: list[str]) -> tuple[float, float | None, str] | None:
-        """By the places of the lines before; None where this line does not fit them."""
-        places = self._places
-        if places is None or places[0] != len(fields):
-            return None
-        _, up, wall, tags = places
-        try:
-            if fields[up][-1] != "s":
+            if not learn:
                 return None
-            uptime = float(fields[up][:-1])
-            if not 0.0 <= uptime < _EPOCH:
-                return None
-            if wall < 0:
-                return uptime, None, fields[tags]
-            if fields[wall] != self._stamp:
-                self._unix = datetime.fromisoformat(fields[wall]).timestamp()
-                self._stamp = fields[wall]
-        except ValueError:
-            return None
-        return uptime, self._unix, fields[tags]
+            layout = self._layouts[len(fields)] = self._learnt(fields, layout)
+            found = self._clocks(fields, layout) or (None, None)
+        assert layout is not None
+        tags = _NO_TAGS
+        if layout.tags >= 0:
+            word = fields[layout.tags]
+            known = self._tags.get(word)
+            if known is None:
+                stripped = word.strip()
+                known = frozenset(stripped.split(",")) if _TAGS.fullmatch(stripped) else _NO_TAGS
+                if len(self._tags) < 10_000:
+                    self._tags[word] = known
+            tags = known
+        return Line(found[0], found[1], tags, text[end:].strip())
 
-    def _slow(self, fields: list[str]) -> tuple[float | None, float | None, str]:
-        """By the form of each field; learns the places of the usual decorators."""
+    def _clocks(self, fields: list[str], layout: _Layout) -> tuple[float | None, float | None] | None:
+        """Uptime and unix seconds; None where a field is not of the form that its place has had."""
         uptime: float | None = None
         unix: float | None = None
-        up = wall = place = -1
+        if layout.uptime >= 0:
+            uptime = _seconds(fields[layout.uptime])
+            if uptime is None or uptime >= _EPOCH:
+                return None
+        if layout.wall >= 0:
+            stamp = fields[layout.wall]
+            if stamp != self._stamp:
+                self._unix, self._stamp = _wall(stamp), stamp
+            unix = self._unix
+            if unix is None:
+                return None
+        return uptime, unix
+
+    @staticmethod
+    def _learnt(fields: Sequence[str], before: _Layout | None) -> _Layout:
+        """By the form of each field. Of two clocks of one kind the younger (uptimenanos beside timenanos)."""
+        uptime = wall = tags = -1
+        least = _EPOCH
         for index, raw in enumerate(fields):
-            field = raw.strip()
-            number = _NUMBER.fullmatch(field)
-            if number:
-                seconds = float(number[1].replace(",", ".")) * _SCALE[number[2]]
-                if seconds >= _BEYOND:
-                    continue
-                # Two clocks of one kind may be asked for (uptime and uptimenanos): the first printed is kept.
-                if seconds >= _EPOCH:
-                    unix = seconds if unix is None else unix
-                elif uptime is None:
-                    uptime, up = seconds, index if number[2] == "s" else -1
-            elif "T" in field and unix is None and field[:1].isdigit():
-                unix, wall = wall_clock(field), index
-            elif field not in _LEVELS and _TAGS.fullmatch(field):
-                place = index  # the last such field: a host's name comes before
-        usual = up >= 0 and place == len(fields) - 1 and (unix is None) == (wall < 0)
-        self._places = (len(fields), up, wall, place) if usual else None
-        return uptime, unix, fields[place] if place >= 0 else ""
-
-    def _elsewhere(self, text: str) -> Line | None:
-        behind = _BEHIND.match(text)
-        if behind:
-            match = _FIELDS.match(text, behind.end())
-            if match and _known_field(match.group()):
-                return self.split(text[behind.end() :])
-        return Line(None, None, _NO_TAGS, text.strip()) if _BARE.match(text) else None
+            seconds = _seconds(raw)
+            if seconds is not None and seconds < least:
+                uptime, least = index, seconds
+            elif wall < 0 and _wall(raw) is not None:
+                wall = index
+            elif _ours(raw):
+                tags = index  # the last such field: a host may be called so too, and stands before
+        if tags < 0 and before is not None:
+            tags = before.tags
+        return _Layout(uptime, wall, tags)
 
 
-def _known_field(head: str) -> bool:
-    """Whether one of the fields is a level or a time: brackets occur in any text."""
-    return any(raw.strip() in _LEVELS or _NUMBER.fullmatch(raw.strip()) for raw in head[1:-1].split("]["))
+def _fields_before(text: str, end: int) -> tuple[int, list[str]]:
+    """Where the brackets that end before ``end`` begin, without a gap between them, and what is in them."""
+    place = end
+    while place and text[place - 1] in " \t":
+        place -= 1
+    fields: list[str] = []
+    while place and text[place - 1] == "]" and len(fields) < _MOST_FIELDS:
+        begin = text.rfind("[", 0, place - 1)
+        if begin < 0 or "]" in text[begin + 1 : place - 1]:
+            break
+        fields.append(text[begin + 1 : place - 1])
+        place = begin
+    return place, fields[::-1]
+
+
+def _ours(field: str) -> bool:
+    """Whether a field has a tag of the collector's lines, so that its place is that of the tags."""
+    stripped = field.strip()
+    return len(stripped) < 100 and bool(_OURS & set(stripped.split(","))) and bool(_TAGS.fullmatch(stripped))
+
+
+def _seconds(field: str) -> float | None:
+    """Of a number with its unit, damaged ones excepted."""
+    number = _NUMBER.fullmatch(field.strip())
+    if number is None:
+        return None
+    seconds = float(number[1].replace(",", ".")) * _SCALE[number[2]]
+    return seconds if seconds < _BEYOND else None
+
+
+def _wall(field: str) -> float | None:
+    """Unix seconds of a time or of milliseconds since 1970."""
+    seconds = _seconds(field)
+    if seconds is not None:
+        return seconds if seconds >= _EPOCH else None
+    stripped = field.strip()
+    return wall_clock(stripped) if "T" in stripped and stripped[:1].isdigit() else None
 
 
 def wall_clock(field: str) -> float | None:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import codecs
-import gzip
-import io
 import re
-import sys
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from leadline.gcanalysis.events import GcLog
 from leadline.model.errors import UsageError
 from leadline.observe.gclog import jdk8, openj9
 from leadline.observe.gclog.decorators import Splitter, wall_clock
 from leadline.observe.gclog.parser import parse_lines
+from leadline.observe.gclog.source import STANDARD_INPUT, lines_of
+from leadline.observe.gclog.wrapping import learn, sample, unwrapped
 
-_NUMBERED = re.compile(r"(?P<stem>.+)\.(?P<number>\d+)(?:\.current)?")
-STANDARD_INPUT = Path("-")
-_LOOKED_AT = 400  # lines in which a format shows
+__all__ = ["STANDARD_INPUT", "ForLibrary", "LogFiles", "logs_of", "parse", "parse_files"]
+
+_NUMBERED = re.compile(r"(?P<stem>.+)(?:\.\d+|-\d{8,})(?:\.current)?(?:\.(?:gz|bz2|xz))?")
+_PACKED = (".gz", ".bz2", ".xz")
+_COLLECTION = re.compile(r"GC\((\d{1,15})\) ")
+_JROCKIT = re.compile(r"\[memory *\].*(?:GC|[YO]C)\b.*\dK(?:B)?->\d+K|\[(?:YC|OC)#\d+\]")
+_OLD_J9 = "the form of J9 before R26"
+
+
+class ForLibrary(UsageError):
+    """A log in a format that only the other reader knows: ``--reader gcviewer``."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,11 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
             piped.append(LogFiles(path, (path,)))
             continue
         if not path.exists():
-            raise UsageError(f"{path}: No such file or directory")
+            parts = _beside(path)  # the older JVMs number all files of a rotation
+            if not parts:
+                raise UsageError(f"{path}: No such file or directory")
+            groups.setdefault(path, []).extend(parts)
+            continue
         if path.is_dir():
             raise UsageError(f"{path}: Is a directory")
         match = _NUMBERED.fullmatch(path.name)
@@ -65,10 +72,11 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
 
 
 def _beside(path: Path) -> list[Path]:
-    """Those with a number after the name that hold a log."""
+    """Those with a number after the name that hold a log, packed or not."""
     found = []
-    for other in path.parent.glob(f"{_escaped(path.name)}.*"):
-        if other.is_file() and _NUMBERED.fullmatch(other.name) and other.stat().st_size:
+    for other in sorted(path.parent.glob(f"{_escaped(path.name)}[.-]*")):
+        twice = other.suffix in _PACKED and other.with_suffix("").exists()
+        if other.is_file() and _NUMBERED.fullmatch(other.name) and other.stat().st_size and not twice:
             found.append(other)
     return found
 
@@ -78,16 +86,26 @@ def _escaped(name: str) -> str:
 
 
 def _begins(path: Path) -> tuple[int, float]:
-    """When its first line was written: by the wall clock, else by uptime, else by the file's own time."""
+    """When its first line was written: by the wall clock, else by uptime, else by the number of its first collection,
+    else by the file's own time.
+    """
     split = Splitter().split
-    for text in islice(_readable(path), 50):
+    number: float | None = None
+    first = list(islice(_readable(path), 200))
+    for text in unwrapped(first, learn(first)):
         line = split(text)
         if line is not None and (line.unix is not None or line.uptime is not None):
             return (0, line.unix) if line.unix is not None else (1, line.uptime or 0.0)
         stamp = wall_clock(text[:28])
         if stamp is not None:
             return 0, stamp
-    return 2, path.stat().st_mtime
+        up = re.match(r"(\d{1,12}[.,]\d{1,9}): ", text)
+        if up:
+            return 1, float(up[1].replace(",", "."))
+        found = _COLLECTION.search(text, 0, 1000)
+        if found and number is None:
+            number = float(found[1])
+    return (2, number) if number is not None else (3, path.stat().st_mtime)
 
 
 def parse(path: Path) -> GcLog:
@@ -102,20 +120,26 @@ def parse(path: Path) -> GcLog:
 def parse_files(log: LogFiles) -> GcLog:
     """Events of all files of a log, one after the other. Raises as ``parse``."""
     broken: list[str] = []
-    lines = chain.from_iterable(_lines(part, broken) for part in log.parts)
-    first = list(islice(lines, _LOOKED_AT))
-    everything = chain(first, lines)
-    if openj9.recognises(first):
+    lines = chain.from_iterable(lines_of(part, broken) for part in log.parts)
+    first = sample(lines)
+    layers = learn(first)
+    shown = list(unwrapped(first, layers))
+    everything = unwrapped(chain(first, lines), layers) if layers else chain(first, lines)
+    if openj9.recognises(shown):
         found = openj9.parse_lines(everything)
-    elif jdk8.recognises(first):
+    elif jdk8.recognises(shown):
         found = jdk8.parse_lines(everything)
     else:
         found = parse_lines(everything)
     if found.lines and not found.jvms:
+        if any(_JROCKIT.search(text, 0, 1000) for text in shown):
+            raise ForLibrary(f"{log.name} is a log of JRockit")
         raise UsageError(
             f"{log.name} is no collector log: no line is one of -Xlog:gc* (JDK 9 and later), -XX:+PrintGCDetails "
             f"(JDK 7 and 8) or -verbose:gc of OpenJ9; older formats: --reader gcviewer"
         )
+    if not found.pauses and any(_OLD_J9 in one.text for one in found.unknown):
+        found.library = "J9 before R26"
     found.notes[:0] = broken
     if len(log.parts) > 1:
         found.notes.insert(0, f"rotated: read as one log, {', '.join(part.name for part in log.parts)}")
@@ -125,29 +149,6 @@ def parse_files(log: LogFiles) -> GcLog:
 def _readable(path: Path) -> Iterator[str]:
     """Its lines; nothing of a file that cannot be read, which is told when it is read for good."""
     try:
-        yield from _lines(path, [])
+        yield from lines_of(path, [])
     except (OSError, UsageError):
         return
-
-
-def _lines(path: Path, broken: list[str]) -> Iterator[str]:
-    """Lines with their ends, of a file that may be compressed; what cannot be decoded becomes U+FFFD.
-
-    ``broken`` is told of a compressed file that ends early or is damaged. Raises UsageError when nothing of it can
-    be read.
-    """
-    with nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else path.open("rb") as file:
-        plain = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file))
-        begins = plain.peek(2)[:2]
-        source = cast(BinaryIO, gzip.GzipFile(fileobj=plain)) if begins == b"\x1f\x8b" else plain
-        encoding = "utf-16" if begins in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8"
-        some = False
-        try:
-            for text in io.TextIOWrapper(source, encoding=encoding, errors="replace", newline="\n"):
-                some = True
-                yield text
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            if not some:
-                raise UsageError(f"{path}: damaged gzip file: {error}") from error
-            how = "is cut" if isinstance(error, EOFError) else f"is damaged ({error})"
-            broken.append(f"{path.name}: the compressed file {how}; what comes before was read")

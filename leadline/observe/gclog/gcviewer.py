@@ -48,7 +48,7 @@ def parse_files(log: LogFiles, java: Path, jar: Path) -> GcLog:
 
 def events(lines: list[str], name: Path) -> GcLog:
     """What ``GcViewerEvents`` printed as a log of one JVM. Raises UsageError for a log without any event."""
-    log, jvm = GcLog(lines=1), Jvm(version="")
+    log, jvm = GcLog(format=f"read by GCViewer {VERSION}"), Jvm(version="")
     log.notes.append(f"read by GCViewer {VERSION}")
     complaints, first = 0, ""
     for text in lines:

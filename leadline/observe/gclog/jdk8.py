@@ -10,27 +10,29 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from leadline.gcanalysis.events import GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, UnknownLine
+from leadline.gcanalysis.events import GcCpu, GcLog, Heap, Jvm, Pause, Safepoint
 from leadline.observe.gclog.decorators import wall_clock
+from leadline.observe.gclog.parser import bounded
 from leadline.observe.gclog.patterns import OF_OPENJ9, OF_UNIFIED, UNITS, decimal, to_bytes, whole
 
-_STAMP = r"(?:(?P<wall>\d{4}-\d\d-\d\dT[\d:.,]+[+-]\d{4}): )?(?:(?P<up>\d+[.,]\d+): )?"
-_DECIMAL = r"(\d+(?:[.,]\d+)?)"
-_RECORD = re.compile(_STAMP + r"(?:#\d+: )?\[(?P<what>Full GC|GC pause|GC remark|GC cleanup|GC--|GC)(?P<rest>.*)")
+# Repetitions have bounds: whatever a line holds, looking at it takes time in proportion to its length.
+_STAMP = r"(?:(?P<wall>\d{4}-\d\d-\d\dT[\d:.,]{8,20}[+-]\d{4}): )?(?:(?P<up>\d{1,12}[.,]\d{1,9}): )?"
+_DECIMAL = r"(\d{1,16}(?:[.,]\d{1,9})?)"
+_RECORD = re.compile(_STAMP + r"(?:#\d{1,9}: )?\[(?P<what>Full GC|GC pause|GC remark|GC cleanup|GC--|GC)(?P<rest>.*)")
 _ANY = re.compile(_STAMP + r"(?P<rest>.*)")
-_BEGINS = re.compile(_STAMP + r"(?:#\d+: )?\[(?:Full )?GC")  # of JDK 7 the next word may follow without a space
+_BEGINS = re.compile(_STAMP + r"(?:#\d{1,9}: )?\[(?:Full )?GC")  # of JDK 7 the next word may follow without a space
 # A thread beside the application was still writing its line when the record began, or writes one into it.
 _WITHIN = re.compile(
-    r"(?:\d{4}-\d\d-\d\dT[\d:.,]+[+-]\d{4}: )?\d+[.,]\d+: (?:#\d+: )?"
+    r"(?:\d{4}-\d\d-\d\dT[\d:.,]{8,20}[+-]\d{4}: )?\d{1,12}[.,]\d{1,9}: (?:#\d{1,9}: )?"
     r"\[(?:Full GC|GC)(?=[ -](?:\(|pause|remark|cleanup|-)| ?\[|\d)"
 )
-_BESIDE = re.compile(_STAMP + r"(?:#\d+: )?\[(?:GC |CMS-)concurrent-[^\[\]]*\](?: \[Times: [^\]]*\])?\s*")
+_BESIDE = re.compile(_STAMP + r"(?:#\d{1,9}: )?\[(?:GC |CMS-)concurrent-[^\[\]]*\](?: \[Times: [^\]]*\])?\s*")
 _ADDRESSES = re.compile(r"\[0x[^\[\]()]*\)")  # of -XX:+PrintHeapAtGC, half open: no bracket of a record
-_REMARK = re.compile(_STAMP + r"(?:#\d+: )?\[GC[^\[\]]*\[YG occupancy")
+_REMARK = re.compile(_STAMP + r"(?:#\d{1,9}: )?\[GC[^\[\]]*\[YG occupancy")
 _SCAVENGED = "[young]"
 _HEADER = re.compile(r".* Server VM \((?P<vm>[^)]+)\) for .* JRE \((?P<version>[^)]+)\)")
-_SECONDS = re.compile(r"(\d+[.,]\d+) secs\s*\]?$")
-_HEAP = re.compile(r"(\d+)([BKMG])->(\d+)([BKMG])\((\d+)([BKMG])\)")
+_SECONDS = re.compile(r"(\d{1,12}[.,]\d{1,9}) secs *\]?$")
+_HEAP = re.compile(r"(\d{1,16})([BKMG])->(\d{1,16})([BKMG])\((\d{1,16})([BKMG])\)")
 _G1_HEAP = re.compile(rf"Heap: {_DECIMAL}([BKMG])\([\d.,]+[BKMG]\)->{_DECIMAL}([BKMG])\({_DECIMAL}([BKMG])\)")
 _YOUNG = re.compile(r"\[(?:PSYoungGen|DefNew|ParNew)[^\[\]]*?: (\d+)K->(\d+)K\(")
 _TIMES = re.compile(rf"\[Times: user={_DECIMAL} sys={_DECIMAL}, real={_DECIMAL} secs\]")
@@ -38,12 +40,19 @@ _STOPPED = re.compile(
     rf"Total time for which application threads were stopped: {_DECIMAL} seconds"
     rf"(?:, Stopping threads took: {_DECIMAL} seconds)?"
 )
-_INSIDE = re.compile(r"(?:[\dT:.,+-]+: )*\[(?:GC |CMS-)concurrent-[^\[\]]*\]|\[Times: [^\[\]]*\]")
+_INSIDE = re.compile(r"(?:[\dT:.,+-]{1,30}: ){0,2}\[(?:GC |CMS-)concurrent-[^\[\]]*\]|\[Times: [^\[\]]*\]")
 _INNER = re.compile(r"\[[^\[\]]*\]")
 _GROUP = re.compile(r"\s*\(((?:[^()]|\([^()]*\))*)\)")
 _G1_KINDS = {"young": "Normal", "mixed": "Mixed", "initial-mark": "Concurrent Start"}
 _USES = (("PSYoungGen", "Parallel"), ("ParNew", "CMS"), ("CMS", "CMS"), ("DefNew", "Serial"), ("GC pause", "G1"))
 _LONGEST = 200  # lines that one record may go over
+_WIDEST = 8192  # characters of a line
+_DEEPEST = 50  # brackets inside one another
+_BRACKET = re.compile(r"[\[\]]")
+# Lines beside the records: details of G1, the heap's state, what the JVM says of itself, CMS's own threads.
+_DETAIL = re.compile(
+    r"\s|\[|\d{1,12}[.,]\d{1,9}: |\d{4}-\d\d-\d\dT|Heap|\{Heap|\}|Memory:|CommandLine|Desired|- age|: \d|, \d|Total time"
+)
 
 
 def recognises(lines: Sequence[str]) -> bool:
@@ -54,9 +63,15 @@ def recognises(lines: Sequence[str]) -> bool:
 def parse_lines(lines: Iterable[str]) -> GcLog:
     """Events of a log's lines."""
     reader = _Reader()
+    reader.log.format = "JDK 7 and 8 (-XX:+PrintGCDetails)"
     text = ""
     for text in lines:
         reader.log.lines += 1
+        if not reader.log.lines & 0xFFFF:
+            bounded(reader.log)
+        if len(text) > _WIDEST:
+            reader.damaged(text)
+            continue
         try:
             reader.read(text)
         except (ValueError, OverflowError):  # a number without sense
@@ -73,13 +88,19 @@ def parse_lines(lines: Iterable[str]) -> GcLog:
 class _Reader:
     def __init__(self) -> None:
         self.log = GcLog()
-        self._open = ""  # a record that is not complete yet
+        self._begin("")
         self._line = 0
         self._around: tuple[str, int] | None = None  # a remark whose young collection is being read
 
+    def _begin(self, text: str) -> None:
+        self._open = text  # a record that is not complete yet
+        self._place = self._depth = 0  # up to where its brackets were counted, and how many are open there
+
     def read(self, text: str) -> None:
-        header = _HEADER.match(text)
+        self.log.understood += bool(self._open) or _DETAIL.match(text) is not None
+        header = _HEADER.match(text) if "Server VM (" in text else None
         if header:
+            self.log.understood += 1
             self.end()
             self.log.jvms.append(Jvm(version=header["version"]))
             return
@@ -100,31 +121,46 @@ class _Reader:
             if within and not _BEGINS.match(text):
                 text = text[within.start() :]
         if _BEGINS.match(text):
-            self._open, self._line = text, self.log.lines
+            self._begin(text)
+            self._line = self.log.lines
             self._complete()
             return
         self._detail(text)
 
     def damaged(self, text: str) -> None:
         """The record that this line belongs to is lost."""
-        self._open, self._around = "", None
-        shown = "".join(mark if mark.isprintable() else "?" for mark in text.strip())
-        self.log.damaged.append(UnknownLine(self.log.lines, shown[:160]))
+        self._begin("")
+        self._around = None
+        self.log.not_whole(self.log.lines, text)
 
     def end(self) -> None:
         """What is open can no longer become complete."""
         for text, line in (self._around or ("", 0), (self._open, self._line)):
             if _RECORD.match(text):
-                self.log.unknown.append(UnknownLine(line, text.split("\n")[0].strip()[:160]))
-        self._open, self._around = "", None
+                self.log.not_known(line, text.split("\n")[0])
+        self._begin("")
+        self._around = None
+
+    def _closed(self) -> int:
+        """Where the first bracket of the open record is closed, behind it; 0 when it is not."""
+        for mark in _BRACKET.finditer(self._open, self._place):
+            if mark[0] == "[":
+                self._depth += 1
+            elif self._depth:
+                self._depth -= 1
+                if not self._depth:
+                    return mark.end()
+        self._place = len(self._open)
+        return 0
 
     def _complete(self) -> None:
         """Take the records whose brackets are closed; several may stand in one line."""
-        while end := _closed(self._open):
+        while end := self._closed():
             record, rest = self._open[:end].replace("\n", " "), self._open[end:]
-            self._open = ""
+            self._begin("")
             if self._around is not None:  # the remark's own time has that of the collection inside
-                self._open, self._line = self._around[0] + _SCAVENGED, self._around[1]
+                self._begin(self._around[0] + _SCAVENGED)
+                self._line = self._around[1]
                 self._around = None
                 return
             match = _RECORD.match(record)
@@ -132,7 +168,8 @@ class _Reader:
                 self._pause(match, record)
             another = _WITHIN.search(rest)
             if another:
-                rest, self._open, self._line = rest[: another.start()], rest[another.start() :], self.log.lines
+                self._begin(rest[another.start() :])
+                rest, self._line = rest[: another.start()], self.log.lines
             self._detail(rest)
 
     def _jvm(self, at: float, unix: float | None) -> int:
@@ -148,11 +185,14 @@ class _Reader:
 
     def _pause(self, match: re.Match[str], record: str) -> None:
         flat = match["rest"].rstrip().removesuffix("]")
-        while _INNER.search(flat):
-            flat = _INNER.sub("", flat)
+        for _ in range(_DEEPEST):
+            inner = _INNER.sub("", flat)
+            if len(inner) == len(flat):
+                break
+            flat = inner
         seconds = _SECONDS.search(flat)
         if seconds is None:
-            self.log.unknown.append(UnknownLine(self._line, record.strip()[:160]))
+            self.log.not_known(self._line, record)
             return
         ms = decimal(seconds[1]) * 1e3
         unix = wall_clock(match["wall"]) if match["wall"] else None
@@ -176,9 +216,9 @@ class _Reader:
 
     def _detail(self, text: str) -> None:
         """What follows a record: G1's heap, CPU times, safepoints; pauses in a form that is not read (Shenandoah)."""
-        other = ("GC(" in text and OF_UNIFIED.search(text)) or ("<ex" in text and OF_OPENJ9.search(text))
+        other = ("GC(" in text and OF_UNIFIED.search(text, 0, 1000)) or ("<ex" in text and OF_OPENJ9.search(text))
         if other or ("[Pause " in text and " ms]" in text):
-            self.log.unknown.append(UnknownLine(self.log.lines, text.strip()[:160]))
+            self.log.not_known(self.log.lines, text)
         if "Heap: " in text and self.log.pauses and self.log.pauses[-1].heap is None:
             found = _G1_HEAP.search(text)
             if found:
@@ -205,19 +245,6 @@ def _scavenges(remark: str, text: str) -> bool:
     if not _REMARK.match(remark) or "[Resc" in remark or _SCAVENGED in remark:
         return False
     return "(CMS Final Remark)" in text or "(CMS Final Remark)" not in remark
-
-
-def _closed(text: str) -> int:
-    """Where the first bracket of ``text`` is closed, behind it; 0 when it is not."""
-    depth = 0
-    for place, mark in enumerate(text):
-        if mark == "[":
-            depth += 1
-        elif mark == "]":
-            depth -= 1
-            if not depth:
-                return place + 1
-    return 0
 
 
 def _leading_groups(text: str) -> list[str]:

@@ -10,13 +10,15 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from leadline.gcanalysis.events import GcCpu, GcLog, Heap, Jvm, Pause, UnknownLine
+from leadline.gcanalysis.events import GcCpu, GcLog, Heap, Jvm, Pause
 from leadline.observe.gclog.decorators import wall_clock
+from leadline.observe.gclog.parser import bounded
 from leadline.observe.gclog.patterns import OF_JDK_8, OF_UNIFIED
 
 _ELEMENT = re.compile(r"<(?P<name>[a-z][\w-]*)(?P<attributes>(?:\s+[\w:.-]+=\"[^\"]*\")*)\s*/?>")
 _ATTRIBUTE = re.compile(r"([\w:.-]+)=\"([^\"]*)\"")
 _KINDS = {"scavenge": "Young", "partial gc": "Young", "global": "Full", "global garbage collect": "Full"}
+_WIDEST = 8192  # characters of a line
 _BEFORE_R26 = frozenset(("af", "sys", "con"))
 _CAUSES = {"af-start": "Allocation Failure", "sys-start": "System.gc()", "concurrent-kickoff": ""}
 
@@ -29,11 +31,18 @@ def recognises(lines: Sequence[str]) -> bool:
 def parse_lines(lines: Iterable[str]) -> GcLog:
     """Events of a log's lines."""
     reader = _Reader()
+    reader.log.format = "verbose log of OpenJ9 (-Xverbosegclog)"
     text = ""
     for text in lines:
         reader.log.lines += 1
+        if not reader.log.lines & 0xFFFF:
+            bounded(reader.log)
+        if len(text) > _WIDEST:
+            reader.log.not_whole(reader.log.lines, text)
+            continue
+        reader.log.understood += "<" in text or not text.strip()
         if ("GC(" in text and OF_UNIFIED.search(text)) or (" secs]" in text and OF_JDK_8.search(text)):
-            reader.log.unknown.append(UnknownLine(reader.log.lines, text.strip()[:160]))
+            reader.log.not_known(reader.log.lines, text)
         for element in _ELEMENT.finditer(text):
             reader.read(element["name"], dict(_ATTRIBUTE.findall(element["attributes"])))
     # The root is closed when the JVM ends; a log without it is one still written, or that of a JVM killed.
@@ -77,7 +86,7 @@ class _Reader:
         elif name == "exclusive-end":
             self._end(values)
         elif name in _BEFORE_R26:
-            self.log.unknown.append(UnknownLine(self.log.lines, f"<{name}>: the form of J9 before R26 is not read"))
+            self.log.not_known(self.log.lines, f"<{name}>: the form of J9 before R26 is not read")
 
     def _attribute(self, name: str, value: str) -> None:
         if not self.log.jvms:
@@ -108,7 +117,7 @@ class _Reader:
         at, jvm = self._clock(values)
         ms = _number(values.get("durationms"))
         if ms is None:
-            self.log.unknown.append(UnknownLine(self.log.lines, f"exclusive-end without durationms: {values}"[:160]))
+            self.log.not_known(self.log.lines, f"exclusive-end without durationms: {values}")
             return
         name = self._kind or "Exclusive"
         heap = None

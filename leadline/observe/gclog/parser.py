@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
-from leadline.gcanalysis.events import Cleanup, Cycle, GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, Stall, UnknownLine
+from leadline.gcanalysis.events import Cleanup, Cycle, GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, Stall
+from leadline.model.errors import UsageError
 from leadline.observe.gclog import patterns as known
 from leadline.observe.gclog.decorators import Line, Splitter
 from leadline.observe.gclog.patterns import (
@@ -25,10 +26,14 @@ from leadline.observe.gclog.patterns import (
 )
 
 _SKIPPED_TAGS = frozenset(("stats",))
-_SHOWN = 160  # characters of a line that is shown
+_LONGEST = 1000  # characters of a message; the JVM's own have some hundreds
+_MOST = 4_000_000  # events: a few GB of a log, and of memory
 _SLACK = 1.0  # s by which lines of several threads may be out of order
+_BESIDE = 8  # collections that may be under way beside one another
 _SAME_START = 0.25  # s; uptime and wall clock of one JVM agree on when it began, but for steps of the clock
 _ID = re.compile(r"GC\((\d+)\) ")
+_HALF = re.compile(r" \d{1,12}[.,]\d{1,9}ms$")
+_OF_A_PAUSE = re.compile(r"Pause|GC\(\d+\)|\d[KMG]->\d")
 
 
 def parse_lines(lines: Iterable[str]) -> GcLog:
@@ -36,15 +41,25 @@ def parse_lines(lines: Iterable[str]) -> GcLog:
     reader = Reader()
     for text in lines:
         reader.take(text)
+        if not reader.log.lines & 0xFFFF:
+            bounded(reader.log)
     return reader.finish()
+
+
+def bounded(log: GcLog) -> None:
+    """Raises UsageError for a log with more events than memory is meant for."""
+    kept = (log.pauses, log.cycles, log.cleanups, log.stalls, log.safepoints, log.cpu, log.jvms)
+    if sum(map(len, kept)) + sum(len(jvm.ids) for jvm in log.jvms) > _MOST:
+        raise UsageError(f"the log has more than {_MOST} events in its first {log.lines} lines: read it in parts")
 
 
 class Reader:
     """Takes a log line by line; ``finish`` gives what it says."""
 
     def __init__(self) -> None:
-        self.log = GcLog()
-        self._split = Splitter().split
+        self.log = GcLog(format="unified log of HotSpot (JDK 9 and later)")
+        self._splitter = Splitter()
+        self._split = self._splitter.split
         self._line = Line(None, None, frozenset(), "")
         self._at = 0.0
         self._last = ""
@@ -61,21 +76,27 @@ class Reader:
                 self._read(text)
             except (ValueError, OverflowError):  # a number without sense
                 self._damaged(text)
-        elif " secs]" in text or "<exclusive-end" in text:
+            return
+        self.log.understood += self._splitter.belongs(text)
+        if " secs]" in text or "<exclusive-end" in text:
             self._another_format(text)
 
     def _another_format(self, text: str) -> None:
         """JDK 8 or OpenJ9 has written into this log too."""
-        if known.OF_JDK_8.search(text) or known.OF_OPENJ9.search(text):
-            self.log.unknown.append(UnknownLine(self.log.lines, text.strip()[:_SHOWN]))
+        if known.OF_JDK_8.search(text, 0, _LONGEST) or known.OF_OPENJ9.search(text, 0, _LONGEST):
+            self.log.not_known(self.log.lines, text)
 
     def _read(self, text: str) -> None:
         line = self._split(text)
         if line is None:
             self._foreign(text)
             return
+        self.log.understood += 1
         self._line = line
         tags, message = line.tags, line.message
+        if len(message) > _LONGEST:
+            self._damaged(text)
+            return
         ours = not tags or "gc" in tags or "safepoint" in tags
         self._clock(line, ours and "Using " in message and known.USING.fullmatch(message) is not None)
         if not ours or tags & _SKIPPED_TAGS:
@@ -100,12 +121,11 @@ class Reader:
         self.log.foreign += 1
         self._another_format(text)
         # Half a line shows by its end: a pause's time, with the heap or the collection's number before it.
-        if self.log.jvms and re.search(r"(?:Pause|GC\(\d+\)|\d[KMG]->\d).* \d+[.,]\d+ms\s*$", text):
+        if self.log.jvms and _HALF.search(text[-_LONGEST:].rstrip()) and _OF_A_PAUSE.search(text, 0, _LONGEST):
             self._damaged(text)
 
     def _damaged(self, text: str) -> None:
-        shown = "".join(mark if mark.isprintable() else "?" for mark in text.strip())
-        self.log.damaged.append(UnknownLine(self.log.lines, shown[:_SHOWN]))
+        self.log.not_whole(self.log.lines, text)
 
     def finish(self) -> GcLog:
         """A cut last line is no evidence of an unknown pause."""
@@ -133,7 +153,9 @@ class Reader:
         jvms, origin = self.log.jvms, self._state.began
         at = line.uptime
         if at is None and line.unix is not None:  # no such decorator, or a damaged one
-            at = line.unix - (origin or 0.0)
+            at = line.unix - (origin if origin is not None else self._state.shift)
+            if origin is None and not using and jvms and at < jvms[self._current].last - _SLACK:
+                at = self._set_back(line, at)
         if at is None:
             at = self._at if jvms else 0.0
         began = line.unix - line.uptime if line.unix is not None and line.uptime is not None else None
@@ -155,6 +177,19 @@ class Reader:
         if at >= jvm.last:
             jvm.last, jvm.last_unix = at, line.unix
         self._at = at
+
+    def _set_back(self, line: Line, at: float) -> float:
+        """The time by a wall clock alone that went back: collections that count on are of the same JVM."""
+        jvm = self.log.jvms[self._current]
+        numbered = _ID.match(line.message)
+        if numbered and jvm.ids and whole(numbered[1]) < max(jvm.ids) - _BESIDE:
+            return at
+        self._state.shift -= jvm.last - at
+        where = f" at collection {numbered[1]}" if numbered else ""
+        note = f"the wall clock was set back by {jvm.last - at:.1f} s{where}: times count on from there"
+        if len(self.log.notes) < 20:
+            self.log.notes.append(note)
+        return jvm.last
 
     def _other_jvm(self, at: float, unix: float | None, began: float) -> None:
         """One that has written before and began then, or a new one; a stepped clock is neither."""
@@ -178,16 +213,18 @@ class Reader:
     def _pause(self, message: str, text: str) -> None:
         jvm, tags = self.log.jvms[self._current], self._line.tags
         match = known.PAUSE.fullmatch(message)
+        if match is None and known.STATISTICS.match(message):  # Shenandoah's table of a cycle's phases
+            return
         if match is None and (known.SPLICED.search(message) or not message.isprintable() or "\ufffd" in message):
             self._damaged(text)
             return
-        if match is None and ("start" in tags or (not tags and not message.endswith("ms"))):
-            numbered = _ID.match(message)  # the beginning of one
+        if match is None and ("start" in tags or known.BEGINNING.fullmatch(message)):
+            numbered = _ID.match(message)
             if numbered:
                 jvm.begun[whole(numbered[1])] = self.log.lines
             return
         if match is None or match["name"] not in known.PAUSES:
-            self.log.unknown.append(UnknownLine(self.log.lines, text.strip()[:_SHOWN]))
+            self.log.not_known(self.log.lines, text)
             return
         ms, up = decimal(match["ms"]), self._line.uptime
         if up is not None and ms > 1e3 * (up + _SLACK):  # longer than the JVM has run
@@ -197,6 +234,12 @@ class Reader:
         name, groups = match["name"], match["groups"].strip()
         generation = f"{match['generation']}: " if match["generation"] else ""
         kind = f"{generation}Pause {name} {groups}".strip()
+        if gc_id is not None and up is None and name in known.CAUSED and jvm.collector not in ("Z", "Shenandoah"):
+            if gc_id < self._state.counted:  # no uptime tells that a JVM has started over, but its collections do
+                self._new_jvm(self._at, self._line.unix, None)
+                jvm = self.log.jvms[self._current]
+                jvm.ids.add(gc_id)
+            self._state.counted = gc_id
         promoted = None
         if gc_id is not None:
             jvm.begun.pop(gc_id, None)
@@ -381,6 +424,8 @@ class _State:
 
     def __init__(self, began: float | None = None) -> None:
         self.began = began
+        self.shift = 0.0  # s that a wall clock without uptime was set back, in unix seconds of the log
+        self.counted = -1  # the last collection that stopped the application from its beginning to its end
         self.used = False  # it has said which collector it uses
         self.start_of: dict[int, float] = {}  # a cycle's id -> uptime
         self.causes: dict[int, str] = {}

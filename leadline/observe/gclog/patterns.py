@@ -26,6 +26,9 @@ _HEAP = (
     r"(?P<after>\d+)(?P<after_unit>[BKMGT])(?:\(\d+%\)|\((?P<total>\d+)(?P<total_unit>[BKMGT])\))?"
 )
 PAUSE = re.compile(_ID + r"Pause (?P<name>[A-Z][A-Za-z ]*?)" + _GROUPS + rf"(?: {_HEAP})? (?P<ms>\d+[.,]\d+)ms")
+# Without heap and time it is the line at a pause's beginning.
+BEGINNING = re.compile(_ID + rf"Pause (?:{'|'.join(sorted(PAUSES))})" + _GROUPS)
+STATISTICS = re.compile(r"Pause [A-Za-z ]{1,40}(?:\([GN]\))? *(?:\d{1,12} us|= +[\d.]{1,12} s \(a)")
 PAUSE_AT_ALL = re.compile(_ID + r"Pause\b")
 COLLECTION = re.compile(
     _ID + r"(?P<name>(?:Garbage|Minor|Major) Collection)" + _GROUPS + rf"(?: {_HEAP}(?: (?P<s>\d+[.,]\d+)s)?)?"
@@ -64,7 +67,7 @@ SPLICED = re.compile(r"\[\d[^\]\[]*\](?:\[[^\]\[]*\])*\[(?:trace|debug|info|warn
 
 # Pauses as the three formats tell them: in a log of one, a line of another is a pause that is not read.
 OF_JDK_8 = re.compile(r"\[(?:Full )?GC.*\d secs\]")
-OF_UNIFIED = re.compile(r"GC\(\d+\) Pause .*\d[.,]\d+ms\s*$")
+OF_UNIFIED = re.compile(r"GC\(\d+\) Pause .*\d[.,]\d{1,9}ms\s*$")
 OF_OPENJ9 = re.compile(r"<exclusive-end\b")
 
 _DIGITS = 16

@@ -59,6 +59,9 @@ def sizes(figures: Sequence[GcSummary]) -> HeapLine | None:
 def as_mapping(figures: GcSummary) -> dict[str, Any]:
     """The summary with the breakdowns inside ``pauses`` and ``stalls``."""
     mapping = asdict(figures)
+    if "pauses" in figures.reasons:  # the log does not tell: null, not none
+        mapping["pauses"] = {**dict.fromkeys(mapping["pauses"]), "percentiles": {}}
+        mapping["full"] = mapping["degenerated"] = None
     mapping["pauses"]["by_kind"] = mapping.pop("by_kind")
     mapping["pauses"]["by_cause"] = mapping.pop("by_cause")
     mapping["stalls"]["by_kind"] = mapping.pop("stalls_by_kind")

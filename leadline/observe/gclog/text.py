@@ -14,6 +14,9 @@ def render(figures: GcSummary) -> str:
     """A page of plain text, one figure a line, the breakdowns as tables."""
     who = f"{figures.collector or 'unknown collector'}, JVM {figures.version or '?'}"
     lines = [f"{who}, {figures.span_s:.1f} s of log"]
+    if figures.format:
+        share = f", {100 * figures.understood:.1f} % of its lines understood" if figures.understood is not None else ""
+        lines.append(f"{figures.format}{share}")
     lines += [f"warning: {text}" for text in figures.warnings]
     lines += ["", *_pauses(figures), *_heap(figures), *_rest(figures)]
     for title, table in (("by kind", figures.by_kind), ("by cause", figures.by_cause)):
@@ -26,8 +29,10 @@ def render(figures: GcSummary) -> str:
 
 
 def _pauses(figures: GcSummary) -> list[str]:
-    pauses = figures.pauses
-    lines = [f"pauses        {pauses.count}, {pauses.sum_ms:.1f} ms in all, longest {pauses.max_ms:.2f} ms"]
+    pauses, silent = figures.pauses, figures.reasons.get("pauses")
+    lines = [f"pauses        not known: {silent}"] if silent else []
+    if not silent:
+        lines = [f"pauses        {pauses.count}, {pauses.sum_ms:.1f} ms in all, longest {pauses.max_ms:.2f} ms"]
     if pauses.count:
         lines.append(
             "percentiles   " + "  ".join(f"{name} {ms:.2f}" for name, ms in pauses.percentiles.items()) + " ms"
