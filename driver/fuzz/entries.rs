@@ -8,7 +8,7 @@ use leadline_load::http::h2::{Answers, Client, Event};
 use leadline_load::http::response::{Limits, ParseError, Parser};
 use leadline_load::http::target::Target;
 use leadline_load::scenario::read;
-use leadline_load::select::{resources, text_of, Css, Pointer};
+use leadline_load::select::{base_of, resources, text_of, Css, Pointer};
 
 const LIMITS: Limits = Limits { head: 4096, headers: 64, body: 20_000 };
 
@@ -133,9 +133,10 @@ pub fn cookies(mut data: &[u8]) {
 
 /// A compressed body: never more than the limit.
 pub fn encoding(mut data: &[u8]) {
-    let encoding = match choice(&mut data) % 3 {
+    let encoding = match choice(&mut data) % 4 {
         0 => Encoding::Gzip,
         1 => Encoding::Deflate,
+        2 => Encoding::Brotli,
         _ => Encoding::Other,
     };
     let mut out = Vec::new();
@@ -149,8 +150,11 @@ pub fn page(data: &[u8]) {
     let target = Target::parse("http://127.0.0.1:9/app").expect("a target");
     let css = Css::parse("a.x, p > b", None).expect("a selector");
     let href = Css::parse("a[href]", Some("href".into())).expect("a selector");
-    for link in resources(data).iter().chain(&href.find(data)).chain(&css.find(data)) {
-        if let Some(path) = target.follow(link, b"/app/page?x=1") {
+    let embedded = resources(data).into_iter().map(|found| (found.link, found.base));
+    let base = base_of(data);
+    let links = href.find(data).into_iter().chain(css.find(data)).map(|link| (link, base.clone()));
+    for (link, base) in embedded.chain(links) {
+        if let Some(path) = target.follow_on(&link, b"/app/page?x=1", base.as_deref()) {
             assert!(path.first() == Some(&b'/') || path.first() == Some(&b'?'), "{:?}", String::from_utf8_lossy(&path));
             assert!(path.iter().all(|b| (b'!'..=b'~').contains(b)), "{:?}", String::from_utf8_lossy(&path));
         }

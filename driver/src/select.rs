@@ -5,6 +5,7 @@ use lol_html::{ElementContentHandlers, HtmlRewriter, MemorySettings, Selector, S
 use serde_json::Value;
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::rc::Rc;
 
 /// A JSON pointer (RFC 6901) in which `*` stands for every element of an array.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,30 +130,71 @@ impl Css {
     }
 }
 
-/// What a browser fetches for `page`: images, scripts, style sheets and icons, in order of the page. Places
-/// within the page are left out.
-pub fn resources(page: &[u8]) -> Vec<Vec<u8>> {
+/// Something a page embeds: where it is, and what the page said before it that links are relative to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    pub link: Vec<u8>,
+    pub base: Option<Vec<u8>>,
+}
+
+/// What is seen while a page is read.
+#[derive(Default)]
+struct Seen {
+    resources: Vec<Resource>,
+    base: Option<Vec<u8>>,
+    /// Open elements whose content a browser does not show.
+    inert: usize,
+}
+
+/// What a browser fetches for `page`: images, scripts, style sheets and icons, in order of the page. Places within the
+/// page and what is inside `template` and `noscript` are left out.
+pub fn resources(page: &[u8]) -> Vec<Resource> {
+    read(page).resources
+}
+
+/// The `<base href>` of `page`; the first one counts.
+pub fn base_of(page: &[u8]) -> Option<Vec<u8>> {
+    let named = |at: usize| page[at + 1..].get(..4).is_some_and(|name| name.eq_ignore_ascii_case(b"base"));
+    memchr::memchr_iter(b'<', page).any(named).then(|| read(page).base).flatten()
+}
+
+fn read(page: &[u8]) -> Seen {
+    const INERT: &str = "template, noscript";
+    const BASE: &str = "base[href]";
+    const EMBEDDED: [(&str, &str); 5] = [
+        ("img[src]", "src"),
+        ("script[src]", "src"),
+        ("input[type=image][src]", "src"),
+        ("link[rel~=stylesheet][href]", "href"),
+        ("link[rel~=icon][href]", "href"),
+    ];
     thread_local! {
-        static SELECTORS: Vec<(Selector, &'static str)> = [
-            ("img[src]", "src"),
-            ("script[src]", "src"),
-            ("input[type=image][src]", "src"),
-            ("link[rel~=stylesheet][href]", "href"),
-            ("link[rel~=icon][href]", "href"),
-        ]
-        .into_iter()
-        .filter_map(|(text, attribute)| Some((text.parse().ok()?, attribute)))
-        .collect();
+        static SELECTORS: Vec<(Selector, &'static str)> = [(INERT, ""), (BASE, "base")]
+            .into_iter()
+            .chain(EMBEDDED)
+            .filter_map(|(text, what)| Some((text.parse().ok()?, what)))
+            .collect();
     }
-    let found: RefCell<Vec<Vec<u8>>> = RefCell::new(Vec::new());
+    let seen = Rc::new(RefCell::new(Seen::default()));
     SELECTORS.with(|selectors| {
-        let handler = |(selector, attribute): &'_ (Selector, &'static str)| {
-            let (attribute, found) = (*attribute, &found);
+        let handler = |(selector, what): &'_ (Selector, &'static str)| {
+            let (what, seen) = (*what, Rc::clone(&seen));
             let handlers = ElementContentHandlers::default().element(move |element: &mut Element<'_, '_>| {
-                let link = element.get_attribute(attribute).unwrap_or_default();
+                if what.is_empty() {
+                    skip(element, &seen);
+                    return Ok(());
+                }
+                let mut seen = seen.borrow_mut();
+                if seen.inert > 0 {
+                    return Ok(());
+                }
+                let link = element.get_attribute(if what == "base" { "href" } else { what }).unwrap_or_default();
                 let link = link.trim();
-                if !link.is_empty() && !link.starts_with('#') {
-                    found.borrow_mut().push(unescape(link));
+                if what == "base" {
+                    seen.base.get_or_insert_with(|| unescape(link));
+                } else if !link.is_empty() && !link.starts_with('#') {
+                    let base = seen.base.clone();
+                    seen.resources.push(Resource { link: unescape(link), base });
                 }
                 Ok(())
             });
@@ -169,7 +211,19 @@ pub fn resources(page: &[u8]) -> Vec<Vec<u8>> {
             Err(_) => drop(rewriter),
         }
     });
-    found.into_inner()
+    seen.take()
+}
+
+/// Until the end of `element` nothing counts.
+fn skip(element: &mut Element<'_, '_>, seen: &Rc<RefCell<Seen>>) {
+    seen.borrow_mut().inert += 1;
+    let seen = Rc::clone(seen);
+    // Without an end tag it goes on to the end of the page.
+    let _ = element.on_end_tag(Box::new(move |_| {
+        let mut seen = seen.borrow_mut();
+        seen.inert = seen.inert.saturating_sub(1);
+        Ok(())
+    }));
 }
 
 /// Character references that pages commonly hold, replaced.
@@ -266,12 +320,32 @@ mod tests {
         let page = br#"<link rel="shortcut icon" href=/i.ico><link rel=stylesheet href="a.css?x=1&amp;y=2"><link rel=next href=/n>
             <img src=' b.png '><img src="data:image/png;base64,AA=="><img><script src="http://h/c.js"></script>
             <script>var x = "<img src=no.png>";</script><a href=/no><img src="\#top"></a><input type=image src=d.gif>"#;
-        let found: Vec<String> = resources(page).into_iter().map(|v| String::from_utf8(v).expect("UTF-8")).collect();
+        let found: Vec<String> =
+            resources(page).into_iter().map(|found| String::from_utf8(found.link).expect("UTF-8")).collect();
         assert_eq!(
             found,
             ["/i.ico", "a.css?x=1&y=2", "b.png", "data:image/png;base64,AA==", "http://h/c.js", "\\#top", "d.gif"]
         );
         assert!(resources(b"\x00{}").is_empty());
+    }
+
+    #[test]
+    fn what_a_browser_does_not_fetch() {
+        let page = br#"<!-- <img src=comment.png> --><template><img src=t1.png><template><img src=t2.png></template>
+            <img src=t3.png><base href=/t/></template><noscript><img src=n.png></noscript><img src=a.png>
+            <base href="/deep/"><img src=b.png><base href=/second/><img src=c.png><template><img src=open.png>"#;
+        let found: Vec<(String, Option<String>)> = resources(page)
+            .into_iter()
+            .map(|found| {
+                let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+                (text(found.link), found.base.map(text))
+            })
+            .collect();
+        let deep = Some("/deep/".to_string());
+        assert_eq!(found, [("a.png".into(), None), ("b.png".into(), deep.clone()), ("c.png".into(), deep)]);
+        assert_eq!(base_of(page), Some(b"/deep/".to_vec()));
+        assert_eq!((base_of(b"<BaSe HREF='x&amp;y'>"), base_of(b"<basefont><b>")), (Some(b"x&y".to_vec()), None));
+        assert_eq!(base_of(b"<!-- <base href=/no/> --><p>"), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::measure::{ErrorKind, Outcome};
 use crate::plan::Plan;
 use crate::random::{Random, Stream};
 use crate::scenario::{Answer, Checks, Request, Scenario, WhenMissing, MOST_TIMES};
+use crate::select::base_of;
 use crate::template::{RenderError, Template, Values};
 use memchr::memmem;
 use serde_json::Value;
@@ -36,6 +37,8 @@ pub struct Running {
     /// Time in which connections were made; None where none was.
     pub connecting: Option<u64>,
     pub sent: Sent,
+    /// What the page says its links are relative to.
+    pub base: Option<Vec<u8>>,
     /// Paths the page embeds that are still to be fetched, the first one last, and how many are being fetched.
     pub embedded: Vec<Vec<u8>>,
     pub fetching: u32,
@@ -212,14 +215,15 @@ impl Session {
         out: &mut Vec<u8>,
         scratch: &mut Vec<u8>,
     ) -> Result<Sent, RenderError> {
-        let page = self.running.as_mut().map(|running| std::mem::take(&mut running.sent.path)).unwrap_or_default();
+        let page = self.running.as_mut().map(|running| (std::mem::take(&mut running.sent.path), running.base.take()));
+        let (page, base) = page.unwrap_or_default();
         let (mut values, jar) = self.values();
-        let place = Place { target, jar, page: &page, closes };
+        let place = Place { target, jar, page: &page, base: base.as_deref(), closes };
         request::write(out, scratch, &place, scenario, request, &mut values)
     }
 
-    /// Writes the request a redirect asks for.
-    pub fn redirect(
+    /// Writes the GET for something that a page embeds.
+    pub fn resource(
         &mut self,
         scenario: &Scenario,
         target: &Target,
@@ -229,13 +233,13 @@ impl Session {
         scratch: &mut Vec<u8>,
     ) -> Result<(), RenderError> {
         let (mut values, jar) = self.values();
-        let place = Place { target, jar, page: b"", closes };
-        request::write_redirect(out, scratch, &place, scenario, sent, &mut values)
+        let place = Place { target, jar, page: b"", base: None, closes };
+        request::write_resource(out, scratch, &place, scenario, sent, &mut values)
     }
 
-    /// Turns the request in `out` into the same one for another path, body and all.
-    pub fn redirect_whole(&self, target: &Target, sent: &Sent, closes: bool, out: &mut Vec<u8>) {
-        request::rewrite(out, &Place { target, jar: &self.jar, page: b"", closes }, sent);
+    /// Turns the request in `out` into the one a redirect of it asks for, on the same server.
+    pub fn redirect(&self, target: &Target, sent: &Sent, with_body: bool, closes: bool, out: &mut Vec<u8>) {
+        request::rewrite(out, &Place { target, jar: &self.jar, page: b"", base: None, closes }, sent, with_body);
     }
 
     /// Takes in a complete answer to the current request.
@@ -268,7 +272,11 @@ impl Session {
                 return fail(ErrorKind::of_status(status), &format!("status {status}"));
             }
         }
-        self.judge_content(request, transaction.when_missing, parser)
+        let verdict = self.judge_content(request, transaction.when_missing, parser);
+        if let (Verdict::Done, true, Some(running)) = (&verdict, transaction.has_links, &mut self.running) {
+            running.base = base_of(&parser.body);
+        }
+        verdict
     }
 
     fn judge_content(&mut self, request: &Request, when_missing: WhenMissing, parser: &Parser) -> Verdict {

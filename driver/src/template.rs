@@ -394,7 +394,7 @@ fn call(
         }
         Function::Url => {
             let text = text_of(&arguments[0], values)?;
-            push_url_encoded(out, &text);
+            push_component(out, &text);
         }
         Function::Json => {
             let text = text_of(&arguments[0], values)?;
@@ -432,6 +432,16 @@ pub fn push_url_encoded(out: &mut Vec<u8>, text: &[u8]) {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'*' | b'-' | b'.' | b'_' => out.push(*byte),
             b' ' => out.push(b'+'),
+            other => push_percent(out, *other),
+        }
+    }
+}
+
+/// Text as a part of a URL's path or query, or of a form: all but unreserved characters percent-encoded (RFC 3986, 2.3).
+pub fn push_component(out: &mut Vec<u8>, text: &[u8]) {
+    for byte in text {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(*byte),
             other => push_percent(out, *other),
         }
     }

@@ -45,7 +45,7 @@ fn fills_in_names_and_functions() {
     assert_eq!(fill("${account}").unwrap(), "user-1 & co");
     assert_eq!(fill("user-${zpad:6:${user}}").unwrap(), "user-000007");
     assert_eq!(fill("${seed}-${session}-${seq}-${seq}").unwrap(), "42-3-1-2");
-    assert_eq!(fill("${url:${account}}").unwrap(), "user-1+%26+co");
+    assert_eq!(fill("${url:${account}}").unwrap(), "user-1%20%26%20co");
     assert_eq!(fill("${json:a\"b\\}").unwrap(), "a\\\"b\\\\");
     assert_eq!(fill("${mod:17:5}${mod:1:0}").unwrap(), "20");
     assert_eq!(fill("${max:500:${mul:20:3}}${min:2:9}").unwrap(), "5002");

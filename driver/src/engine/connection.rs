@@ -3,8 +3,9 @@
 mod opening;
 mod receiving;
 
-use super::embedded::Resource;
+use super::embedded::Fetch;
 use super::pool::{Lease, SHARED};
+use super::streams::Refusals;
 use super::{Engine, Lane, Slot, Trunk, LANE, TRUNK};
 use crate::http::h2::Client;
 use crate::http::response::{Limits, Parser};
@@ -60,8 +61,10 @@ pub struct Connection {
     /// The current request may be sent again, and was.
     pub(super) retried: bool,
     pub(super) repeated: bool,
+    /// How often the server would not look at it, and how little that leaves to hope for.
+    pub(super) refusals: Refusals,
     /// What the current request fetches for a page; None when it is the transaction's own.
-    pub resource: Option<Resource>,
+    pub resource: Option<Fetch>,
 }
 
 impl Connection {
@@ -176,11 +179,12 @@ impl Engine<'_> {
         let connection = self.line(line);
         connection.wanted = now;
         connection.repeated = false;
+        connection.refusals = Refusals::default();
         connection.retried = method.retried();
         connection.written = 0;
         connection.awaited = Some(request);
         connection.parser.begin(method == Method::Head, connection.keep_body);
-        self.result.requests += 1;
+        self.result.sent += 1;
         self.deadlines.set(now.saturating_add(self.settings.timeout), line, request);
         self.note_urgency(line, request, open, now);
         if self.may_share && self.shares(line) {

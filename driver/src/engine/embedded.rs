@@ -1,11 +1,11 @@
 //! Pages as a browser loads them: what a page embeds is fetched over a few connections at once.
 
-use super::connection::Connection;
+use super::connection::{named, Connection};
 use super::{Engine, Slot, LANE};
 use crate::http::request::Sent;
 use crate::measure::{ErrorKind, Outcome};
 use crate::scenario::Method;
-use crate::select::resources;
+use crate::select::{resources, Resource};
 use std::collections::HashSet;
 
 /// Resources a page may name.
@@ -13,7 +13,7 @@ const MOST_RESOURCES: usize = 4096;
 
 /// Something a page embeds, being fetched.
 #[derive(Debug)]
-pub struct Resource {
+pub struct Fetch {
     pub path: Vec<u8>,
     redirects: u32,
 }
@@ -34,8 +34,8 @@ impl Engine<'_> {
         let Some(running) = &mut at.session.running else { return false };
         let mut queue: Vec<Vec<u8>> = Vec::new();
         let mut known = HashSet::new();
-        for link in resources(&at.connection.parser.body) {
-            let path = target.follow(&link, &running.sent.path);
+        for Resource { link, base } in resources(&at.connection.parser.body) {
+            let path = target.follow_on(&link, &running.sent.path, base.as_deref());
             queue.extend(path.filter(|path| known.insert(path.clone())));
         }
         if queue.is_empty() {
@@ -85,10 +85,10 @@ impl Engine<'_> {
         let Some(running) = &mut self.slots[owner as usize].session.running else { return };
         let Some(path) = running.embedded.pop() else { return };
         running.fetching += 1;
-        self.ask(line, Resource { path, redirects: 0 }, now);
+        self.ask(line, Fetch { path, redirects: 0 }, now);
     }
 
-    fn ask(&mut self, line: u32, resource: Resource, now: u64) {
+    fn ask(&mut self, line: u32, resource: Fetch, now: u64) {
         let owner = self.owner(line);
         let sent = Sent { method: Method::Get, path: resource.path.clone() };
         let mut out = std::mem::take(&mut self.line(line).out);
@@ -96,7 +96,7 @@ impl Engine<'_> {
         let closes = self.line(line).closes_with_next(settings.transport.requests_per_connection);
         let Slot { session, target, .. } = &mut self.slots[owner as usize];
         let target = &settings.transport.targets[*target];
-        let written = session.redirect(self.scenario, target, &sent, closes, &mut out, &mut self.scratch);
+        let written = session.resource(self.scenario, target, &sent, closes, &mut out, &mut self.scratch);
         let connection = self.line(line);
         connection.out = out;
         connection.keep_body = false;
@@ -112,6 +112,12 @@ impl Engine<'_> {
     pub(super) fn fetched(&mut self, line: u32, now: u64) {
         let owner = self.owner(line);
         let Some(mut resource) = self.line(line).resource.take() else { return };
+        let connection = named(&mut self.slots, &mut self.lanes, &mut self.trunks, line);
+        if let Err(error) = connection.parser.decode(&mut self.scratch) {
+            let message = format!("embedded {}: {error}", String::from_utf8_lossy(&resource.path));
+            self.end(owner, Outcome::Failed(ErrorKind::Protocol), &message, now);
+            return;
+        }
         let head = &self.line(line).parser.head;
         let (status, location) = (head.status, head.location.clone());
         if let Some(running) = &self.slots[owner as usize].session.running {

@@ -11,6 +11,32 @@ use std::io::ErrorKind as Io;
 /// Streams a browser has open at once.
 const BROWSER_STREAMS: u32 = 100;
 
+/// Requests that a server would not look at are sent again so often at most, where it answers others.
+const MOST_REFUSALS: u32 = 100;
+/// One by a connection that answered nothing counts for so many.
+const FRUITLESS: u32 = 20;
+/// From this one on a request goes over another connection.
+const ELSEWHERE: u32 = 3;
+
+/// How often a request was refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Refusals {
+    times: u32,
+    weight: u32,
+}
+
+impl Refusals {
+    /// One more, by a connection that `answered` others or not.
+    fn add(&mut self, answered: bool) {
+        self.times += 1;
+        self.weight += if answered { 1 } else { FRUITLESS };
+    }
+
+    fn too_many(self) -> bool {
+        self.weight >= MOST_REFUSALS
+    }
+}
+
 impl Answers for Engine<'_> {
     fn parser(&mut self, line: u32) -> &mut Parser {
         &mut self.line(line).parser
@@ -83,7 +109,16 @@ impl Engine<'_> {
                 if !client.is_idle() {
                     break;
                 }
+                let unused = client.opened() == 0;
                 connection.close();
+                let refusals = &mut self.line(line).refusals;
+                if unused {
+                    refusals.add(false);
+                }
+                if refusals.too_many() {
+                    self.fail_stream(line, ErrorKind::Closed, "the server takes no requests", now);
+                    return;
+                }
                 continue;
             }
             if !client.may_open() {
@@ -185,11 +220,7 @@ impl Engine<'_> {
                 self.complete(line, now);
             }
             Event::Malformed { error, .. } => self.fail_stream(line, ErrorKind::Protocol, &error.to_string(), now),
-            Event::Refused { .. } if !connection.repeated => {
-                connection.repeated = true;
-                self.again(host, line, now);
-            }
-            Event::Refused { .. } => self.fail_stream(line, ErrorKind::Closed, "the server refused the stream", now),
+            Event::Refused { .. } => self.refused(host, line, now),
             Event::Reset { code, .. } => {
                 let message = format!("stream reset: {}", ErrorCode::name(code));
                 self.fail_stream(line, ErrorKind::Reset, &message, now);
@@ -197,9 +228,27 @@ impl Engine<'_> {
         }
     }
 
+    /// The server did not look at the request of `line`, which had a stream of `host`: it is sent again.
+    fn refused(&mut self, host: u32, line: u32, now: u64) {
+        let answered = self.line(host).h2.as_ref().is_some_and(|client| client.has_answered());
+        let refusals = &mut self.line(line).refusals;
+        refusals.add(answered);
+        let (times, too_many) = (refusals.times, refusals.too_many());
+        if too_many {
+            let message = format!("the server refused the stream {times} times");
+            self.fail_stream(line, ErrorKind::Closed, &message, now);
+            return;
+        }
+        if let (true, Some(client)) = (times >= ELSEWHERE, &mut self.line(host).h2) {
+            client.retire();
+        }
+        self.again(host, line, now);
+    }
+
     /// The request of `line`, of which `host` had a stream, will be sent once more.
     fn again(&mut self, host: u32, line: u32, now: u64) {
-        self.result.requests += 1;
+        self.result.sent += 1;
+        self.result.repeated += 1;
         let connection = self.line(line);
         connection.wanted = now;
         connection.parser.begin_again();

@@ -37,6 +37,7 @@ impl Engine<'_> {
             blocked: 0,
             connecting: None,
             sent: Sent { method: scenario.transactions[transaction].requests[0].method, path: Vec::new() },
+            base: None,
             embedded: Vec::new(),
             fetching: 0,
             rounds: Vec::new(),
@@ -71,13 +72,14 @@ impl Engine<'_> {
         let settings = self.settings;
         let Slot { session, connection, target, .. } = &mut self.slots[slot as usize];
         let Some(running) = &session.running else { return };
-        let request = &self.scenario.transactions[running.transaction].requests[running.step];
+        let transaction = &self.scenario.transactions[running.transaction];
+        let request = &transaction.requests[running.step];
         let target = &settings.transport.targets[*target];
         let closes = connection.closes_with_next(settings.transport.requests_per_connection);
         let rendered = session.request(self.scenario, target, request, closes, &mut connection.out, &mut self.scratch);
         match rendered {
             Ok(sent) => {
-                connection.keep_body = request.needs_body();
+                connection.keep_body = request.needs_body() || transaction.has_links;
                 connection.parser.keep_headers = request.needs_headers();
                 let method = sent.method;
                 if let Some(running) = &mut session.running {
@@ -124,21 +126,12 @@ impl Engine<'_> {
                 let Some(running) = &mut session.running else { return };
                 running.redirects += 1;
                 let method = running.sent.method.redirected(connection.parser.head.status);
-                let same = method == running.sent.method;
+                let with_body = method == running.sent.method;
                 running.sent = Sent { method, path };
                 let sent = running.sent.clone();
                 let closes = connection.closes_with_next(settings.transport.requests_per_connection);
-                let out = &mut connection.out;
-                let written = if same && !method.retried() {
-                    session.redirect_whole(target, &sent, closes, out);
-                    Ok(())
-                } else {
-                    session.redirect(self.scenario, target, &sent, closes, out, &mut self.scratch)
-                };
-                match written {
-                    Ok(()) => self.send(slot, method, now),
-                    Err(error) => self.end(slot, Outcome::Failed(ErrorKind::Template), &error.to_string(), now),
-                }
+                session.redirect(target, &sent, with_body, closes, &mut connection.out);
+                self.send(slot, method, now);
             }
             Verdict::End(outcome, message) => self.end(slot, outcome, &message, now),
         }
@@ -167,6 +160,12 @@ impl Engine<'_> {
             }
             Outcome::Skipped => part.counts.skipped += 1,
             Outcome::Failed(kind) => {
+                if kind == ErrorKind::Timeout {
+                    // Not left out: how long it would have taken is not known, only that it is at least this.
+                    part.timeouts += 1;
+                    part.response.record(now.saturating_sub(running.due));
+                    part.service.record(now.saturating_sub(running.first_byte.unwrap_or(running.taken)));
+                }
                 part.counts.failed += 1;
                 part.errors[kind as usize] += 1;
                 if self.result.samples.iter().filter(|(k, _)| *k == kind).count() < SAMPLES {

@@ -1,13 +1,14 @@
-//! A small cookie jar: name, value and path; one host. What expires later is kept as long as the session.
+//! A small cookie jar for one host (RFC 6265bis).
 
 use super::date;
 use super::target::Target;
 use std::net::Ipv4Addr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Cookies kept in one jar, and the longest one, so that no server can make a session grow.
+/// Cookies kept in one jar, name and value of the longest one, and its longest attribute that counts.
 const MOST: usize = 64;
 const LONGEST: usize = 4096;
+const LONGEST_ATTRIBUTE: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq)]
 struct Cookie {
@@ -16,6 +17,8 @@ struct Cookie {
     path: Vec<u8>,
     /// The one it was set for, in small letters, where that is not the host itself.
     domain: Vec<u8>,
+    /// Unix milliseconds; None: with the session.
+    expiry: Option<i64>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -36,72 +39,71 @@ impl Jar {
         self.cookies.is_empty()
     }
 
-    /// Takes in one `Set-Cookie` of an answer of `target` to `path` (RFC 6265, 5.2 and 5.3, for one host).
+    /// Takes in one `Set-Cookie` of an answer of `target` to `path` (RFC 6265bis, 5.6 and 5.7, for one host).
     pub fn store(&mut self, header: &[u8], path: &[u8], target: &Target) {
-        if header.len() > LONGEST {
+        self.store_at(header, path, target, now());
+    }
+
+    fn store_at(&mut self, header: &[u8], path: &[u8], target: &Target, now: i64) {
+        if header.iter().any(|b| (*b < b' ' && *b != b'\t') || *b == 0x7f) {
             return;
         }
         let mut fields = header.split(|b| *b == b';');
         let Some(pair) = fields.next() else { return };
         let Some(equals) = pair.iter().position(|b| *b == b'=') else { return };
         let (name, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
-        if name.is_empty() || pair.iter().any(|b| *b < b' ' && *b != b'\t') {
+        if name.is_empty() || name.len() + value.len() > LONGEST {
             return;
         }
-        let (name, value) = (name.to_vec(), value.to_vec());
-        let mut cookie = Cookie { name, value, path: default_path(path).to_vec(), domain: Vec::new() };
-        let (mut age, mut expiry, mut secure) = (None, None, false);
-        for field in fields {
-            let mut halves = field.splitn(2, |b| *b == b'=');
-            let key = halves.next().unwrap_or_default().trim_ascii();
-            let value = halves.next().unwrap_or_default().trim_ascii();
-            if key.eq_ignore_ascii_case(b"path") {
-                let own = value.first() == Some(&b'/');
-                cookie.path = if own { value } else { default_path(path) }.to_vec();
-            } else if key.eq_ignore_ascii_case(b"max-age") {
-                age = positive(value).or(age);
-            } else if key.eq_ignore_ascii_case(b"expires") {
-                expiry = date::parse(value).or(expiry);
-            } else if key.eq_ignore_ascii_case(b"secure") {
-                secure = true;
-            } else if key.eq_ignore_ascii_case(b"domain") && !value.is_empty() {
-                cookie.domain = value.strip_prefix(b".").unwrap_or(value).to_ascii_lowercase();
-            }
+        let attributes = Attributes::read(fields, now);
+        let host = target.host().to_ascii_lowercase();
+        let own = attributes.domain.is_empty() || attributes.domain == host.as_bytes();
+        if !own && !within(&host, &attributes.domain) || attributes.secure && !target.trustworthy() {
+            return;
         }
-        if !cookie.domain.is_empty() {
-            let host = target.host().to_ascii_lowercase();
-            if cookie.domain == host.as_bytes() {
-                cookie.domain.clear();
-            } else if !within(&host, &cookie.domain) {
-                return;
-            }
+        if !attributes.allow(name) {
+            return;
         }
-        let expired = match age {
-            Some(positive) => !positive,
-            None => expiry.is_some_and(|expiry| expiry <= now()),
+        let cookie = Cookie {
+            name: name.to_vec(),
+            value: value.to_vec(),
+            path: attributes.path.unwrap_or(default_path(path)).to_vec(),
+            domain: if own { Vec::new() } else { attributes.domain },
+            expiry: attributes.expiry,
         };
-        if secure && !target.trustworthy() {
-            return;
-        }
+        self.keep(cookie, now);
+    }
+
+    fn keep(&mut self, cookie: Cookie, now: i64) {
         let same = |c: &Cookie| c.name == cookie.name && c.path == cookie.path && c.domain == cookie.domain;
-        let found = self.cookies.iter().position(same);
-        match (found, expired) {
+        match (self.cookies.iter().position(same), cookie.is_over(now)) {
             (Some(at), true) => {
                 self.cookies.remove(at);
             }
-            (Some(at), false) => self.cookies[at].value = cookie.value,
-            (None, false) if self.cookies.len() < MOST => self.cookies.push(cookie),
-            (None, _) => {}
+            (Some(at), false) => self.cookies[at] = cookie,
+            (None, false) => {
+                if self.cookies.len() >= MOST {
+                    self.cookies.retain(|other| !other.is_over(now));
+                }
+                if self.cookies.len() < MOST {
+                    self.cookies.push(cookie);
+                }
+            }
+            (None, true) => {}
         }
     }
 
     /// Writes the `Cookie` header for a request to `path`, if any cookie belongs there; longest paths first.
     pub fn write(&self, path: &[u8], out: &mut Vec<u8>) {
-        if self.cookies.is_empty() {
-            return;
+        if !self.cookies.is_empty() {
+            self.write_at(path, out, now());
         }
+    }
+
+    fn write_at(&self, path: &[u8], out: &mut Vec<u8>, now: i64) {
         let path = path.split(|b| *b == b'?').next().unwrap_or(path);
-        let mut matching: Vec<&Cookie> = self.cookies.iter().filter(|c| matches(path, &c.path)).collect();
+        let mut matching: Vec<&Cookie> =
+            self.cookies.iter().filter(|c| matches(path, &c.path) && !c.is_over(now)).collect();
         if matching.is_empty() {
             return;
         }
@@ -116,22 +118,88 @@ impl Jar {
     }
 }
 
+impl Cookie {
+    fn is_over(&self, now: i64) -> bool {
+        self.expiry.is_some_and(|expiry| expiry <= now)
+    }
+}
+
+/// What follows a cookie's name and value; of one that comes twice the last counts.
+#[derive(Default)]
+struct Attributes<'a> {
+    path: Option<&'a [u8]>,
+    /// A path that is exactly the root's was given.
+    root: bool,
+    domain: Vec<u8>,
+    /// A domain was given.
+    broad: bool,
+    secure: bool,
+    /// Unix milliseconds.
+    expiry: Option<i64>,
+}
+
+impl<'a> Attributes<'a> {
+    fn read(fields: impl Iterator<Item = &'a [u8]>, now: i64) -> Self {
+        let (mut found, mut age, mut date) = (Attributes::default(), None, None);
+        for field in fields {
+            let mut halves = field.splitn(2, |b| *b == b'=');
+            let key = halves.next().unwrap_or_default().trim_ascii();
+            let value = halves.next().unwrap_or_default().trim_ascii();
+            if value.len() > LONGEST_ATTRIBUTE {
+                continue;
+            }
+            if key.eq_ignore_ascii_case(b"path") {
+                found.path = Some(value).filter(|path| path.first() == Some(&b'/'));
+                found.root = value == b"/";
+            } else if key.eq_ignore_ascii_case(b"max-age") {
+                age = seconds(value).or(age);
+            } else if key.eq_ignore_ascii_case(b"expires") {
+                date = date::parse(value).or(date);
+            } else if key.eq_ignore_ascii_case(b"secure") {
+                found.secure = true;
+            } else if key.eq_ignore_ascii_case(b"domain") && !value.is_empty() {
+                found.domain = value.strip_prefix(b".").unwrap_or(value).to_ascii_lowercase();
+                found.broad = true;
+            }
+        }
+        found.expiry = match age {
+            Some(age) if age <= 0 => Some(i64::MIN),
+            Some(age) => Some(now.saturating_add(age.saturating_mul(1000))),
+            None => date.map(|date| date.saturating_mul(1000)),
+        };
+        found
+    }
+
+    /// Whether a cookie of that name may have them: two prefixes promise something (RFC 6265bis, 4.1.3).
+    fn allow(&self, name: &[u8]) -> bool {
+        let begins = |word: &[u8]| name.len() >= word.len() && name[..word.len()].eq_ignore_ascii_case(word);
+        if begins(b"__Host-") {
+            return self.secure && self.root && !self.broad;
+        }
+        self.secure || !begins(b"__Secure-")
+    }
+}
+
 /// Whether a host's name lies in a domain above it (RFC 6265, 5.1.3).
 fn within(host: &str, domain: &[u8]) -> bool {
     let address = host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
     !address && host.as_bytes().strip_suffix(domain).is_some_and(|before| before.ends_with(b"."))
 }
 
-/// Whether a Max-Age is above zero; None where it is no number.
-fn positive(age: &[u8]) -> Option<bool> {
+/// A Max-Age; None where it is no number. What is too large is as large as can be.
+fn seconds(age: &[u8]) -> Option<i64> {
     let digits = age.strip_prefix(b"-").unwrap_or(age);
-    let number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    number.then(|| digits == age && digits.iter().any(|b| *b != b'0'))
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digit = |sum: i64, b: &u8| sum.saturating_mul(10).saturating_add(i64::from(b - b'0'));
+    let number = digits.iter().fold(0, digit);
+    Some(if digits == age { number } else { -number })
 }
 
-/// Seconds since 1970.
+/// Unix milliseconds.
 fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
 fn default_path(path: &[u8]) -> &[u8] {
@@ -256,6 +324,64 @@ mod tests {
             }
             assert_eq!(sent(&jar, "/"), left, "{url}");
         }
+    }
+
+    #[test]
+    fn a_cookie_ends_when_its_server_said() {
+        let target = Target::parse("http://127.0.0.1").expect("an address");
+        let mut jar = Jar::default();
+        for header in
+            ["a=1; Max-Age=2; Expires=Thu, 01-Dec-1994 16:00:00 GMT", "b=1", "c=1; max-age=99999999999999999999"]
+        {
+            jar.store_at(header.as_bytes(), b"/", &target, 10_000);
+        }
+        let sent = |jar: &Jar, now: i64| {
+            let mut out = Vec::new();
+            jar.write_at(b"/", &mut out, now);
+            String::from_utf8(out).expect("ascii cookies")
+        };
+        assert_eq!(sent(&jar, 11_999), "Cookie: a=1; b=1; c=1\r\n");
+        assert_eq!(sent(&jar, 12_000), "Cookie: b=1; c=1\r\n");
+        jar.store_at(b"b=2; Expires=Thu, 01 Jan 1970 00:00:20 GMT", b"/", &target, 12_000);
+        assert_eq!((sent(&jar, 19_999), sent(&jar, 20_000)), ("Cookie: b=2; c=1\r\n".into(), "Cookie: c=1\r\n".into()));
+        for number in 0..MOST {
+            jar.store_at(format!("n{number}=").as_bytes(), b"/", &target, 20_000);
+        }
+        assert!(sent(&jar, 20_000).contains("n61="), "those that are over make room");
+    }
+
+    #[test]
+    fn prefixes_keep_their_promise() {
+        for (header, kept) in [
+            ("__Host-a=1; Secure; Path=/", true),
+            ("__Host-a=1; Path=/", false),
+            ("__Host-a=1; Secure", false),
+            ("__Host-a=1; Secure; Path=/x", false),
+            ("__Host-a=1; Secure; Path=/; Path=/x", false),
+            ("__Host-a=1; Secure; Path=/; Domain=localhost", false),
+            ("__hOsT-a=1; Path=/", false),
+            ("__Secure-a=1; Secure; Path=/x; Domain=localhost", true),
+            ("__Secure-a=1", false),
+            ("__SECURE-a=1", false),
+            ("__Hosta=1", true),
+        ] {
+            let mut jar = Jar::default();
+            store_from("https://localhost", &mut jar, header);
+            assert_eq!(jar.len(), usize::from(kept), "{header}");
+        }
+        let mut jar = Jar::default();
+        store_from("http://192.0.2.1", &mut jar, "__Host-a=1; Secure; Path=/");
+        assert!(jar.is_empty(), "over plain HTTP");
+    }
+
+    #[test]
+    fn long_attributes_do_not_count() {
+        let mut jar = Jar::default();
+        store(&mut jar, format!("a={}; Path=/{}", "v".repeat(4000), "x".repeat(1024)).as_bytes(), b"/y/z");
+        assert!(sent(&jar, "/y/w").starts_with("Cookie: a=v"));
+        store(&mut jar, format!("b={}", "v".repeat(4096)).as_bytes(), b"/");
+        store(&mut jar, b"c=1; Path=/\x7f", b"/");
+        assert_eq!(jar.len(), 1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Content codings of answers (RFC 9110, 8.4.1), bounded in what they may grow to.
 
 use super::response::ParseError;
+use brotli_decompressor::Decompressor;
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use std::io::Read;
 
@@ -10,12 +11,23 @@ pub enum Encoding {
     Identity,
     Gzip,
     Deflate,
-    /// One that was not asked for.
+    Brotli,
+    /// One that cannot be undone here.
     Other,
 }
 
+/// Codings of one answer, the one applied last at the end; more are no answer.
+pub const MOST_CODINGS: usize = 4;
+/// Bytes that are decompressed at a time.
+const PART: usize = 16 << 10;
+
 impl Encoding {
-    pub fn parse(value: &[u8]) -> Self {
+    /// The codings of one header's list, but for `identity`.
+    pub fn list(value: &[u8]) -> impl Iterator<Item = Self> + '_ {
+        value.split(|b| *b == b',').map(Encoding::parse).filter(|coding| *coding != Encoding::Identity)
+    }
+
+    fn parse(value: &[u8]) -> Self {
         let value = value.trim_ascii();
         let is = |word: &[u8]| value.eq_ignore_ascii_case(word);
         if value.is_empty() || is(b"identity") {
@@ -24,6 +36,8 @@ impl Encoding {
             Encoding::Gzip
         } else if is(b"deflate") {
             Encoding::Deflate
+        } else if is(b"br") {
+            Encoding::Brotli
         } else {
             Encoding::Other
         }
@@ -44,6 +58,12 @@ impl Encoding {
             Encoding::Deflate => {
                 let mut decoder = DeflateDecoder::new(body);
                 decoder.by_ref().take(within).read_to_end(out).map(|_| decoder.total_in() as usize)
+            }
+            Encoding::Brotli => {
+                let mut rest = body;
+                let read = Decompressor::new(&mut rest, PART).take(within).read_to_end(out);
+                // Its reader takes what it is given: a stream that ends early is an error, bytes behind it are not.
+                read.map(|_| body.len())
             }
             Encoding::Other => return Err(ParseError::BadEncoding),
         };

@@ -19,6 +19,8 @@ pub struct Place<'a> {
     pub jar: &'a Jar,
     /// The path of the page before; empty at the beginning.
     pub page: &'a [u8],
+    /// What that page says its links are relative to, as it stands there.
+    pub base: Option<&'a [u8]>,
     /// The connection is closed after the answer.
     pub closes: bool,
 }
@@ -39,14 +41,16 @@ pub fn write(
     request.path.render(values, scratch)?;
     let mut path;
     if request.path.begins_with_an_expression() {
-        path = target.follow(scratch, if place.page.is_empty() { b"/" } else { place.page }).ok_or_else(|| {
+        let page = if place.page.is_empty() { b"/" } else { place.page };
+        path = target.follow_on(scratch, page, place.base).ok_or_else(|| {
             let link = String::from_utf8_lossy(scratch);
             RenderError::Elsewhere(link.chars().take(80).collect())
         })?;
     } else {
         path = Vec::with_capacity(target.root.len() + scratch.len());
         path.extend_from_slice(target.root.as_bytes());
-        push_path(&mut path, scratch);
+        let sent = scratch.iter().position(|b| *b == b'#').unwrap_or(scratch.len()); // a fragment stays here
+        push_path(&mut path, &scratch[..sent]);
     }
     begin(out, place, scenario, request.method, &path);
     let named = |name: &str| request.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
@@ -96,8 +100,8 @@ pub fn write(
     Ok(Sent { method: request.method, path })
 }
 
-/// A redirect's GET (or HEAD); it carries the scenario's own headers too.
-pub fn write_redirect(
+/// The GET for something that a page embeds; it carries the scenario's own headers too.
+pub fn write_resource(
     out: &mut Vec<u8>,
     scratch: &mut Vec<u8>,
     place: &Place<'_>,
@@ -114,19 +118,29 @@ pub fn write_redirect(
     Ok(())
 }
 
-/// Turns the request in `out` into the same one for the path of `sent`, with the cookies as they are now.
-pub fn rewrite(out: &mut Vec<u8>, place: &Place<'_>, sent: &Sent) {
+/// Turns the request in `out` into the one for method and path of `sent`, a redirect of it to the same server: with the
+/// cookies as they are now and its other headers, those of its body only `with_body` (Fetch, 4.4).
+pub fn rewrite(out: &mut Vec<u8>, place: &Place<'_>, sent: &Sent, with_body: bool) {
+    const ANEW: [&[u8]; 3] = [b"host:", b"cookie:", b"connection:"];
+    const OF_BODY: [&[u8]; 6] = [
+        b"content-type:",
+        b"content-length:",
+        b"content-encoding:",
+        b"content-language:",
+        b"content-location:",
+        b"transfer-encoding:",
+    ];
     let old = std::mem::take(out);
     request_line(out, place, sent.method, &sent.path);
     place.jar.write(&sent.path, out);
     let end = memchr::memmem::find(&old, b"\r\n\r\n").map_or(old.len(), |at| at + 2);
     for line in old[..end].split_inclusive(|b| *b == b'\n').skip(1) {
         let own = |name: &[u8]| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name);
-        if ![&b"host:"[..], b"cookie:", b"connection:"].into_iter().any(own) {
+        if !ANEW.into_iter().any(own) && (with_body || !OF_BODY.into_iter().any(own)) {
             out.extend_from_slice(line);
         }
     }
-    out.extend_from_slice(&old[end..]);
+    out.extend_from_slice(if with_body { &old[end..] } else { b"\r\n" });
 }
 
 fn request_line(out: &mut Vec<u8>, place: &Place<'_>, method: Method, path: &[u8]) {

@@ -1,6 +1,6 @@
 //! An incremental HTTP/1.1 response parser that bounds what it keeps and never panics.
 
-use super::encoding::Encoding;
+use super::encoding::{Encoding, MOST_CODINGS};
 use memchr::memchr_iter;
 use std::mem::MaybeUninit;
 
@@ -75,7 +75,8 @@ pub struct Head {
     pub status: u16,
     pub keep_alive: bool,
     pub location: Option<Vec<u8>>,
-    pub encoding: Encoding,
+    /// As they were applied.
+    pub codings: Vec<Encoding>,
     pub cookies: Vec<Vec<u8>>,
     /// All headers, where they were asked for.
     pub fields: Vec<(String, Vec<u8>)>,
@@ -157,7 +158,7 @@ impl Parser {
     pub(super) fn forget_head(&mut self) {
         self.head.status = 0;
         self.head.location = None;
-        self.head.encoding = Encoding::Identity;
+        self.head.codings.clear();
         self.head.cookies.clear();
         self.head.fields.clear();
     }
@@ -221,12 +222,21 @@ impl Parser {
         }
     }
 
-    /// Undoes the content coding of a complete answer whose body was kept; `scratch` is reused between calls.
+    /// Undoes the content codings of a complete answer, also of one that nobody looks at: a damaged body is no answer.
+    /// `scratch` is reused between calls.
     pub fn decode(&mut self, scratch: &mut Vec<u8>) -> Result<(), ParseError> {
-        if self.head.encoding != Encoding::Identity && !self.body.is_empty() {
-            self.head.encoding.decode(&self.body, scratch, self.limits.body)?;
+        if self.head.codings.is_empty() || self.body.is_empty() {
+            return Ok(());
+        }
+        if self.head.codings.len() > MOST_CODINGS {
+            return Err(ParseError::BadEncoding);
+        }
+        if !self.keep_body && self.head.codings.contains(&Encoding::Other) {
+            return Ok(()); // whether it is damaged cannot be told
+        }
+        while let Some(coding) = self.head.codings.pop() {
+            coding.decode(&self.body, scratch, self.limits.body)?;
             std::mem::swap(&mut self.body, scratch);
-            self.head.encoding = Encoding::Identity;
         }
         Ok(())
     }
@@ -236,7 +246,7 @@ impl Parser {
         if self.received > self.limits.body {
             return Err(ParseError::BodyTooLong);
         }
-        if self.keep_body {
+        if self.keep_body || !self.head.codings.is_empty() {
             self.body.extend_from_slice(bytes);
         }
         Ok(())
@@ -317,7 +327,7 @@ impl Parser {
             } else if name.eq_ignore_ascii_case("location") {
                 self.head.location = Some(value.to_vec());
             } else if name.eq_ignore_ascii_case("content-encoding") {
-                self.head.encoding = Encoding::parse(value);
+                self.head.codings.extend(Encoding::list(value));
             } else if name.eq_ignore_ascii_case("set-cookie") {
                 self.head.cookies.push(value.to_vec());
             }

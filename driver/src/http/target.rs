@@ -98,6 +98,16 @@ impl Target {
         Some(safe)
     }
 
+    /// As [`Target::follow`], of a link on the page at `page` whose `<base>` says `base`.
+    pub fn follow_on(&self, link: &[u8], page: &[u8], base: Option<&[u8]>) -> Option<Vec<u8>> {
+        let Some(base) = base else { return self.follow(link, page) };
+        match self.follow(base, page) {
+            Some(base) => self.follow(link, &base),
+            None if absolute(link).is_some() => self.follow(link, page),
+            None => None, // relative to another server
+        }
+    }
+
     fn strip_authority(&self, rest: &[u8]) -> Option<Vec<u8>> {
         let end = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
         let port: &[u8] = if self.secure() { b":443" } else { b":80" };

@@ -166,6 +166,8 @@ pub struct PerTransaction {
     pub counts: Counts,
     /// Failed transactions by kind.
     pub errors: [u64; ErrorKind::ALL.len()],
+    /// Failed transactions whose times are known to be at least what the histograms have: timeouts.
+    pub timeouts: u64,
     /// Answers by status, embedded resources and redirects included.
     pub statuses: Vec<(u16, u64)>,
     pub response: Times,
@@ -188,6 +190,7 @@ impl PerTransaction {
     /// Adds all but the times.
     pub fn tally(&mut self, other: &PerTransaction) {
         self.counts.add(&other.counts);
+        self.timeouts += other.timeouts;
         for (sum, part) in self.errors.iter_mut().zip(&other.errors) {
             *sum += part;
         }
@@ -206,6 +209,7 @@ impl PerTransaction {
 
     pub fn clear(&mut self) {
         self.counts = Counts::default();
+        self.timeouts = 0;
         self.errors = [0; ErrorKind::ALL.len()];
         self.statuses.clear();
         for times in [&mut self.response, &mut self.service, &mut self.connect, &mut self.blocked] {

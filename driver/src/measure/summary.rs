@@ -16,7 +16,12 @@ use std::collections::BTreeMap;
 pub struct LoopResult {
     /// End of the run, nanoseconds since its start.
     pub drained: u64,
+    /// Requests that got a whole answer.
     pub requests: u64,
+    /// Requests sent, the same one again included.
+    pub sent: u64,
+    /// Times that a request was sent again, which its server had not looked at.
+    pub repeated: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub connects: u64,
@@ -113,6 +118,8 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
         "total": counts,
         "requests": {
             "count": run.requests,
+            "sent": run.sent,
+            "repeated": run.repeated,
             "bytes_in": run.bytes_in,
             "bytes_out": run.bytes_out,
             "connects": run.connects,

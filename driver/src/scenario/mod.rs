@@ -106,6 +106,8 @@ pub struct Transaction {
     /// The next transaction of the session is the login.
     pub ends_session: bool,
     pub requests: Vec<Request>,
+    /// The path of some request is a link on the page before.
+    pub has_links: bool,
     /// Outer ones before those inside them.
     pub loops: Vec<Loop>,
     pub limits: Vec<Limit>,
@@ -199,8 +201,10 @@ impl Method {
     /// What a redirect of this status asks for (RFC 9110, 15.4).
     pub fn redirected(self, status: u16) -> Self {
         match (self, status) {
-            (Method::Head, _) | (_, 307 | 308) => self,
-            _ => Method::Get,
+            (Method::Post, 301 | 302) => Method::Get,
+            (Method::Get | Method::Head, _) => self,
+            (_, 303) => Method::Get,
+            _ => self,
         }
     }
 }

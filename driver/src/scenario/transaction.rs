@@ -61,6 +61,7 @@ pub(super) fn read_transaction(problems: &mut Problems, scope: &Scope, name: &st
         name: name.to_string(),
         when_missing,
         ends_session,
+        has_links: requests.iter().any(|request| request.path.begins_with_an_expression()),
         requests,
         loops,
         limits,

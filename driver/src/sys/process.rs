@@ -9,12 +9,18 @@ extern "C" fn on_signal(_: libc::c_int) {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// Makes SIGINT and SIGTERM set the flag that [`stop_requested`] reads.
+/// Makes SIGINT, SIGTERM and SIGHUP set the flag that [`stop_requested`] reads. A SIGHUP that whoever started the
+/// process had ignored (nohup) stays ignored.
 pub fn catch_signals() -> io::Result<()> {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler only stores to an atomic; the structure is fully initialised.
         let result = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
+            let known = libc::sigaction(signal, std::ptr::null(), &mut action) == 0;
+            if known && signal == libc::SIGHUP && action.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
+            action = std::mem::zeroed();
             action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
             libc::sigemptyset(&mut action.sa_mask);
             libc::sigaction(signal, &action, std::ptr::null_mut())

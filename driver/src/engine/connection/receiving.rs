@@ -114,6 +114,7 @@ impl Engine<'_> {
     /// A complete answer is in the parser of `line`.
     pub(in crate::engine) fn complete(&mut self, line: u32, now: u64) {
         let owner = self.owner(line);
+        self.result.requests += 1;
         if let Some(running) = &mut self.slots[owner as usize].session.running {
             running.last_byte = running.last_byte.max(Some(self.arrived));
         }
@@ -164,7 +165,8 @@ impl Engine<'_> {
             connection.repeated = true;
             connection.wanted = now;
             connection.written = 0;
-            self.result.requests += 1;
+            self.result.sent += 1;
+            self.result.repeated += 1;
             self.connect(line, now);
             return;
         }

@@ -83,7 +83,7 @@ impl Fields<'_> {
                 self.length = Some(number);
             }
             b"location" => head.location = Some(value.to_vec()),
-            b"content-encoding" => head.encoding = Encoding::parse(value),
+            b"content-encoding" => head.codings.extend(Encoding::list(value)),
             b"set-cookie" => head.cookies.push(value.to_vec()),
             _ => {}
         }

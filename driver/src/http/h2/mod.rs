@@ -90,6 +90,7 @@ pub struct Client {
     streams: Vec<Stream>,
     next: u32,
     opened: u32,
+    answered: u32,
     most_streams: u32,
     most_frame: usize,
     first_window: i64,
@@ -125,6 +126,7 @@ impl Client {
             streams: Vec::new(),
             next: 1,
             opened: 0,
+            answered: 0,
             most_streams: STREAMS,
             most_frame: LONGEST_FRAME,
             first_window: DEFAULT_WINDOW,
@@ -176,6 +178,11 @@ impl Client {
     /// Requests sent so far.
     pub fn opened(&self) -> u32 {
         self.opened
+    }
+
+    /// Whether a request was answered here.
+    pub fn has_answered(&self) -> bool {
+        self.answered > 0
     }
 
     /// The server said what it allows.

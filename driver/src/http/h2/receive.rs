@@ -180,6 +180,7 @@ impl Client {
         match result {
             Ok(()) => {
                 (self.idle, self.late) = (0, 0);
+                self.answered += 1;
                 if unfinished {
                     frame::reset(&mut self.out, stream, Code::Cancel);
                 }
