@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatch
 
-from leadline.model.errors import UsageError, nearest
+from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.units import format_duration, format_size, parse_duration, parse_size
 
 Level = int | float | str | bool
+_LARGEST = 2**64 - 1  # what a kernel setting can hold
+_LONGEST_TEXT = 4096
 
 
 class ApplyCost(StrEnum):
@@ -71,7 +74,7 @@ class Knob:
         if self.choices and level not in self.choices:
             near = nearest(str(level), list(self.choices))
             hint = f"; did you mean {near}?" if near else ""
-            raise ValueError(f"{raw!r} is not one of {', '.join(self.choices)}{hint}")
+            raise ValueError(f"{quoted(raw)} is not one of {', '.join(self.choices)}{hint}")
         if str(level) in self.refused:
             raise ValueError(f"{raw} cannot be had here: {self.refused[str(level)]}")
         if isinstance(level, (int, float)) and not isinstance(level, bool):
@@ -93,27 +96,32 @@ class Knob:
                 return True
             if word in ("false", "off", "no", "0"):
                 return False
-            raise ValueError(f"{raw!r} is not on or off")
+            raise ValueError(f"{quoted(raw)} is not on or off")
         if self.kind in (Kind.CHOICE, Kind.TEXT):
             # YAML reads bare on/off as booleans in its 1.1 dialect
             if isinstance(raw, bool):
                 return "on" if raw else "off"
-            return str(raw)
+            if not isinstance(raw, (int, float, str)):
+                raise ValueError(f"{quoted(raw)} is not a {self.kind.value}")
+            return _text(raw)
         if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
-            raise ValueError(f"{raw!r} is not a {self.kind.value}")
+            raise ValueError(f"{quoted(raw)} is not a {self.kind.value}")
         if self.kind is Kind.SIZE:
-            return parse_size(raw if isinstance(raw, str) else int(raw))
+            return parse_size(raw if isinstance(raw, str) else int(_number(raw)))
         if self.kind is Kind.DURATION:
             return parse_duration(raw)
+        number = _number(raw)
+        if self.kind is not Kind.INTEGER:
+            return number
+        if number != int(number):
+            raise ValueError(f"{quoted(raw)} is not a whole number")
         try:
-            number = float(raw)
-        except ValueError:
-            raise ValueError(f"{raw!r} is not a number") from None
-        if self.kind is Kind.INTEGER:
-            if number != int(number):
-                raise ValueError(f"{raw!r} is not a whole number")
-            return int(number)
-        return number
+            exact = int(raw)
+        except ValueError:  # as in 1e3
+            exact = int(number)
+        if abs(exact) > _LARGEST:
+            raise ValueError(f"{quoted(raw)} is too large a number")
+        return exact
 
     def format(self, level: Level) -> str:
         """A level as people write it, with the unit where it is not part of the text."""
@@ -134,6 +142,27 @@ class Knob:
         above = self.dangerous_above is not None and level > self.dangerous_above
         below = self.dangerous_below is not None and level < self.dangerous_below
         return above or below
+
+
+def _number(raw: float | str) -> float:
+    try:
+        number = float(raw[:_LONGEST_TEXT] if isinstance(raw, str) else raw)
+    except ValueError:
+        raise ValueError(f"{quoted(raw)} is not a number") from None
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{quoted(raw)} is not a finite number")
+    return number
+
+
+def _text(raw: float | str) -> str:
+    text = raw if isinstance(raw, str) else str(_number(raw)) if isinstance(raw, float) else quoted(raw)
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"{quoted(text)} is longer than {_LONGEST_TEXT} characters")
+    if not all(each.isprintable() for each in text):
+        raise ValueError(f"{quoted(text)} has characters that do not print")
+    return text
 
 
 class Catalogue:
@@ -160,7 +189,7 @@ class Catalogue:
             return self._knobs[name]
         near = nearest(name, list(self._knobs))
         hint = f"; did you mean {near}?" if near else "; see leadline knobs"
-        raise UsageError(f"unknown knob {name!r}{hint}")
+        raise UsageError(f"unknown knob {quoted(name)}{hint}")
 
     def matching(self, pattern: str) -> list[Knob]:
         """Knobs of the family ``pattern`` (``vm``); else those whose name contains it or fits it as a shell pattern."""
