@@ -20,7 +20,10 @@ _KINDS = {
 
 def is_file(path: Path | str) -> bool:
     """Whether it is a regular file; False also for a name that no file can have."""
-    return os.path.isfile(path)
+    try:
+        return Path(path).is_file()
+    except OSError:  # longer than any file's name
+        return False
 
 
 def read_text(path: Path, most: int = LARGEST) -> str:
@@ -31,7 +34,7 @@ def read_text(path: Path, most: int = LARGEST) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no file has such a name"
         raise UsageError(f"{name} cannot be read: {reason}") from error
-    with open(handle, "rb") as file:
+    with os.fdopen(handle, "rb") as file:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             kind = next((kind for test, kind in _KINDS.items() if test(found.st_mode)), "something else")

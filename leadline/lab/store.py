@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
+    URL,
     ColumnElement,
     Connection,
     Engine,
@@ -28,7 +29,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 import leadline
 from leadline.design import plan_from_json, plan_to_json
@@ -89,12 +90,12 @@ class Store:
             raise UsageError(f"{self.directory} is no lab (no lab.sqlite in it); name one with --lab or run a study")
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._engine = _with_pragmas(create_engine(f"sqlite:///{path}"))
+            self._engine = _with_pragmas(create_engine(URL.create("sqlite", database=str(path))))
             # One at a time: SQLite refuses a change of its journal's mode, and a table that another has just made.
             with exclusive(self.directory / ".opening.lock", lambda: None):
                 t.metadata.create_all(self._engine)
-        except (OSError, OperationalError) as error:
-            reason = error.orig if isinstance(error, OperationalError) else error
+        except (OSError, ValueError, DatabaseError) as error:
+            reason = error.orig if isinstance(error, DatabaseError) else error
             raise LeadlineError(f"the lab {self.directory} cannot be opened: {reason}") from error
 
     @contextmanager

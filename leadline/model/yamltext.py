@@ -18,6 +18,8 @@ from ruamel.yaml.events import (
     NodeEvent,
     ScalarEvent,
 )
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.resolver import VersionedResolver
 
 from leadline.model.errors import UsageError, shortened
 
@@ -36,10 +38,19 @@ class Limits:
     depth: int = 40
     scalar: int = 10_000
     tags: bool = False  # whether a file may have them
+    texts: bool = False  # whether scalars stay the texts that they are in the file
 
 
 SMALL = Limits()  # what people write
+SCENARIO = Limits(characters=1024**2, values=50_000, depth=100, scalar=256 * 1024, texts=True)  # as leadline-load
 LARGE = Limits(characters=4 * 1024**2, values=100_000, depth=100, scalar=1024**2, tags=True)  # what programs write
+
+
+class _Texts(VersionedResolver):
+    """Leaves every scalar the text it is in the file: ``01234``, ``1.10``, ``null``."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        return self.DEFAULT_SCALAR_TAG if kind is ScalarNode else super().resolve(kind, value, implicit)
 
 
 def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -> Any:
@@ -49,7 +60,11 @@ def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -
         raise UsageError(f"{source}: {len(text):,} characters; at most {limits.characters:,} are read")
     try:
         _check(text, source, limits)
-        return YAML(typ=typ, pure=True).load(text)
+        yaml = YAML(typ=typ, pure=True)
+        yaml.preserve_quotes = True
+        if limits.texts:
+            yaml.Resolver = _Texts
+        return yaml.load(text)
     except UsageError:
         raise
     except MarkedYAMLError as error:
@@ -107,7 +122,7 @@ def _check_node(event: NodeEvent, place: str, limits: Limits) -> None:
     value = event.value
     if len(value) > limits.scalar:
         raise UsageError(f"{place}: a text of {len(value):,} characters; at most {limits.scalar:,} are read")
-    if limits.tags:
+    if limits.tags or limits.texts:
         return
     if found := _CONTROL.search(value):
         raise UsageError(f"{place}: a text with the control character U+{ord(found[0]):04X}")
