@@ -184,13 +184,6 @@ class Switchback(_Strict):
     )
     order: Literal["random-blocks", "williams", "abba"] = "random-blocks"
 
-    @model_validator(mode="after")
-    def _something_left(self) -> Switchback:
-        if self.wash_out is not None and self.slot - self.wash_out < 1:
-            told = f"{format_duration(self.wash_out)} of a slot of {format_duration(self.slot)}"
-            raise KeyedError(("wash_out",), f"wash_out leaves less than a second to measure: {told}")
-        return self
-
 
 class Design(_Strict):
     """How the trials are chosen and ordered."""

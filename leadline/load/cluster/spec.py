@@ -55,7 +55,6 @@ def _checked(found: list[Any], source: str, place: Any = None) -> list[DriverHos
             near = nearest(key, keys)
             hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
             raise UsageError(f"{here}: unknown key {key!r}; {hint}") from error
-        given = quoted(problem["input"])
         name = f"{where[-1]}: " if len(where) > 1 else ""
         raise UsageError(
             f"{here}: {name}{message[0].lower()}{message[1:]} (found {quoted(problem['input'])})"
