@@ -15,6 +15,7 @@ leadline-load: sessions over HTTP, measured from the moment each request was due
 
   leadline-load run SCENARIO.yaml --url URL --out DIR [options]
   leadline-load check SCENARIO.yaml [--var KEY=VALUE ...]
+                              or with all options of run, of which nothing is started or written
   leadline-load schema        prints the JSON schema of a scenario
   leadline-load host          tells of this host, then its clock for every line read
   leadline-load --version
@@ -116,6 +117,7 @@ pub enum Command {
     Schema,
     Host,
     Check { scenario: PathBuf, variables: Vec<(String, String)> },
+    CheckRun(Box<RunOptions>),
     Run(Box<RunOptions>),
 }
 
@@ -167,7 +169,10 @@ pub fn parse(arguments: &[String]) -> Result<Command, String> {
         "run" | "check" if arguments[1..].iter().any(|a| a == "--help" || a == "-h") => Ok(Command::Help),
         "schema" => Ok(Command::Schema),
         "host" => Ok(Command::Host),
-        "run" => parse_run(&arguments[1..]),
+        "run" => parse_run(&arguments[1..]).map(|run| Command::Run(Box::new(run))),
+        "check" if arguments[1..].iter().any(|a| a == "--url" || a.starts_with("--url=")) => {
+            parse_run(&arguments[1..]).map(|run| Command::CheckRun(Box::new(run)))
+        }
         "check" => {
             let (scenario, options) = split(&arguments[1..])?;
             let mut variables = Vec::new();
@@ -186,7 +191,7 @@ pub fn parse(arguments: &[String]) -> Result<Command, String> {
     }
 }
 
-fn parse_run(arguments: &[String]) -> Result<Command, String> {
+fn parse_run(arguments: &[String]) -> Result<RunOptions, String> {
     let (scenario, options) = split(arguments)?;
     let mut run = RunOptions {
         scenario,
@@ -267,7 +272,7 @@ fn parse_run(arguments: &[String]) -> Result<Command, String> {
     complete(run)
 }
 
-fn complete(mut run: RunOptions) -> Result<Command, String> {
+fn complete(mut run: RunOptions) -> Result<RunOptions, String> {
     const LONGEST: u64 = 366 * 24 * 3600 * 1_000_000_000;
     if run.transport.urls.is_empty() {
         return Err("--url is missing: the server's address, e.g. --url http://127.0.0.1:9080/brokerage".into());
@@ -304,7 +309,7 @@ fn complete(mut run: RunOptions) -> Result<Command, String> {
         return Err("--timeout must be longer than 0s".into());
     }
     check_arrivals(&mut run)?;
-    Ok(Command::Run(Box::new(run)))
+    Ok(run)
 }
 
 /// Each model has its own options.

@@ -27,6 +27,15 @@ fn execute(command: Command) -> Result<i32, Failure> {
             let read = scenario::read::load(&scenario, &variables).map_err(Failure::Usage)?;
             println!("{}: scenario {}, {} transactions", scenario.display(), read.name, read.transactions.len());
         }
+        Command::CheckRun(options) => {
+            let read = run::check(&options)?;
+            println!(
+                "{}: scenario {}, {} transactions",
+                options.scenario.display(),
+                read.name,
+                read.transactions.len()
+            );
+        }
         Command::Run(options) => {
             if !run::run(&options)? {
                 return Ok(130);

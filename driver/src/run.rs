@@ -23,6 +23,13 @@ const OTHER_FILES: u64 = 32;
 /// Slices that may wait for the writer before the loop waits for it.
 const SLICES: usize = 64;
 
+/// Reads the scenario and all that the options name, as a run does; starts and writes nothing.
+pub fn check(options: &RunOptions) -> Result<Scenario, Failure> {
+    let scenario = read::load(&options.scenario, &options.variables).map_err(Failure::Usage)?;
+    enough_files(&scenario, &settings(options).map_err(Failure::Usage)?)?;
+    Ok(scenario)
+}
+
 /// Runs it; true when it went to its planned end, false when a signal ended it.
 pub fn run(options: &RunOptions) -> Result<bool, Failure> {
     let scenario = read::load(&options.scenario, &options.variables).map_err(Failure::Usage)?;
@@ -33,8 +40,13 @@ pub fn run(options: &RunOptions) -> Result<bool, Failure> {
         earlier::refuse(&options.out).map_err(Failure::Usage)?;
     }
     catch_signals().map_err(|e| Failure::Run(format!("cannot catch signals: {e}")))?;
+    enough_files(&scenario, &settings)?;
+    drive(options, &scenario, &settings)
+}
+
+fn enough_files(scenario: &Scenario, settings: &Settings) -> Result<(), Failure> {
     let limit = raise_file_limit();
-    let needed = needs(&settings) * u64::from(scenario.connections());
+    let needed = needs(settings) * u64::from(scenario.connections());
     let needed = needed.min(settings.transport.most_shared().unwrap_or(u64::MAX));
     if needed + OTHER_FILES > limit {
         return Err(Failure::Usage(format!(
@@ -42,7 +54,7 @@ pub fn run(options: &RunOptions) -> Result<bool, Failure> {
              --max-sessions"
         )));
     }
-    drive(options, &scenario, &settings)
+    Ok(())
 }
 
 /// Sessions that may be there at once.

@@ -21,6 +21,15 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
     Ok((number * scale).round() as u64)
 }
 
+/// As `parse_duration`, but a number without a unit is refused unless it is 0: nobody says it back.
+pub fn parse_time(text: &str) -> Result<u64, String> {
+    let found = parse_duration(text)?;
+    match text.trim().parse::<f64>() {
+        Ok(number) if number != 0.0 => Err(format!("`{0}` has no unit: write {0}ms or {0}s", text.trim())),
+        _ => Ok(found),
+    }
+}
+
 /// Nanoseconds as seconds.
 pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
@@ -41,6 +50,13 @@ mod tests {
         assert_eq!(parse_duration("0us"), Ok(0));
         assert_eq!(parse_duration("1.5"), Ok(1_500_000_000));
         assert_eq!(parse_duration("2m"), Ok(120_000_000_000));
+    }
+
+    #[test]
+    fn a_time_of_a_scenario_has_a_unit() {
+        assert_eq!(parse_time("100ms"), Ok(100_000_000));
+        assert_eq!(parse_time("0"), Ok(0));
+        assert_eq!(parse_time("100").unwrap_err(), "`100` has no unit: write 100ms or 100s");
     }
 
     #[test]

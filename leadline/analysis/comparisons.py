@@ -18,7 +18,7 @@ from leadline.analysis.scale import Scale
 from leadline.analysis.table import Floats, Sample, StudyTable
 from leadline.model.result import Effect, Observation, ResponseKind, Verdict
 
-CROSS = " x "  # joins the two factors, and the two levels, of an interaction
+CROSS = " x "  # joins the two factors, and the two levels, of an interaction where it is written
 NO_NOISE = "no trial is repeated, so the noise is not known; two or more replicates, or sentinels, would give intervals"
 EXACT = "repeated trials gave exactly the same figures, so there is no noise to hold a difference against"
 LOST = (
@@ -262,6 +262,7 @@ def interactions_of(
             verdict=Verdict.UNDETERMINED,
             trials=len(trials),
             failures=sum(trial.failure is not None for trial in trials),
+            crossed=(one.name, other.name),
         )
         found.append(
             (-abs(float(family.estimates[place])), _estimated(effect, family, place, scale, sign, level, margin))
@@ -271,4 +272,4 @@ def interactions_of(
 
 def is_interaction(effect: Effect) -> bool:
     """Whether an effect is a two-factor interaction rather than a level against its baseline level."""
-    return CROSS in effect.factor
+    return bool(effect.crossed)

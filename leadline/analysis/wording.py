@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leadline.analysis.comparisons import CROSS, is_interaction
+from leadline.analysis.comparisons import is_interaction
 from leadline.analysis.scale import response_kind
 from leadline.analysis.table import StudyTable
 from leadline.model.result import Effect, Interval, ResponseAnalysis, Verdict
@@ -55,7 +55,7 @@ def _findings(table: StudyTable, analysis: ResponseAnalysis, mains: list[Effect]
     crossed = [effect for effect in analysis.effects if is_interaction(effect)]
     crossed = [effect for effect in crossed if effect.verdict in (Verdict.BETTER, Verdict.WORSE)]
     if crossed:
-        pairs = dict.fromkeys(effect.factor.replace(CROSS, " with ") for effect in crossed)
+        pairs = dict.fromkeys(" with ".join(effect.crossed) for effect in crossed)
         clauses.append(f"effects that depend on each other: {_list(list(pairs)[:_MOST])}")
     return clauses
 

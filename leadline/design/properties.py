@@ -29,6 +29,7 @@ class Mixed:
 
     effect: str
     weight: float
+    factors: int  # in it: 1 for a main effect, 2 for a two-factor interaction
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,7 @@ def _mains(
             part = alias[np.ix_(asked, [column - inside.shape[1] for column in pair.columns])]
             weight = float(part.flat[int(np.argmax(np.abs(part)))])
             if abs(weight) > TOLERANCE:
-                mixed.append(Mixed(_name(pair, names), round(weight, 6)))
+                mixed.append(Mixed(_name(pair, names), round(weight, 6), len(pair.factors)))
         mixed.sort(key=lambda one: -abs(one.weight))
         found.append(EffectProperties(name, estimable, inflation, name in dear, tuple(mixed)))
     return found
@@ -235,7 +236,7 @@ def _interactions(
             estimable=not np.any(np.abs(lost[:, [column - 1 for column in pair.columns]]) > TOLERANCE),
             whole_plot=all(names[factor] in dear for factor in pair.factors),
             aliases=tuple(
-                Mixed(" x ".join(names[factor] for factor in alias.effect), float(alias.sign))
+                Mixed(" x ".join(names[factor] for factor in alias.effect), float(alias.sign), len(alias.effect))
                 for alias in chains.get(pair.factors, ())
             ),
         )

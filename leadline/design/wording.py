@@ -108,7 +108,7 @@ def _chains(interactions: tuple[EffectProperties, ...]) -> list[str]:
     seen: set[str] = set()
     lines = []
     for effect in interactions:
-        pairs = [mixed for mixed in effect.aliases if " x " in mixed.effect]
+        pairs = [mixed for mixed in effect.aliases if mixed.factors > 1]
         if effect.name in seen or not pairs or len(pairs) < len(effect.aliases):
             continue
         seen |= {effect.name, *(mixed.effect for mixed in pairs)}

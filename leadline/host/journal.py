@@ -153,15 +153,17 @@ class UndoJournal:
                 continue
             try:
                 record = json.loads(line)
+                if not isinstance(record, dict):
+                    raise TypeError("a record is an object")
                 if "done" in record:
                     entries.pop(record["done"], None)
                 elif "update" in record:
                     if record["update"] in entries:
                         _apply(entries[record.pop("update")], record)
                 else:
-                    entry = Entry(**{key: value for key, value in record.items() if key in _FIELDS})
+                    entry = _entry(record)
                     entries[entry.id] = entry
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, RecursionError):
                 if number < len(lines):  # the last line has no end: torn
                     problems.append(f"{self.path}: line {number} is unreadable, passed over")
         return [entry for entry in entries.values() if entry.id not in self._unrecorded], problems
@@ -220,6 +222,18 @@ class UndoJournal:
                     os.fsync(file.fileno())
                 fresh.replace(self.path)
             _sync_directory(self.path.parent)
+
+
+def _entry(record: Mapping[str, Any]) -> Entry:
+    """Raises TypeError for what no entry holds."""
+    entry = Entry(**{key: value for key, value in record.items() if key in _FIELDS})
+    texts = (entry.id, entry.kind, entry.target, entry.note, entry.boot)
+    kinds = (entry.owner, dict), (entry.values, list), (entry.data, dict), (entry.time, (int, float))
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(one, kind) for one, kind in kinds):
+        raise TypeError("a field of the wrong kind")
+    if entry.kind in ("file", "swap") and not isinstance(entry.original, dict):
+        raise TypeError("no originals")
+    return entry
 
 
 def _apply(entry: Entry, known: Mapping[str, Any]) -> None:

@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from leadline.design import DesignError, make_plan
 from leadline.design.switchback import steady_seconds, switchback_plan
 from leadline.host.base import Host
+from leadline.host.local import LocalHost
+from leadline.lab.machine import check_machine, not_checked
 from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.web import check_web
 from leadline.load.arrivals import WorkloadError, check_workload
+from leadline.load.check import check_by_driver, check_variables
 from leadline.load.cluster.files import scenario_files
 from leadline.load.generators.lab import check_generator
 from leadline.load.presets import preset_variables
@@ -19,7 +22,6 @@ from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError, nearest
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
 from leadline.model.plan import Factor, Plan
-from leadline.model.result import RESPONSES
 from leadline.model.study import Design, RawLevel, Study
 from leadline.stack.registry import knob_of_others
 
@@ -30,7 +32,7 @@ OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has be
 class Planned:
     """A plan with what it rests on: every knob in play, fixed settings, and factors left out with the reason.
 
-    ``warnings``: what some of its trials risk; also among the plan's notes.
+    ``warnings``: what some of its trials risk; also among the plan's notes. ``unchecked``: what only a run can tell.
     """
 
     plan: Plan
@@ -38,6 +40,7 @@ class Planned:
     settings: Mapping[str, Level]
     skipped: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
 
 def plan_study(
@@ -55,7 +58,9 @@ def plan_study(
     host_knobs = {knob.name for knob in host.knobs()}
     machine = host.machine()
     catalogue = Catalogue([*host.knobs(), *(knob.on(machine) for knob in service_knobs)])
-    _check_names(file)
+    unchecked = _check_load(file)
+    if isinstance(host, LocalHost):
+        check_machine(file)
     knobs: dict[str, Knob] = {}
     settings: dict[str, Level] = {}
     skipped: list[str] = []
@@ -103,7 +108,9 @@ def plan_study(
     check_web(file, factors, settings, idle_settings)
     plan = _plan(file, factors, skipped)
     warnings = tuple(starved_calls(file, plan, settings))
-    return Planned(replace(plan, notes=(*plan.notes, *warnings)), knobs, settings, tuple(skipped), warnings)
+    return Planned(
+        replace(plan, notes=(*plan.notes, *warnings)), knobs, settings, tuple(skipped), warnings, tuple(unchecked)
+    )
 
 
 def _plan(file: StudyFile, factors: list[Factor], skipped: list[str]) -> Plan:
@@ -147,13 +154,9 @@ def _path(study: Study, error: DesignError) -> tuple[str, ...]:
     return error.path
 
 
-def _check_names(file: StudyFile) -> None:
-    for index, name in enumerate(file.study.responses):
-        if name not in RESPONSES:
-            near = nearest(name, list(RESPONSES))
-            hint = f"did you mean {near}?" if near else f"responses: {', '.join(RESPONSES)}"
-            raise UsageError(f"{file.where(('responses', index))}: unknown response {name!r}; {hint}")
-    workload = file.study.workload
+def _check_load(file: StudyFile) -> list[str]:
+    """What the study says of its load, its scenario as the driver reads it; returns what only a run can tell."""
+    workload, unchecked = file.study.workload, not_checked(file)
     try:
         find_scenario(workload.scenario)
     except UsageError as error:
@@ -182,6 +185,26 @@ def _check_names(file: StudyFile) -> None:
             preset_variables(workload.preset, workload.scenario, workload.variables)
         except UsageError as error:
             raise UsageError(f"{file.where(('workload', 'preset'))}: {error}") from None
+    if workload.generator is None:
+        unchecked += _ask_driver(file)
+    return unchecked
+
+
+def _ask_driver(file: StudyFile) -> list[str]:
+    workload = file.study.workload
+    try:
+        check_variables(workload)
+    except UsageError as error:
+        raise UsageError(f"{file.where(('workload', 'variables'))}: {error}") from None
+    try:
+        check_by_driver(workload, file.study.design.seed, file.study.drivers)
+    except UsageError as error:
+        path = ("workload", "variables" if workload.variables else "scenario")
+        lines = str(error).splitlines()
+        raise UsageError("\n".join(f"{file.where(path)}: {line}" for line in lines)) from None
+    except LeadlineError as error:
+        return [f"the scenario and the options of its load: {error}"]
+    return []
 
 
 def _knob(file: StudyFile, catalogue: Catalogue, name: str, path: tuple[str, ...]) -> Knob:

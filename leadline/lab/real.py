@@ -27,6 +27,7 @@ from leadline.lab.together import check_drivers, load_together
 from leadline.lab.web import web_servers
 from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.load.generators.lab import GeneratorRun
+from leadline.load.scenario import sent_variables
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.plan import Slot
@@ -124,14 +125,12 @@ class RealSystem:
         self, workload: Workload, directory: Path, seed: int, on_load: OnLoad, pacer: Pacer | None
     ) -> LoadOutcome:
         out = directory / "driver"
-        units = workload.load_units
         url, cpus = self._stack.url(), self._study.placement.driver_cpus
         run: DriverRun | GeneratorRun
         if workload.generator is not None:
             run = GeneratorRun(workload.generator, workload, url, seed, out, cpus)
         else:
-            variables = {"units": units, **workload.variables}
-            run = DriverRun(workload, url, seed, out, variables, cpus, self._trusted(directory))
+            run = DriverRun(workload, url, seed, out, sent_variables(workload), cpus, self._trusted(directory))
             if self._study.drivers:
                 look, start = self._stack.check_alive, self._host.start
                 logs = directory / "logs"

@@ -15,7 +15,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from sqlalchemy import (
+    URL,
     ColumnElement,
     Connection,
     Engine,
@@ -28,13 +30,13 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError, NoResultFound, OperationalError
 
 import leadline
 from leadline.design import plan_from_json, plan_to_json
 from leadline.lab import schema as t
 from leadline.lab.slotrows import SlotMeasured, SlotSet, slot_records
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened
 from leadline.model.knob import Level
 from leadline.model.plan import Plan
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord
@@ -89,12 +91,12 @@ class Store:
             raise UsageError(f"{self.directory} is no lab (no lab.sqlite in it); name one with --lab or run a study")
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._engine = _with_pragmas(create_engine(f"sqlite:///{path}"))
+            self._engine = _with_pragmas(create_engine(URL.create("sqlite", database=str(path))))
             # One at a time: SQLite refuses a change of its journal's mode, and a table that another has just made.
             with exclusive(self.directory / ".opening.lock", lambda: None):
                 t.metadata.create_all(self._engine)
-        except (OSError, OperationalError) as error:
-            reason = error.orig if isinstance(error, OperationalError) else error
+        except (OSError, ValueError, DatabaseError) as error:
+            reason = error.orig if isinstance(error, DatabaseError) else error
             raise LeadlineError(f"the lab {self.directory} cannot be opened: {reason}") from error
 
     @contextmanager
@@ -106,6 +108,8 @@ class Store:
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE, f"the lab {self.directory} cannot be written: {error.orig}"
             ) from error
+        except DatabaseError as error:
+            raise LeadlineError(f"the lab {self.directory} is damaged: {error.orig}") from error
 
     def transaction(self) -> AbstractContextManager[Connection]:
         """For tables that are kept by others (``leadline.lab.tuning.records``)."""
@@ -205,6 +209,10 @@ class Store:
 
     def load(self, study_id: int) -> StudyRecord:
         """A study as values, with all its trials (the last attempt of each)."""
+        with self._reading(study_id):
+            return self._load(study_id)
+
+    def _load(self, study_id: int) -> StudyRecord:
         with self._begin() as connection:
             row = connection.execute(select(t.studies).where(t.studies.c.id == study_id)).mappings().one()
             plan = plan_from_json(row["plan"])
@@ -228,9 +236,25 @@ class Store:
             skipped=tuple(json.loads(row["skipped"])),
         )
 
+    @contextmanager
+    def _reading(self, study_id: int) -> Iterator[None]:
+        """Rows that hold something else than was written, or what this version refuses, as a LeadlineError."""
+        what = f"study {study_id} of the lab {self.directory}"
+        try:
+            yield
+        except ValidationError as error:
+            first = error.errors()[0]
+            name, said = ".".join(map(str, first["loc"])), shortened(first["msg"].removeprefix("Value error, "), 200)
+            raise LeadlineError(f"{what} is not one that this leadline reads: {name}: {said}") from error
+        except NoResultFound:
+            raise LeadlineError(f"{what} is not there, or not whole") from None
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, UsageError) as error:
+            said = shortened(" ".join(str(error).split()), 200)
+            raise LeadlineError(f"{what} is damaged: {said}") from error
+
     def load_trial(self, study_id: int, position: int) -> TrialRecord:
         """One trial of a study, its last attempt."""
-        with self._begin() as connection:
+        with self._reading(study_id), self._begin() as connection:
             plan = connection.execute(select(t.studies.c.plan).where(t.studies.c.id == study_id)).scalar_one()
             row = connection.execute(
                 select(t.trials).where(t.trials.c.study_id == study_id, t.trials.c.position == position)

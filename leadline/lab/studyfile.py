@@ -7,32 +7,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from leadline.lab.yamltree import line_of, plain
-from leadline.model.errors import KeyedError, UsageError, nearest
+from leadline.host.textfile import is_file, read_text
+from leadline.lab.yamltree import Path_, Places, plain
+from leadline.model.errors import KeyedError, UsageError, nearest, quoted, shortened
 from leadline.model.shapes import NOT_IN_WORKLOAD
 from leadline.model.study import Study
+from leadline.model.yamltext import load_yaml
 
 
 @dataclass(frozen=True)
 class StudyFile:
-    """A study and where it came from. ``where`` finds the line of a key for later errors."""
+    """A study and where it came from. ``where`` finds the place of a key for later errors."""
 
     study: Study
     text: str
-    source: str
-    tree: CommentedMap
+    places: Places
+
+    @property
+    def source(self) -> str:
+        return self.places.source
 
     def where(self, path: Sequence[str | int]) -> str:
-        """``file:line`` of a key path such as ``("factors", "vm.swappiness")``."""
-        return f"{self.source}:{line_of(self.tree, path)}"
+        return self.places.where(path)
 
 
 def builtin_studies() -> dict[str, str]:
@@ -51,52 +53,55 @@ def find_study(reference: str, overrides: Sequence[str] = (), factors: Sequence[
     Raises UsageError.
     """
     builtin = builtin_studies()
-    path = Path(reference)
-    if reference in builtin and not path.is_file():
+    if is_file(reference):
+        return parse_study(read_text(Path(reference)), reference, overrides, factors)
+    if reference in builtin:
         return parse_study(builtin[reference], f"{reference}.yaml (built in)", overrides, factors)
-    if not path.is_file():
+    if not _exists(reference):
         near = nearest(reference, list(builtin))
         hint = f"did you mean {near}?" if near else f"built-in studies: {', '.join(builtin)}"
-        if (resources.files("leadline") / "tunings" / f"{reference}.yaml").is_file():
+        if reference in _tunings():
             hint = f"{reference} is a tuning: leadline run {reference} --dry-run tells what it would measure"
-        raise UsageError(f"no study file {reference!r} and no built-in study of that name; {hint}")
+        raise UsageError(f"no study file {quoted(reference, 200)} and no built-in study of that name; {hint}")
+    return parse_study(read_text(Path(reference)), reference, overrides, factors)
+
+
+def _exists(reference: str) -> bool:
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{reference} cannot be read: {error}") from error
-    return parse_study(text, reference, overrides, factors)
+        return Path(reference).exists()
+    except OSError:  # longer than any file's name
+        return False
+
+
+def _tunings() -> list[str]:
+    folder = resources.files("leadline") / "tunings"
+    return [entry.name.removesuffix(".yaml") for entry in folder.iterdir()]
 
 
 def parse_study(text: str, source: str, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> StudyFile:
     """A Study from YAML text. Raises UsageError with ``source:line``."""
-    tree = load_tree(text, source)
-    for override in overrides:
-        set_key(tree, override)
-    for factor in factors:
-        name, _, levels = factor.partition("=")
-        if not levels:
-            raise UsageError(f"--factor {factor}: write it as knob=level,level")
-        tree.setdefault("factors", CommentedMap())[name.strip()] = [_scalar(word) for word in levels.split(",")]
-    try:
-        study = Study.model_validate(plain(tree))
-    except ValidationError as error:
-        raise UsageError("\n".join(sentences(error, tree, source, Study))) from error
-    return StudyFile(study, text, source, tree)
+    tree = load_tree(text, source, Study)
+    given = {set_key(tree, override): option_of("--set", override) for override in overrides}
+    given |= {_set_factor(tree, factor): option_of("--factor", factor) for factor in factors}
+    places = Places(source, tree, given)
+    return StudyFile(validated(Study, places), text, places)
 
 
-def load_tree(text: str, source: str) -> CommentedMap:
+def load_tree(text: str, source: str, model: type[BaseModel]) -> CommentedMap:
     """The tree of a study file or a tuning's. Raises UsageError with ``source:line``."""
-    try:
-        tree = YAML(typ="rt").load(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise UsageError(f"{source}:{line}: {error.problem or error.context}") from error
-    except YAMLError as error:
-        raise UsageError(f"{source}:1: {error}") from error
-    if not isinstance(tree, CommentedMap):
-        raise UsageError(f"{source}:1: a study file is a mapping that starts with `study: NAME`")
+    tree = load_yaml(text, source)
+    known = list(model.model_fields)
+    if not isinstance(tree, CommentedMap) or not any(nearest(str(key), known) for key in tree):
+        raise UsageError(f"{source}:1: no {known[0]} file: it is a mapping that starts with `{known[0]}: NAME`")
     return tree
+
+
+def validated(model: type[_Model], places: Places) -> _Model:
+    """What a tree says. Raises UsageError with a line for each problem."""
+    try:
+        return model.model_validate(plain(places.tree, places))
+    except ValidationError as error:
+        raise UsageError("\n".join(sentences(error, places, model))) from error
 
 
 def json_schema() -> dict[str, Any]:
@@ -109,6 +114,11 @@ def json_schema() -> dict[str, Any]:
 
 _TYPE_OF_LEVEL = ("bool_type", "int_type", "float_type", "string_type")
 _WANTED = {
+    "too_short": "it is empty",
+    "too_long": "it has too many items",
+    "string_too_short": "it is empty",
+    "string_too_long": "it is too long a text",
+    "finite_number": "a finite number is wanted",
     "list_type": "write a list, such as [1, 2]",
     "dict_type": "write keys with values, such as { key: value }",
     "model_type": "write keys with values, such as { key: value }",
@@ -123,30 +133,61 @@ _WANTED = {
 }
 _ELSEWHERE: dict[tuple[str | int, ...], str] = {("stack", "mode"): "a tuning names its modes under `modes`"}
 _LONGEST = 60  # characters of what was found that are quoted
+_MOST = 20  # problems that are told
+_DEEPEST = 8  # parts of a key on the command line
+_NAME = "a name has 1 to 100 characters that print, without spaces at its ends"
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
-def _scalar(word: str) -> Any:
-    return YAML(typ="safe").load(word)
+def option_of(name: str, text: str) -> str:
+    """An option of the command line as the place of an error."""
+    return f"{name} {shortened(text, 100)}"
 
 
-def set_key(tree: CommentedMap, override: str) -> None:
-    """Apply ``key=value`` of the command line. Raises UsageError."""
+def _scalar(option: str, word: str) -> Any:
+    try:
+        found = load_yaml(word, option, typ="safe")
+    except UsageError as error:
+        raise UsageError(str(error).replace(f"{option}:1:", f"{option}:", 1)) from None
+    if found is None and word.strip() not in ("null", "~"):
+        raise UsageError(f"{option}: no value; write null where none is meant")
+    return found
+
+
+def _set_factor(tree: CommentedMap, factor: str) -> Path_:
+    """Apply ``knob=level,level`` of the command line; returns its path. Raises UsageError."""
+    option = option_of("--factor", factor)
+    name, _, levels = factor.partition("=")
+    if not levels or not name.strip():
+        raise UsageError(f"{option}: write it as knob=level,level")
+    if not isinstance(tree.get("factors"), CommentedMap):
+        tree["factors"] = CommentedMap()
+    tree["factors"][name.strip()] = [_scalar(option, word) for word in levels.split(",")]
+    return ("factors", name.strip())
+
+
+def set_key(tree: CommentedMap, override: str) -> Path_:
+    """Apply ``key=value`` of the command line; returns its path. Raises UsageError."""
+    option = option_of("--set", override)
     path, _, value = override.partition("=")
-    if not value:
-        raise UsageError(f"--set {override}: write it as key=value, for instance workload.users=20")
+    if not value or not path.strip():
+        raise UsageError(f"{option}: write it as key=value, for instance workload.users=20")
     # Knob names hold dots themselves: below these keys the rest of the path is one name.
     parts = path.strip().split(".")
     if parts[0] in ("factors", "baseline", "settings") and len(parts) > 1:
         parts = [parts[0], ".".join(parts[1:])]
+    if len(parts) > _DEEPEST or not all(parts):
+        raise UsageError(f"{option}: no key of a study; write it as in workload.users=20")
     node: Any = tree
     for part in parts[:-1]:
         if not isinstance(node.get(part), Mapping):
             node[part] = CommentedMap()
         node = node[part]
-    node[parts[-1]] = _scalar(value)
+    node[parts[-1]] = _scalar(option, value)
+    return tuple(parts)
 
 
-def sentences(error: ValidationError, tree: CommentedMap, source: str, model: type[BaseModel]) -> list[str]:
+def sentences(error: ValidationError, places: Places, model: type[BaseModel]) -> list[str]:
     """What is wrong with a file that ``model`` refused, each with its line and the nearest valid choice."""
     found_wrong: list[str] = []
     problems = [(problem, [part for part in problem["loc"] if not _is_union_tag(part)]) for problem in error.errors()]
@@ -158,46 +199,51 @@ def sentences(error: ValidationError, tree: CommentedMap, source: str, model: ty
     for problem, path in problems:
         if problem["type"] == "missing" and path in meant:
             continue  # misspelt, which is said of the key that is there
-        sentence = _sentence(problem, path, tree, source, model)
+        sentence = _sentence(problem, path, places, model)
         if sentence not in found_wrong:
             found_wrong.append(sentence)
-    return found_wrong
+    more = len(found_wrong) - _MOST
+    return [*found_wrong[:_MOST], *([f"and {more} more problems"] if more > 0 else [])]
 
 
-def _sentence(
-    problem: ErrorDetails, path: list[str | int], tree: CommentedMap, source: str, model: type[BaseModel]
-) -> str:
-    name, kind = ".".join(str(part) for part in path), problem["type"]
+def _sentence(problem: ErrorDetails, path: list[str | int], places: Places, model: type[BaseModel]) -> str:
+    name, kind = ".".join(shortened(str(part)) for part in path), problem["type"]
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, KeyedError):
-        return f"{source}:{line_of(tree, [*path, *cause.path])}: {cause}"
-    place = f"{source}:{line_of(tree, path)}"
+        return f"{places.where([*path, *cause.path])}: {cause}"
+    place = places.where(path)
+    if problem["loc"][-1:] == ("[key]",):
+        return f"{place}: {name}: {_NAME}"
     if kind == "extra_forbidden":
         keys = _keys_at(path[:-1], model)
         near = nearest(str(path[-1]), keys)
         hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
         if path[:-1] == ["workload"]:
             hint = NOT_IN_WORKLOAD.get(str(path[-1]), hint)
-        return f"{place}: unknown key {str(path[-1])!r}; {_ELSEWHERE.get(tuple(path), hint)}"
+        return f"{place}: unknown key {quoted(str(path[-1]))}; {_ELSEWHERE.get(tuple(path), hint)}"
     if kind == "missing":
         return f"{place}: the key {name!r} is missing"
     if kind == "literal_error":
         choices = _choices(problem)
         near = nearest(str(problem["input"]), choices)
         hint = f"; did you mean {near}?" if near else ""
-        return f"{place}: {name} is {problem['input']!r}, not one of {', '.join(choices)}{hint}"
+        return f"{place}: {name} is {quoted(problem['input'])}, not one of {', '.join(choices)}{hint}"
     if kind == "value_error":
         return f"{place}: {name}: {cause}"
     message = problem["msg"]
     message = _WANTED.get(kind, f"{message[0].lower()}{message[1:]}")
     if kind in _TYPE_OF_LEVEL and len(path) < len(problem["loc"]):
         message = "a level is one number, word or switch"
-    found = json.dumps(problem["input"], default=str)
-    return f"{place}: {name}: {message}" + (f" (found {found})" if len(found) <= _LONGEST else "")
+    return f"{place}: {name}: {message}{_found(problem['input'])}"
+
+
+def _found(value: object) -> str:
+    found = json.dumps(value, default=str)
+    return f" (found {shortened(found)})" if len(found) <= _LONGEST else ""
 
 
 def _is_union_tag(part: str | int) -> bool:
-    return part in ("bool", "int", "float", "str", "function-before[parse_duration()")
+    return part in ("bool", "int", "float", "str", "[key]")
 
 
 def _choices(problem: ErrorDetails) -> list[str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ruamel.yaml import YAML
-
 from leadline.lab.studyfile import StudyFile
-from leadline.load.scenario import find_scenario
+from leadline.load.scenario import find_scenario, read_scenario
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.plan import Factor
@@ -91,8 +89,7 @@ def check_web(
 
 
 def _asks_compressed(scenario: str) -> bool:
-    found = YAML(typ="safe").load(find_scenario(scenario).read_text(encoding="utf-8"))
-    return isinstance(found, dict) and bool(found.get("compression", False))
+    return str(read_scenario(find_scenario(scenario)).get("compression")) == "true"
 
 
 def _check_place(file: StudyFile, places: set[Level], where: str) -> None:

@@ -1,19 +1,50 @@
-"""YAML that remembers its lines: plain values, and the line of a key."""
+"""YAML that remembers its lines: plain values, and the place of a key."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
+from leadline.model.errors import UsageError, quoted
 
-def plain(node: Any) -> Any:
-    """The tree as plain Python values, without comments and places."""
+Path_ = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a file's keys are. ``given``: the option of the command line that set a key."""
+
+    source: str
+    tree: Any
+    given: Mapping[Path_, str] = field(default_factory=dict)
+
+    def where(self, path: Sequence[str | int]) -> str:
+        """``file:line`` of a key path such as ``("factors", "vm.swappiness")``, or the option that set it."""
+        for end in range(len(path), 0, -1):
+            if option := self.given.get(tuple(path[:end])):
+                return option
+        return f"{self.source}:{line_of(self.tree, path)}"
+
+
+def plain(node: Any, places: Places) -> Any:
+    """The tree as plain Python values, without comments and places. Raises UsageError for a key that stands twice."""
+    return _plain(node, places, ())
+
+
+def _plain(node: Any, places: Places, path: Path_) -> Any:
     if isinstance(node, Mapping):
-        return {str(key): plain(value) for key, value in node.items()}
+        found: dict[str, Any] = {}
+        for key, value in node.items():
+            name = str(key)
+            if name in found:
+                raise UsageError(f"{places.where(path)}: the key {quoted(name)} stands here twice")
+            found[name] = _plain(value, places, (*path, name))
+        return found
     if isinstance(node, list):
-        return [plain(value) for value in node]
+        return [_plain(value, places, (*path, at)) for at, value in enumerate(node)]
     for kind in (bool, int, float, str):
         if isinstance(node, kind):
             return kind(node)

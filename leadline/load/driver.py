@@ -58,6 +58,10 @@ def find_binary() -> Path:
     )
 
 
+def _written(value: str | int | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 @dataclass(frozen=True)
 class DriverRun:
     """One run to be started. ``variables`` are parameters of the scenario; ``cpus`` as in ``0,2-3``."""
@@ -75,9 +79,9 @@ class DriverRun:
         """Planned length of the run, without the drain of what is then still in flight."""
         return self.workload.ramp_up + self.workload.steady + self.workload.ramp_down
 
-    def argv(self) -> list[str]:
+    def argv(self, command: str = "run") -> list[str]:
         """The command line. Raises UsageError for keys that do not fit together, LeadlineError without a binary."""
-        first = [str(find_binary()), "run", str(find_scenario(self.workload.scenario))]
+        first = [str(find_binary()), command, str(find_scenario(self.workload.scenario))]
         where = ["--url", self.url, "--out", str(self.out)]
         options = [word for option in self.options() for word in option]
         return [*first, *where, *options, "--progress", "json"]
@@ -110,7 +114,7 @@ class DriverRun:
         variables = dict(self.variables)
         if load.preset is not None:
             variables |= preset_variables(load.preset, load.scenario, variables)
-        return [*found, *(("--var", f"{name}={value}") for name, value in variables.items())]
+        return [*found, *(("--var", f"{name}={_written(value)}") for name, value in variables.items())]
 
     def spec(self, output: Path) -> ProcessSpec:
         """The process for a host to start; its progress lines (JSON, one a second) go to ``output``."""

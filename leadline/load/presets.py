@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from leadline.load.address import split_url
-from leadline.load.scenario import find_scenario
+from leadline.load.scenario import find_scenario, read_scenario
 from leadline.model.errors import UsageError, nearest
 from leadline.model.shapes import PRESETS, Preset
 
@@ -34,7 +30,7 @@ def preset_variables(name: str, scenario: str, variables: Mapping[str, Any]) -> 
     """
     preset = find_preset(name)
     path = find_scenario(scenario)
-    tree = _read(path)
+    tree = read_scenario(path)
     if preset.embedded and not any("embedded" in request for request in _requests(tree)):
         raise UsageError(
             f"preset {name}: no request of {path.name} has `embedded: true`, so pages would come without what they "
@@ -115,16 +111,6 @@ def _whole(option: str, text: str | None, preset: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise UsageError(f"{option} {text}: not a whole number of at least 1")
     return int(text)
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        tree = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise UsageError(f"{path}: {str(error).splitlines()[0]}") from None
-    if not isinstance(tree, Mapping):
-        raise UsageError(f"{path}:1: a scenario is a mapping")
-    return tree
 
 
 def _requests(node: Any) -> Iterator[Mapping[str, Any]]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from leadline.model.errors import UsageError, nearest
+from leadline.host.textfile import is_file, read_text
+from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.knob import Level
+from leadline.model.study import Workload
+from leadline.model.yamltext import SCENARIO, load_yaml
 
 _BUILT_IN = Path(__file__).parent.parent / "scenarios"
 
@@ -19,11 +25,48 @@ def find_scenario(scenario: str) -> Path:
     known = built_in_scenarios()
     if scenario in known:
         return known[scenario]
-    path = Path(scenario).expanduser()
-    if path.is_file():
+    path = _expanded(scenario)
+    if is_file(path):
         return path.resolve()
     if path.suffix in (".yaml", ".yml") or "/" in scenario:
-        raise UsageError(f"scenario file {scenario} does not exist")
+        raise UsageError(f"scenario file {scenario} does not exist, or is no file")
     close = nearest(scenario, list(known))
     hint = f"did you mean {close}?" if close else f"built in: {', '.join(known)}; or give the path of a YAML file"
-    raise UsageError(f"no scenario {scenario!r}; {hint}")
+    raise UsageError(f"no scenario {quoted(scenario)}; {hint}")
+
+
+def _expanded(scenario: str) -> Path:
+    try:
+        return Path(scenario).expanduser()
+    except RuntimeError:  # of a user whom nobody knows
+        return Path(scenario)
+
+
+def read_scenario(path: Path, typ: str = "safe") -> Any:
+    """The tree of a scenario, all scalars as texts; what is right in it leadline-load says. Raises UsageError, which
+    tells nothing of a file that is no scenario.
+    """
+    text = read_text(path)
+    try:
+        tree = load_yaml(text, str(path), SCENARIO, typ)
+    except UsageError:
+        if "transactions:" not in text:
+            raise UsageError(f"{path} is no scenario: it is no mapping with `transactions`") from None
+        raise
+    if not isinstance(tree, Mapping) or "transactions" not in tree:
+        raise UsageError(f"{path} is no scenario: it is no mapping with `transactions`")
+    return tree
+
+
+def parameters(path: Path) -> list[str]:
+    """Names of the parameters that a scenario declares. Raises UsageError."""
+    found = read_scenario(path).get("parameters")
+    return [str(name) for name in found] if isinstance(found, Mapping) else []
+
+
+def sent_variables(load: Workload) -> dict[str, Level]:
+    """The parameters that a trial's driver is given: those of the workload, and ``units`` where the scenario declares
+    it. Raises UsageError.
+    """
+    units = {"units": load.load_units} if "units" in parameters(find_scenario(load.scenario)) else {}
+    return {**units, **load.variables}

@@ -10,22 +10,32 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from leadline.model.bounds import LONGEST_PATH, Cpus, count
+
 
 class DriverHost(BaseModel):
     """One driver and how it is reached. A plain word or command in a list is short for ``via``."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    name: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$", description="for messages and files; made from `via`")
+    name: str = Field(
+        default="", pattern=r"^[A-Za-z0-9._-]*$", max_length=100, description="for messages and files; made from `via`"
+    )
     via: str = Field(
         default="local",
         min_length=1,
+        max_length=LONGEST_PATH,
         description="`local`, an ssh command such as `ssh user@host`, or any command that runs another one there",
     )
-    weight: int = Field(default=1, ge=1, le=1000, description="its part of the load, beside the weights of the others")
-    cpus: str | None = Field(default=None, pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$", description="as in 0,2-3")
+    weight: Annotated[int, count(1000)] = Field(
+        default=1, description="its part of the load, beside the weights of the others"
+    )
+    cpus: Cpus | None = Field(default=None, description="as in 0,2-3")
     server: str | None = Field(
-        default=None, min_length=1, description="address of the server as seen from there; that of the URL if absent"
+        default=None,
+        min_length=1,
+        max_length=255,
+        description="address of the server as seen from there; that of the URL if absent",
     )
 
 
@@ -58,7 +68,7 @@ def _named(drivers: list[DriverHost]) -> list[DriverHost]:
 Driver = Annotated[DriverHost, BeforeValidator(_short)]
 
 
-Drivers = Annotated[list[Driver], AfterValidator(_named)]
+Drivers = Annotated[list[Driver], Field(max_length=100), AfterValidator(_named)]
 
 
 def shares(drivers: Sequence[DriverHost]) -> list[str]:

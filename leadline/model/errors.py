@@ -66,9 +66,24 @@ class TrialFailure(LeadlineError):
         return self.message
 
 
+def shortened(text: str, longest: int = 60) -> str:
+    """``text`` for a message: cut where it is long, without characters that do not print."""
+    cut = text if len(text) <= longest else text[: longest - 3] + "..."
+    return "".join(each if each.isprintable() else "?" for each in cut)
+
+
+def quoted(value: object, longest: int = 60) -> str:
+    """A value for a message, as Python writes it, shortened."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**40:
+        return "a number of more than 40 digits"  # Python refuses to write the longest
+    if isinstance(value, str):
+        return repr(shortened(value, longest))
+    return shortened(repr(value), longest)
+
+
 def nearest(word: str, choices: list[str]) -> str | None:
     """The choice most like ``word``, or None when nothing is close (difflib ratio < 0.6)."""
     import difflib
 
-    found = difflib.get_close_matches(word, choices, n=1)
+    found = difflib.get_close_matches(word[:200], choices, n=1)
     return found[0] if found else None

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatch
 
-from leadline.model.errors import UsageError, nearest
+from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.units import format_duration, format_size, parse_duration, parse_size
 
 Level = int | float | str | bool
 MIB = 1 << 20
+_LONGEST_TEXT = 4096
 
 
 class ApplyCost(StrEnum):
@@ -162,7 +163,7 @@ class Knob:
         if self.choices and level not in self.choices:
             near = nearest(str(level), list(self.choices))
             hint = f"; did you mean {near}?" if near else ""
-            raise ValueError(f"{_short(raw)!r} is not one of {', '.join(self.choices)}{hint}")
+            raise ValueError(f"{quoted(raw)} is not one of {', '.join(self.choices)}{hint}")
         if self.refused and str(level) in self.refused:
             raise ValueError(f"{raw} cannot be had here: {self.refused[str(level)]}")
         if isinstance(level, (int, float)) and not isinstance(level, bool):
@@ -211,11 +212,11 @@ class Knob:
         also = f" (or {', '.join(self.format_bound(one) for one in special)})" if special else ""
         if self.minimum is not None and level < self.minimum:
             raise ValueError(
-                f"{_short(level)} is below the smallest legal value {self.format_bound(self.minimum)}{also}"
+                f"{quoted(level)} is below the smallest legal value {self.format_bound(self.minimum)}{also}"
             )
         if self.maximum is not None and level > self.maximum:
             raise ValueError(
-                f"{_short(level)} is above the largest legal value {self.format_bound(self.maximum)}{also}"
+                f"{quoted(level)} is above the largest legal value {self.format_bound(self.maximum)}{also}"
             )
 
     def _check_step(self, level: float) -> None:
@@ -224,7 +225,7 @@ class Knob:
         below = level // self.step * self.step
         near = " and ".join(self.format_bound(one) for one in (below, below + self.step))
         raise ValueError(
-            f"{_short(level)} would be rounded, as it is kept in steps of {self.format_bound(self.step)};"
+            f"{quoted(level)} would be rounded, as it is kept in steps of {self.format_bound(self.step)};"
             f" the nearest are {near}"
         )
 
@@ -235,11 +236,13 @@ class Knob:
             # YAML reads bare on/off as booleans in its 1.1 dialect
             if isinstance(raw, bool):
                 return "on" if raw else "off"
-            return _short(raw) if isinstance(raw, int) else str(raw)
+            if not isinstance(raw, (int, float, str)):
+                raise ValueError(f"{quoted(raw)} is not {_article(self.kind)}")
+            return _text(raw)
         if self.kind is Kind.VECTOR:
             return self._vector(raw)
         if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
-            raise ValueError(f"{_short(raw)!r} is not {_article(self.kind)}")
+            raise ValueError(f"{quoted(raw)} is not {_article(self.kind)}")
         if isinstance(raw, float) and not math.isfinite(raw):
             raise ValueError(f"{raw} is not {_article(self.kind)}")
         try:
@@ -249,32 +252,32 @@ class Knob:
                 return _whole(raw)
             number = parse_duration(raw) if self.kind is Kind.DURATION else _number(raw)
         except OverflowError:
-            raise ValueError(f"{_short(raw)} is too large") from None
+            raise ValueError(f"{quoted(raw)} is too large") from None
         if not math.isfinite(number):
-            raise ValueError(f"{_short(raw)} is not {_article(self.kind)}")
+            raise ValueError(f"{quoted(raw)} is not {_article(self.kind)}")
         return number
 
     def _vector(self, raw: object) -> str:
         """``256 256 32`` or ``256,256,32``."""
         elements = self.elements or Elements()
-        words = (_short(raw) if isinstance(raw, int) else str(raw)).replace(",", " ").split()
+        words = _text(raw).replace(",", " ").split()
         example = f" such as '{self.default}'" if self.default else ""
         if not words or isinstance(raw, bool):
-            raise ValueError(f"{_short(raw)!r} is not a row of whole numbers{example}")
+            raise ValueError(f"{quoted(raw)} is not a row of whole numbers{example}")
         try:
             levels = [_whole(word) for word in words]
         except ValueError:
-            raise ValueError(f"{_short(raw)!r} is not a row of whole numbers{example}") from None
+            raise ValueError(f"{quoted(raw)} is not a row of whole numbers{example}") from None
         if elements.length is not None and len(levels) != elements.length:
             raise ValueError(
-                f"{_short(raw)!r} has {len(levels)} number{'' if len(levels) == 1 else 's'};"
+                f"{quoted(raw)} has {len(levels)} number{'' if len(levels) == 1 else 's'};"
                 f" it takes {elements.length} numbers here,{example}"
             )
         for level in levels:
             self._check_range(level, self.special)
         if elements.ascending and levels != sorted(levels):
             ordered = " ".join(str(level) for level in sorted(levels))
-            raise ValueError(f"{_short(raw)!r} falls; its numbers go upwards: {ordered}")
+            raise ValueError(f"{quoted(raw)} falls; its numbers go upwards: {ordered}")
         return " ".join(str(level) for level in levels)
 
     def _vector_danger(self, levels: list[int]) -> Danger | None:
@@ -300,7 +303,7 @@ def _boolean(raw: object) -> bool:
         return True
     if word in ("false", "off", "no", "0"):
         return False
-    raise ValueError(f"{_short(raw)!r} is not on or off")
+    raise ValueError(f"{quoted(raw)} is not on or off")
 
 
 def _whole(raw: int | float | str) -> int:
@@ -311,7 +314,7 @@ def _whole(raw: int | float | str) -> int:
         except ValueError:
             raw = _number(raw)
     if raw != int(raw):
-        raise ValueError(f"{_short(raw)!r} is not a whole number")
+        raise ValueError(f"{quoted(raw)} is not a whole number")
     return int(raw)
 
 
@@ -319,9 +322,9 @@ def _number(raw: int | float | str) -> float:
     try:
         number = float(raw)
     except ValueError:
-        raise ValueError(f"{_short(raw)!r} is not a number") from None
+        raise ValueError(f"{quoted(raw)} is not a number") from None
     if not math.isfinite(number):
-        raise ValueError(f"{_short(raw)} is not a number that can be set")
+        raise ValueError(f"{quoted(raw)} is not a number that can be set")
     return number
 
 
@@ -329,13 +332,13 @@ def _article(kind: Kind) -> str:
     return f"{'an' if kind is Kind.INTEGER else 'a'} {kind.value}"
 
 
-def _short(raw: object) -> str:
-    """``raw`` in a message, cut where it is endless."""
-    try:
-        text = str(raw)
-    except ValueError:  # an integer of thousands of digits
-        return "a number of thousands of digits"
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def _text(raw: object) -> str:
+    text = raw if isinstance(raw, str) else str(raw) if isinstance(raw, float) else quoted(raw)
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"{quoted(text)} is longer than {_LONGEST_TEXT} characters")
+    if not all(each.isprintable() for each in text):
+        raise ValueError(f"{quoted(text)} has characters that do not print")
+    return text
 
 
 class Catalogue:

@@ -133,6 +133,7 @@ class Effect:
     shrunken: float | None = None  # percent, drawn towards no effect as far as luck explains the spread
     df: float | None = None  # degrees of freedom of the intervals
     robust: Robust | None = None
+    crossed: tuple[str, ...] = ()  # names of the two factors of an interaction; empty for a level against its baseline
 
 
 @dataclass(frozen=True)

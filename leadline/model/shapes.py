@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_address
 from typing import Any, Literal
 
+from leadline.model.errors import quoted
 from leadline.model.units import parse_duration
 
 PresetName = Literal["fixed-rate", "many-users", "browser", "clients-threads"]
+_LONGEST_PROFILE = 10_000
 _LONGEST_RANGE = 65_536  # addresses, as in leadline-load
 
 # Options of leadline-load that a study has no use for, by the key that people look for: what to do instead.
@@ -100,7 +102,8 @@ PRESETS: Mapping[str, Preset] = {
 def expand(workload: Mapping[str, Any]) -> dict[str, Any]:
     """The workload's keys with those of its preset filled in where they are absent; others are left alone."""
     found = dict(workload)
-    preset = PRESETS.get(str(found.get("preset")))
+    named = found.get("preset")
+    preset = PRESETS.get(named) if isinstance(named, str) else None
     if preset is None:
         return found
     for key, value in preset.sets.items():
@@ -113,6 +116,8 @@ def expand(workload: Mapping[str, Any]) -> dict[str, Any]:
 
 def profile_points(text: str) -> list[tuple[float, float]]:
     """(seconds, value) of ``0s:10,60s:100``. Raises ValueError."""
+    if len(text) > _LONGEST_PROFILE:
+        raise ValueError(f"a profile of {len(text):,} characters; at most {_LONGEST_PROFILE:,} are read")
     points: list[tuple[float, float]] = []
     for word in text.split(","):
         time, colon, value = word.strip().partition(":")
@@ -122,8 +127,10 @@ def profile_points(text: str) -> list[tuple[float, float]]:
             points.append((_seconds(time), float(value)))
         except ValueError:
             raise ValueError(f"{word.strip()!r} is not a point TIME:VALUE such as 30s:100") from None
-        if not 0 <= points[-1][1] <= 1e8:
-            raise ValueError(f"{word.strip()!r}: a value is a number of at least 0")
+        if not 0 <= points[-1][1] <= 1e6:
+            raise ValueError(f"{word.strip()!r}: a value is a number from 0 to 1,000,000")
+        if points[-1][0] > 7 * 86400:
+            raise ValueError(f"{word.strip()!r} is later than 7 days")
         if len(points) > 1 and points[-1][0] < points[-2][0]:
             raise ValueError(f"{word.strip()!r} is before the point in front of it: times ascend")
     if max(value for _, value in points) <= 0:
@@ -152,6 +159,8 @@ def check_bursts(text: object) -> object:
 
 def check_addresses(text: object) -> object:
     """``A,B`` or ``FIRST-LAST`` of IPv4 addresses, as leadline-load reads them. Raises ValueError."""
+    if isinstance(text, str) and len(text) > 4096:
+        raise ValueError("more than 4,096 characters of addresses; write FIRST-LAST")
     for part in text.split(",") if isinstance(text, str) else ():
         ends = [word.strip() for word in part.split("-", 1)]
         try:
@@ -170,15 +179,12 @@ def check_addresses(text: object) -> object:
 
 def http_word(found: object) -> object:
     """``1.1`` and ``2`` as words, since YAML reads them as numbers."""
-    if isinstance(found, int | float) and not isinstance(found, bool):
+    if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < 100:
         return f"{found:g}"
     return found
 
 
 def _seconds(text: str) -> float:
-    match = re.fullmatch(r"([\d.]+)(ns|us|ms|s|m|min|h)?", text.strip())
-    if not match:
-        raise ValueError(f"{text!r} is not a duration such as 20s")
-    if match[2] in ("ns", "us"):
-        return float(match[1]) * (1e-9 if match[2] == "ns" else 1e-6)
+    if not re.fullmatch(r"[0-9.]{1,30}(ns|us|ms|s|m|min|h)?", text.strip()):
+        raise ValueError(f"{quoted(text)} is not a duration such as 20s")
     return parse_duration(text)

@@ -6,16 +6,32 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from leadline.model.bounds import (
+    DAY,
+    HOUR,
+    MEBIBYTE,
+    MOST_RATE,
+    MOST_USERS,
+    YEAR,
+    Cpus,
+    FilePath,
+    Label,
+    Seed,
+    Share,
+    count,
+    duration,
+    memory,
+    number,
+)
 from leadline.model.drivers import Drivers
+from leadline.model.errors import KeyedError, nearest
 from leadline.model.knob import ApplyCost
+from leadline.model.result import RESPONSES
 from leadline.model.shapes import PresetName, check_addresses, check_bursts, check_profile, expand, http_word
-from leadline.model.units import parse_duration, parse_share, parse_size
+from leadline.model.units import format_duration
 
-Seconds = Annotated[float, BeforeValidator(parse_duration)]
-Share = Annotated[float, BeforeValidator(parse_share)]
-Bytes = Annotated[int, BeforeValidator(parse_size)]
 Arrivals = Annotated[
     Literal["closed", "constant", "poisson", "replay"],
     BeforeValidator(lambda word: "poisson" if word == "open" else word),
@@ -25,15 +41,39 @@ Http = Annotated[
     BeforeValidator(http_word),
     WithJsonSchema({"enum": ["auto", 1.1, "1.1", 2, "2"], "default": "auto"}),
 ]
-Cpus = Annotated[
-    str,  # one CPU alone is a number to YAML
-    BeforeValidator(lambda found: str(found) if isinstance(found, int) and not isinstance(found, bool) else found),
-]
 RawLevel = bool | int | float | str
+Levels = Annotated[list[RawLevel], Field(min_length=1, max_length=100)]
+StudyName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=100)]
+Question = Annotated[str, Field(min_length=1, max_length=2_000)]
+Budget = Annotated[float, duration(1, YEAR)]
+DeadMan = Annotated[float, duration(1, HOUR)]
+ReadyTimeout = Annotated[float, duration(1, DAY)]
+Equivalence = Annotated[
+    Share,
+    Field(gt=0, lt=1, description="a change that makes no difference: effects shown to be smaller are equivalent"),
+]
+HostKind = Literal["local"]
+MOST_FACTORS = 200
+
+
+def _known_responses(names: list[str]) -> list[str]:
+    for at, name in enumerate(names):
+        if name not in RESPONSES:
+            near = nearest(name, list(RESPONSES))
+            hint = f"did you mean {near}?" if near else f"responses: {', '.join(RESPONSES)}"
+            raise KeyedError((at,), f"unknown response {name!r}; {hint}")
+        if name in names[:at]:
+            raise KeyedError((at,), f"responses lists {name} twice")
+    return names
+
+
+Responses = Annotated[
+    list[Annotated[str, Field(max_length=100)]], Field(min_length=1), AfterValidator(_known_responses)
+]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class StackChoice(_Strict):
@@ -43,8 +83,8 @@ class StackChoice(_Strict):
     mode: Literal["direct", "session", "orm"] = "direct"
     server: str = "liberty"
     database: str = "postgres"
-    host: str = "local"
-    java: str | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
+    host: HostKind = "local"
+    java: FilePath | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
 
 
 def _words(options: object) -> object:
@@ -56,11 +96,13 @@ class Generator(_Strict):
     """Another load generator in place of leadline-load, run on its own script (docs/generators.md)."""
 
     name: Literal["wrk", "httperf", "oha", "k6", "jmeter", "gatling"]
-    script: str | None = Field(default=None, description="the tool's own script, plan or simulation class")
+    script: FilePath | None = Field(default=None, description="the tool's own script, plan or simulation class")
     options: Annotated[list[str], BeforeValidator(_words)] = Field(
         default_factory=list, description="passed to the tool; ${url}, ${seconds} and ${seed} are filled in"
     )
-    program: str | None = Field(default=None, description="path of the tool, or its home; found on the PATH if absent")
+    program: FilePath | None = Field(
+        default=None, description="path of the tool, or its home; found on the PATH if absent"
+    )
 
 
 class Workload(_Strict):
@@ -70,21 +112,23 @@ class Workload(_Strict):
     these names (docs/load.md).
     """
 
-    scenario: str = "brokerage-classic"
+    scenario: FilePath = "brokerage-classic"
     preset: PresetName | None = Field(default=None, description="a load in the shape of a known tool")
     arrivals: Arrivals = "closed"
-    users: int | None = Field(default=None, gt=0)
-    rate: float | None = Field(default=None, gt=0)
-    clients: int | None = Field(default=None, gt=0, description="of the preset clients-threads")
-    threads: int | None = Field(default=None, gt=0, description="of each client of the preset clients-threads")
+    users: Annotated[int, count(MOST_USERS)] | None = None
+    rate: Annotated[float, number(1e-3, MOST_RATE)] | None = None
+    clients: Annotated[int, count(MOST_USERS)] | None = Field(default=None, description="of the preset clients-threads")
+    threads: Annotated[int, count(MOST_USERS)] | None = Field(
+        default=None, description="of each client of the preset clients-threads"
+    )
     profile: Annotated[str | None, BeforeValidator(check_profile)] = Field(
         default=None, description="rate or users over time, instead of them: `0s:10,60s:100`"
     )
     bursts: Annotated[str | None, BeforeValidator(check_bursts)] = Field(
         default=None, description="open arrivals only while on: `2s/3s`, `random:2s/3s`"
     )
-    replay: str | None = Field(default=None, description="file of recorded arrival times, for `arrivals: replay`")
-    speed: float = Field(default=1.0, ge=1e-3, le=1e3, description="how fast a recording is played")
+    replay: FilePath | None = Field(default=None, description="file of recorded arrival times, for `arrivals: replay`")
+    speed: Annotated[float, number(1e-3, 1e3)] = Field(default=1.0, description="how fast a recording is played")
     source_address: Annotated[str | None, BeforeValidator(check_addresses)] = Field(
         default=None, description="addresses to connect from, in turn: `127.0.0.2-127.0.0.9`"
     )
@@ -92,39 +136,37 @@ class Workload(_Strict):
         default="auto",
         description="auto (1.1, over TLS what the server prefers), 1.1, or 2 (without TLS with prior knowledge)",
     )
-    requests_per_connection: int | None = Field(
-        default=None, gt=0, lt=2**32, description="a connection is closed after so many; 1 is one for each request"
+    requests_per_connection: Annotated[int, count(2**32 - 1)] | None = Field(
+        default=None, description="a connection is closed after so many; 1 is one for each request"
     )
     connections: Literal["session", "shared"] = Field(
         default="session",
         description="session: each has its own; shared: a pool of all, as behind a proxy (HTTP/1.1 unless `http: 2`)",
     )
-    max_connections: int | None = Field(
-        default=None, gt=0, le=1_000_000, description="of `connections: shared`: most at once; requests wait for one"
+    max_connections: Annotated[int, count(1_000_000)] | None = Field(
+        default=None, description="of `connections: shared`: most at once; requests wait for one"
     )
     generator: Annotated[
         Generator | None, BeforeValidator(lambda found: {"name": found} if isinstance(found, str) else found)
     ] = Field(default=None, description="another load generator: its name, or name, script, options, program")
-    cpu_latency: Seconds | None = Field(
+    cpu_latency: Annotated[float, duration(0, 1)] | None = Field(
         default=None,
-        ge=0,
-        le=1,
         description="while load is driven no CPU of that host enters an idle state that takes longer to leave; 0: none",
     )
-    grid: Seconds | None = Field(
+    grid: Annotated[float, duration(1e-6, 1)] | None = Field(
         default=None,
-        ge=1e-6,
-        le=1,
         description="starts are planned at multiples of this, so that several share a wake-up of the driver",
     )
-    load_units: int = Field(default=1, gt=0, description="scales the data: accounts, instruments, holdings")
-    ramp_up: Seconds = 10.0
-    steady: Seconds = 30.0
-    ramp_down: Seconds = 2.0
-    max_sessions: int = Field(default=1000, gt=0, description="hard cap on sessions in flight")
-    timeout: Seconds = 10.0
-    variables: dict[str, RawLevel] = Field(
-        default_factory=dict, description="parameters of the scenario, such as `think: 100ms`"
+    load_units: Annotated[int, count(1_000)] = Field(
+        default=1, description="scales the data: accounts, instruments, holdings"
+    )
+    ramp_up: Annotated[float, duration(0, DAY)] = 10.0
+    steady: Annotated[float, duration(1, 7 * DAY)] = 30.0
+    ramp_down: Annotated[float, duration(0, DAY)] = 2.0
+    max_sessions: Annotated[int, count(MOST_USERS)] = Field(default=1000, description="hard cap on sessions in flight")
+    timeout: Annotated[float, duration(1e-3, HOUR)] = 10.0
+    variables: dict[Label, RawLevel] = Field(
+        default_factory=dict, max_length=100, description="parameters of the scenario, such as `think: 100ms`"
     )
 
     @model_validator(mode="before")
@@ -136,9 +178,9 @@ class Workload(_Strict):
 class Switchback(_Strict):
     """Live knobs change every few seconds inside one warm trial; all other factors change between trials."""
 
-    slot: Seconds = Field(default=10.0, gt=0, description="how long one level is held")
-    wash_out: Seconds | None = Field(
-        default=None, ge=0, description="start of every slot that is left out; estimated from the data if absent"
+    slot: Annotated[float, duration(1, DAY)] = Field(default=10.0, description="how long one level is held")
+    wash_out: Annotated[float, duration(0, DAY)] | None = Field(
+        default=None, description="start of every slot that is left out; estimated from the data if absent"
     )
     order: Literal["random-blocks", "williams", "abba"] = "random-blocks"
 
@@ -157,31 +199,36 @@ class Design(_Strict):
         "confirmation",
         "configurations",
     ] = "one-at-a-time"
-    replicates: int = Field(default=3, ge=1)
+    replicates: Annotated[int, count(1_000)] = 3
     blocks: Literal["by-replicate", "incomplete", "latin", "williams", "abba"] = "by-replicate"
-    block_size: int | None = Field(default=None, ge=2, description="trials of an incomplete block")
-    resolution: int = Field(default=4, ge=3, le=8, description="of a fractional factorial: 3, 4, 5 ...")
+    block_size: Annotated[int, count(1_000, least=2)] | None = Field(
+        default=None, description="trials of an incomplete block"
+    )
+    resolution: Annotated[int, count(8, least=3)] = Field(
+        default=4, description="of a fractional factorial: 3, 4, 5 ..."
+    )
     foldover: bool = Field(default=False, description="add the mirror image of a two-level screening design")
-    runs: int | None = Field(default=None, ge=2, description="treatments of a D-optimal design")
+    runs: Annotated[int, count(10_000, least=2)] | None = Field(
+        default=None, description="treatments of a D-optimal design"
+    )
     model: Literal["main-effects", "interactions"] = Field(
         default="main-effects", description="what a D-optimal design must be able to estimate"
     )
-    configurations: dict[str, dict[str, RawLevel]] = Field(
+    configurations: dict[Label, dict[Label, RawLevel]] = Field(
         default_factory=dict,
+        max_length=100,
         description="of the kind of this name: name: levels of the factors that are not at their baseline",
     )
     switchback: Switchback | None = None
-    looks: int = Field(
+    looks: Annotated[int, count(1_000)] = Field(
         default=1,
-        ge=1,
         description="times the study is looked at; more than one may end it early; of a race its rounds",
     )
-    sentinels: int | None = Field(
+    sentinels: Annotated[int, count(10_000)] | None = Field(
         default=6,
-        ge=1,
         description="a baseline trial is added wherever more than so many trials would pass without one; null for none",
     )
-    seed: int = 1
+    seed: Seed = 1
 
 
 class Reset(_Strict):
@@ -199,23 +246,30 @@ class Placement(_Strict):
     database_cpus: Cpus | None = None
     driver_cpus: Cpus | None = None
     web_cpus: Cpus | None = None
-    server_memory: Bytes | None = None
-    database_memory: Bytes | None = None
-    web_memory: Bytes | None = None
+    server_memory: Annotated[int, memory(64 * MEBIBYTE)] | None = None
+    database_memory: Annotated[int, memory(32 * MEBIBYTE)] | None = None
+    web_memory: Annotated[int, memory(16 * MEBIBYTE)] | None = None
 
 
 class Limits(_Strict):
     """Limits on the steady state; a trial that misses ``errors`` fails, the latency limits are reported."""
 
     errors: Share = 0.001
-    p90: Seconds | None = None
-    p99: Seconds | None = None
+    p90: Annotated[float, duration(1e-6, HOUR)] | None = None
+    p99: Annotated[float, duration(1e-6, HOUR)] | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Limits:
+        if self.p90 is not None and self.p99 is not None and self.p90 > self.p99:
+            told = f"{format_duration(self.p90)}, p99 {format_duration(self.p99)}"
+            raise KeyedError(("p90",), f"limits: p90 is never above p99, so its limit cannot be, either: p90 {told}")
+        return self
 
 
 class FirstEstimate(_Strict):
     """A setting as the study on which it was chosen had it: percent, the luck of the choice in it."""
 
-    levels: dict[str, RawLevel] = Field(min_length=1)
+    levels: dict[Label, RawLevel] = Field(min_length=1, max_length=100)
     percent: float
     low: float | None = None
     high: float | None = None
@@ -233,21 +287,23 @@ class Confirms(_Strict):
 class Study(_Strict):
     """A question in a file."""
 
-    study: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="name of the study")
-    question: str
+    study: StudyName = Field(description="name of the study")
+    question: Question
     stack: StackChoice = StackChoice()
     workload: Workload = Workload()
-    factors: dict[str, list[RawLevel]] = Field(
+    factors: dict[Label, Levels] = Field(
         default_factory=dict,
+        max_length=MOST_FACTORS,
         description="knob: levels; the first level is the baseline unless `baseline` names another",
     )
-    baseline: dict[str, RawLevel] = Field(default_factory=dict)
-    settings: dict[str, RawLevel] = Field(default_factory=dict, description="knobs held at one level throughout")
-    pseudo_factors: dict[str, list[str]] = Field(
+    baseline: dict[Label, RawLevel] = Field(default_factory=dict)
+    settings: dict[Label, RawLevel] = Field(default_factory=dict, description="knobs held at one level throughout")
+    pseudo_factors: dict[Label, Annotated[list[Label], Field(max_length=100)]] = Field(
         default_factory=dict,
+        max_length=MOST_FACTORS,
         description="names with labels that change nothing: an A/A study shows what the procedure finds in noise",
     )
-    pseudo_apply_costs: dict[str, ApplyCost] = Field(
+    pseudo_apply_costs: dict[Label, ApplyCost] = Field(
         default_factory=dict,
         description="when a pseudo-factor's labels change: live (if absent), restart and so on, as a knob's levels",
     )
@@ -257,16 +313,28 @@ class Study(_Strict):
     drivers: Drivers = Field(
         default_factory=list, description="hosts that bear the load together, in step; this one alone if absent"
     )
-    responses: list[str] = ["throughput", "p50", "p90", "p99", "cpu_per_transaction"]
+    responses: Responses = ["throughput", "p50", "p90", "p99", "cpu_per_transaction"]
     limits: Limits = Limits()
-    equivalence: Share = Field(
-        default=0.02,
-        gt=0,
-        lt=1,
-        description="a change that makes no difference: effects shown to be smaller are equivalent",
-    )
+    equivalence: Equivalence = 0.02
     confirms: Confirms | None = Field(default=None, description="what a confirmation study is to confirm")
-    budget: Seconds | None = None
-    dead_man: Seconds = 30.0
-    ready_timeout: Seconds = 120.0
+    budget: Budget | None = None
+    dead_man: DeadMan = 30.0
+    ready_timeout: ReadyTimeout = 120.0
     observe: bool = True
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Study:
+        for name in self.pseudo_factors:
+            if name in self.factors or name in self.settings:
+                other = "factor" if name in self.factors else "setting"
+                raise KeyedError(("pseudo_factors", name), f"{name} is a pseudo-factor and a {other}; keep one of them")
+        check_budget(self.workload, self.budget)
+        return self
+
+
+def check_budget(workload: Workload, budget: float | None) -> None:
+    """Raises KeyedError where not even the load of one trial fits in."""
+    load = workload.ramp_up + workload.steady + workload.ramp_down
+    if budget is not None and load > budget:
+        told = f"the load of one trial takes {format_duration(load)}"
+        raise KeyedError(("budget",), f"no trial ends within the budget of {format_duration(budget)}: {told}")

@@ -6,16 +6,25 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from leadline.model.bounds import FilePath, Label, Seed, count, number
 from leadline.model.errors import KeyedError, nearest
 from leadline.model.study import (
+    Budget,
+    DeadMan,
+    Equivalence,
+    HostKind,
+    Levels,
     Limits,
     Placement,
+    Question,
     RawLevel,
+    ReadyTimeout,
     Reset,
-    Seconds,
-    Share,
+    Responses,
+    StudyName,
     Workload,
     _Strict,
+    check_budget,
 )
 
 Mode = Literal["direct", "session", "orm"]
@@ -28,17 +37,17 @@ class TuningStack(_Strict):
     app: str = "brokerage"
     server: str = "liberty"
     database: str = "postgres"
-    host: str = "local"
-    java: str | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
+    host: HostKind = "local"
+    java: FilePath | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
 
 
 class Step(_Strict):
     """Knobs that move together: the first level of each is the untuned one, the others are candidates, in step."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
-    levels: dict[str, list[RawLevel]] = Field(min_length=1, description="knob: untuned level, candidates")
+    name: StudyName
+    levels: dict[Label, Levels] = Field(min_length=1, max_length=50, description="knob: untuned level, candidates")
     modes: list[Mode] | None = Field(default=None, min_length=1, description="where it is tried; everywhere if absent")
-    elsewhere: dict[str, RawLevel] = Field(
+    elsewhere: dict[Label, RawLevel] = Field(
         default_factory=dict, description="levels in modes where it is not tried; the untuned ones if absent"
     )
     why: str = ""
@@ -50,11 +59,11 @@ class Step(_Strict):
     @model_validator(mode="after")
     def _in_step(self) -> Step:
         counts = {knob: len(levels) for knob, levels in self.levels.items()}
-        for knob, count in counts.items():
-            if count < 2:
+        for knob, levels in counts.items():
+            if levels < 2:
                 raise KeyedError(("levels", knob), f"{knob} needs its untuned level and at least one candidate")
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"{knob} {count}" for knob, count in counts.items())
+            told = ", ".join(f"{knob} {levels}" for knob, levels in counts.items())
             raise KeyedError(
                 ("levels",), f"the knobs of step {self.name} move together, so they have as many levels each ({told})"
             )
@@ -80,13 +89,16 @@ def _same(one: tuple[RawLevel, ...], other: tuple[RawLevel, ...]) -> bool:
 class Blocks(_Strict):
     """Blocks of trials; in each block every configuration that is compared runs once, in random order."""
 
-    step: int = Field(default=3, ge=2, description="of a step: the best so far against the candidates, in every mode")
-    confirm: int = Field(
+    step: Annotated[int, count(100, least=2)] = Field(
+        default=3, description="of a step: the best so far against the candidates, in every mode"
+    )
+    confirm: Annotated[int, count(100, least=0)] = Field(
         default=3,
-        ge=0,
         description="fresh ones for a chosen candidate; 0: the last comparison, which then has every rung, confirms",
     )
-    compare: int = Field(default=4, ge=2, description="of the last comparison: untuned against tuned, all modes")
+    compare: Annotated[int, count(100, least=2)] = Field(
+        default=4, description="of the last comparison: untuned against tuned, all modes"
+    )
 
     @model_validator(mode="after")
     def _enough(self) -> Blocks:
@@ -99,23 +111,23 @@ class FactorialDesign(_Strict):
     """The steps of each mode again, as two-level factors of one design, which shows their interactions."""
 
     kind: Literal["full-factorial", "fractional-factorial", "plackett-burman"] = "fractional-factorial"
-    resolution: int = Field(default=5, ge=3, le=8)
+    resolution: Annotated[int, count(8, least=3)] = 5
     foldover: bool = False
-    replicates: int = Field(default=2, ge=1)
+    replicates: Annotated[int, count(1_000)] = 2
     of: Literal["kept", "all"] = Field(default="kept", description="which steps; all: at their best candidate")
 
 
 class PublishedBar(_Strict):
     """A published result: performance before tuning relative to the reference mode, and the gain by all tuning."""
 
-    untuned: float = Field(gt=0)
-    gain: Annotated[float, BeforeValidator(lambda raw: _percent(raw))] = Field(description="percent")
+    untuned: Annotated[float, number(1e-9, 1e12)]
+    gain: Annotated[float, number(-100, 1e6), BeforeValidator(lambda raw: _percent(raw))] = Field(description="percent")
 
 
 class Published(_Strict):
     """A published result that the report draws beside, by the same code."""
 
-    source: str
+    source: Question
     bars: dict[Mode, PublishedBar] = Field(min_length=1)
 
 
@@ -127,31 +139,32 @@ def _percent(raw: object) -> object:
 class Tuning(_Strict):
     """A sequence of steps in a file."""
 
-    tuning: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="name of the tuning")
-    question: str
+    tuning: StudyName = Field(description="name of the tuning")
+    question: Question
     stack: TuningStack = TuningStack()
     modes: list[Mode] = Field(default=["orm"], min_length=1, description="the first is the reference of the bars")
     workload: Workload = Workload()
-    steps: list[Step] = Field(min_length=1, description="in the order in which they are tried")
+    steps: list[Step] = Field(min_length=1, max_length=100, description="in the order in which they are tried")
     skip: list[str] = Field(default_factory=list, description="names of steps that are left out")
     keep: Literal["confirmed"] = "confirmed"
     blocks: Blocks = Blocks()
     factorial: FactorialDesign | None = None
-    settings: dict[str, RawLevel] = Field(default_factory=dict, description="knobs held at one level throughout")
+    settings: dict[Label, RawLevel] = Field(default_factory=dict, description="knobs held at one level throughout")
     published: Published | None = None
     reset: Reset = Reset()
     placement: Placement = Placement()
-    responses: list[str] = Field(default=["throughput", "p50", "p90", "p99", "cpu_per_transaction"], min_length=1)
+    responses: Responses = Field(default=["throughput", "p50", "p90", "p99", "cpu_per_transaction"])
     limits: Limits = Limits()
-    equivalence: Share = Field(default=0.02, gt=0, lt=1)
-    seed: int = 1
-    budget: Seconds | None = None
-    dead_man: Seconds = 30.0
-    ready_timeout: Seconds = 120.0
+    equivalence: Equivalence = 0.02
+    seed: Seed = 1
+    budget: Budget | None = None
+    dead_man: DeadMan = 30.0
+    ready_timeout: ReadyTimeout = 120.0
     observe: bool = True
 
     @model_validator(mode="after")
     def _consistent(self) -> Tuning:
+        check_budget(self.workload, self.budget)
         if len(set(self.modes)) < len(self.modes):
             raise KeyedError(("modes",), f"modes lists one twice: {', '.join(self.modes)}")
         names = [step.name for step in self.steps]

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import re
+
+from leadline.model.errors import quoted
 
 _SIZE = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _DURATION = {"ns": 1e-9, "us": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = r"\d+\.?\d*|\.\d+"
 _PART = rf"({_NUMBER})\s*(ns|us|ms|min|s|m|h|d)"
+_LONGEST = 60  # characters of a quantity; the patterns are slow on long ones
+LARGEST_SIZE = 2**62  # bytes
 
 
-def parse_size(text: str | int) -> int:
-    """Bytes from ``512m``, ``2g``, ``64k`` or a plain number (powers of 1024).
+def parse_size(text: object) -> int:
+    """Bytes from ``512m``, ``2g``, ``64k`` or a plain number (powers of 1024); a negative number stays one, for knobs
+    that give it a meaning.
 
     Raises ValueError.
     """
+    size: float
     if isinstance(text, int) and not isinstance(text, bool):
-        return text
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?\s*", str(text).lower())
-    if not match:
-        raise ValueError(f"{text!r} is not a size such as 512m or 2g")
-    return round(float(match[1]) * _SIZE[match[2]])
+        size = text
+    else:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?\s*", _word(text), re.ASCII)
+        if not match:
+            raise ValueError(f"{quoted(text)} is not a size such as 512m or 2g")
+        size = float(match[1]) * _SIZE[match[2]]
+    if not -LARGEST_SIZE <= size <= LARGEST_SIZE:
+        raise ValueError(f"{quoted(text)} is larger than any memory")
+    return round(size)
 
 
 def format_size(size: int) -> str:
@@ -31,25 +42,27 @@ def format_size(size: int) -> str:
     return str(size)
 
 
-def parse_duration(text: str | int | float) -> float:
+def parse_duration(text: object) -> float:
     """Seconds from ``20s``, ``1.5h``, ``250ms``, ``20us``, ``1h30m`` or a plain number of seconds.
 
-    Raises ValueError.
+    Raises ValueError; what is returned is finite.
     """
     if isinstance(text, (int, float)) and not isinstance(text, bool):
-        return float(text)
-    word = str(text).strip().lower()
-    if re.fullmatch(_NUMBER, word):
-        return float(word)
-    if not re.fullmatch(rf"(?:{_PART}\s*)+", word):
-        raise ValueError(f"{text!r} is not a duration such as 20s, 5m or 1h30m")
-    return sum(float(number) * _DURATION[unit] for number, unit in re.findall(_PART, word))
+        return _finite(text, text)
+    word = _word(text).strip()
+    if re.fullmatch(_NUMBER, word, re.ASCII):
+        return _finite(float(word), text)
+    if not re.fullmatch(rf"(?:{_PART}\s*)+", word, re.ASCII):
+        raise ValueError(f"{quoted(text)} is not a duration such as 20s, 5m or 1h30m")
+    return _finite(sum(float(number) * _DURATION[unit] for number, unit in re.findall(_PART, word, re.ASCII)), text)
 
 
 def format_duration(seconds: float) -> str:
     """``75`` -> ``1m15s``, ``0.25`` -> ``250ms``, ``7200`` -> ``2h``."""
     if seconds < 0:
         return "-" + format_duration(-seconds)
+    if 0 < seconds < 0.001:
+        return f"{seconds * 1e6:.3g}us"
     if 0 < seconds < 1:
         return f"{seconds * 1000:.0f}ms"
     whole = round(seconds, 1) if seconds < 60 and seconds != int(seconds) else round(seconds)
@@ -61,12 +74,34 @@ def format_duration(seconds: float) -> str:
     return "".join(parts)
 
 
-def parse_share(text: str | int | float) -> float:
+def parse_share(text: object) -> float:
     """A share between 0 and 1 from ``0.1%`` or a plain number. Raises ValueError."""
-    if isinstance(text, str) and text.strip().endswith("%"):
-        share = float(text.strip()[:-1]) / 100
-    else:
-        share = float(text)
+    word = _word(text).strip() if isinstance(text, str) else text
+    try:
+        if isinstance(word, str):
+            share = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
+        elif isinstance(word, (int, float)) and not isinstance(word, bool):
+            share = float(word)
+        else:
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise ValueError(f"{quoted(text)} is not a share such as 0.1%") from None
     if not 0 <= share <= 1:
-        raise ValueError(f"{text!r} is not a share between 0 and 100%")
+        raise ValueError(f"{quoted(text)} is not a share between 0 and 100%")
     return share
+
+
+def _word(text: object) -> str:
+    """What a quantity is written as, in small letters; never longer than any is."""
+    word = str(text) if isinstance(text, (str, float)) else quoted(text)
+    return word.lower() if len(word) <= _LONGEST else "?"
+
+
+def _finite(number: float, text: object) -> float:
+    try:
+        found = float(number)
+    except OverflowError:
+        found = math.inf
+    if not math.isfinite(found):
+        raise ValueError(f"{quoted(text)} is not a finite number")
+    return found

@@ -7,8 +7,11 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from leadline.lab.planning import OVERHEAD
-from leadline.model.errors import FailureClass, nearest
-from leadline.model.study import RawLevel, Seconds, Share
+from leadline.model.bounds import DAY, Seed, Share, duration
+from leadline.model.errors import FailureClass, nearest, quoted
+from leadline.model.study import RawLevel
+
+Seconds = Annotated[float, duration(0, DAY)]
 
 LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
 CPU = ("server_cpu_per_transaction", "database_cpu_per_transaction")
@@ -18,12 +21,12 @@ PLANTED = ("throughput", "latency", *LATENCIES, *CPU, "cpu_per_transaction", "st
 def parse_change(raw: object) -> float:
     """A signed share: ``-5%`` and -0.05 are the same. Raises ValueError."""
     if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
-        raise ValueError(f"{raw!r} is not a change such as 5%, -2.5% or 0.05")
-    text = str(raw).strip()
+        raise ValueError(f"{quoted(raw)} is not a change such as 5%, -2.5% or 0.05")
+    text = quoted(raw).strip("' ")
     try:
         change = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        raise ValueError(f"{raw!r} is not a change such as 5%, -2.5% or 0.05") from None
+    except (ValueError, OverflowError):
+        raise ValueError(f"{quoted(raw)} is not a change such as 5%, -2.5% or 0.05") from None
     if not -1 < change < 100:
         raise ValueError(f"a change of {change:.0%} is not between -100% and 10000%")
     return change
@@ -33,7 +36,7 @@ Change = Annotated[float, BeforeValidator(parse_change)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Server(_Strict):
@@ -51,11 +54,11 @@ class Server(_Strict):
 class Mechanism(_Strict):
     """Multiplies parameters of the server by a ratio, or replaces the integer ones."""
 
-    demand: float | None = Field(default=None, gt=0)
-    database_demand: float | None = Field(default=None, gt=0)
-    delay: float | None = Field(default=None, gt=0)
-    pool: float | None = Field(default=None, gt=0)
-    cores: float | None = Field(default=None, gt=0)
+    demand: float | None = Field(default=None, gt=0, le=1e6)
+    database_demand: float | None = Field(default=None, gt=0, le=1e6)
+    delay: float | None = Field(default=None, gt=0, le=1e6)
+    pool: float | None = Field(default=None, gt=0, le=1e6)
+    cores: float | None = Field(default=None, gt=0, le=1e6)
 
 
 class Values(_Strict):
@@ -158,7 +161,7 @@ class Driver(_Strict):
 class Truth(_Strict):
     """Everything about a simulated system. Same truth, seed, plan and workload: the same figures."""
 
-    seed: int = Field(default=1, ge=0)
+    seed: Seed = 1
     server: Server = Server()
     effects: tuple[KnobEffect, ...] = ()
     noise: NoiseLevels = NoiseLevels()

@@ -8,42 +8,32 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from leadline.lab.yamltree import line_of, plain
-from leadline.model.errors import UsageError, nearest
+from leadline.host.textfile import read_text
+from leadline.lab.yamltree import Places, line_of, plain
+from leadline.model.errors import UsageError, nearest, quoted, shortened
+from leadline.model.yamltext import load_yaml
 from leadline.simulate.truth import Truth
 
 
 def read_truth(path: Path) -> Truth:
     """A truth file. Raises UsageError."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the truth file {path} cannot be read: {error}") from error
-    return parse_truth(text, str(path))
+    return parse_truth(read_text(path), str(path))
 
 
 def parse_truth(text: str, source: str) -> Truth:
     """A Truth from YAML text: its one key is ``truth``. Raises UsageError with ``source:line``."""
-    try:
-        tree = YAML(typ="rt").load(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise UsageError(f"{source}:{mark.line + 1 if mark else 1}: {error.problem or error.context}") from error
-    except YAMLError as error:
-        raise UsageError(f"{source}:1: {error}") from error
+    tree = load_yaml(text, source)
     if not isinstance(tree, CommentedMap) or "truth" not in tree:
         raise UsageError(f"{source}:1: a truth file is a mapping that starts with `truth:`")
     for key in tree:
         if key != "truth":
             raise UsageError(
-                f"{source}:{line_of(tree, [key])}: unknown key {key!r}; a truth file has the one key truth"
+                f"{source}:{line_of(tree, [key])}: unknown key {quoted(key)}; a truth file has the one key truth"
             )
     try:
-        return Truth.model_validate(plain(tree["truth"]) or {})
+        return Truth.model_validate(plain(tree["truth"], Places(source, tree)) or {})
     except ValidationError as error:
         raise UsageError("\n".join(dict.fromkeys(_sentences(error, tree, source)))) from error
 
@@ -53,17 +43,17 @@ def _sentences(error: ValidationError, tree: CommentedMap, source: str) -> list[
     for problem in error.errors():
         path: list[str | int] = ["truth", *problem["loc"]]
         place = f"{source}:{line_of(tree, path)}"
-        name = ".".join(str(part) for part in path)
+        name = ".".join(shortened(str(part)) for part in path)
         if problem["type"] == "extra_forbidden":
             keys = _keys_at(problem["loc"][:-1])
             near = nearest(str(path[-1]), keys)
             hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
-            sentences.append(f"{place}: unknown key {str(path[-1])!r}; {hint}")
+            sentences.append(f"{place}: unknown key {quoted(str(path[-1]))}; {hint}")
         elif problem["type"] == "missing":
             sentences.append(f"{place}: the key {name!r} is missing")
         else:
             message = problem["msg"].removeprefix("Value error, ")
-            found = json.dumps(problem["input"], default=str)
+            found = shortened(json.dumps(problem["input"], default=str))
             sentences.append(f"{place}: {name}: {message[0].lower()}{message[1:]} (found {found})")
     return sentences
 

@@ -29,11 +29,16 @@ responses: [throughput]
 """
 
 
-def run(tmp_path: Path, system: FakeSystem, text: str = STUDY, **options: Any) -> tuple[RunResult, Store]:
+def run(
+    tmp_path: Path, system: FakeSystem, text: str = STUDY, budget: float | None = None, **options: Any
+) -> tuple[RunResult, Store]:
     file = parse_study(text, "fake.yaml")
     planned = plan_study(file, system.host, [POOL, CACHE])  # type: ignore[arg-type]
     store = Store(tmp_path / "lab")
-    study = StudyRun(file, planned, store, system.host, system, SilentWatcher(), lambda _: nullcontext())  # type: ignore[arg-type]
+    study = StudyRun(
+        *(file, planned, store, system.host, system, SilentWatcher(), lambda _: nullcontext()),  # type: ignore[arg-type]
+        budget=budget,
+    )
     return study.execute(**options), store
 
 
@@ -182,7 +187,7 @@ def test_a_host_knob_that_cannot_be_set_is_left_out_with_the_reason(tmp_path: Pa
 
 
 def test_the_budget_ends_the_run_and_leaves_it_resumable(tmp_path: Path) -> None:
-    result, store = run(tmp_path, FakeSystem(FakeHost()), STUDY + "budget: 0.000001\n")
+    result, store = run(tmp_path, FakeSystem(FakeHost()), budget=1e-6)
     assert "the budget is used up" in result.stopped
     assert sum(trial.state == "done" for trial in store.load(result.study_id).trials) == 1
 
@@ -232,7 +237,7 @@ def test_pseudo_factors_set_nothing(tmp_path: Path) -> None:
 )
 def test_a_plan_that_cannot_be_is_refused_with_file_and_line(old: str, new: str, words: str) -> None:
     assert old in STUDY
-    file = parse_study(STUDY.replace(old, new), "fake.yaml")
     with pytest.raises(UsageError) as error:
+        file = parse_study(STUDY.replace(old, new), "fake.yaml")
         plan_study(file, FakeHost(), [POOL, CACHE])  # type: ignore[arg-type]
     assert words in str(error.value)

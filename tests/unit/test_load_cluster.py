@@ -51,7 +51,7 @@ def test_mistakes_in_a_list_of_drivers_have_their_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"drivers.yaml:3: unknown key 'wieght'; did you mean weight\?"):
         read_drivers(str(path))
     path.write_text("- local\n- { via: ssh b, weight: 0 }\n")
-    with pytest.raises(UsageError, match=r"drivers.yaml:2: weight: .*greater than or equal to 1"):
+    with pytest.raises(UsageError, match=r"drivers.yaml:2: weight: 0 is not between 1 and 1,000"):
         read_drivers(str(path))
     path.write_text("- local\n- ssh b\n")
     assert [driver.via for driver in read_drivers(str(path))] == ["local", "ssh b"]
@@ -146,10 +146,10 @@ def test_feeds_are_sent_along_where_they_can_be(tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "people.csv").write_text("name\na\n")
-    scenario.write_text("feeds: { people: { csv: data/people.csv }, ranks: { zipf: 5 } }\n")
+    scenario.write_text("transactions: {}\nfeeds: { people: { csv: data/people.csv }, ranks: { zipf: 5 } }\n")
     assert list(scenario_files(scenario)) == ["s.yaml", "data/people.csv"]
     for wrong in ("/etc/passwd", "../people.csv", "${which}.csv"):
-        scenario.write_text(f'feeds: {{ people: {{ csv: "{wrong}" }} }}\n')
+        scenario.write_text(f'transactions: {{}}\nfeeds: {{ people: {{ csv: "{wrong}" }} }}\n')
         with pytest.raises(UsageError, match=r"feed people: .* cannot be sent"):
             scenario_files(scenario)
 

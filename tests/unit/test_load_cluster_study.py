@@ -39,6 +39,6 @@ def test_another_generator_cannot_be_on_several_hosts(tmp_path: Path) -> None:
 
 def test_a_feed_that_cannot_be_sent_is_refused_beforehand(tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
-    scenario.write_text("scenario: s\nfeeds: { people: { csv: /etc/people.csv } }\n")
+    scenario.write_text("scenario: s\ntransactions: {}\nfeeds: { people: { csv: /etc/people.csv } }\n")
     with pytest.raises(UsageError, match=r"two\.yaml:3: .*feed people: /etc/people.csv cannot be sent"):
         plan(STUDY.replace("{ users: 4 }", f"{{ users: 4, scenario: {scenario} }}"), tmp_path)

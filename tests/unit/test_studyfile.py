@@ -43,7 +43,7 @@ def test_a_good_file_is_read_with_its_units() -> None:
         ("mode: direct", "mode: dirct", "pools.yaml:3: stack.mode is 'dirct', not one of direct, session, orm"),
         ("ramp_up: 20s", "ramp_up: 20x", "pools.yaml:4: workload.ramp_up: '20x' is not a duration"),
         ("[256m, 1g]", "[256m, [1g]]", "pools.yaml:7: factors.jvm.heap.1: a level is one number, word or switch"),
-        ("replicates: 5", "replicates: 0", "pools.yaml:8: design.replicates: input should be greater than or equal"),
+        ("replicates: 5", "replicates: 0", "pools.yaml:8: design.replicates: 0 is not between 1 and 1,000"),
         ("budget: 2h", "bugdet: 2h", "pools.yaml:10: unknown key 'bugdet'; did you mean budget?"),
         ("study: pools", "study: Pools!", "pools.yaml:1: study: string should match"),
         ("question: Do larger pools pay?\n", "", "pools.yaml:1: the key 'question' is missing"),
@@ -54,7 +54,7 @@ def test_a_good_file_is_read_with_its_units() -> None:
             "drivers:\n- local\n- { via: ssh b, wieght: 2 }",
             "12: unknown key 'wieght'; did you mean weight?",
         ),
-        ("budget: 2h", "drivers: [local, '']", "pools.yaml:10: drivers.1.via: string should have at least 1"),
+        ("budget: 2h", "drivers: [local, '']", "pools.yaml:10: drivers.1.via: it is empty"),
         ("budget: 2h", "study: again", 'pools.yaml:10: found duplicate key "study"'),
     ],
 )
@@ -64,7 +64,7 @@ def test_an_error_names_the_line_and_the_nearest_choice(old: str, new: str, expe
 
 
 def test_something_else_than_a_mapping_is_refused() -> None:
-    assert refused("- a\n- b\n").startswith("pools.yaml:1: a study file is a mapping")
+    assert refused("- a\n- b\n").startswith("pools.yaml:1: no study file: it is a mapping")
 
 
 def test_command_line_changes_keys_and_factors() -> None:

@@ -2,7 +2,7 @@
 
 use super::node::Problems;
 use super::read::Scope;
-use crate::units::parse_duration;
+use crate::units::parse_time;
 use marked_yaml::Node;
 
 /// A bound and what it bounds.
@@ -54,7 +54,7 @@ pub(super) fn read_limits(problems: &mut Problems, scope: &Scope, node: &Node) -
 }
 
 fn duration(text: &str) -> Result<f64, String> {
-    parse_duration(text).map(|ns| ns as f64)
+    parse_time(text).map(|ns| ns as f64)
 }
 
 /// `1%` or `0.01`.

@@ -8,7 +8,7 @@ use super::{Arrive, Pause, PauseFrom, PauseShape, Scenario};
 use crate::feeds::Feed;
 use crate::nearest::hint;
 use crate::template::{Names, Template, Variable};
-use crate::units::parse_duration;
+use crate::units::parse_time;
 use marked_yaml::types::MarkedMappingNode;
 use marked_yaml::{LoadError, Node};
 use sha2::{Digest, Sha256};
@@ -356,7 +356,7 @@ fn read_pause(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope) -
         pause.measure = problems.word(node, "kind", &words).unwrap_or(pause.measure);
     }
     match mapping.get_node("mean") {
-        Some(node) => pause.mean = scope.fixed_value(problems, node, "mean", parse_duration).unwrap_or(0),
+        Some(node) => pause.mean = scope.fixed_value(problems, node, "mean", parse_time).unwrap_or(0),
         None if pause.shape != PauseShape::None => problems.add(mapping.span(), "`mean` is missing in pause"),
         None => {}
     }

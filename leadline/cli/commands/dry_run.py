@@ -12,8 +12,9 @@ from leadline.lab.pilot import noise_for, overhead_for
 from leadline.lab.planning import Planned, cost
 from leadline.lab.progress import treatment_label
 from leadline.lab.studyfile import StudyFile
+from leadline.load.scenario import sent_variables
 from leadline.model.plan import Plan, PlannedTrial
-from leadline.model.study import Design
+from leadline.model.study import Design, Workload
 from leadline.model.units import format_duration
 from leadline.planning.course import course
 from leadline.planning.forecast import forecast, setup_of
@@ -39,6 +40,8 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
                 "skipped": list(planned.skipped),
                 "notes": list(plan.notes),
                 "seconds": seconds,
+                "load": load_document(study.workload),
+                "not_checked": list(planned.unchecked),
                 "looks": list(_ends(plan, study.design)),
                 "forecast": document(noise, found, setup),
             }
@@ -49,6 +52,10 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         _line(f"{trial.position + 1:4d}  block {trial.block + 1}  {label}{_slots(trial)}")
     for note in (*planned.skipped, *plan.notes):
         _line(note)
+    for text in load_lines(study.workload):
+        _line(text)
+    for text in planned.unchecked:
+        _line(f"not checked: {text}")
     _line(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, about {format_duration(seconds)}")
     if plan.kind == "racing":
         _line(f"it may end early: a race of {rounds_of(study.design)} rounds, over when one level is left")
@@ -57,6 +64,26 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         _line(f"it may end early: {study.design.looks} looks, after block {ends} and at the end")
     for text in (*noise_lines(noise), *forecast_lines(found)):
         _line(text)
+
+
+def load_document(load: Workload) -> dict[str, object]:
+    """What every trial is loaded with, in seconds; variables as the driver is given them."""
+    phases = {name: getattr(load, name) for name in ("ramp_up", "steady", "ramp_down", "timeout")}
+    return phases | {"variables": dict(load.variables if load.generator else sent_variables(load))}
+
+
+def load_lines(load: Workload) -> list[str]:
+    """The load of a trial said back with its units, also where the file has bare numbers."""
+    ramp_up, steady, ramp_down, timeout = map(
+        format_duration, (load.ramp_up, load.steady, load.ramp_down, load.timeout)
+    )
+    lines = [
+        f"load of a trial: ramp-up {ramp_up}, steady {steady}, ramp-down {ramp_down}; a request may take {timeout}"
+    ]
+    if load.generator is None:
+        sent = ", ".join(f"{name} = {value}" for name, value in sent_variables(load).items())
+        lines.append(f"scenario {load.scenario}" + (f" with {sent}" if sent else ""))
+    return lines
 
 
 def _ends(plan: Plan, design: Design) -> tuple[int, ...]:

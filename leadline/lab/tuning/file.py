@@ -8,26 +8,26 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-from ruamel.yaml.comments import CommentedMap
-
-from leadline.lab.studyfile import load_tree, sentences, set_key
-from leadline.lab.yamltree import line_of, plain
-from leadline.model.errors import UsageError
+from leadline.host.textfile import is_file, read_text
+from leadline.lab.studyfile import load_tree, option_of, set_key, validated
+from leadline.lab.yamltree import Places
 from leadline.model.tuning import Tuning
 
 
 @dataclass(frozen=True)
 class TuningFile:
-    """A tuning and where it came from. ``where`` finds the line of a key for later errors."""
+    """A tuning and where it came from. ``where`` finds the place of a key for later errors."""
 
     tuning: Tuning
     text: str
-    source: str
-    tree: CommentedMap
+    places: Places
+
+    @property
+    def source(self) -> str:
+        return self.places.source
 
     def where(self, path: Sequence[str | int]) -> str:
-        return f"{self.source}:{line_of(self.tree, path)}"
+        return self.places.where(path)
 
 
 def builtin_tunings() -> dict[str, str]:
@@ -45,12 +45,8 @@ def find_tuning(reference: str, overrides: Sequence[str] = ()) -> TuningFile | N
 
     Raises UsageError for a tuning file that is wrong.
     """
-    path = Path(reference)
-    if path.is_file():
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            return None
+    if is_file(reference):
+        text = read_text(Path(reference))
         if not any(line.startswith("tuning:") for line in text.splitlines()):
             return None
         return parse_tuning(text, reference, overrides)
@@ -62,14 +58,10 @@ def find_tuning(reference: str, overrides: Sequence[str] = ()) -> TuningFile | N
 
 def parse_tuning(text: str, source: str, overrides: Sequence[str] = ()) -> TuningFile:
     """A Tuning from YAML text. Raises UsageError with ``source:line``."""
-    tree = load_tree(text, source)
-    for override in overrides:
-        set_key(tree, override)
-    try:
-        tuning = Tuning.model_validate(plain(tree))
-    except ValidationError as error:
-        raise UsageError("\n".join(sentences(error, tree, source, Tuning))) from error
-    return TuningFile(tuning, text, source, tree)
+    tree = load_tree(text, source, Tuning)
+    given = {set_key(tree, override): option_of("--set", override) for override in overrides}
+    places = Places(source, tree, given)
+    return TuningFile(validated(Tuning, places), text, places)
 
 
 def json_schema() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -40,7 +40,7 @@ class PartFile(StudyFile):
 def located_part(file: TuningFile, part: Part) -> PartFile:
     """``part_file`` of a tuning that is at hand: errors name its file and line."""
     study = part_file(file.tuning, part)
-    return PartFile(study.study, study.text, file.source, study.tree, file)
+    return PartFile(study.study, study.text, replace(study.places, source=file.source), file)
 
 
 def study_name(tuning: Tuning, part: Part) -> str:

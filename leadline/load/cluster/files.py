@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
+from leadline.load.scenario import read_scenario
 from leadline.model.errors import UsageError
 
 
 def scenario_files(scenario: Path) -> dict[str, Path]:
     """Name there -> file here, the scenario first. Raises UsageError for a feed that cannot be sent along."""
     found = {scenario.name: scenario}
-    try:
-        tree = YAML(typ="safe").load(scenario.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YAMLError):
-        return found  # the driver says what is wrong with it
-    feeds = tree.get("feeds") if isinstance(tree, dict) else None
+    feeds = read_scenario(scenario).get("feeds")
     for name, feed in (feeds if isinstance(feeds, dict) else {}).items():
         csv = feed.get("csv") if isinstance(feed, dict) else None
         if csv is None:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from leadline.host.textfile import is_file, read_text
 from leadline.model.drivers import DriverHost, Drivers
-from leadline.model.errors import UsageError, nearest
+from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.yamltext import load_yaml
 
 
 def read_drivers(text: str) -> list[DriverHost]:
@@ -20,11 +20,7 @@ def read_drivers(text: str) -> list[DriverHost]:
     Raises UsageError with file and line.
     """
     path = Path(text)
-    try:
-        there = path.is_file()
-    except OSError:  # longer than a file's name can be
-        there = False
-    if there:
+    if is_file(path):
         return _from_file(path)
     if path.suffix in (".yaml", ".yml"):
         raise UsageError(f"--drivers {text}: no such file")
@@ -33,13 +29,7 @@ def read_drivers(text: str) -> list[DriverHost]:
 
 
 def _from_file(path: Path) -> list[DriverHost]:
-    try:
-        tree = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise UsageError(f"{path}:{mark.line + 1 if mark else 1}: {error.problem or error.context}") from error
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise UsageError(f"--drivers {path}: {error}") from error
+    tree = load_yaml(read_text(path), str(path))
     found = tree.get("drivers") if isinstance(tree, dict) else tree
     if not isinstance(found, CommentedSeq) or not found:
         raise UsageError(f"{path}:1: write a list of drivers, or the key drivers with one")
@@ -66,4 +56,6 @@ def _checked(found: list[Any], source: str, place: Any = None) -> list[DriverHos
             hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
             raise UsageError(f"{here}: unknown key {key!r}; {hint}") from error
         name = f"{where[-1]}: " if len(where) > 1 else ""
-        raise UsageError(f"{here}: {name}{message[0].lower()}{message[1:]} (found {problem['input']!r})") from error
+        raise UsageError(
+            f"{here}: {name}{message[0].lower()}{message[1:]} (found {quoted(problem['input'])})"
+        ) from error

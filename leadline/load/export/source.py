@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.nodes import ScalarNode
-from ruamel.yaml.resolver import VersionedResolver
 
+from leadline.load.scenario import read_scenario
 from leadline.model.errors import UsageError
 from leadline.model.units import parse_duration
 
@@ -48,13 +46,6 @@ class Call:
 Template = tuple[Text | Name | Call, ...]
 
 
-class _Texts(VersionedResolver):
-    """Leaves every scalar the text it is in the file, as leadline-load does: ``01234``, ``1.10``, ``null``."""
-
-    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
-        return self.DEFAULT_SCALAR_TAG if kind is ScalarNode else super().resolve(kind, value, implicit)
-
-
 class Source:
     """A valid scenario (leadline-load has checked it). ``tree`` holds texts, lists and mappings; a text without
     quotes is a plain ``str``.
@@ -62,10 +53,7 @@ class Source:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        yaml = YAML(typ="rt", pure=True)
-        yaml.Resolver = _Texts
-        yaml.preserve_quotes = True
-        self.tree: CommentedMap = yaml.load(path.read_text(encoding="utf-8"))
+        self.tree: CommentedMap = read_scenario(path, "rt")
         self.variables: set[str] = set()
         self.parameters: dict[str, str] = {}
         for name, value in (self.tree.get("parameters") or {}).items():

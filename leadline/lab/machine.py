@@ -1,0 +1,104 @@
+"""What a study asks of this machine, checked before anything starts."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from leadline.host.cgroup import memory_parent
+from leadline.host.java import java_home
+from leadline.host.process import parse_cpus
+from leadline.lab.studyfile import StudyFile
+from leadline.model.errors import UsageError
+from leadline.model.units import format_size
+from leadline.stack.registry import check_java
+
+NOT_CHECKED = (
+    "that downloads are to be had and the services start with these levels: a trial where they do not fails as "
+    "`configuration`",
+    "that levels take effect: every trial reads them back",
+)
+_ROLES = ("server", "database", "driver", "web")
+
+
+def check_machine(file: StudyFile) -> None:
+    """CPUs, memory, Java, addresses and rights. Raises UsageError with file and line."""
+    for path, problem in _problems(file):
+        raise UsageError(f"{file.where(path)}: {problem}")
+
+
+def not_checked(file: StudyFile) -> list[str]:
+    """What only a run can tell."""
+    found = list(NOT_CHECKED)
+    if any(driver.via != "local" for driver in file.study.drivers):
+        found.append("the hosts of `drivers`: a run asks each before the first trial")
+    if file.study.workload.generator is not None:
+        found.append(f"what {file.study.workload.generator.name} makes of its script and options")
+    return found
+
+
+def _problems(file: StudyFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    study = file.study
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for role in _ROLES:
+        cpus, limit = getattr(study.placement, f"{role}_cpus"), getattr(study.placement, f"{role}_memory", None)
+        if cpus is not None and (problem := _refused(partial(parse_cpus, cpus))):
+            yield ("placement", f"{role}_cpus"), problem
+        if limit is not None:
+            if limit > memory:
+                has = format_size(memory // 1024**2 * 1024**2)
+                yield ("placement", f"{role}_memory"), f"{format_size(limit)} is more than this machine has ({has})"
+            parent, reason = memory_parent()
+            if parent is None:
+                yield ("placement", f"{role}_memory"), f"no memory limit can be set here: {reason}"
+    if study.stack.java is not None:
+        home = Path(study.stack.java)
+        if problem := _refused(lambda: java_home(home)):
+            yield ("stack", "java"), problem
+    if problem := _refused(lambda: check_java(study.stack.server, study.stack.java)):
+        yield ("stack", "java" if study.stack.java else "server"), problem
+    for at, driver in enumerate(study.drivers):
+        program = shlex.split(driver.via)[0]
+        if driver.via == "local":
+            if driver.cpus is not None and (problem := _refused(partial(parse_cpus, driver.cpus))):
+                yield ("drivers", at, "cpus"), problem
+        elif shutil.which(program) is None:
+            yield ("drivers", at), f"via: no program {program} on the path"
+    if study.workload.source_address is not None and not study.drivers:
+        for address in _ends(study.workload.source_address):
+            if problem := _unbound(address):
+                yield ("workload", "source_address"), problem
+    latency = Path("/dev/cpu_dma_latency")
+    if study.workload.cpu_latency is not None and not study.drivers and not os.access(latency, os.W_OK):
+        yield ("workload", "cpu_latency"), f"{latency} cannot be written here (needs root); leave it out"
+    if study.reset.page_cache == "drop" and not os.access("/proc/sys/vm/drop_caches", os.W_OK):
+        yield ("reset", "page_cache"), "the page cache cannot be dropped here (needs root); write keep"
+    if study.reset.swap == "off" and os.geteuid() != 0:
+        yield ("reset", "swap"), "swap cannot be switched off here (needs root); write keep"
+
+
+def _refused(check: Callable[[], object]) -> str:
+    try:
+        check()
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def _ends(text: str) -> list[str]:
+    return [end.strip() for part in text.split(",") for end in part.split("-", 1)]
+
+
+def _unbound(address: str) -> str:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as found:
+            found.bind((address, 0))
+    except OSError as error:
+        return f"{address} is no address of this host: {error.strerror}"
+    return ""

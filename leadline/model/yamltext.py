@@ -1,0 +1,144 @@
+"""YAML text with limits: what is too large, too deep or no finite number is refused before anything is built of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    Event,
+    NodeEvent,
+    ScalarEvent,
+)
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.resolver import VersionedResolver
+
+from leadline.model.errors import UsageError, shortened
+
+_NUMBER = re.compile(r"[-+]?(0[xob])?[0-9][0-9a-fA-F_]*|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|nan)", re.IGNORECASE)
+_LONGEST_NUMBER = 40  # characters
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``values``: scalars, lists and mappings, those of aliases counted as often as they stand for something."""
+
+    characters: int = 64 * 1024
+    values: int = 5_000
+    depth: int = 40
+    scalar: int = 10_000
+    tags: bool = False  # whether a file may have them
+    texts: bool = False  # whether scalars stay the texts that they are in the file
+
+
+SMALL = Limits()  # what people write
+SCENARIO = Limits(characters=1024**2, values=50_000, depth=100, scalar=256 * 1024, texts=True)  # as leadline-load
+LARGE = Limits(characters=4 * 1024**2, values=100_000, depth=100, scalar=1024**2, tags=True)  # what programs write
+
+
+class _Texts(VersionedResolver):
+    """Leaves every scalar the text it is in the file: ``01234``, ``1.10``, ``null``."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        return self.DEFAULT_SCALAR_TAG if kind is ScalarNode else super().resolve(kind, value, implicit)
+
+
+def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -> Any:
+    """The tree of YAML text, None for an empty one. Raises UsageError of one line with ``source:line``."""
+    text = text.removeprefix("\ufeff")
+    if len(text) > limits.characters:
+        raise UsageError(f"{source}: {len(text):,} characters; at most {limits.characters:,} are read")
+    try:
+        _check(text, source, limits)
+        yaml = YAML(typ=typ, pure=True)
+        yaml.preserve_quotes = True
+        if limits.texts:
+            yaml.Resolver = _Texts
+        return yaml.load(text)
+    except UsageError:
+        raise
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = " ".join(str(error.problem or error.context).split())
+        raise UsageError(f"{source}:{mark.line + 1 if mark else 1}: {shortened(said, 160)}") from error
+    except YAMLError as error:  # characters that no YAML file holds
+        at = getattr(error, "position", None)
+        line = text.count("\n", 0, at) + 1 if isinstance(at, int) else 1
+        said = getattr(error, "reason", None) or str(error)
+        raise UsageError(f"{source}:{line}: {shortened(' '.join(str(said).split()), 160)}") from error
+    except Exception as error:  # the reader's own faults, such as a date without such a day
+        said = " ".join(str(error).split())
+        raise UsageError(f"{source}: not YAML that can be read: {shortened(said, 160)}") from error
+
+
+def _check(text: str, source: str, limits: Limits) -> None:
+    """Raises UsageError for what breaks the limits, YAMLError for what is no YAML."""
+    sizes: dict[str, int] = {}  # of closed anchors
+    open_: list[tuple[str | None, int]] = []  # anchor and values before it
+    values = 0
+    for event in _events(text):
+        line = event.start_mark.line + 1
+        if isinstance(event, AliasEvent):
+            if event.anchor not in sizes:
+                raise UsageError(f"{source}:{line}: the alias *{shortened(event.anchor, 40)} stands for itself")
+            values += sizes[event.anchor]
+        elif isinstance(event, NodeEvent):
+            values += 1
+            _check_node(event, f"{source}:{line}", limits)
+            if isinstance(event, CollectionStartEvent):
+                open_.append((event.anchor, values - 1))
+            elif event.anchor:
+                sizes[event.anchor] = 1
+        elif isinstance(event, CollectionEndEvent):
+            anchor, before = open_.pop()
+            if anchor:
+                sizes[anchor] = values - before
+        if len(open_) > limits.depth:
+            raise UsageError(f"{source}:{line}: more than {limits.depth} lists and mappings in each other")
+        if values > limits.values:
+            raise UsageError(f"{source}:{line}: more than {limits.values:,} values; is this the file that was meant?")
+
+
+def _events(text: str) -> Iterator[Event]:
+    yield from YAML(typ="safe", pure=True).parse(text)
+
+
+def _check_node(event: NodeEvent, place: str, limits: Limits) -> None:
+    tag = getattr(event, "tag", None)
+    if tag is not None and not limits.tags:
+        raise UsageError(f"{place}: the tag {shortened(str(tag), 40)}: tags are not read here")
+    if not isinstance(event, ScalarEvent):
+        return
+    value = event.value
+    if len(value) > limits.scalar:
+        raise UsageError(f"{place}: a text of {len(value):,} characters; at most {limits.scalar:,} are read")
+    if limits.tags or limits.texts:
+        return
+    if found := _CONTROL.search(value):
+        raise UsageError(f"{place}: a text with the control character U+{ord(found[0]):04X}")
+    if event.style is not None or not event.implicit[0]:
+        return
+    if _NOT_FINITE.fullmatch(value):
+        raise UsageError(f"{place}: {value} is not a finite number")
+    if _NUMBER.fullmatch(value):
+        if len(value) > _LONGEST_NUMBER:
+            raise UsageError(f"{place}: a number of {len(value):,} digits: at most {_LONGEST_NUMBER} are read")
+        if not _finite(value):
+            raise UsageError(f"{place}: {value} is too large a number")
+
+
+def _finite(value: str) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return True  # hexadecimal and the like: no longer than can be held
