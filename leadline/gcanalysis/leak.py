@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from leadline.gcanalysis.live import LivePoint
-from leadline.gcanalysis.trend import thinned, trend
+from leadline.gcanalysis.trend import Estimate, thinned, trend
 
 WARM_UP = 0.25  # of the time from the first to the last point is not looked at
-FEWEST = 8  # points after the warm-up
+FEWEST = 10  # points after the warm-up
 LEVEL = 0.99  # of the interval of the slope
-LATE_LEVEL = 0.80  # of the interval of the slope in the later half, two-sided
-STEADY = 0.6  # of the slope of the whole: what the later half has to keep for a leak
+SURE = 0.95  # one-sided, that it goes on rising
+STEADY = 0.75  # of the pace of the earlier half: what the later half has to keep for a leak
 SMALLEST = 0.01  # of the live set: a rise below it over the whole log is not called a leak
+WIDEST = 1.0  # of the live set: an interval that allows for a larger rise or fall tells nothing
 
 _MIB = float(1 << 20)
 
@@ -55,41 +57,52 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
     times, sizes = times[keep & fresh], sizes[keep & fresh]
     count = len(times)
     if count < FEWEST:
-        told = f"of the heap {basis} the log has {count} figures behind the warm-up"
+        told = f"too short to tell: of the heap {basis} the log has {count} figures behind the warm-up"
         return _undetermined(count, basis, f"{told}, {FEWEST} are needed")
     times, sizes = thinned(times, sizes)
-    whole = trend(times, sizes, LEVEL)
-    half = len(times) // 2
-    late = trend(times[half:], sizes[half:], LATE_LEVEL)
+    found = trend(times, sizes, STEADY)
     span, live = float(times[-1] - times[0]), float(np.median(sizes))
     # Both ends of the line are known to half a unit of the log, mostly a MiB.
     unit = _MIB if not np.any(sizes % _MIB) else 1024.0 if not np.any(sizes % 1024) else 1.0
-    low, high = min(whole.low, whole.slope - unit / span), max(whole.high, whole.slope + unit / span)
-    verdict, full = "none", None
+    rise = found.rise.value
+    low = min(found.rise.bound((1 - LEVEL) / 2), rise - unit) / span
+    high = max(found.rise.bound((1 + LEVEL) / 2), rise + unit) / span
+    slope, verdict, full = rise / span, "none", None
     if low * span > SMALLEST * live:
-        if late.slope >= STEADY * whole.slope and late.low > 0:
+        if found.keeps.bound(1 - SURE) > 0 and found.end.bound(1 - SURE) > 0:
             verdict = "leak"
         else:
-            verdict = "levels off" if late.high < STEADY * whole.slope else "growing"
-    if verdict == "leak" and heap_max and whole.slope > 0:
-        full = max(0.0, (heap_max - float(sizes[-1])) / whole.slope)
-    noise = ", of a random walk's drift" if whole.by_drift else ""
+            verdict = "levels off" if found.keeps.bound(SURE) < 0 or found.end.bound(SURE) < 0 else "growing"
+    elif (high - low) * span > 2 * WIDEST * max(live, unit):
+        return _undetermined(count, basis, "too short to tell: the noise could hide the live set's doubling")
+    if verdict == "leak" and heap_max and slope > 0:
+        full = max(0.0, (heap_max - float(sizes[-1])) / slope)
+    noise = ", of a random walk's drift" if found.walk else ""
+    if found.period is not None:
+        noise += f", beside a rhythm of {_duration(found.period)}"
     interval = f"{_rate(low)} to {_rate(high)} MiB/h ({100 * LEVEL:g} %{noise})"
     if verdict == "leak":
-        sentence = f"the live set grows by {_rate(whole.slope)} MiB/h, {interval}, to the end of the log"
+        sentence = f"the live set grows by {_rate(slope)} MiB/h, {interval}, to the end of the log"
         if full is not None:
             sentence += f"; the heap is full in {_duration(full)} at this rate"
     elif verdict == "levels off":
-        sentence = f"the live set grew by {_rate(whole.slope)} MiB/h, {interval}, but its later half has levelled off"
+        sentence = f"the live set grew by {_rate(slope)} MiB/h, {interval}, but its later half has levelled off"
     elif verdict == "growing":
         sentence = (
-            f"the live set grows by {_rate(whole.slope)} MiB/h, {interval}; a longer log has to tell whether it ends"
+            f"the live set grows by {_rate(slope)} MiB/h, {interval}; a longer log has to tell whether it ends"
         )
     elif low > 0:
         sentence = f"the live set rises by less than {100 * SMALLEST:g} % over the log: {interval}"
     else:
         sentence = f"no growth of the live set is shown: {interval}"
-    return Leak(verdict, sentence, count, basis, whole.slope, low, high, LEVEL, whole.p_value, full)
+    return Leak(verdict, sentence, count, basis, slope, low, high, LEVEL, _p_value(found.rise), full)
+
+
+def _p_value(rise: Estimate) -> float:
+    """Of no rise, two-sided."""
+    if not rise.error:
+        return 1.0 if not rise.value else 0.0
+    return math.erfc(abs(rise.value) / rise.error / math.sqrt(2 * (1 + 1 / rise.freedom)))
 
 
 def _undetermined(points: int, basis: str, why: str) -> Leak:

@@ -1,0 +1,153 @@
+"""The leak test on series of known truth, as a table: what it calls a live set that leaks, and one that does not.
+
+    python bench/gc/leaks.py [--runs 200] [--points 20,40,100,300,1000]
+
+Rows are kinds of series; each cell has the share of verdicts "leak" over kinds of noise (independent, autocorrelated,
+uneven). A share above 5 % in a row that is no leak is printed with a mark, and the program ends with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leadline.gcanalysis.leak import leak
+from leadline.gcanalysis.live import LivePoint
+
+MIB = 1 << 20
+BASE = 100.0  # MiB
+SIGMA = 2.0  # MiB, of the noise
+Array = NDArray[Any]
+Shape = Callable[[Array, np.random.Generator], Array]
+
+
+def _steps(at: Array, rng: np.random.Generator) -> Array:
+    """Classes and caches of a start: three steps in the first half."""
+    return sum((rng.uniform(3, 15) * (at > place) for place in rng.uniform(0.02, 0.5, 3)), np.zeros_like(at))
+
+
+def _teeth(at: Array, rng: np.random.Generator) -> Array:
+    turns = rng.uniform(2, 12) * at + rng.uniform()
+    return 30 * (turns % 1)
+
+
+def _day(at: Array, rng: np.random.Generator, size: float = 30.0) -> Array:
+    turns = 2 * np.pi * (rng.uniform(2, 10) * at + rng.uniform())
+    return size / 2 * np.sin(turns)
+
+
+def _hours(at: Array, rng: np.random.Generator) -> Array:
+    """An office's day: full for a third of it."""
+    turns = rng.uniform(2, 8) * at + rng.uniform()
+    return 30.0 * np.clip(6 * (np.sin(2 * np.pi * turns) - 0.5), 0, 1)
+
+
+def _walk(at: Array, rng: np.random.Generator) -> Array:
+    return SIGMA * np.cumsum(rng.normal(size=len(at)))
+
+
+def _fills(part: float) -> Shape:
+    return lambda at, rng: rng.uniform(20, 100) * (1 - np.exp(-at / part))
+
+
+def _plateau(until: float) -> Shape:
+    return lambda at, rng: rng.uniform(20, 100) * np.minimum(at / until, 1)
+
+
+NONE: Mapping[str, Shape] = {
+    "flat": lambda at, _: np.zeros_like(at),
+    "seasonal": _day,
+    "office hours": _hours,
+    "sawtooth": _teeth,
+    "plateau after 0.15": _plateau(0.15),
+    "plateau after 0.3": _plateau(0.3),
+    "plateau after 0.5": _plateau(0.5),
+    "fills, 0.1 of the time": _fills(0.1),
+    "fills, 0.2": _fills(0.2),
+    "fills, 0.33": _fills(0.33),
+    "fills, 0.5": _fills(0.5),
+    "fills, 0.75": _fills(0.75),
+    "warm-up in steps": _steps,
+    "fills, under a rhythm": lambda at, rng: _fills(0.2)(at, rng) + _day(at, rng),
+    "random walk": _walk,
+}
+LEAKS: Mapping[str, Shape] = {
+    "from the start, + 30 %": lambda at, _: 30 * at,
+    "from the start, + 100 %": lambda at, _: 100 * at,
+    "from the middle, + 30 %": lambda at, _: 60 * np.maximum(at - 0.5, 0),
+    "from the middle, + 100 %": lambda at, _: 200 * np.maximum(at - 0.5, 0),
+    "doubling under a rhythm": lambda at, rng: 100 * at + _day(at, rng),
+    "doubling under office hours": lambda at, rng: 100 * at + _hours(at, rng),
+    "doubling in a random walk": lambda at, rng: 100 * at + _walk(at, rng),
+    "doubling after a warm-up": lambda at, rng: 100 * at + _plateau(0.15)(at, rng),
+}
+
+
+@dataclass(frozen=True)
+class Noise:
+    """``together``: of an autoregression; ``uneven``: the spread grows fourfold over the series."""
+
+    together: float = 0.0
+    uneven: bool = False
+
+    def of(self, count: int, rng: np.random.Generator) -> Array:
+        made = rng.normal(size=count + 50)
+        for n in range(1, len(made)):
+            made[n] = self.together * made[n - 1] + made[n] * np.sqrt(1 - self.together**2)
+        return made[50:] * (np.linspace(0.4, 1.6, count) if self.uneven else 1.0)
+
+
+NOISES = (Noise(), Noise(0.5), Noise(0.8), Noise(0.3, True))
+
+
+def verdicts(shape: Shape, count: int, noise: Noise, runs: int, seed: int = 1) -> Counter[str]:
+    """Of ``runs`` series of ``count`` points at uneven times, in whole MiB as in a log."""
+    rng = np.random.default_rng([seed, count, round(100 * noise.together), noise.uneven])
+    found: Counter[str] = Counter()
+    for _ in range(runs):
+        times = np.cumsum(rng.uniform(5, 15, count))
+        at = (times - times[0]) / (times[-1] - times[0])
+        sizes = np.maximum(1, BASE + shape(at, rng) + SIGMA * noise.of(count, rng))
+        points = [LivePoint(0, t, None, round(size) * MIB) for t, size in zip(times.tolist(), sizes, strict=True)]
+        found[leak(points, "after full collections", 4096 * MIB).verdict] += 1
+    return found
+
+
+def table(kinds: Mapping[str, Shape], counts: Sequence[int], runs: int, most: float | None) -> bool:
+    """Prints the rows. Whether no cell is above ``most``."""
+    print(f"| series | {' | '.join(f'{count} points' for count in counts)} |\n| --- {'| --- ' * len(counts)}|")
+    good = True
+    for name, shape in kinds.items():
+        cells = []
+        for count in counts:
+            shares = []
+            for noise in NOISES:
+                shares.append(100 * verdicts(shape, count, noise, runs)["leak"] / runs)
+            over = most is not None and max(shares) > most
+            good &= not over
+            cells.append(" ".join(f"{share:.0f}" for share in shares) + (" !" if over else ""))
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    return good
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--runs", type=int, default=200)
+    options.add_argument("--points", default="20,40,100,300,1000")
+    chosen = options.parse_args()
+    counts = [int(text) for text in chosen.points.split(",")]
+    good = table(NONE, counts, chosen.runs, 5.0)
+    print()
+    table(LEAKS, counts, chosen.runs, None)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
