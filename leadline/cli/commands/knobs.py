@@ -15,9 +15,10 @@ from leadline.cli.output import console, print_json
 from leadline.host.base import Host
 from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError, nearest
-from leadline.model.knob import Catalogue, Knob, Level
+from leadline.model.knob import Catalogue, Knob, Level, Owner
 from leadline.stack import registry
 from leadline.stack.registry import APPLICATIONS, DATABASES, SERVERS
+from leadline.stack.web.knobs import KNOBS as WEB_KNOBS
 
 
 def register(app: typer.Typer) -> None:
@@ -43,8 +44,7 @@ def knobs(
     if not found and not absent:
         near = nearest(pattern, catalogue.names())
         raise UsageError(f"no knob fits {pattern!r}" + (f"; did you mean {near}?" if near else ""))
-    host_names = {knob.name for knob in host.knobs()}
-    rows = [(knob, _today(host, knob) if knob.name in host_names else ("", "")) for knob in found]
+    rows = [(knob, _today(host, knob) if knob.owner is Owner.HOST else ("", "")) for knob in found]
     if json:
         document: dict[str, Any] = {"knobs": [_knob(knob, today, writable) for knob, (today, writable) in rows]}
         print_json({**document, "absent": absent} if server or database else document)
@@ -96,12 +96,17 @@ def _line(knob: Knob, today: Level) -> Text:
 
 
 def _widened(known: Knob, other: Knob) -> Knob:
-    """``known`` with the range of both; a program's own range is in its own list."""
+    """``known`` with the range of both; a program's own range is in its own list. A level is refused by both, or none:
+    what one program refuses another may have.
+    """
+    if known is other:
+        return known
     lows, highs = (known.minimum, other.minimum), (known.maximum, other.maximum)
     minimum = None if None in lows else min(lows)  # type: ignore[type-var]
     maximum = None if None in highs else max(highs)  # type: ignore[type-var]
     relative = {name: bound for name, bound in known.relative.items() if name in other.relative}
-    return replace(known, minimum=minimum, maximum=maximum, relative=relative)
+    refused = {level: why for level, why in known.refused.items() if level in other.refused}
+    return replace(known, minimum=minimum, maximum=maximum, relative=relative, refused=refused)
 
 
 def _catalogue(host: Host) -> Catalogue:
@@ -112,19 +117,18 @@ def _catalogue(host: Host) -> Catalogue:
     merged: dict[str, Knob] = {knob.name: knob for knob in host.knobs()}
     for app in APPLICATIONS:
         merged |= {knob.name: knob for knob in registry.application(app).knobs()}
-    for server in SERVERS:
-        for database in DATABASES:
-            for knob in registry.service_catalogue(server, database):
-                known = _widened(merged.setdefault(knob.name, knob), knob)
-                # What one program refuses another may have.
-                everywhere = {level: why for level, why in known.refused.items() if level in knob.refused}
-                known = replace(known, refused=everywhere)
-                if (known.default, known.default_note) == (knob.default, knob.default_note):
-                    merged[knob.name] = replace(known, names={**known.names, **knob.names})
-                else:
-                    merged[knob.name] = replace(
-                        known, default=None, default_note="", names={**_named(known), **_named(knob)}
-                    )
+    programs = [
+        *(registry.server(name).knobs() for name in SERVERS),
+        *(registry.database(name).knobs() for name in DATABASES),
+        WEB_KNOBS,
+    ]
+    for knob in (knob for program in programs for knob in program):
+        known = _widened(merged.setdefault(knob.name, knob), knob)
+        if (known.default, known.default_note) == (knob.default, knob.default_note):
+            merged[knob.name] = replace(known, names={**known.names, **knob.names})
+        else:
+            names = {**_named(known), **_named(knob)}
+            merged[knob.name] = replace(known, default=None, default_note="", names=names)
     return Catalogue(merged.values())
 
 
