@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
-from rich.padding import Padding
 from rich.text import Text
 
 from leadline.catalogue import text
@@ -49,16 +49,21 @@ def knobs(
         document: dict[str, Any] = {"knobs": [_knob(knob, today, writable) for knob, (today, writable) in rows]}
         print_json({**document, "absent": absent} if server or database else document)
         return
-    for knob, (today, reason) in rows:
-        console.print(_line(knob, today), soft_wrap=True)
-        own = "; ".join(f"{server}: {name}" for server, name in knob.names.items())
-        dangers = (f"{where}: {why}" for where, why in text.dangers_of(knob))
-        for line in (knob.summary, own, *dangers, reason):
-            if line:
-                console.print(Padding(Text(line, style="dim"), (0, 0, 0, 4)))
+    lines = [line for knob, (today, reason) in rows for line in _lines(knob, today, reason)]
+    if lines:  # one call: rich takes its time for each
+        console.print(Text("\n").join(lines), soft_wrap=True)
     for name, owners in absent.items():
         lacking = " and ".join(filter(None, (server, database)))
         console.print(f"{name}: not in {lacking}, only in {', '.join(owners)}", markup=False, soft_wrap=True)
+
+
+def _lines(knob: Knob, today: Level, reason: str) -> list[Text]:
+    """What is printed of one knob: its line, and below it, wrapped, what it is and why it cannot be set."""
+    own = "; ".join(f"{program}: {name}" for program, name in knob.names.items())
+    dangers = (f"{where}: {why}" for where, why in text.dangers_of(knob))
+    told = [line for line in (knob.summary, own, *dangers, reason) if line]
+    wrapped = (part for line in told for part in wrap(line, max(40, console.width - 4), break_on_hyphens=False))
+    return [_line(knob, today), *(Text(f"    {part}", style="dim") for part in wrapped)]
 
 
 def _of(server: str, database: str) -> tuple[Catalogue, dict[str, list[str]]]:
