@@ -1,8 +1,8 @@
 """Every knob as data: a TOML file for each family of the host, each server, each database and what else has knobs.
 
-``[defaults]`` holds what the entries of a file share: ``source``, ``apply_cost``, ``program`` (whose own name an entry
-gives as ``own``), ``definitions`` (a file whose entries of the same name are completed here) and, for the host,
-``directory`` below which a knob's file lies. Every other table is a knob, by its name; its keys are fields of
+``[defaults]`` holds what the entries of a file share: ``owner``, ``source``, ``apply_cost``, ``program`` (whose own
+name an entry gives as ``own``), ``definitions`` (a file whose entries of the same name are completed here) and, for the
+host, ``directory`` below which a knob's file lies. Every other table is a knob, by its name; its keys are fields of
 ``leadline.model.knob.Knob``. Sizes may be written as ``128m``. A bound that depends on the machine is a table of
 ``leadline.model.knob.Share``. A file is read when its knobs are first asked for.
 """
@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from leadline.model.knob import ApplyCost, Elements, Kind, Knob, Level, Limit, Risk, Share
+from leadline.model.knob import ApplyCost, Elements, Kind, Knob, Level, Limit, Owner, Risk, Share
 from leadline.model.units import parse_size
 
 _FOLDER = Path(__file__).resolve().parent
@@ -25,7 +25,7 @@ _BOUNDS = ("minimum", "maximum", "step")
 _LIMITS = ("dangerous_below", "dangerous_above")
 _PLAIN = ("summary", "default", "default_note", "unit", "source")
 _KEYS = {*_BOUNDS, *_LIMITS, *_PLAIN, "kind", "apply_cost", "risk", "choices", "special", "elements", "refused"}
-_DEFAULTS = {"source", "apply_cost", "program", "definitions", "directory"}
+_DEFAULTS = {"owner", "source", "apply_cost", "program", "definitions", "directory"}
 NO_UNIT = "1"  # a number without a dimension says so
 
 
@@ -93,6 +93,7 @@ def _made(name: str, row: Mapping[str, Any], defaults: Mapping[str, Any]) -> Kno
         special=tuple(row.get("special", ())),
         refused=row.get("refused", {}),
         elements=_elements(row["elements"]) if "elements" in row else None,
+        owner=Owner(defaults["owner"]),
         names=row.get("names", _own_name(name, row, defaults)),
         **plain,
     )

@@ -15,7 +15,7 @@ from leadline.lab.slots import SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, System
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Knob, Level, Owner, levels_of
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord, Reading
 from leadline.model.study import Study
@@ -98,9 +98,8 @@ class TrialRunner:
     def _live(self, planned: PlannedTrial, directory: Path) -> None:
         levels = {**self.settings, **planned.treatment.as_dict()}
         known = {name: level for name, level in levels.items() if name in self.knobs}  # pseudo-factors set nothing
-        host_names = {knob.name for knob in self.host.knobs()}
-        on_host = {name: level for name, level in known.items() if name in host_names}
-        in_services = {name: level for name, level in known.items() if name not in host_names}
+        on_host = levels_of(known, self.knobs, Owner.HOST)
+        in_services = {name: level for name, level in known.items() if name not in on_host}
         self._check_space(directory)
         with self._step("apply", ", ".join(f"{name}={level}" for name, level in on_host.items())):
             self._apply(on_host)

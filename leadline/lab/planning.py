@@ -20,7 +20,7 @@ from leadline.load.generators.lab import check_generator
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError, nearest
-from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
+from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Owner
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, RawLevel, Study
 from leadline.stack.registry import knob_of_others
@@ -55,7 +55,6 @@ def plan_study(
     ``idle_settings``: settings may change nothing, as in a tuning before the step that gives them a meaning.
     """
     study = file.study
-    host_knobs = {knob.name for knob in host.knobs()}
     machine = host.machine()
     catalogue = Catalogue([*host.knobs(), *(knob.on(machine) for knob in service_knobs)])
     unchecked = _check_load(file)
@@ -71,12 +70,12 @@ def plan_study(
         knobs[name] = knob
         if name in study.factors:
             raise UsageError(f"{file.where(('settings', name))}: {name} is a setting and a factor; keep one of them")
-        reason = host.writable(name) if name in host_knobs else ""
+        reason = host.writable(name) if knob.owner is Owner.HOST else ""
         if reason:
             raise UsageError(f"{file.where(('settings', name))}: {name} cannot be set here: {reason}")
     for name, raws in study.factors.items():
         factor, knob = _factor(file, catalogue, name, raws, disposable)
-        reason = host.writable(name) if name in host_knobs else ""
+        reason = host.writable(name) if knob.owner is Owner.HOST else ""
         if reason:
             skipped.append(f"{name} is left out: {reason}")
             continue

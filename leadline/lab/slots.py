@@ -16,7 +16,7 @@ from leadline.lab.slotrows import SlotSet
 from leadline.lab.store import Store
 from leadline.lab.system import LoadClock
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Knob, Level, Owner, levels_of
 from leadline.model.plan import Slot
 
 LATE = 0.1  # of a slot: levels in force later than this fail it
@@ -55,12 +55,9 @@ class SlotChanges:
     found: dict[str, Level] = field(default_factory=dict, init=False)  # as last read
 
     def __post_init__(self) -> None:
-        on_host = {knob.name for knob in self.host.knobs()}
         levels = [slot.treatment.as_dict() for slot in self.slots]
-        names = levels[0] if levels else {}
-        self.changing = tuple(
-            name for name in names if name in on_host and any(one[name] != levels[0][name] for one in levels)
-        )
+        names = levels_of(levels[0], self.knobs, Owner.HOST) if levels else {}
+        self.changing = tuple(name for name in names if any(one[name] != levels[0][name] for one in levels))
 
     def on_slot(self, index: int, due_ns: int, clock: LoadClock) -> None:
         """Begin a slot: written down first, its levels set when it is due. Raises TrialFailure for what voids the

@@ -34,6 +34,17 @@ class Risk(StrEnum):
     DANGEROUS = "dangerous"
 
 
+class Owner(StrEnum):
+    """Who sets a knob and reads it back."""
+
+    HOST = "host"
+    DATABASE = "database"
+    SERVER = "server"
+    JVM = "jvm"
+    WEB = "web"
+    APPLICATION = "application"
+
+
 class Kind(StrEnum):
     """How a level is written and compared."""
 
@@ -130,6 +141,7 @@ class Knob:
     dangerous_below: Limit | None = None
     dangerous_above: Limit | None = None
     relative: Mapping[str, tuple[Share, str]] = field(default_factory=dict)
+    owner: Owner = Owner.SERVER
     names: Mapping[str, str] = field(default_factory=dict)
     source: str = ""  # the manual that documents it
     refused: Mapping[str, str] = field(default_factory=dict)  # level that cannot be had here -> why, and where it can
@@ -339,6 +351,11 @@ def _text(raw: object) -> str:
     if not all(each.isprintable() for each in text):
         raise ValueError(f"{quoted(text)} has characters that do not print")
     return text
+
+
+def levels_of(levels: Mapping[str, Level], knobs: Mapping[str, Knob], *owners: Owner) -> dict[str, Level]:
+    """The levels of the knobs that ``owners`` have; names without a knob (pseudo-factors) are nobody's."""
+    return {name: level for name, level in levels.items() if name in knobs and knobs[name].owner in owners}
 
 
 class Catalogue:

@@ -8,12 +8,13 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from leadline.host.base import Host, Process
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Knob, Level, Owner, levels_of
 from leadline.model.study import Placement, StackChoice
 from leadline.stack import refusals, registry
 from leadline.stack.base import (
@@ -96,6 +97,11 @@ class Stack:
     def knobs(self) -> list[Knob]:
         return [*self.server.knobs(), *self.database.knobs(), *self.application.knobs(), *web_knobs.KNOBS]
 
+    @cached_property
+    def _knobs(self) -> Mapping[str, Knob]:
+        """Knob by name: says which part sets it and reads it back."""
+        return {knob.name: knob for knob in self.knobs()}
+
     def url(self) -> str:
         """Base address of the running application: the web server's where there is one."""
         scheme = "https" if self.certificate() else "http"
@@ -175,7 +181,7 @@ class Stack:
     def start_database(self, settings: Settings, directory: Path) -> float:
         """Seconds until it answers. ``settings``: all levels; those of other layers are left alone."""
         context = self._context(self._home / self.database.name, directory)
-        self.database.configure(context, _own(self.database, settings))
+        self.database.configure(context, levels_of(settings, self._knobs, Owner.DATABASE))
         return self._start_database()
 
     def start_server(self, settings: Settings, directory: Path) -> float:
@@ -187,7 +193,7 @@ class Stack:
         self._socket = self.front.socket(settings, self.server.name)
         self._settings = dict(settings)
         self._http_port = self._url_port = (0 if fronted else self.options.http_port) or _free_port()
-        own = {name: level for name, level in settings.items() if name in self._application_knobs()}
+        own = levels_of(settings, self._knobs, Owner.APPLICATION)
         archive = self.application.archive(own)
         if not archive.is_file():
             raise LeadlineError(f"{self.application.name} is not built: {archive} does not exist")
@@ -208,7 +214,7 @@ class Stack:
             },
         )
         self._configured = True
-        self.server.configure(context, _own(self.server, settings))
+        self.server.configure(context, levels_of(settings, self._knobs, Owner.SERVER, Owner.JVM))
         self._processes["server"] = self.server.start()
         seconds = self._server_ready()
         return seconds + self.start_web(settings, directory) if fronted else seconds
@@ -270,26 +276,23 @@ class Stack:
         """The level in force in the running stack. Raises LookupError where it cannot be asked, NotInPlay for a web
         server's where the levels leave it out.
         """
-        if knob in web_knobs.KNOB_NAMES:
+        if knob not in self._knobs:
+            raise LookupError(f"no service of this stack has a knob {knob}")
+        owner = self._knobs[knob].owner
+        if owner is Owner.WEB:
             return self.front.read_back(knob, self._settings)
-        for service in (self.database, self.server):
-            if knob in {each.name for each in service.knobs()}:
-                return service.read_back(knob)
-        if knob in self._application_knobs():
+        if owner is Owner.APPLICATION:
             return self.application.read_back(self._direct_url(), knob)
-        raise LookupError(f"no service of this stack has a knob {knob}")
+        service = self.database if owner is Owner.DATABASE else self.server
+        return service.read_back(knob)
 
     def check_settings(self, settings: Settings) -> None:
         """Raises UsageError for a knob that no service of this stack has."""
-        known = {knob.name for knob in self.knobs()}
         for name in settings:
-            if name not in known:
+            if name not in self._knobs:
                 why = registry.knob_of_others(name, self.server.name, self.database.name)
                 parts = f"{self.server.name}, {self.database.name} and {self.application.name}"
                 raise UsageError(why or f"none of {parts} has a knob {name}")
-
-    def _application_knobs(self) -> set[str]:
-        return {knob.name for knob in self.application.knobs()}
 
     def check_alive(self) -> None:
         """Raises TrialFailure with the last words of a service that has ended: infrastructure when something outside
@@ -396,11 +399,6 @@ class Stack:
 
     def _stop_database(self) -> bool:
         return self._processes.pop("database", None) is None or self.database.stop()
-
-
-def _own(service: Service, settings: Settings) -> dict[str, Level]:
-    names = {knob.name for knob in service.knobs()}
-    return {name: level for name, level in settings.items() if name in names}
 
 
 def memory_kills(path: Path = Path("/proc/vmstat")) -> int:

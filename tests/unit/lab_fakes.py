@@ -19,14 +19,22 @@ from leadline.lab.system import (
     WindowMeasured,
 )
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure
-from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine
+from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine, Owner
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
 
-LIVE = Knob("vm.fake_live", Kind.INTEGER, ApplyCost.LIVE, "a live knob", default=10, minimum=0, maximum=100)
+LIVE = Knob(
+    "vm.fake_live", Kind.INTEGER, ApplyCost.LIVE, "a live knob", default=10, minimum=0, maximum=100, owner=Owner.HOST
+)
 DANGEROUS = Knob(
-    "vm.fake_dangerous", Kind.INTEGER, ApplyCost.LIVE, "hangs", dangerous_above=Limit(50, "it hangs"), minimum=0
+    "vm.fake_dangerous",
+    Kind.INTEGER,
+    ApplyCost.LIVE,
+    "hangs",
+    dangerous_above=Limit(50, "it hangs"),
+    minimum=0,
+    owner=Owner.HOST,
 )
 POOL = Knob("server.pool", Kind.INTEGER, ApplyCost.RESTART, "a restart knob", default=10, minimum=1)
 CACHE = Knob("server.cache", Kind.BOOLEAN, ApplyCost.RESTART, "a switch", default=True)

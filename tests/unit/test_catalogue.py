@@ -239,7 +239,7 @@ def test_limits_follow_the_machine() -> None:
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: str) -> None:
-    (tmp_path / "wrong.toml").write_text(f'[defaults]\napply_cost = "live"\n{text}')
+    (tmp_path / "wrong.toml").write_text(f'[defaults]\nowner = "host"\napply_cost = "live"\n{text}')
     monkeypatch.setattr(catalogue, "_FOLDER", tmp_path)
     catalogue._read.cache_clear()
     try:

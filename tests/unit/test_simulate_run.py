@@ -12,13 +12,13 @@ from leadline.lab.progress import SilentWatcher
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.load.driver import read_summary, steady_series
 from leadline.model.errors import FailureClass, UsageError
-from leadline.model.knob import ApplyCost, Kind, Knob
+from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 from leadline.model.record import StudyRecord
 from leadline.report.files import read
 from leadline.simulate import Truth, bound, parse_truth, simulate_observations, simulate_study
 from leadline.simulate.study import SimulatedRun, plan_simulated
 
-HOST = [Knob("vm.ratio", Kind.INTEGER, ApplyCost.LIVE, "a live knob", default=10, minimum=0)]
+HOST = [Knob("vm.ratio", Kind.INTEGER, ApplyCost.LIVE, "a live knob", default=10, minimum=0, owner=Owner.HOST)]
 SERVICE = [
     Knob("server.pool", Kind.INTEGER, ApplyCost.RESTART, "a pool", default=10, minimum=1),
     Knob("server.cache", Kind.INTEGER, ApplyCost.RESTART, "a cache", default=50, minimum=0),

@@ -14,7 +14,7 @@ import pytest
 
 from leadline.host import procfs
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
-from leadline.model.knob import ApplyCost, Kind, Knob, Level
+from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.study import StackChoice
 from leadline.stack import assembly, registry, standing
 from leadline.stack.assembly import Stack, StackOptions
@@ -49,7 +49,7 @@ class FakeService:
     snapshots: set[str] = field(default_factory=set)
 
     def knobs(self) -> Sequence[Knob]:
-        return [Knob(self.knob, Kind.INTEGER, ApplyCost.RESTART, "a number")]
+        return [Knob(self.knob, Kind.INTEGER, ApplyCost.RESTART, "a number", owner=Owner(self.knob.partition(".")[0]))]
 
     def provision(self, _progress: Any) -> None:
         self.events.append(f"provision {self.name}")
@@ -110,7 +110,7 @@ class FakeApplication:
         return ["direct", "session", "orm"]
 
     def knobs(self) -> Sequence[Knob]:
-        return [Knob("app.switch", Kind.CHOICE, ApplyCost.RESTART, "a word")]
+        return [Knob("app.switch", Kind.CHOICE, ApplyCost.RESTART, "a word", owner=Owner.APPLICATION)]
 
     def properties(self, settings: Mapping[str, Level]) -> Mapping[str, str]:
         return {name.replace("app", "brokerage"): str(level) for name, level in settings.items()}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
-from rich.padding import Padding
 from rich.text import Text
 
 from leadline.catalogue import text
@@ -15,9 +15,10 @@ from leadline.cli.output import console, print_json
 from leadline.host.base import Host
 from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError, nearest
-from leadline.model.knob import Catalogue, Knob, Level
+from leadline.model.knob import Catalogue, Knob, Level, Owner
 from leadline.stack import registry
 from leadline.stack.registry import APPLICATIONS, DATABASES, SERVERS
+from leadline.stack.web.knobs import KNOBS as WEB_KNOBS
 
 
 def register(app: typer.Typer) -> None:
@@ -43,22 +44,26 @@ def knobs(
     if not found and not absent:
         near = nearest(pattern, catalogue.names())
         raise UsageError(f"no knob fits {pattern!r}" + (f"; did you mean {near}?" if near else ""))
-    host_names = {knob.name for knob in host.knobs()}
-    rows = [(knob, _today(host, knob) if knob.name in host_names else ("", "")) for knob in found]
+    rows = [(knob, _today(host, knob) if knob.owner is Owner.HOST else ("", "")) for knob in found]
     if json:
         document: dict[str, Any] = {"knobs": [_knob(knob, today, writable) for knob, (today, writable) in rows]}
         print_json({**document, "absent": absent} if server or database else document)
         return
-    for knob, (today, reason) in rows:
-        console.print(_line(knob, today), soft_wrap=True)
-        own = "; ".join(f"{server}: {name}" for server, name in knob.names.items())
-        dangers = (f"{where}: {why}" for where, why in text.dangers_of(knob))
-        for line in (knob.summary, own, *dangers, reason):
-            if line:
-                console.print(Padding(Text(line, style="dim"), (0, 0, 0, 4)))
+    lines = [line for knob, (today, reason) in rows for line in _lines(knob, today, reason)]
+    if lines:  # one call: rich takes its time for each
+        console.print(Text("\n").join(lines), soft_wrap=True)
     for name, owners in absent.items():
         lacking = " and ".join(filter(None, (server, database)))
         console.print(f"{name}: not in {lacking}, only in {', '.join(owners)}", markup=False, soft_wrap=True)
+
+
+def _lines(knob: Knob, today: Level, reason: str) -> list[Text]:
+    """What is printed of one knob: its line, and below it, wrapped, what it is and why it cannot be set."""
+    own = "; ".join(f"{program}: {name}" for program, name in knob.names.items())
+    dangers = (f"{where}: {why}" for where, why in text.dangers_of(knob))
+    told = [line for line in (knob.summary, own, *dangers, reason) if line]
+    wrapped = (part for line in told for part in wrap(line, max(40, console.width - 4), break_on_hyphens=False))
+    return [_line(knob, today), *(Text(f"    {part}", style="dim") for part in wrapped)]
 
 
 def _of(server: str, database: str) -> tuple[Catalogue, dict[str, list[str]]]:
@@ -96,12 +101,17 @@ def _line(knob: Knob, today: Level) -> Text:
 
 
 def _widened(known: Knob, other: Knob) -> Knob:
-    """``known`` with the range of both; a program's own range is in its own list."""
+    """``known`` with the range of both; a program's own range is in its own list. A level is refused by both, or none:
+    what one program refuses another may have.
+    """
+    if known is other:
+        return known
     lows, highs = (known.minimum, other.minimum), (known.maximum, other.maximum)
     minimum = None if None in lows else min(lows)  # type: ignore[type-var]
     maximum = None if None in highs else max(highs)  # type: ignore[type-var]
     relative = {name: bound for name, bound in known.relative.items() if name in other.relative}
-    return replace(known, minimum=minimum, maximum=maximum, relative=relative)
+    refused = {level: why for level, why in known.refused.items() if level in other.refused}
+    return replace(known, minimum=minimum, maximum=maximum, relative=relative, refused=refused)
 
 
 def _catalogue(host: Host) -> Catalogue:
@@ -112,19 +122,18 @@ def _catalogue(host: Host) -> Catalogue:
     merged: dict[str, Knob] = {knob.name: knob for knob in host.knobs()}
     for app in APPLICATIONS:
         merged |= {knob.name: knob for knob in registry.application(app).knobs()}
-    for server in SERVERS:
-        for database in DATABASES:
-            for knob in registry.service_catalogue(server, database):
-                known = _widened(merged.setdefault(knob.name, knob), knob)
-                # What one program refuses another may have.
-                everywhere = {level: why for level, why in known.refused.items() if level in knob.refused}
-                known = replace(known, refused=everywhere)
-                if (known.default, known.default_note) == (knob.default, knob.default_note):
-                    merged[knob.name] = replace(known, names={**known.names, **knob.names})
-                else:
-                    merged[knob.name] = replace(
-                        known, default=None, default_note="", names={**_named(known), **_named(knob)}
-                    )
+    programs = [
+        *(registry.server(name).knobs() for name in SERVERS),
+        *(registry.database(name).knobs() for name in DATABASES),
+        WEB_KNOBS,
+    ]
+    for knob in (knob for program in programs for knob in program):
+        known = _widened(merged.setdefault(knob.name, knob), knob)
+        if (known.default, known.default_note) == (knob.default, knob.default_note):
+            merged[knob.name] = replace(known, names={**known.names, **knob.names})
+        else:
+            names = {**_named(known), **_named(knob)}
+            merged[knob.name] = replace(known, default=None, default_note="", names=names)
     return Catalogue(merged.values())
 
 

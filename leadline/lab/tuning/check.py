@@ -10,7 +10,7 @@ from leadline.lab.stacks import located
 from leadline.lab.tuning.file import TuningFile
 from leadline.lab.tuning.part import located_part
 from leadline.model.errors import UsageError
-from leadline.model.knob import Catalogue, Knob
+from leadline.model.knob import Catalogue, Knob, Owner
 from leadline.model.study import StackChoice
 from leadline.model.tuning import Step, Tuning
 from leadline.planning.sequence import Part
@@ -65,13 +65,12 @@ def _left_out(tuning: Tuning, step: Step, host: Host, catalogue: Catalogue) -> s
         return SKIPPED
     if not modes_of(tuning, step):
         return f"it is of the modes {', '.join(step.modes or [])}, none of which is tuned"
-    of_host = {knob.name for knob in host.knobs()}
     for name in step.levels:
         if name not in catalogue:
             why = knob_of_others(name, tuning.stack.server, tuning.stack.database)
             if why:
                 return why
-        elif name in of_host and (reason := host.writable(name)):
+        elif catalogue.get(name).owner is Owner.HOST and (reason := host.writable(name)):
             return f"{name} cannot be set here: {reason}"
     return ""
 

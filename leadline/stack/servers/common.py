@@ -158,7 +158,7 @@ class JavaServer(Started[ServiceContext]):
             raise LookupError(f"{self.title} is not running")
         answer = self.answer()
         try:
-            if name.startswith("jvm."):
+            if jvm.knows(name):
                 return jvm.level(name, answer["flags"], java_pid(process))
             if name == knobs.HTTP2.name:
                 return self._seen(name, self.client().speaks_http2)

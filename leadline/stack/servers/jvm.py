@@ -102,6 +102,11 @@ def _log_path(path: Path) -> str:
     return f'"{text}"' if ":" in text else text
 
 
+def knows(name: str) -> bool:
+    """Whether ``name`` is a knob of the JVM."""
+    return name in _BY_NAME
+
+
 def level(name: str, flags: Mapping[str, str], pid: int) -> Level:
     """A knob's level from the flags of the running JVM ``pid``. Raises LookupError if they do not tell."""
     if name not in _BY_NAME:
