@@ -15,7 +15,7 @@ WARM_UP = 0.25  # of the time from the first to the last point is not looked at
 FEWEST = 10  # points after the warm-up
 LEVEL = 0.99  # of the interval of the slope
 SURE = 0.95  # one-sided, that it goes on rising
-STEADY = 0.75  # of the pace of the earlier half: what the later half has to keep for a leak
+STEADY = 0.65  # of the pace of the earlier half: what the later half has to keep for a leak
 SMALLEST = 0.01  # of the live set: a rise below it over the whole log is not called a leak
 WIDEST = 1.0  # of the live set: an interval that allows for a larger rise or fall tells nothing
 

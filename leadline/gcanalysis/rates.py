@@ -18,6 +18,7 @@ class Rate:
     rate: float | None
     reason: str = ""
     size: float = 0.0
+    seconds: float = 0.0  # in which the application allocated it: without pauses
 
 
 def allocations(pauses: Sequence[Pause]) -> list[tuple[Pause, float, float]]:
@@ -54,7 +55,17 @@ def allocation(log: GcLog, inside: Inside) -> Rate:
         return Rate(None, "the lines have no time")
     if seconds <= 0:
         return Rate(None, "fewer than two collections tell how full the heap was")
-    return Rate(grown / seconds, size=grown)
+    return Rate(grown / seconds, size=grown, seconds=seconds)
+
+
+def left_out(log: GcLog, found: Rate, span: float) -> str:
+    """What an allocation rate does not see, in words; empty without a rate."""
+    if found.rate is None:
+        return ""
+    who = {jvm.collector for jvm in log.jvms}
+    rest = "pauses, " if who != {"Z"} else ""
+    copying = ", the time in which Shenandoah copies" if "Shenandoah" in who else ""
+    return f"over {found.seconds:.1f} of {span:.1f} s; left out: {rest}before the first and after the last collection{copying}"
 
 
 def _by_reclaimed(cycles: Sequence[Cycle]) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from typing import Protocol
 from leadline.gcanalysis.events import GcLog, Pause
 from leadline.gcanalysis.leak import Leak, leak
 from leadline.gcanalysis.live import WorkingSet, live_points, working_set
-from leadline.gcanalysis.rates import allocation, allocations, promotion
+from leadline.gcanalysis.rates import allocation, allocations, left_out, promotion
 from leadline.gcanalysis.sizes import overhead
 from leadline.gcanalysis.utilisation import Utilisation, utilisation
 
@@ -95,6 +95,7 @@ class GcSummary:
     working_set: WorkingSet | None
     leak: Leak
     allocation_rate: float | None
+    allocation_leaves_out: str
     promotion_rate: float | None
     cpu_s: float | None
     starved: int
@@ -184,6 +185,7 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         working_set=working,
         leak=grown,
         allocation_rate=allocated.rate,
+        allocation_leaves_out=left_out(log, allocated, span),
         promotion_rate=promoted.rate,
         cpu_s=sum(one.user + one.system for one in cpu) if cpu else None,
         starved=sum(one.real >= 0.02 and one.user + one.system < one.real - 0.005 for one in cpu),

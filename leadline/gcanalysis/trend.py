@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 MOST = 400  # points
 _NORMAL = NormalDist()  # scipy.stats would cost a second at the start of every command
-_FEWEST_CYCLES = 1.5
+_FEWEST_CYCLES = 2.0
 _RHYTHM = 0.35  # of what the line leaves: what a rhythm has to explain
+_UNIT_ROOT = 1.5  # over the root of the number of points: how near to 1 is taken for 1
 _CHANCE = 0.01  # of a rhythm that is none
 
 Array = NDArray[Any]
@@ -50,7 +51,7 @@ class Trend:
     period: float | None
 
 
-def trend(times: Array, values: Array, share: float = 0.75) -> Trend:
+def trend(times: Array, values: Array, share: float = 0.65) -> Trend:
     """Least squares with a rhythm, by quasi-differences: an autoregression of first order whose coefficient is taken
     for 1 where it cannot be told from it (Perron and Yabu 2009, J. Econometrics 151), so that the same test holds for
     noise that comes back and for a random walk. Errors are those of White (1980) in the form HC3, which unequal noise
@@ -79,24 +80,40 @@ def trend(times: Array, values: Array, share: float = 0.75) -> Trend:
 def rhythm(at: Array, values: Array) -> float | None:
     """Cycles over the series of the rhythm that explains most beside a line that may bend; None where none is plain."""
     count = len(at)
-    base = np.column_stack([np.ones_like(at), at, _above(at, 0.5)])
+    base = np.column_stack([np.ones_like(at), at, _above(at, 1 / 3), _above(at, 2 / 3)])
     left = _left(base, values)
     total = float(left @ left)
     if total <= 1e-18 * count:
         return None
     candidates = np.arange(_FEWEST_CYCLES, max(_FEWEST_CYCLES, min(count / 5, 60)) + 0.1, 0.25)
-    best, least = None, total
-    for cycles in candidates:
-        rest = _left(np.column_stack([base, *_season(at, float(cycles), count)]), values)
-        found = float(rest @ rest)
-        if found < least:
-            best, least = float(cycles), found
+
+    def rest(cycles: float) -> float:
+        found = _left(np.column_stack([base, *_season(at, cycles, count)]), values)
+        return float(found @ found)
+
+    least, best = min((rest(cycles), cycles) for cycles in candidates.tolist())
+    for near in (0.2, 0.04, 0.008):
+        least, best = min((rest(one), one) for one in (best + np.linspace(-near, near, 9)).tolist() if one >= _FEWEST_CYCLES)
     terms = 2 * _harmonics(count)
     spare = count - base.shape[1] - terms
-    if best is None or spare < 4:
+    if spare < 4:
         return None
     chance = 1 - (_CHANCE / len(candidates)) ** (2 / spare) * (1 - terms / count)
-    return best if 1 - least / total > max(_RHYTHM, chance) else None
+    # What looks like a slow rhythm may be a random walk, unless its steps have the rhythm too.
+    plain = 1 - least / total > max(_RHYTHM, chance) and _in_steps(at, values, best)
+    return best if plain else None
+
+
+def _in_steps(at: Array, values: Array, cycles: float) -> bool:
+    """Whether the steps between means of neighbours have the rhythm; those of a random walk have none."""
+    parts = np.array_split(np.arange(len(at)), min(len(at), max(20, math.ceil(12 * cycles))))
+    means = np.diff([float(values[part].mean()) for part in parts])
+    turns = 2 * math.pi * cycles * np.array([float(at[part].mean()) for part in parts])
+    base = np.ones((len(means), 1))
+    left = _left(base, means)
+    rest = _left(np.column_stack([base, np.diff(np.sin(turns)), np.diff(np.cos(turns))]), means)
+    bound = (_CHANCE / (4 * cycles)) ** (2 / (len(means) - 3))
+    return float(rest @ rest) < bound * float(left @ left)
 
 
 def _harmonics(count: int) -> int:
@@ -128,7 +145,7 @@ def _together(design: Array, values: Array) -> float:
         return 0.0
     raw = float(left[1:] @ left[:-1]) / power
     freed = (count * raw + terms) / max(1, count - terms - 2)
-    if freed > 1 - 1 / math.sqrt(count):
+    if freed > 1 - _UNIT_ROOT / math.sqrt(count):
         return 1.0
     return max(0.0, freed)
 
@@ -136,7 +153,9 @@ def _together(design: Array, values: Array) -> float:
 def _linear(design: Array, values: Array, together: float, weights: Sequence[float]) -> Estimate:
     """Of the sum of coefficients with these weights (the others have none)."""
     if together == 1.0:
-        design, values, weights = np.diff(design[:, 1:], axis=0), np.diff(values), weights[1:]
+        steps = np.diff(design, axis=0)
+        lasted = np.sqrt(steps[:, 1])  # a walk's steps scatter with the root of the time that they take
+        design, values, weights = steps[:, 1:] / lasted[:, None], np.diff(values) / lasted, weights[1:]
     elif together:
         first = math.sqrt(1 - together**2)
         design = np.vstack([first * design[:1], design[1:] - together * design[:-1]])

@@ -80,7 +80,8 @@ def _heap(figures: GcSummary) -> list[str]:
         lines.append(f"leak test     {figures.leak.verdict}: {figures.leak.sentence}")
     for name, rate in (("allocation", figures.allocation_rate), ("promotion", figures.promotion_rate)):
         if rate is not None:
-            lines.append(f"{name:<13} {rate / MIB:.1f} MiB/s")
+            over = f" ({figures.allocation_leaves_out})" if name == "allocation" else ""
+            lines.append(f"{name:<13} {rate / MIB:.1f} MiB/s{over}")
         else:
             lines.append(f"{name:<13} not known: {figures.reasons[f'{name}_rate']}")
     return lines
