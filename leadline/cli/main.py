@@ -1,5 +1,6 @@
 """``leadline``: exit codes 0 done, 1 the study failed, 2 usage, 3 the host could not be put back, 128 + the number of a
-signal that ended it."""
+signal that ended it.
+"""
 
 from __future__ import annotations
 

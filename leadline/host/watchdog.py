@@ -213,7 +213,8 @@ def start_watchdog(
         if process is not None:
             process.kill()
             process.wait()
-        if isinstance(error, OSError | RuntimeError | subprocess.TimeoutExpired):  # no file, process or thread to be had
+        # no file, process or thread to be had
+        if isinstance(error, OSError | RuntimeError | subprocess.TimeoutExpired):
             raise LeadlineError(f"the watchdog did not start ({error}), so nothing was changed") from error
         raise
 
@@ -223,7 +224,7 @@ def _launch(other: socket.socket, arguments: Sequence[str]) -> subprocess.Popen[
     loader = f"import sys; sys.path.insert(0, {str(package)!r}); from leadline.host.watchdog import main; main()"
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", loader, *arguments],
-        stdin=other,
+        stdin=other.fileno(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -234,9 +235,9 @@ def _launch(other: socket.socket, arguments: Sequence[str]) -> subprocess.Popen[
 class _Guard:
     """The watchdog's own side."""
 
-    def __init__(self, journal_path: Path, dead_man: float, root: Path, parent: int) -> None:
+    def __init__(self, channel: socket.socket, journal_path: Path, dead_man: float, root: Path, parent: int) -> None:
         state = journal_path.parent.parent
-        self.channel = socket.socket(fileno=0)
+        self.channel = channel
         self.journal = UndoJournal(journal_path, root)
         self.lease = Lease(state / "lease" / f"{journal_path.stem}.lock")
         self.log_path = state / "watchdog.log"
@@ -376,7 +377,8 @@ def main() -> None:
     """``journal dead_man root parent``; the socket is standard input."""
     journal, dead_man, root, parent = sys.argv[1:5]
     try:
-        guard = _Guard(Path(journal), check_dead_man(float(dead_man)), Path(root), int(parent))
+        channel = socket.socket(fileno=0)
+        guard = _Guard(channel, Path(journal), check_dead_man(float(dead_man)), Path(root), int(parent))
     except (LeadlineError, OSError, ValueError):
         os._exit(Exit.REFUSED.value)
     try:
