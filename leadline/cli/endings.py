@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from leadline.lab.interruption import Interruption
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
@@ -98,13 +100,14 @@ class FirstSignal:
 @contextmanager
 def ended_by_signals() -> Iterator[FirstSignal]:
     """The first of SIGINT, SIGTERM and SIGHUP ends the body in order (KeyboardInterrupt, or SystemExit with 128 and its
-    number); later ones wait for that end. What was ignored when leadline began (nohup) stays ignored.
+    number); later ones wait for that end, and all for the summary of a run that a signal has cut short. What was ignored when
+    leadline began (nohup) stays ignored.
     """
     first = FirstSignal()
-    ended = False
+    ours = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        if first.number or ended:
+        if first.number or Interruption.cut_short:
             return
         first.number = number
         if number == signal.SIGINT:
@@ -117,11 +120,11 @@ def ended_by_signals() -> Iterator[FirstSignal]:
         else:
             sys.__unraisablehook__(lost)
 
-    for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, on_signal)
+    for number in ours:
+        signal.signal(number, on_signal)
     sys.unraisablehook = unraisable
     try:
         yield first
     finally:
-        ended = True
+        for number in ours:
+            signal.signal(number, signal.SIG_IGN)  # nothing is left to end

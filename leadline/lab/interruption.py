@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from leadline.model.errors import FailureClass, TrialFailure
 
@@ -23,6 +23,8 @@ class Interruption:
 
     A signal that was ignored when leadline began (nohup) stays ignored.
     """
+
+    cut_short: ClassVar[bool] = False  # whether a signal has ended a run of this process
 
     def __init__(self) -> None:
         self._cause: TrialFailure | None = None
@@ -50,6 +52,7 @@ class Interruption:
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self._cause is None:
+            Interruption.cut_short = True
             self._cause = TrialFailure(FailureClass.INTERRUPTED, f"ended by {signal.Signals(number).name}")
         self._raise()
 
