@@ -100,8 +100,8 @@ class FirstSignal:
 @contextmanager
 def ended_by_signals() -> Iterator[FirstSignal]:
     """The first of SIGINT, SIGTERM and SIGHUP ends the body in order (KeyboardInterrupt, or SystemExit with 128 and its
-    number); later ones wait for that end, and all for the summary of a run that a signal has cut short. What was ignored when
-    leadline began (nohup) stays ignored.
+    number); later ones wait for that end, and all for the summary of a run that a signal has cut short. What was
+    ignored when leadline began (nohup) stays ignored.
     """
     first = FirstSignal()
     ours = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import signal
@@ -10,6 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
+from leadline.cli.live import LiveWatcher, watcher
 
 # A command that waits in order, cleans up in order, and is signalled meanwhile.
 WAITS = """
@@ -124,3 +128,12 @@ def test_a_foreseen_error_of_the_system_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("leadline: ")
+
+
+def test_the_live_view_begins_in_a_terminal() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True)
+    live = watcher(console)
+    assert isinstance(live, LiveWatcher)
+    with live as watching:
+        watching.message("a line of a run")
+    assert "a line of a run" in console.file.getvalue()  # type: ignore[attr-defined]
