@@ -27,6 +27,15 @@ def _ends(run: subprocess.Popen[bytes], *codes: int) -> list[str]:
     return [] if code in codes else [f"exit code {code}, not {' or '.join(map(str, codes))}"]
 
 
+def _goes_on(leadline: Leadline, run: subprocess.Popen[bytes]) -> list[str]:
+    """Its next trial is finished; then it is told to end."""
+    before = len(leadline.finished())
+    if not until(lambda: len(leadline.finished()) > before or run.poll() is not None) or run.poll():
+        return [f"no trial was finished any more (exit code {run.poll()})", *_ends(run, 0)]
+    kill(run.pid, signal.SIGTERM)
+    return _ends(run, 0, 1, 128 + signal.SIGTERM)
+
+
 def _says(leadline: Leadline, *words: str, log: str = "run.log") -> list[str]:
     text = leadline.said(log)
     return [] if any(word in text for word in words) else [f"{' or '.join(words)!r} is not said: {text[-400:]!r}"]
@@ -95,7 +104,7 @@ def closed_pipe(leadline: Leadline) -> list[str]:
     run.stdout.readline()
     run.stdout.close()
     run.stderr.close()
-    return _ends(run, 0)
+    return _goes_on(leadline, run)
 
 
 @contextmanager
@@ -139,7 +148,7 @@ def _trouble(
             if part == "lab":
                 if damage := leadline.damage():
                     found.append(f"the lab is damaged: {damage}")
-                found += _ends(leadline.run(log="again.log"), 0)
+                found += _goes_on(leadline, leadline.run(log="again.log"))
                 lost = [trial for trial, text in kept.items() if leadline.finished().get(trial) != text]
                 found += [f"trials {lost} are lost"] if lost else []
         return found
@@ -187,7 +196,7 @@ def _second(leadline: Leadline, lab: Path) -> list[str]:
     if not _begun(leadline, run):
         return ["no load began"]
     found = [*_ends(leadline.run(lab, log="second.log"), 1), *_says(leadline, "in use by", log="second.log")]
-    return [*found, *_ends(run, 0)]
+    return [*found, *_goes_on(leadline, run)]
 
 
 def restore_while_a_study_runs(leadline: Leadline) -> list[str]:
@@ -196,7 +205,7 @@ def restore_while_a_study_runs(leadline: Leadline) -> list[str]:
         return ["no load began"]
     done = leadline.call("restore")
     found = [] if done.returncode == 1 and "in use by" in done.stderr else [f"restore: {done.returncode} {done.stderr}"]
-    return [*found, *_ends(run, 0)]
+    return [*found, *_goes_on(leadline, run)]
 
 
 def watchdog_killed(leadline: Leadline) -> list[str]:
@@ -213,7 +222,7 @@ def watchdog_stopped(leadline: Leadline) -> list[str]:
     if not _begun(leadline, run):
         return ["no load began"]
     kill(leadline.watchdogs()[0], signal.SIGSTOP)
-    return _ends(run, 0)
+    return _goes_on(leadline, run)
 
 
 def stopped_and_woken(leadline: Leadline) -> list[str]:
