@@ -57,6 +57,10 @@ def kill_round(leadline: Leadline, chance: random.Random, longest: float) -> tup
 def kills(server: str, place: Path, options: argparse.Namespace, chance: random.Random) -> list[str]:
     """All rounds of a server, then its study to the end."""
     leadline = Leadline(place, server, options.as_user)
+    first = leadline.run()
+    until(lambda: leadline.finished() or first.poll() is not None)  # so that there is something to lose
+    kill(first.pid)
+    first.wait()
     longest, wrong = options.longest, []
     for number in range(1, options.rounds + 1):
         what, problems = kill_round(leadline, chance, longest)

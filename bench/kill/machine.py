@@ -201,6 +201,8 @@ class Leadline:
             return {}
         found = {}
         with sqlite3.connect(path) as lab_file:
+            if not lab_file.execute("SELECT 1 FROM sqlite_master WHERE name = 'artefacts'").fetchall():
+                return {}  # it is just being made
             for trial, attempt in lab_file.execute("SELECT id, attempt FROM trials WHERE state = 'done'").fetchall():
                 key = (trial, attempt)
                 rows = [
