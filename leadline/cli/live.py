@@ -75,12 +75,12 @@ class LiveWatcher:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)
         self._plan: Plan | None = None
         self._done = 0
         self._label = self._step = self._load = ""
         self._left = 0.0
         self._since = time.monotonic()
+        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)  # renders at once
 
     def __enter__(self) -> Watcher:
         self._live.start()

@@ -1,14 +1,17 @@
-"""``leadline``: exit codes 0 done, 1 the study failed, 2 usage, 3 the host could not be put back."""
+"""``leadline``: exit codes 0 done, 1 the study failed, 2 usage, 3 the host could not be put back, 128 + the number of a
+signal that ended it.
+"""
 
 from __future__ import annotations
 
-import os
+import signal
 import sys
 from typing import Annotated
 
 import typer
 
 import leadline
+from leadline.cli.endings import ended_by_signals, last_to_the_end
 from leadline.cli.lazy import LazyCommands
 from leadline.cli.output import errors
 from leadline.host.threads import one_blas_thread
@@ -40,17 +43,36 @@ def _root(
 
 
 def main() -> None:
-    """The console script: one clear message for every foreseen error."""
+    """The console script: one clear message for every foreseen error and every signal, its exit code the command's."""
+    outputs = last_to_the_end()
     one_blas_thread()
+    with ended_by_signals() as first:
+        try:
+            code = _run()
+        except KeyboardInterrupt:  # outside of any command
+            code = 128 + signal.SIGINT
+        if first.number and code == 128 + first.number:
+            _say(f"leadline: ended by {signal.Signals(first.number).name}")
+    sys.exit(outputs.finish(code))
+
+
+def _run() -> int:
     try:
-        app()  # ends by SystemExit, with 2 for its own usage errors
+        app()
+    except SystemExit as ended:  # so ends every command: 2 for a usage error of the options, 130 after Ctrl-C
+        return ended.code if isinstance(ended.code, int) else 0
     except LeadlineError as error:
-        errors.print(f"leadline: {error}", markup=False, highlight=False, soft_wrap=True)
-        evidence = getattr(error, "evidence", "")
-        if evidence:
-            errors.print(evidence, markup=False, highlight=False, soft_wrap=True)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        # The reader of our output went away (head, less): not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _say(f"leadline: {error}")
+        if evidence := getattr(error, "evidence", ""):
+            _say(evidence)
+        return error.exit_code
+    except OSError as error:  # a full disk, no permission, no file or process to be had
+        named = f": {error.filename}" if error.filename else ""
+        _say(f"leadline: {error.strerror or error}{named}")
+    except MemoryError:
+        _say("leadline: there is not enough memory")
+    return 1
+
+
+def _say(text: str) -> None:
+    errors.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -7,30 +7,36 @@ line (crash or full disk in the middle of a write) belongs to a change that was 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import json
 import os
+import stat
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from leadline.host import procfs, undo, undo_ramdisk
 from leadline.host.undo import CannotUndo, Entry, normalise
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure
 
 _UNDO = {**undo.UNDO, undo_ramdisk.KIND: undo_ramdisk.undo}
+_LINE_MAX = 1 << 20  # bytes
+_COMMAND_MAX = 2000  # characters of a command line
+_SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a link leads elsewhere, a pipe never ends
 _FIELDS = frozenset(item.name for item in fields(Entry))
 
 
 def owner() -> dict[str, Any]:
     """This process, so that a reader can tell whose an entry or a lease is."""
-    stat = procfs.read_stat(os.getpid())
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else "leadline"
-    return {"pid": os.getpid(), "start": stat.start if stat else 0, "command": command}
+    own = procfs.read_stat(os.getpid())
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:_COMMAND_MAX] if sys.argv else "leadline"
+    return {"pid": os.getpid(), "start": own.start if own else 0, "command": command}
 
 
 def _sync_directory(path: Path) -> None:
@@ -52,13 +58,31 @@ class UndoJournal:
 
     # -- writing
 
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The journal's file, open for writing and locked, so that none is rewritten while another one adds to it.
+        Raises OSError.
+        """
+        while True:
+            handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFELY, 0o600)
+            try:
+                _require_own(handle)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                try:
+                    same = os.path.samestat(os.fstat(handle), self.path.stat())
+                except FileNotFoundError:
+                    same = False
+                if same:
+                    yield handle
+                    return
+            finally:
+                os.close(handle)
+
     def _append(self, record: Mapping[str, Any]) -> None:
         data = json.dumps(record, separators=(",", ":")).encode() + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = not self.path.exists()
-            handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
+            with self._locked() as handle:
                 size = os.fstat(handle).st_size
                 if size and os.pread(handle, 1, size - 1) != b"\n":
                     data = b"\n" + data
@@ -70,9 +94,7 @@ class UndoJournal:
                     with contextlib.suppress(OSError):
                         os.ftruncate(handle, size)
                     raise
-            finally:
-                os.close(handle)
-            if fresh:
+            if not size:
                 _sync_directory(self.path.parent)
                 _sync_directory(self.path.parent.parent)
         except OSError as error:
@@ -140,7 +162,16 @@ class UndoJournal:
         entries: dict[str, Entry] = {}
         problems = []
         try:
-            lines = self.path.read_bytes().split(b"\n")
+            handle = os.open(self.path, os.O_RDONLY | _SAFELY)
+            with open(handle, "rb") as file:  # noqa: PTH123 - a file that is open already
+                _require_own(handle)
+                for number, line, whole in _lines(file):
+                    try:
+                        _read_line(line, entries)
+                    except _UNREADABLE as error:
+                        if whole:  # the last line has no end: torn
+                            what = str(error) if isinstance(error, _Damaged) else "no JSON"
+                            problems.append(f"{self.path}: line {number} is unreadable ({what}), passed over")
         except FileNotFoundError:
             return [], []
         except OSError as error:
@@ -148,24 +179,6 @@ class UndoJournal:
                 FailureClass.INFRASTRUCTURE,
                 f"the undo journal {self.path} cannot be read ({error.strerror}), so nothing was changed",
             ) from error
-        for number, line in enumerate(lines, 1):
-            if not line.strip(b"\0 \r"):
-                continue
-            try:
-                record = json.loads(line)
-                if not isinstance(record, dict):
-                    raise TypeError("a record is an object")
-                if "done" in record:
-                    entries.pop(record["done"], None)
-                elif "update" in record:
-                    if record["update"] in entries:
-                        _apply(entries[record.pop("update")], record)
-                else:
-                    entry = _entry(record)
-                    entries[entry.id] = entry
-            except (ValueError, TypeError, KeyError, RecursionError):
-                if number < len(lines):  # the last line has no end: torn
-                    problems.append(f"{self.path}: line {number} is unreadable, passed over")
         return [entry for entry in entries.values() if entry.id not in self._unrecorded], problems
 
     def open_entries(self) -> list[Entry]:
@@ -208,37 +221,102 @@ class UndoJournal:
         return lines
 
     def compact(self) -> None:
-        """Drop finished records: the whole file when nothing is open, else an atomic rewrite."""
+        """Drop finished records: the whole file when nothing is open, else an atomic rewrite. A file with a damaged
+        line is kept beside it under the name ``.damaged``.
+        """
         with self._lock, contextlib.suppress(OSError, TrialFailure):
-            entries, _ = self._load()
-            if not entries:
-                self.path.unlink(missing_ok=True)
-                self._unrecorded.clear()
-            elif self.path.stat().st_size > 100_000:
-                fresh = self.path.with_suffix(".new")
-                with fresh.open("w") as file:
-                    file.writelines(json.dumps(asdict(entry), separators=(",", ":")) + "\n" for entry in entries)
-                    file.flush()
-                    os.fsync(file.fileno())
-                fresh.replace(self.path)
+            if not self.path.exists():
+                return
+            with self._locked():
+                entries, problems = self._load()
+                if problems and not entries:
+                    self.path.replace(self.path.with_suffix(".damaged"))
+                elif not entries:
+                    self.path.unlink(missing_ok=True)
+                    self._unrecorded.clear()
+                elif self.path.stat().st_size > 100_000 and not problems:
+                    fresh = self.path.with_suffix(".new")
+                    with fresh.open("w") as file:
+                        file.writelines(json.dumps(asdict(entry), separators=(",", ":")) + "\n" for entry in entries)
+                        file.flush()
+                        os.fsync(file.fileno())
+                    fresh.replace(self.path)
             _sync_directory(self.path.parent)
 
 
-def _entry(record: Mapping[str, Any]) -> Entry:
-    """Raises TypeError for what no entry holds."""
-    entry = Entry(**{key: value for key, value in record.items() if key in _FIELDS})
-    texts = (entry.id, entry.kind, entry.target, entry.note, entry.boot)
-    kinds = (entry.owner, dict), (entry.values, list), (entry.data, dict), (entry.time, (int, float))
-    if not all(isinstance(text, str) for text in texts) or not all(isinstance(one, kind) for one, kind in kinds):
-        raise TypeError("a field of the wrong kind")
-    if entry.kind in ("file", "swap") and not isinstance(entry.original, dict):
-        raise TypeError("no originals")
-    return entry
+class _Damaged(Exception):
+    """A line that is none of the journal's, with the reason."""
+
+
+_UNREADABLE = (_Damaged, ValueError, TypeError, KeyError, RecursionError)
+
+
+def _require_own(handle: int) -> None:
+    """Whoever can write a journal says what is undone: root acts on root's only. Raises OSError."""
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+    if found.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, f"it belongs to user {found.st_uid}: run leadline restore as that user")
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None, bool]]:
+    """Numbered lines and whether each has an end; None for one that is longer than any of the journal's."""
+    number = 0
+    while line := file.readline(_LINE_MAX):
+        number += 1
+        kept: bytes | None = line
+        while not line.endswith(b"\n") and len(line) == _LINE_MAX:
+            kept = None
+            line = file.readline(_LINE_MAX)
+        if kept is None or kept.strip(b"\0 \r\n"):
+            yield number, kept, line.endswith(b"\n")
+
+
+def _read_line(line: bytes | None, entries: dict[str, Entry]) -> None:
+    """Add what a line says. Raises one of ``_UNREADABLE``."""
+    if line is None:
+        raise _Damaged(f"longer than {_LINE_MAX} bytes")
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        raise _Damaged(f"a {type(record).__name__}")
+    if "done" in record:
+        entries.pop(record["done"], None)
+    elif "update" in record:
+        if entry := entries.get(record.pop("update")):
+            _apply(entry, record)
+    else:
+        entry = Entry(**{key: value for key, value in record.items() if key in _FIELDS})
+        _check(entry)
+        entries[entry.id] = entry
+
+
+def _check(entry: Entry) -> None:
+    """Raises _Damaged for fields of another type than ``record`` writes."""
+    originals = entry.original
+    good = (
+        all(isinstance(text, str) for text in (entry.id, entry.kind, entry.target, entry.note, entry.boot))
+        and isinstance(entry.owner, dict)
+        and isinstance(entry.data, dict)
+        and isinstance(entry.values, list)
+        and all(isinstance(value, str) for value in entry.values)
+    )
+    if good and entry.kind == "file":
+        good = isinstance(originals, dict) and bool(originals) and entry.target in originals
+        good = good and all(isinstance(value, str) for value in originals.values())
+    elif good and entry.kind == "swap":
+        good = isinstance(originals, dict) and all(type(rank) is int for rank in originals.values())
+    elif good and entry.kind == "process":
+        good = isinstance(entry.data.get("token"), str) and bool(entry.data["token"])
+    if not good:
+        raise _Damaged("an entry of another form")
 
 
 def _apply(entry: Entry, known: Mapping[str, Any]) -> None:
     for key, value in known.items():
         if key == "value":
+            if not isinstance(value, str):
+                raise _Damaged("an update of another form")
             if value not in entry.values:
                 entry.values.append(value)
         else:

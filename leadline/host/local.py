@@ -20,7 +20,7 @@ from leadline.host.paths import cache_dir, state_dir
 from leadline.host.process import LocalProcess
 from leadline.host.undo import TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
 from leadline.host.watchdog import Watchdog, start_watchdog
-from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Catalogue, Knob, Level, Machine
 
 
@@ -46,6 +46,7 @@ class LocalHost:
         self._family = {knob.name: family for family in self._families for knob in family.knobs()}
         self._catalogue = Catalogue(knob for family in self._families for knob in family.knobs())
         self._watchdog: Watchdog | None = None
+        self._originals: dict[str, Level] = {}  # of what was set since it is watched
         self._temporary: dict[str, list[str]] = {"mount": [], "directory": [], "swap": []}
         self.journal = UndoJournal(self._state / "undo" / f"{self.name}.jsonl", root)
 
@@ -61,7 +62,9 @@ class LocalHost:
 
     @contextmanager
     def guard(self, dead_man: float) -> Iterator[Watchdog]:
-        """Hold the lease and be watched. Raises HostBusyError when another leadline uses the host."""
+        """Hold the lease and be watched. Raises HostBusyError when another leadline uses the host, LeadlineError when
+        the watchdog does not start.
+        """
         with self.lease(), self.watched(dead_man) as watchdog:
             yield watchdog
 
@@ -72,27 +75,44 @@ class LocalHost:
         Restore the host inside the block: when something is left to undo at its end, the watchdog is not told that
         all is well and tries once more after the dead-man time.
         """
-        self._watchdog = watchdog = start_watchdog(self.journal.path, dead_man, self.root)
+        self._originals.clear()
+        self._watchdog = watchdog = start_watchdog(self.journal.path, dead_man, self.root, self._altered)
         try:
             yield watchdog
         finally:
             self._watchdog = None
-            if self.journal.open_entries():
+            if self._may_be_left():
                 watchdog.abandon()
             else:
                 watchdog.finish()
 
+    def _may_be_left(self) -> bool:
+        try:
+            return bool(self.journal.open_entries())
+        except LeadlineError:  # unreadable: the watchdog tries for itself
+            return True
+
+    def _altered(self) -> list[str]:
+        """What is not as it was before the guarded block, by the journal and by reading every setting back."""
+        wrong = []
+        try:
+            wrong += [f"{entry.kind} {entry.target}" for entry in self.journal.open_entries()]
+        except LeadlineError as error:
+            wrong.append(str(error))
+        for name, original in self._originals.items():
+            try:
+                found = self.read_knob(name)
+            except (LookupError, OSError) as error:
+                wrong.append(f"{name} cannot be read: {error}")
+                continue
+            if found != original:
+                wrong.append(f"{name} is {found}, it was {original}")
+        return wrong
+
     def _require_watch(self) -> None:
-        """Nothing is changed any more once the watchdog has ended. Raises TrialFailure."""
-        if self._watchdog is None or self._watchdog.alive():
-            return
-        if self._watchdog.fired():
-            raise TrialFailure(
-                FailureClass.INTERRUPTED,
-                f"leadline stood still for longer than its dead-man time, so its watchdog put the host back"
-                f" (see {self._state / 'watchdog.log'})",
-            )
-        raise TrialFailure(FailureClass.INFRASTRUCTURE, "the watchdog of this run has died; run again to go on")
+        """Nothing is changed any more once the watchdog is gone. Raises TrialFailure(interrupted)."""
+        if self._watchdog is not None and (failure := self._watchdog.failure()):
+            raise failure
 
     # -- processes
 
@@ -150,6 +170,8 @@ class LocalHost:
             raise TrialFailure(FailureClass.CONFIGURATION, f"{name} cannot be set: {reason}")
         text = family.text(level) if isinstance(family, FileKnobs) else str(level)
         entry = self.journal.record_file(family.path(knob), text, note=name)
+        if name not in self._originals:
+            self._originals[name] = family.read(knob)
         try:
             family.write(knob, level)
         except PermissionError as error:
@@ -185,6 +207,7 @@ class LocalHost:
         on = active_swaps(self.root)
         if not on:
             return
+        self._require_watch()
         if os.geteuid() != 0:
             raise LookupError("swap cannot be switched off here: needs root")
         self.journal.record("swap", "swap", on)
@@ -201,6 +224,7 @@ class LocalHost:
 
         Raises FileExistsError, OSError, TrialFailure(infrastructure).
         """
+        self._require_watch()
         path = path.absolute()
         if path.is_symlink() or path.exists():
             raise FileExistsError(f"{path} exists already")

@@ -1,29 +1,47 @@
-"""Ctrl-C, SIGTERM and SIGHUP as one orderly end of a trial; while things are put back they wait."""
+"""Ctrl-C, SIGTERM, SIGHUP and the loss of the watchdog as one orderly end of a trial; while things are put back they
+wait.
+"""
 
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from leadline.model.errors import FailureClass, TrialFailure
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_WAKE = signal.SIGURG  # nothing happens where nobody listens to it
 
 
 class Interruption:
-    """Context manager for the main thread: the first signal raises TrialFailure(interrupted), later ones wait."""
+    """Context manager for the main thread. Inside ``listening`` the first signal raises TrialFailure(interrupted);
+    everywhere else, and after the first, they wait: what comes after ``listening`` is never cut short.
+
+    A signal that was ignored when leadline began (nohup) stays ignored.
+    """
+
+    cut_short: ClassVar[bool] = False  # whether a signal has ended a run of this process
 
     def __init__(self) -> None:
-        self.requested = False
+        self._cause: TrialFailure | None = None
+        self._raised = False
+        self._listening = False
         self._shielded = 0
         self._previous: dict[int, Any] = {}
 
+    @property
+    def requested(self) -> bool:
+        return self._cause is not None
+
     def __enter__(self) -> Interruption:
         for number in _SIGNALS:
-            self._previous[number] = signal.signal(number, self._on_signal)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._previous[number] = signal.signal(number, self._on_signal)
+        self._previous[_WAKE] = signal.signal(_WAKE, self._on_wake)
         return self
 
     def __exit__(
@@ -33,12 +51,35 @@ class Interruption:
             signal.signal(number, previous)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        already, self.requested = self.requested, True
-        if not already and not self._shielded:
-            raise self.failure(number)
+        if self._cause is None:
+            Interruption.cut_short = True
+            self._cause = TrialFailure(FailureClass.INTERRUPTED, f"ended by {signal.Signals(number).name}")
+        self._raise()
 
-    def failure(self, number: int = signal.SIGINT) -> TrialFailure:
-        return TrialFailure(FailureClass.INTERRUPTED, f"ended by {signal.Signals(number).name}")
+    def _on_wake(self, _number: int, _frame: FrameType | None) -> None:
+        self._raise()
+
+    def _raise(self) -> None:
+        if self._cause is not None and self._listening and not self._raised and not self._shielded:
+            self._raised = True
+            raise self._cause
+
+    def end(self, cause: TrialFailure) -> None:
+        """As a signal, for a reason of leadline's own; from any thread."""
+        if self._cause is None:
+            self._cause = cause
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, _WAKE)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """The body may be cut short."""
+        try:
+            self._listening = True
+            yield
+        finally:
+            self._listening = False
 
     @contextmanager
     def shield(self) -> Iterator[None]:
@@ -50,6 +91,6 @@ class Interruption:
             self._shielded -= 1
 
     def check(self) -> None:
-        """Raise if a signal came while shielded."""
-        if self.requested:
-            raise self.failure()
+        """Raise if a signal came while shielded, or was swallowed by what it cut short."""
+        if self._cause is not None:
+            raise self._cause

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -90,6 +91,7 @@ class TrialRunner:
 
     @contextmanager
     def _step(self, name: str, detail: str = "") -> Iterator[None]:
+        self.interruption.check()  # also one that something swallowed
         step = self.store.begin_step(self._trial, self._attempt, name, detail)
         self.watcher.step(name)
         yield
@@ -101,6 +103,7 @@ class TrialRunner:
         on_host = levels_of(known, self.knobs, Owner.HOST)
         in_services = {name: level for name, level in known.items() if name not in on_host}
         self._check_space(directory)
+        suspended = _suspended_seconds()
         with self._step("apply", ", ".join(f"{name}={level}" for name, level in on_host.items())):
             self._apply(on_host)
         with self._step("reset"):
@@ -124,6 +127,9 @@ class TrialRunner:
                 changes.finish()
                 known |= changes.found
                 on_host |= changes.found
+        if (away := _suspended_seconds() - suspended) > 1:
+            text = f"the machine was suspended for {away:.0f} s in the middle of this trial"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, text)
         with self._step("stop-observers"):
             self._warn(self.system.stop_observers())
         with self._step("health"):
@@ -174,11 +180,13 @@ class TrialRunner:
             readings.append(Reading(name, "undone", wanted, self._format(name, found), found == original))
         for name, (was, found_now) in self.host.temporary().items():
             readings.append(Reading(name, "undone", was, found_now, was == found_now))
-        if readings:
-            self.store.add_readings(self._trial, self._attempt, readings)
         wrong = [f"{r.knob} is {r.found}, it was {r.wanted}" for r in readings if not r.matches]
-        if wrong:
-            raise RestoreError(f"the host was not put back: {'; '.join(wrong)}")
+        try:
+            if readings:
+                self.store.add_readings(self._trial, self._attempt, readings)
+        finally:
+            if wrong:  # matters more than a lab that cannot be written
+                raise RestoreError(f"the host was not put back: {'; '.join(wrong)}")
 
     def _format(self, name: str, level: Level) -> str:
         return self.knobs[name].format(level)
@@ -238,3 +246,8 @@ class TrialRunner:
     def _warn(self, warnings: Sequence[str]) -> None:
         for warning in warnings:
             self.watcher.message(warning)
+
+
+def _suspended_seconds() -> float:
+    """How long this machine has been suspended since it was booted."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import leadline
 from leadline.host.base import Host
+from leadline.host.watchdog import Watchdog
 from leadline.lab.interruption import Interruption
 from leadline.lab.lifecycle import TrialRunner
 from leadline.lab.looking import SKIPPED, Gate, Looking, check_looks, is_left
@@ -56,14 +57,18 @@ class StudyRun:
     budget: float | None = None
     give_up: int = GIVE_UP
     opened: Callable[[int], None] = lambda _study_id: None
+    _study_id: int = field(default=0, init=False)
 
     def execute(self, fresh: bool = False, go_on: int | None = None) -> RunResult:
         """Run what is left of the study; ``go_on`` is the stored one to go on with, the newest unfinished if absent.
 
-        Raises RestoreError if the host could not be put back, UsageError for looks that the plan has no room for.
+        Raises RestoreError if the host could not be put back, UsageError for looks that the plan has no room for or a
+        dead-man time that cannot be kept, LeadlineError when the host is in use or cannot be watched.
         """
         check_looks(self.file, self.planned.plan)
-        with self.guard(self.file.study.dead_man), Interruption() as interruption:
+        with self.guard(self.file.study.dead_man) as watchdog, Interruption() as interruption:
+            if isinstance(watchdog, Watchdog):  # a simulated host has none
+                watchdog.tell(interruption.end)
             runner = TrialRunner(
                 self.store,
                 self.host,
@@ -74,25 +79,30 @@ class StudyRun:
                 self.watcher,
                 interruption,
             )
-            stopped, study_id = "", 0
+            self._study_id, stopped = 0, ""
             try:
-                self._undo_leftovers()
-                study_id = self._open(fresh, go_on)
-                self.opened(study_id)
-                stopped = self._prepare_and_run(study_id, runner)
+                with interruption.listening():
+                    stopped = self._whole(runner, fresh, go_on)
             except TrialFailure as failure:
-                if not study_id:
+                if not self._study_id:
                     raise
                 stopped = f"{failure.message}\n{failure.evidence}".strip()
             finally:
-                with interruption.shield():
-                    self.system.stop()
-                    restored = self.host.restore()
+                self.system.stop()
+                restored = self.host.restore()
             runner.verify_undone()
-            self._settle_wash_out(study_id)
-            record = self.store.load(study_id)
+            self.store.close_orphans(self._study_id)  # of a trial that was ended before it could be closed
+            self._settle_wash_out(self._study_id)
+            record = self.store.load(self._study_id)
         left = [trial for trial in record.trials if is_left(trial)]
-        return RunResult(study_id, not left, stopped, restored)
+        return RunResult(self._study_id, not left, stopped, restored)
+
+    def _whole(self, runner: TrialRunner, fresh: bool, go_on: int | None) -> str:
+        """Everything up to the last trial; why it ended before the plan's end, empty if it did not."""
+        self._undo_leftovers()
+        self._study_id = self._open(fresh, go_on)
+        self.opened(self._study_id)
+        return self._prepare_and_run(self._study_id, runner)
 
     def _settle_wash_out(self, study_id: int) -> None:
         if self.file.study.design.switchback is None:

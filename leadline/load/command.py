@@ -27,6 +27,9 @@ def run_scenario(scenario: str, options: Sequence[str]) -> int:
                 return process.wait()
             except KeyboardInterrupt:
                 continue  # the terminal signalled the driver too: it writes its results and ends
+            except BaseException:  # ended by a signal that only this process got
+                process.terminate()
+                raise
 
 
 def scenario_schema() -> str:

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -125,6 +127,95 @@ def test_an_unreadable_line_in_the_middle_is_told(journal: UndoJournal) -> None:
     lines = journal.restore()
     assert "line 1 is unreadable" in lines[0]
     assert path.read_text() == "60"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[]",
+        b"5",
+        b'"done"',
+        b"null",
+        b"{}",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"\0\0\0x",
+        b"\xff\xfe",
+        b"9" * 5000,
+        b'{"done":[]}',
+        b'{"update":{}}',
+        b'{"id":[],"kind":"file","target":"x"}',
+        b'{"id":"a","kind":{},"target":"x"}',
+        b'{"id":"a","kind":"file","target":"x","original":null}',
+        b'{"id":"a","kind":"file","target":"x","original":{"x":1}}',
+        b'{"id":"a","kind":"swap","target":"x","original":[]}',
+        b'{"id":"a","kind":"process","target":"x","data":{"token":""}}',
+        b'{"id":"a","kind":"process","target":"x","data":7}',
+        b'{"id":"a","kind":"file","target":"x","original":{"x":"1"},"values":[[]]}',
+        b"y" * (3 << 20),
+    ],
+    ids=lambda line: line[:20].decode(errors="replace"),
+)
+def test_a_line_of_any_form_stops_nothing(journal: UndoJournal, line: bytes) -> None:
+    first, second = setting(journal.root, "swappiness", "60"), setting(journal.root, "laptop_mode", "0")
+    change(journal, first, "10")
+    with journal.path.open("ab") as file:
+        file.write(line + b"\n")
+    change(journal, second, "5")
+    lines = journal.restore()
+    assert (first.read_text(), second.read_text()) == ("60", "0")
+    told = [text for text in lines if "unreadable" in text]
+    assert [text for text in told if "line 2 is unreadable" in text] == told
+    assert journal.path.with_suffix(".damaged").exists() == bool(told)
+    assert journal.restore() == []
+
+
+def test_an_update_of_another_form_does_not_hide_the_original(journal: UndoJournal) -> None:
+    path = setting(journal.root, "swappiness", "60")
+    entry = journal.record_file(path, "10")
+    path.write_text("10")
+    with journal.path.open("a") as file:
+        file.write(json.dumps({"update": entry.id, "value": ["x"]}) + "\n")
+    assert "unreadable" in journal.restore()[0]
+    assert path.read_text() == "60"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "link", "another user's"])
+def test_only_a_file_of_ones_own_is_a_journal(journal: UndoJournal, tmp_path: Path, kind: str) -> None:
+    journal.path.parent.mkdir(parents=True)
+    if kind == "pipe":
+        os.mkfifo(journal.path)
+    elif kind == "directory":
+        journal.path.mkdir()
+    elif kind == "link":
+        (tmp_path / "elsewhere").write_text("")
+        journal.path.symlink_to(tmp_path / "elsewhere")
+    else:
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a file to another user")
+        journal.path.write_text("")
+        os.chown(journal.path, 65534, 65534)
+    path = setting(journal.root, "swappiness", "60")
+    with pytest.raises(TrialFailure, match="cannot be read"):
+        journal.restore()
+    with pytest.raises(TrialFailure, match="cannot be"):
+        journal.record_file(path, "10")
+
+
+def test_a_record_made_while_the_journal_is_emptied_is_not_lost(journal: UndoJournal) -> None:
+    path = setting(journal.root, "swappiness", "60")
+    journal.record("tree", "/nowhere")
+    other = UndoJournal(journal.path, journal.root)
+
+    writer = threading.Thread(target=lambda: other.record_file(path, "10"))
+    with journal._locked():
+        writer.start()
+        while "-> FLOCK" not in Path("/proc/locks").read_text():  # until it waits for the lock
+            assert writer.is_alive()
+            time.sleep(0.01)
+        journal.path.unlink()
+    writer.join()
+    assert [left.kind for left in journal.open_entries()] == ["file"]
 
 
 def test_a_reboot_has_undone_what_is_volatile(journal: UndoJournal, tmp_path: Path) -> None:
