@@ -22,9 +22,14 @@ BYTES = (b"\0", b"\xff", b"\xfe\xff", b"\xef\xbb\xbf", b"\r", b"\r\n", b"\t", b"
 SCALAR = re.compile(r"[A-Za-z0-9_.%/+-]+")
 
 
-def mutated(seeds: Sequence[bytes], rng: random.Random) -> bytes:
-    """One seed with one to four changes."""
+def mutated(seeds: Sequence[bytes], rng: random.Random, binary: bool = False) -> bytes:
+    """One seed with one to four changes; a binary one keeps its length."""
     data = rng.choice(seeds)
+    if binary:
+        changed = bytearray(data)
+        for _ in range(rng.choice((1, 2, 8, 40))):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        return bytes(changed)
     for _ in range(rng.choice((1, 1, 2, 4))):
         if rng.random() < 0.12:
             data = _bytes(data, rng)

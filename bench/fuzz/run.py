@@ -88,7 +88,7 @@ def fuzz(target: Target, *, count: int | None, until: float | None, seed: int, l
     """So many inputs, or as many as fit until ``time.monotonic()`` is ``until``."""
     rng, outcome, done = random.Random(seed), Outcome(), 0
     while (count is None or done < count) and (until is None or time.monotonic() < until):
-        data = mutated(target.seeds, rng) if done >= len(target.seeds) else target.seeds[done]
+        data = mutated(target.seeds, rng, target.binary) if done >= len(target.seeds) else target.seeds[done]
         folder = Path(tempfile.mkdtemp(prefix="leadline-fuzz-"))
         try:
             try_one(target, data, folder, outcome, limit)

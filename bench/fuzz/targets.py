@@ -51,6 +51,7 @@ class Target:
 
     read: Read
     seeds: Sequence[bytes]
+    binary: bool = False  # bytes are changed in their places only
 
 
 def _seeds(name: str) -> list[bytes]:
@@ -170,8 +171,8 @@ def _lab_seeds() -> list[bytes]:
             *(file, planned, Truth(), folder / "lab", SilentWatcher()), host_knobs=HOST_KNOBS, service_knobs=knobs
         )
         with closing(sqlite3.connect(folder / "lab" / "lab.sqlite")) as connection:
-            connection.execute("PRAGMA journal_mode=DELETE")
-        return [(folder / "lab" / "lab.sqlite").read_bytes()]
+            connection.execute("VACUUM INTO ?", (str(folder / "whole"),))
+        return [(folder / "whole").read_bytes()]
 
 
 def _plan(data: bytes, _folder: Path) -> None:
@@ -227,7 +228,7 @@ def targets() -> Mapping[str, Callable[[], Target]]:
         "har": lambda: Target(_har, _seeds("har")),
         "openapi": lambda: Target(_openapi, _seeds("openapi")),
         "journal": lambda: Target(_journal, [_journal_seed()]),
-        "lab": lambda: Target(_lab, _lab_seeds()),
+        "lab": lambda: Target(_lab, _lab_seeds(), binary=True),
         "plan": lambda: Target(_plan, _plan_seeds()),
         "truth": lambda: Target(_truth, _seeds("truth")),
         "drivers": lambda: Target(_drivers, [b"- local\n- ssh user@host\n- { via: ssh b, weight: 2, cpus: 0-1 }\n"]),
