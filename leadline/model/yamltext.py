@@ -23,7 +23,7 @@ from ruamel.yaml.resolver import VersionedResolver
 
 from leadline.model.errors import UsageError, shortened
 
-_NUMBER = re.compile(r"[-+]?(0[xob])?[0-9][0-9a-fA-F_]*|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NUMBER = re.compile(r"[-+]?(?:0[xob][0-9a-fA-F_]+|[0-9][0-9_]*)|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|nan)", re.IGNORECASE)
 _LONGEST_NUMBER = 40  # characters
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")

@@ -70,7 +70,7 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
         ("workload.variables.units=5", "units is workload.load_units"),
         ("workload.scenario=/", "does not exist, or is no file"),
         ("workload={arrivals: poisson, rate: 1e9}", "workload.rate: 1e+09 is not between 0.001 and 1e+06"),
-        ("workload={users: 2, source_address: 192.0.2.77}", "192.0.2.77 is no address of this host"),
+        ("workload={users: 2, source_address: 192.0.2.77}", "192.0.2.77: not an address of this host"),
         ("stack.host=evil", "stack.host is 'evil', not one of local"),
         ("stack.java=/nowhere", "no JDK in /nowhere"),
         ("placement.server_cpus=7000", "CPU 7000 of '7000' cannot be used here"),
@@ -96,7 +96,7 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
         ("design.seed=99999999999999999999", "design.seed: 99999999999999999999 is too large"),
         ("design.replicates=100000", "design.replicates: 100,000 is not between 1 and 1,000"),
         ("pseudo_factors={vm.dirty_expire_centisecs: [a, b]}", "is a pseudo-factor and a factor; keep one of them"),
-        ('pseudo_factors={"a\\tb": [a, b]}', "control character U+0009"),
+        ('pseudo_factors={"a\\tb": [a, b]}', "a name has 1 to 100 characters that print"),
         ("pseudo_factors={' a': [a, b]}", "a name has 1 to 100 characters that print"),
         ("drivers=[local, {via: no-such-program there}]", "no program no-such-program on the path"),
     ],
@@ -106,7 +106,7 @@ def test_what_no_run_can_do_is_refused_in_one_line(override: str, said: str) -> 
 
 
 def test_levels_that_are_one_after_normalising_are_refused() -> None:
-    assert "jvm.heap lists the level 512m twice" in refused(factors=("jvm.heap=512m,0.5g",))
+    assert "jvm.heap lists the level 512m twice" in refused("settings={}", factors=("jvm.heap=512m,0.5g",))
     assert "more than 100 levels" in refused(factors=("server.threads.max=" + "5," * 30_000,))
     assert "write it as knob=level" in refused(factors=("=1,2",))
 
@@ -156,7 +156,7 @@ def test_a_recording_that_is_not_there_is_named() -> None:
     assert "no file /nowhere" in refused("workload={arrivals: replay, replay: /nowhere}")
 
 
-SCENARIO = 'scenario: small\ntransactions: { a: [{ get: "/a" }] }\n'
+SCENARIO = 'scenario: small\nmix: { a: 1 }\ntransactions: { a: [{ get: "/a" }] }\n'
 
 
 def test_only_declared_parameters_are_sent(tmp_path: Path) -> None:
@@ -166,7 +166,8 @@ def test_only_declared_parameters_are_sent(tmp_path: Path) -> None:
     assert sent_variables(Workload(users=2, scenario=str(path))) == {}
     assert sent_variables(Workload(users=2, load_units=3)) == {"units": 3}
     path.write_text(SCENARIO.replace("get", "gte"))
-    assert "did you mean `get`?" in refused(f"workload={{users: 2, scenario: {path}}}")
+    with pytest.raises(UsageError, match=r"did you mean `get`\?"):
+        planned(f"workload={{users: 2, scenario: {path}}}")
 
 
 def test_the_dry_run_says_the_load_back_and_what_it_could_not_check(tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ def test_a_lab_that_is_no_database_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["[]", "3", "null", '"x"', '{"id": 1}', '{"done": []}', '{"update": {}}', "[" * 3000, "\udcff", '{"kind": "file"}'],
+    ["[]", "3", "null", '"x"', '{"id": 1}', '{"update": {}}', "[" * 3000, "\udcff", '{"kind": "file"}'],
 )
 def test_any_line_of_the_journal_is_passed_over(tmp_path: Path, line: str) -> None:
     path = tmp_path / "host.jsonl"
