@@ -14,7 +14,7 @@ from leadline.design.definitive_screening import ordered_levels
 from leadline.design.kinds import KINDS
 from leadline.design.plots import dear_factors, dear_levels
 from leadline.design.switchback import slot_problems
-from leadline.model.errors import UsageError
+from leadline.model.errors import UsageError, quoted
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 
 BLOCKS = ("by-replicate", "incomplete", "latin", "williams", "abba")
@@ -31,9 +31,9 @@ def check_plan(plan: Plan) -> None:
 def plan_problems(plan: Plan) -> tuple[str, ...]:
     """One clause for each thing that is wrong; empty when the plan is sound."""
     if plan.kind not in KINDS:
-        return (f"unknown kind {plan.kind!r}, known are {', '.join(KINDS)}",)
+        return (f"unknown kind {quoted(plan.kind)}, known are {', '.join(KINDS)}",)
     if plan.blocks not in BLOCKS:
-        return (f"unknown blocks {plan.blocks!r}, known are {', '.join(BLOCKS)}",)
+        return (f"unknown blocks {quoted(plan.blocks)}, known are {', '.join(BLOCKS)}",)
     if not plan.trials:
         return ("it has no trials",)
     if not plan.factors:

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from leadline.model.errors import UsageError
+from leadline.model.errors import UsageError, quoted, shortened
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment
 
@@ -87,9 +87,9 @@ def plan_from_json(text: str) -> Plan:
             blocks=str(document.get("blocks", "by-replicate")),
         )
     except KeyError as error:
-        raise UsageError(f"plan: the key {error.args[0]!r} is missing") from error
+        raise UsageError(f"plan: the key {quoted(error.args[0])} is missing") from error
     except (TypeError, AttributeError, ValueError) as error:
-        raise UsageError(f"plan: not a saved plan: {error}") from error
+        raise UsageError(f"plan: not a saved plan: {shortened(str(error), 200)}") from error
 
 
 def _treatment(levels: dict[str, Any]) -> Treatment:

@@ -34,11 +34,12 @@ def read_text(path: Path, most: int = LARGEST) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no file has such a name"
         raise UsageError(f"{name} cannot be read: {reason}") from error
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        kind = next((kind for test, kind in _KINDS.items() if test(found.st_mode)), "something else")
+        raise UsageError(f"{name} cannot be read: it is {kind}, not a file")
     with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            kind = next((kind for test, kind in _KINDS.items() if test(found.st_mode)), "something else")
-            raise UsageError(f"{name} cannot be read: it is {kind}, not a file")
         try:
             data = file.read(most + 1)
         except OSError as error:

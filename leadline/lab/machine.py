@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import socket
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,7 @@ _ROLES = ("server", "database", "driver", "web")
 
 
 def check_machine(file: StudyFile) -> None:
-    """CPUs, memory, Java, addresses and rights. Raises UsageError with file and line."""
+    """CPUs, memory, Java and rights. Raises UsageError with file and line."""
     for path, problem in _problems(file):
         raise UsageError(f"{file.where(path)}: {problem}")
 
@@ -69,10 +68,6 @@ def _problems(file: StudyFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
                 yield ("drivers", at, "cpus"), problem
         elif shutil.which(program) is None:
             yield ("drivers", at), f"via: no program {program} on the path"
-    if study.workload.source_address is not None and not study.drivers:
-        for address in _ends(study.workload.source_address):
-            if problem := _unbound(address):
-                yield ("workload", "source_address"), problem
     latency = Path("/dev/cpu_dma_latency")
     if study.workload.cpu_latency is not None and not study.drivers and not os.access(latency, os.W_OK):
         yield ("workload", "cpu_latency"), f"{latency} cannot be written here (needs root); leave it out"
@@ -87,18 +82,4 @@ def _refused(check: Callable[[], object]) -> str:
         check()
     except UsageError as error:
         return str(error)
-    return ""
-
-
-def _ends(text: str) -> list[str]:
-    return [end.strip() for part in text.split(",") for end in part.split("-", 1)]
-
-
-def _unbound(address: str) -> str:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as found:
-            found.bind((address, 0))
-    except OSError as error:
-        return f"{address} is no address of this host: {error.strerror}"
     return ""

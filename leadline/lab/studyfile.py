@@ -17,7 +17,7 @@ from leadline.host.textfile import is_file, read_text
 from leadline.lab.yamltree import Path_, Places, plain
 from leadline.model.errors import KeyedError, UsageError, nearest, quoted, shortened
 from leadline.model.shapes import NOT_IN_WORKLOAD
-from leadline.model.study import Study
+from leadline.model.study import MOST_LEVELS, Study
 from leadline.model.yamltext import load_yaml
 
 
@@ -160,6 +160,8 @@ def _set_factor(tree: CommentedMap, factor: str) -> Path_:
     name, _, levels = factor.partition("=")
     if not levels or not name.strip():
         raise UsageError(f"{option}: write it as knob=level,level")
+    if levels.count(",") >= MOST_LEVELS:
+        raise UsageError(f"{option}: more than {MOST_LEVELS} levels")
     if not isinstance(tree.get("factors"), CommentedMap):
         tree["factors"] = CommentedMap()
     tree["factors"][name.strip()] = [_scalar(option, word) for word in levels.split(",")]

@@ -10,7 +10,7 @@ from pathlib import Path
 from leadline.load.driver import DriverRun
 from leadline.load.scenario import find_scenario, parameters, sent_variables
 from leadline.model.drivers import DriverHost, shares
-from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.errors import UsageError, nearest, quoted, shortened
 from leadline.model.study import Workload
 
 _TIMEOUT = 20.0  # seconds; it reads the files of the scenario, a recording too
@@ -60,4 +60,6 @@ def _asked(argv: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]: 
     if done.returncode == 0:
         return ()
     said = done.stderr.decode(errors="replace").splitlines()
-    return tuple(line.removeprefix("leadline-load: ") for line in said) or (f"leadline-load: code {done.returncode}",)
+    return tuple(shortened(line.removeprefix("leadline-load: "), 300) for line in said) or (
+        f"leadline-load: code {done.returncode}",
+    )

@@ -83,7 +83,9 @@ Share = Annotated[
 ]
 Seed = Annotated[int, count(LARGEST_SEED, least=0)]
 FilePath = Annotated[str, Field(min_length=1, max_length=LONGEST_PATH)]
-Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\S(.*\S)?$")]  # of what is varied, in tables
+Label = Annotated[
+    str, Field(min_length=1, max_length=100, pattern=r"^[^\s\p{C}](?:[^\p{C}]*[^\s\p{C}])?$")
+]  # of what is varied, in tables
 
 
 def cpu_numbers(text: str) -> list[int]:

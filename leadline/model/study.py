@@ -41,8 +41,9 @@ Http = Annotated[
     BeforeValidator(http_word),
     WithJsonSchema({"enum": ["auto", 1.1, "1.1", 2, "2"], "default": "auto"}),
 ]
+MOST_LEVELS = 100
 RawLevel = bool | int | float | str
-Levels = Annotated[list[RawLevel], Field(min_length=1, max_length=100)]
+Levels = Annotated[list[RawLevel], Field(min_length=1, max_length=MOST_LEVELS)]
 StudyName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=100)]
 Question = Annotated[str, Field(min_length=1, max_length=2_000)]
 Budget = Annotated[float, duration(1, YEAR)]

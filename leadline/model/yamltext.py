@@ -23,7 +23,7 @@ from ruamel.yaml.resolver import VersionedResolver
 
 from leadline.model.errors import UsageError, shortened
 
-_NUMBER = re.compile(r"[-+]?(0[xob])?[0-9][0-9a-fA-F_]*|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NUMBER = re.compile(r"[-+]?(?:0[xob][0-9a-fA-F_]+|[0-9][0-9_]*)|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|nan)", re.IGNORECASE)
 _LONGEST_NUMBER = 40  # characters
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
@@ -43,7 +43,7 @@ class Limits:
 
 SMALL = Limits()  # what people write
 SCENARIO = Limits(characters=1024**2, values=50_000, depth=100, scalar=256 * 1024, texts=True)  # as leadline-load
-LARGE = Limits(characters=4 * 1024**2, values=100_000, depth=100, scalar=1024**2, tags=True)  # what programs write
+LARGE = Limits(characters=4 * 1024**2, values=20_000, depth=100, scalar=1024**2, tags=True)  # what programs write
 
 
 class _Texts(VersionedResolver):
@@ -59,7 +59,7 @@ def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -
     if len(text) > limits.characters:
         raise UsageError(f"{source}: {len(text):,} characters; at most {limits.characters:,} are read")
     try:
-        _check(text, source, limits)
+        check_yaml(text, source, limits)
         yaml = YAML(typ=typ, pure=True)
         yaml.preserve_quotes = True
         if limits.texts:
@@ -81,7 +81,7 @@ def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -
         raise UsageError(f"{source}: not YAML that can be read: {shortened(said, 160)}") from error
 
 
-def _check(text: str, source: str, limits: Limits) -> None:
+def check_yaml(text: str, source: str, limits: Limits) -> None:
     """Raises UsageError for what breaks the limits, YAMLError for what is no YAML."""
     sizes: dict[str, int] = {}  # of closed anchors
     open_: list[tuple[str | None, int]] = []  # anchor and values before it

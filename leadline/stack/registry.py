@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from leadline.model.errors import UsageError, nearest
+from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.knob import Knob
 from leadline.model.study import StackChoice
 from leadline.stack import brokerage_knobs
@@ -146,6 +146,6 @@ def _find(kind: str, name: str, table: Mapping[str, _T]) -> _T:
     near = nearest(name, list(table))
     raise StackError(
         "app" if kind == "application" else kind,
-        f"unknown {kind} {name!r}; {f'did you mean {near}?' if near else 'there is'}"
+        f"unknown {kind} {quoted(name)}; {f'did you mean {near}?' if near else 'there is'}"
         f"{'' if near else ' ' + ', '.join(table)}",
     )

@@ -238,6 +238,5 @@ def test_pseudo_factors_set_nothing(tmp_path: Path) -> None:
 def test_a_plan_that_cannot_be_is_refused_with_file_and_line(old: str, new: str, words: str) -> None:
     assert old in STUDY
     with pytest.raises(UsageError) as error:
-        file = parse_study(STUDY.replace(old, new), "fake.yaml")
-        plan_study(file, FakeHost(), [POOL, CACHE])  # type: ignore[arg-type]
+        plan_study(parse_study(STUDY.replace(old, new), "fake.yaml"), FakeHost(), [POOL, CACHE])  # type: ignore[arg-type]
     assert words in str(error.value)

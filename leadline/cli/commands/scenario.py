@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leadline.host.textfile import read_text
 from leadline.model.errors import UsageError
 
 if TYPE_CHECKING:
     from leadline.load.convert.write import Draft
 
+LARGEST_RECORDING = 256 * 1024**2  # bytes
 _File = Annotated[Path, typer.Argument(help="The file to convert.")]
 _Out = Annotated[Path | None, typer.Option("--out", help="Write the scenario there instead of printing it.")]
 
@@ -66,10 +68,7 @@ def export(
 def _convert(file: Path, out: Path | None, convert: Callable[[str, str], Draft]) -> None:
     from leadline.load.convert.write import name_of
 
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}") from None
+    text = read_text(file, LARGEST_RECORDING)
     try:
         found = convert(text, name_of(file.stem, [], "scenario")).text()
     except UsageError as error:

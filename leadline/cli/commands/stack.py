@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -12,7 +12,7 @@ from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, errors, print_json
 from leadline.host.local import LocalHost
 from leadline.lab.studyfile import find_study
-from leadline.model.errors import UsageError
+from leadline.model.errors import UsageError, nearest, quoted, shortened
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import StackChoice
 from leadline.stack.assembly import Stack, StackOptions
@@ -40,9 +40,9 @@ def up(
     json: JsonOption = False,
 ) -> None:
     """Start a stack and leave it running; print its address."""
-    choice = _choice(stack)
+    choice = choice_of(stack)
     host = LocalHost()
-    settings = _settings(choice, set_ or [])
+    settings = settings_of(choice, set_ or [])
     lab.mkdir(parents=True, exist_ok=True)
     with host.lease():
         require_none_standing(lab)
@@ -77,26 +77,33 @@ def _say(text: str) -> None:
     errors.print(text, markup=False, highlight=False)
 
 
-def _choice(stack: str) -> StackChoice:
+def choice_of(stack: str) -> StackChoice:
+    """The stack of ``SERVER/MODE`` or of a study. Raises UsageError."""
     try:
         return find_study(stack).study.stack
     except UsageError:
         server, _, mode = stack.partition("/")
+        modes = get_args(StackChoice.model_fields["mode"].annotation)
+        if mode and mode not in modes:
+            near = nearest(mode, list(modes))
+            hint = f"; did you mean {near}?" if near else ""
+            raise UsageError(f"{quoted(stack)}: no mode {quoted(mode)}, there is {', '.join(modes)}{hint}") from None
         return StackChoice.model_validate({"server": server, "mode": mode or "direct"})
 
 
-def _settings(choice: StackChoice, assignments: list[str]) -> dict[str, Level]:
+def settings_of(choice: StackChoice, assignments: list[str]) -> dict[str, Level]:
+    """Levels of ``--set knob=level``. Raises UsageError."""
     machine = LocalHost().machine()
     catalogue = Catalogue(knob.on(machine) for knob in stack_catalogue(choice))
     settings = {}
     for assignment in assignments:
         name, _, value = assignment.partition("=")
         if name not in catalogue and (why := knob_of_others(name, choice.server, choice.database)):
-            raise UsageError(f"--set {assignment}: {why}")
+            raise UsageError(f"--set {shortened(assignment, 100)}: {why}")
         try:
             settings[name] = catalogue.get(name).accept(value, disposable=False)
         except ValueError as error:
-            raise UsageError(f"--set {assignment}: {error}") from None
+            raise UsageError(f"--set {shortened(assignment, 100)}: {error}") from None
     return settings
 
 

@@ -15,6 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from leadline.load.convert.examples import Examples
 from leadline.load.convert.write import Draft, literal, literals, name_of
 from leadline.model.errors import UsageError
+from leadline.model.yamltext import LARGE, check_yaml
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
 _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
@@ -56,6 +57,7 @@ def _document(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
+        check_yaml(text, "as YAML (JSON may be larger)", LARGE)
         yaml = YAML(typ="safe", pure=True)
         yaml.Constructor = _AsWritten
         return yaml.load(text)

@@ -1,0 +1,235 @@
+"""What is fuzzed: each reader with its seeds, called as the command line calls it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.cli.commands import scenario as scenario_command
+from leadline.cli.commands import stack as stack_command
+from leadline.design import check_plan, plan_from_json, plan_to_json
+from leadline.host import journal
+from leadline.host.knobs import FAMILIES
+from leadline.lab.progress import SilentWatcher
+from leadline.lab.stacks import study_catalogue
+from leadline.lab.store import Store
+from leadline.lab.studyfile import StudyFile, builtin_studies, find_study, parse_study
+from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
+from leadline.lab.tuning.file import builtin_tunings, find_tuning
+from leadline.lab.tuning.records import TuningRecords
+from leadline.load.check import check_by_driver
+from leadline.load.cluster.files import scenario_files
+from leadline.load.cluster.spec import read_drivers
+from leadline.load.presets import preset_variables
+from leadline.load.scenario import built_in_scenarios
+from leadline.model.errors import LeadlineError, RestoreError, TrialFailure
+from leadline.model.knob import Knob
+from leadline.model.study import Workload
+from leadline.simulate import Truth, parse_truth, simulate_study
+from leadline.simulate.clock import VirtualClock
+from leadline.simulate.host import SimulatedHost
+from leadline.simulate.study import plan_simulated
+
+HERE = Path(__file__).parent
+Read = Callable[[bytes, Path], None]
+HOST_KNOBS = [knob for family in FAMILIES for knob in family(Path("/")).knobs()]
+MOST_TRIALS = 8  # of an accepted study that is run on the simulated host
+MOST_SECONDS = 200.0  # of load in them
+
+
+class Disagreement(AssertionError):
+    """What a dry run accepted, the run refused."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """``read`` raises LeadlineError for what it refuses; anything else that it raises is a fault."""
+
+    read: Read
+    seeds: Sequence[bytes]
+    binary: bool = False  # bytes are changed in their places only
+
+
+def _seeds(name: str) -> list[bytes]:
+    return [path.read_bytes() for path in sorted((HERE / "seeds").glob(f"{name}*"))]
+
+
+def _written(data: bytes, folder: Path, name: str) -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def _planned(file: StudyFile, folder: Path) -> None:
+    """Plan as a dry run does; what is small then runs on the simulated host, which must not refuse it."""
+    knobs: list[Knob] = study_catalogue(file)
+    planned = plan_simulated(file, HOST_KNOBS, knobs)
+    load = file.study.workload
+    seconds = load.ramp_up + load.steady + load.ramp_down
+    slots = sum(slot.seconds for trial in planned.plan.trials for slot in trial.slots)
+    trials = len(planned.plan.trials)
+    if trials > MOST_TRIALS or trials * seconds + slots > MOST_SECONDS:
+        return
+    from leadline.lab.looking import check_looks
+
+    check_looks(file, planned.plan)
+    lab = folder / "lab"
+    try:
+        simulate_study(
+            *(file, planned, Truth(), lab, SilentWatcher()), host_knobs=HOST_KNOBS, service_knobs=knobs, fresh=True
+        )
+    except TrialFailure:
+        raise
+    except LeadlineError as error:
+        raise Disagreement(str(error)) from error
+
+
+def _study(data: bytes, folder: Path) -> None:
+    _planned(find_study(str(_written(data, folder, "study.yaml"))), folder)
+
+
+def _tuning(data: bytes, folder: Path) -> None:
+    file = find_tuning(str(_written(data, folder, "tuning.yaml")))
+    if file is not None:
+        steps_left_out(file, SimulatedHost(HOST_KNOBS, VirtualClock()), tuning_catalogue(file))
+
+
+def _scenario(data: bytes, folder: Path) -> None:
+    load = Workload(scenario=str(_written(data, folder, "scenario.yaml")), users=2)
+    check_by_driver(load, 1)
+    scenario_files(Path(load.scenario))
+    preset_variables("fixed-rate", load.scenario, {})
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", errors="surrogateescape")
+
+
+def _set(data: bytes, folder: Path) -> None:
+    _planned(find_study("quickstart", _text(data).split("\n")), folder)
+
+
+def _factor(data: bytes, folder: Path) -> None:
+    _planned(find_study("quickstart", [], _text(data).split("\n")), folder)
+
+
+def _stack(data: bytes, _folder: Path) -> None:
+    name, *settings = _text(data).split("\n")
+    stack_command.settings_of(stack_command.choice_of(name), settings)
+
+
+def _har(data: bytes, folder: Path) -> None:
+    scenario_command.har(_written(data, folder, "in.har"), folder / "out.yaml", resources=True)
+
+
+def _openapi(data: bytes, folder: Path) -> None:
+    scenario_command.openapi(_written(data, folder, "in.yaml"), folder / "out.yaml")
+
+
+def _journal(data: bytes, folder: Path) -> None:
+    """Nothing is undone: the ways of undoing are left out, the reading and grouping are all there."""
+    known, journal._UNDO = journal._UNDO, {}
+    try:
+        journal.UndoJournal(_written(data, folder, "host.jsonl"), root=folder).restore()
+    except RestoreError:
+        pass  # there are entries, and none can be undone here
+    finally:
+        journal._UNDO = known
+
+
+def _lab(data: bytes, folder: Path) -> None:
+    lab = folder / "read"
+    lab.mkdir(exist_ok=True)
+    for name in ("lab.sqlite-wal", "lab.sqlite-shm"):
+        (lab / name).unlink(missing_ok=True)
+    _written(data, lab, "lab.sqlite")
+    store = Store(lab, create=False)
+    store.studies()
+    records = TuningRecords(store)
+    for number in records.ids():
+        records.load(number)
+
+
+def _lab_seeds() -> list[bytes]:
+    """A lab with one simulated study, as one file; its texts are mutated through their bytes."""
+    import tempfile
+
+    text = (
+        "study: seed\nquestion: q\nworkload: { users: 2, ramp_up: 1s, steady: 5s, ramp_down: 0s }\n"
+        "factors: { jvm.heap: [128m, 256m] }\ndesign: { replicates: 2, sentinels: null }\nresponses: [throughput]\n"
+    )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        file = parse_study(text, "seed.yaml")
+        knobs = study_catalogue(file)
+        planned = plan_simulated(file, HOST_KNOBS, knobs)
+        simulate_study(
+            *(file, planned, Truth(), folder / "lab", SilentWatcher()), host_knobs=HOST_KNOBS, service_knobs=knobs
+        )
+        with closing(sqlite3.connect(folder / "lab" / "lab.sqlite")) as connection:
+            connection.execute("VACUUM INTO ?", (str(folder / "whole"),))
+        return [(folder / "whole").read_bytes()]
+
+
+def _plan(data: bytes, _folder: Path) -> None:
+    check_plan(plan_from_json(_text(data)))
+
+
+def _plan_seeds() -> list[bytes]:
+    file = find_study("quickstart")
+    return [plan_to_json(plan_simulated(file, HOST_KNOBS, study_catalogue(file)).plan).encode()]
+
+
+def _truth(data: bytes, _folder: Path) -> None:
+    parse_truth(_text(data), "truth.yaml")
+
+
+def _drivers(data: bytes, folder: Path) -> None:
+    read_drivers(str(_written(data, folder, "drivers.yaml")))
+
+
+_SETS = (
+    *("workload.users=20", "workload.steady=30s", "limits.errors=0.1%", "settings.jvm.heap=256m", "design.seed=3"),
+    *("factors.jvm.heap=[128m, 256m]", "placement.server_cpus=0", "responses=[p50, p99]", "budget=2h", "dead_man=30s"),
+    *("design={kind: full-factorial, replicates: 2}", "pseudo_factors={a: [x, y]}", "workload.variables.think=5ms"),
+    *("drivers=[local, {via: ssh b, weight: 2}]", "workload.replay=/dev/zero", "stack.java=/nowhere"),
+)
+_ENTRY = {
+    **{"id": "0123456789ab", "kind": "file", "target": "/proc/sys/vm/swappiness", "note": "", "boot": "b", "time": 1.5},
+    **{"original": {"/proc/sys/vm/swappiness": "60"}, "owner": {"pid": 1}, "values": ["10"], "data": {"token": "t"}},
+}
+
+
+def _journal_seed() -> bytes:
+    kinds = ("file", "process", "cgroup", "swap", "tree", "ramdisk")
+    lines = [{**_ENTRY, "id": f"{kind}1", "kind": kind} for kind in kinds]
+    return "\n".join(
+        json.dumps(line) for line in [*lines, {"update": "file1", "value": "20"}, {"done": "tree1"}, []]
+    ).encode()
+
+
+def targets() -> Mapping[str, Callable[[], Target]]:
+    """By name; made when asked for, since some seeds take a moment."""
+    return {
+        "study": lambda: Target(_study, [*(text.encode() for text in builtin_studies().values()), *_seeds("study")]),
+        "tuning": lambda: Target(_tuning, [*(text.encode() for text in builtin_tunings().values()), *_seeds("tuning")]),
+        "scenario": lambda: Target(_scenario, [path.read_bytes() for path in built_in_scenarios().values()]),
+        "set": lambda: Target(_set, [text.encode() for text in _SETS]),
+        "factor": lambda: Target(
+            _factor, [b"jvm.heap=128m,256m", b"vm.swappiness=1,60,100", b"server.threads.max=5,50"]
+        ),
+        "stack": lambda: Target(
+            _stack, [b"liberty/orm\njvm.heap=512m", b"tomcat\nserver.threads.max=20", b"tomee/session"]
+        ),
+        "har": lambda: Target(_har, _seeds("har")),
+        "openapi": lambda: Target(_openapi, _seeds("openapi")),
+        "journal": lambda: Target(_journal, [_journal_seed()]),
+        "lab": lambda: Target(_lab, _lab_seeds(), binary=True),
+        "plan": lambda: Target(_plan, _plan_seeds()),
+        "truth": lambda: Target(_truth, _seeds("truth")),
+        "drivers": lambda: Target(_drivers, [b"- local\n- ssh user@host\n- { via: ssh b, weight: 2, cpus: 0-1 }\n"]),
+    }

@@ -1,0 +1,327 @@
+"""Studies that cannot run: one message each, at once, by the dry run; what the dry run accepts, the run can do."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from leadline.cli.commands.stack import choice_of, settings_of
+from leadline.host.journal import UndoJournal
+from leadline.host.knobs import FAMILIES
+from leadline.host.local import LocalHost
+from leadline.lab.planning import plan_study
+from leadline.lab.progress import SilentWatcher
+from leadline.lab.run import study_failed
+from leadline.lab.stacks import study_catalogue
+from leadline.lab.store import Store
+from leadline.lab.studyfile import StudyFile, find_study, parse_study
+from leadline.load.scenario import sent_variables
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.study import Study, Workload
+from leadline.simulate import Truth, simulate_study
+from leadline.simulate.study import plan_simulated
+
+
+def planned(*overrides: str, factors: tuple[str, ...] = ()) -> None:
+    file = find_study("quickstart", overrides, factors)
+    plan_study(file, LocalHost(), study_catalogue(file))
+
+
+def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
+    with pytest.raises(UsageError) as error:
+        planned(*overrides, factors=factors)
+    told = str(error.value)
+    assert "\n" not in told
+    assert len(told) < 600
+    return told
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("workload.steady=-30", "workload.steady: -30s is not between 1s and 168h"),
+        ("workload.steady=0", "workload.steady: 0s is not between 1s"),
+        ("workload.steady=.nan", ".nan is not a finite number"),
+        ("workload.steady=nan", "'nan' is not a duration"),
+        ("workload.ramp_up=-1", "workload.ramp_up: -1s is not between 0s and 24h"),
+        ("workload.timeout=0", "workload.timeout: 0s is not between 1ms and 1h"),
+        ("workload.users=1000000000000", "workload.users: 1,000,000,000,000 is not between 1 and 1,000,000"),
+        ("workload.users=true", "workload.users: true is a switch; a number is wanted"),
+        ("workload.users=[", "expected the node content"),
+        ("workload.users=" + "[" * 600, "more than 40 lists and mappings in each other"),
+        ("workload.users=" + "9" * 5000, "a number of 5,000 digits"),
+        ("workload.users=0x" + "f" * 5000, "a number of 5,002 digits"),
+        ("workload.users=", "write it as key=value"),
+        ("workload.users= ", "no value; write null"),
+        ("workload.users=!!python/object:os.system x", "tags are not read here"),
+        ("workload.users=2026-99-99", "not YAML that can be read"),
+        ("=3", "write it as key=value"),
+        ("a" + ".b" * 5000 + "=3", "no key of a study"),
+        ("workload.load_units=1000000", "workload.load_units: 1,000,000 is not between 1 and 1,000"),
+        ("workload.variables.think=-5", "mean: `-5` is not a duration"),
+        ("workload.variables.think=100", "mean: `100` has no unit: write 100ms or 100s"),
+        ("workload.variables.thnik=5ms", "has no parameter 'thnik'; did you mean think?"),
+        ("workload.variables.units=5", "units is workload.load_units"),
+        ("workload.scenario=/", "does not exist, or is no file"),
+        ("workload={arrivals: poisson, rate: 1e9}", "workload.rate: 1e+09 is not between 0.001 and 1e+06"),
+        ("workload={users: 2, source_address: 192.0.2.77}", "192.0.2.77: not an address of this host"),
+        ("stack.host=evil", "stack.host is 'evil', not one of local"),
+        ("stack.java=/nowhere", "no JDK in /nowhere"),
+        ("placement.server_cpus=7000", "CPU 7000 of '7000' cannot be used here"),
+        ("placement.server_cpus=a", "'a' is not a list of CPUs such as 0,2-3"),
+        ("placement.server_cpus=0-99999999999", "is not a list of CPUs"),
+        ("placement.server_memory=-5", "placement.server_memory: -5 is not between 64m and 64t"),
+        ("placement.server_memory=60t", "60t is more than this machine has"),
+        ("responses=[]", "responses: it is empty"),
+        ("responses=[p50, p50]", "responses lists p50 twice"),
+        ("responses=[p51]", "unknown response 'p51'; did you mean"),
+        ("limits.errors=null", "limits.errors: None is not a share such as 0.1%"),
+        ("limits={p90: 2s, p99: 1s}", "p90 is never above p99"),
+        ("equivalence={a: 1}", "equivalence: {'a': 1} is not a share"),
+        ("settings.jvm.heap=.inf", ".inf is not a finite number"),
+        ("settings.jvm.heap=1e999", "1e999 is too large a number"),
+        ("settings.jvm.heap=9999999t", "'9999999t' is larger than any memory"),
+        ("budget=5s", "no trial ends within the budget of 5s: the load of one trial takes 19s"),
+        ("budget=-1", "budget: -1s is not between 1s"),
+        ("dead_man=0", "dead_man: 0s is not between 1s and 1h"),
+        ("dead_man=1e12", "dead_man: "),
+        ("dead_man=.inf", ".inf is not a finite number"),
+        ("design.seed=-1", "design.seed: -1 is not between 0"),
+        ("design.seed=99999999999999999999", "design.seed: 99999999999999999999 is too large"),
+        ("design.replicates=100000", "design.replicates: 100,000 is not between 1 and 1,000"),
+        ("pseudo_factors={vm.dirty_expire_centisecs: [a, b]}", "is a pseudo-factor and a factor; keep one of them"),
+        ('pseudo_factors={"a\\tb": [a, b]}', "a name has 1 to 100 characters that print"),
+        ("pseudo_factors={' a': [a, b]}", "a name has 1 to 100 characters that print"),
+        ("drivers=[local, {via: no-such-program there}]", "no program no-such-program on the path"),
+    ],
+)
+def test_what_no_run_can_do_is_refused_in_one_line(override: str, said: str) -> None:
+    assert said in refused(override)
+
+
+def test_levels_that_are_one_after_normalising_are_refused() -> None:
+    assert "jvm.heap lists the level 512m twice" in refused("settings={}", factors=("jvm.heap=512m,0.5g",))
+    assert "more than 100 levels" in refused(factors=("server.threads.max=" + "5," * 30_000,))
+    assert "write it as knob=level" in refused(factors=("=1,2",))
+
+
+@pytest.mark.parametrize("text", ["self: &self\n  <<: *self\n", "a: &a [*a]\n"])
+def test_an_alias_that_stands_for_itself_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^x\.yaml:\d: the alias \*(self|a) stands for itself$"):
+        parse_study("study: x\n" + text, "x.yaml")
+
+
+def test_aliases_count_as_often_as_they_stand_for_something() -> None:
+    bomb = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 30))
+    with pytest.raises(UsageError, match="more than 5,000 values"):
+        parse_study("study: x\n" + bomb, "x.yaml")
+
+
+def test_a_file_that_is_none_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    large = tmp_path / "large.yaml"
+    with large.open("wb") as file:
+        file.truncate(10**12)
+    (tmp_path / "latin.yaml").write_bytes(b"study: x\nquestion: \xff\n")
+    expected = {pipe: "it is a pipe", tmp_path: "it is a directory", Path("/dev/zero"): "it is a device"}
+    expected |= {large: "is too large", tmp_path / "latin.yaml": "latin.yaml:2: not UTF-8"}
+    for path, said in expected.items():
+        with pytest.raises(UsageError, match=said):
+            find_study(str(path))
+    for name in ("a\0b", "x" * 100_000):
+        with pytest.raises(UsageError, match="no study file"):
+            find_study(name)
+
+
+def test_a_mark_of_byte_order_and_other_ends_of_lines_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_bytes(b"\xef\xbb\xbfstudy: x\r\nquestion: q\r\nworkload: { users: 2 }\r\n")
+    assert find_study(str(path)).study.workload.users == 2
+
+
+def test_a_scenario_that_is_another_file_is_not_told() -> None:
+    told = refused("workload.scenario=/etc/passwd")
+    assert told.endswith("/etc/passwd is no scenario: it is no mapping with `transactions`")
+    assert "root" not in told
+
+
+def test_a_recording_that_is_not_there_is_named() -> None:
+    assert "no file /nowhere" in refused("workload={arrivals: replay, replay: /nowhere}")
+
+
+SCENARIO = 'scenario: small\nmix: { a: 1 }\ntransactions: { a: [{ get: "/a" }] }\n'
+
+
+def test_only_declared_parameters_are_sent(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO)
+    planned(f"workload={{users: 2, scenario: {path}}}")
+    assert sent_variables(Workload(users=2, scenario=str(path))) == {}
+    assert sent_variables(Workload(users=2, load_units=3)) == {"units": 3}
+    path.write_text(SCENARIO.replace("get", "gte"))
+    with pytest.raises(UsageError, match=r"did you mean `get`\?"):
+        planned(f"workload={{users: 2, scenario: {path}}}")
+
+
+def test_the_dry_run_says_the_load_back_and_what_it_could_not_check(tmp_path: Path) -> None:
+    from leadline.cli.main import app
+
+    options = ["run", "quickstart", "--dry-run", "--lab", str(tmp_path / "lab"), "--set", "workload.steady=30"]
+    told = CliRunner().invoke(app, options).stdout
+    assert "load of a trial: ramp-up 6s, steady 30s, ramp-down 1s; a request may take 10s" in told
+    assert "not checked: that levels take effect" in told
+    found = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
+    assert found["load"]["steady"] == 30
+    assert found["load"]["variables"]["think"] == "60ms"
+    assert len(found["not_checked"]) == 2
+
+
+@pytest.mark.parametrize("name", ["q?lab", "x%20y", "a#b", "a:b@c", "ä'\"; --"])
+def test_the_lab_is_where_its_path_says(tmp_path: Path, name: str) -> None:
+    Store(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name / "lab.sqlite").is_file()
+    Store(tmp_path / name, create=False)
+
+
+def test_a_lab_that_is_no_database_is_told(tmp_path: Path) -> None:
+    (tmp_path / "lab.sqlite").write_text("not a database, but long enough to be looked at" * 50)
+    with pytest.raises(LeadlineError, match="file is not a database"):
+        Store(tmp_path, create=False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[]", "3", "null", '"x"', '{"id": 1}', '{"update": {}}', "[" * 3000, "\udcff", '{"kind": "file"}'],
+)
+def test_any_line_of_the_journal_is_passed_over(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "host.jsonl"
+    path.write_bytes(line.encode("utf-8", errors="surrogateescape") + b"\n")
+    (told,) = UndoJournal(path, root=tmp_path).restore()
+    assert told == f"{path}: line 1 is unreadable, passed over"
+
+
+def test_a_stack_of_the_command_line_is_checked() -> None:
+    with pytest.raises(UsageError, match=r"no mode 'obm', there is direct, session, orm; did you mean orm\?"):
+        choice_of("liberty/obm")
+    with pytest.raises(UsageError, match="is not a finite number"):
+        settings_of(choice_of("liberty"), ["server.threads.max=inf"])
+
+
+CROSSED = """\
+study: crossed
+question: Is a name a sign?
+workload: { users: 5, ramp_up: 1s, steady: 6s, ramp_down: 0s }
+pseudo_factors: { a x b: [1 x 1, 2 x 2], c: [x, y] }
+design: { kind: full-factorial, replicates: 3, sentinels: null }
+responses: [throughput]
+"""
+HOST_KNOBS = [knob for family in FAMILIES for knob in family(Path("/")).knobs()]
+
+
+def simulated(file: StudyFile, lab: Path) -> Store:
+    knobs = study_catalogue(file)
+    plan = plan_simulated(file, HOST_KNOBS, knobs)
+    run = simulate_study(file, plan, Truth(), lab, SilentWatcher(), host_knobs=HOST_KNOBS, service_knobs=knobs)
+    return run.store
+
+
+def test_a_factor_whose_name_looks_like_an_interaction_is_a_factor(tmp_path: Path) -> None:
+    from leadline.analysis import is_interaction
+    from leadline.cli.commands.results import analysis_of
+
+    store = simulated(parse_study(CROSSED, "crossed.yaml"), tmp_path / "lab")
+    effects = analysis_of(store.load(store.ids()[0])).responses[0].effects
+    assert sorted(effect.factor for effect in effects if not is_interaction(effect)) == ["a x b", "c"]
+    assert [effect.crossed for effect in effects if is_interaction(effect)] == [("a x b", "c")]
+
+
+def test_a_lab_holds_what_is_refused_today_as_a_sentence(tmp_path: Path) -> None:
+    store = simulated(parse_study(CROSSED, "crossed.yaml"), tmp_path / "lab")
+    from sqlalchemy import update
+
+    from leadline.lab import schema
+
+    with store.transaction() as connection:
+        old = json.dumps({"study": "x", "question": "q", "dead_man": -1})
+        connection.execute(update(schema.studies).values(study=old))
+    with pytest.raises(LeadlineError, match="is not one that this leadline reads: dead_man: -1s is not between"):
+        store.studies()
+
+
+def durations(least: int, most: int) -> st.SearchStrategy[object]:
+    return st.one_of(st.integers(-1, most), st.integers(least, most).map(lambda seconds: f"{seconds}s"))
+
+
+WORKLOADS = st.fixed_dictionaries(
+    {"ramp_up": durations(0, 3), "steady": durations(1, 12), "ramp_down": durations(0, 2)},
+    optional={
+        "users": st.integers(-1, 30),
+        "rate": st.sampled_from([0, 0.5, 5, 200]),
+        "arrivals": st.sampled_from(["closed", "open", "constant", "replay", "evil"]),
+        "max_sessions": st.sampled_from([0, 1, 5, 1000]),
+        "scenario": st.sampled_from(["brokerage-json", "brokerage-ping", "/etc/passwd", "nothing"]),
+        "variables": st.dictionaries(
+            st.sampled_from(["think", "units", "no"]), st.sampled_from([1, "5ms", -5]), max_size=1
+        ),
+        "preset": st.sampled_from(["fixed-rate", "browser", "clients-threads"]),
+        "connections": st.sampled_from(["session", "shared"]),
+    },
+)
+DESIGNS = st.fixed_dictionaries(
+    {"replicates": st.integers(0, 3), "sentinels": st.sampled_from([None, 0, 2, 6])},
+    optional={
+        "kind": st.sampled_from(
+            ["one-at-a-time", "full-factorial", "racing", "plackett-burman", "definitive-screening"]
+        ),
+        "blocks": st.sampled_from(["by-replicate", "incomplete", "latin", "abba"]),
+        "block_size": st.integers(1, 3),
+        "looks": st.integers(0, 3),
+        "seed": st.sampled_from([-1, 0, 2**63 - 1, 2**63]),
+        "switchback": st.fixed_dictionaries({"slot": durations(1, 6)}, optional={"wash_out": durations(0, 4)}),
+    },
+)
+STUDIES = st.fixed_dictionaries(
+    {"study": st.just("any"), "question": st.just("q"), "workload": WORKLOADS, "design": DESIGNS},
+    optional={
+        "factors": st.dictionaries(
+            st.sampled_from(["jvm.heap", "vm.swappiness", "server.threads.max", "no.such"]),
+            st.lists(st.sampled_from(["128m", "256m", 10, 60, -1, "on"]), max_size=3),
+            max_size=2,
+        ),
+        "pseudo_factors": st.dictionaries(
+            st.sampled_from(["a", "a x b", "jvm.heap", " "]),
+            st.lists(st.sampled_from(["x", "y", ""]), max_size=2),
+            max_size=2,
+        ),
+        "responses": st.lists(st.sampled_from(["throughput", "p99", "p98"]), max_size=2),
+        "budget": durations(1, 4000),
+        "equivalence": st.sampled_from(["2%", 0, 1, "x"]),
+    },
+)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(STUDIES)
+def test_what_the_dry_run_accepts_the_run_can_do(
+    tmp_path_factory: pytest.TempPathFactory, tree: dict[str, object]
+) -> None:
+    text = json.dumps(tree)  # which is YAML
+    try:
+        file = parse_study(text, "any.yaml")
+        plan = plan_simulated(file, HOST_KNOBS, study_catalogue(file))
+    except UsageError:
+        return
+    if len(plan.plan.trials) > 30:
+        return
+    store = simulated(file, tmp_path_factory.mktemp("any"))
+    record = store.load(store.ids()[0])
+    assert record.study == Study.model_validate(file.study.model_dump())
+    assert study_failed(record) in (True, False)
