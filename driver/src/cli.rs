@@ -8,7 +8,7 @@ use crate::measure::writer::Progress;
 use crate::nearest::hint;
 use crate::share::Share;
 use crate::transport::TransportOptions;
-use crate::units::{parse_duration, parse_share};
+use crate::units::parse_duration;
 use crate::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -43,6 +43,12 @@ pub enum Command {
         /// A parameter of the scenario; may be repeated.
         #[arg(long = "var", value_name = "KEY=VALUE", value_parser = assignment)]
         variables: Vec<(String, String)>,
+    },
+    /// Judge the summary.json of a run that another program wrote or merged: add the verdict, print it as text.
+    Judge {
+        directory: PathBuf,
+        #[command(flatten)]
+        bounds: Bounds,
     },
     /// Print the JSON schema of a scenario.
     Schema,
@@ -123,12 +129,8 @@ pub struct RunOptions {
     /// Of each request.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub timeout: u64,
-    /// The run fails when a greater share of its transactions does.
-    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = parse_share)]
-    pub limit_errors: f64,
-    /// The run fails when a greater share of its arrivals was dropped.
-    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = parse_share)]
-    pub limit_dropped: f64,
+    #[command(flatten)]
+    pub bounds: Bounds,
     /// exit: the summary as text, on standard output (with --progress json: standard error), and exit code 1 when the
     /// run failed; file: only in summary.json.
     #[arg(long, value_name = "WORD", default_value = "exit")]
@@ -168,12 +170,6 @@ pub struct RunOptions {
     /// One line a second on standard output.
     #[arg(long, value_name = "FORM", default_value = "none")]
     pub progress: Progress,
-}
-
-impl RunOptions {
-    pub fn bounds(&self) -> Bounds {
-        Bounds { errors: self.limit_errors, dropped: self.limit_dropped }
-    }
 }
 
 /// Reads the arguments after the program's name. None: what was asked for is printed.

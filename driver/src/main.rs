@@ -1,5 +1,5 @@
 use leadline_load::cli::{parse, Command};
-use leadline_load::run::{run, Ended};
+use leadline_load::run::{judge, run, Ended};
 use leadline_load::{scenario, sys, Failure};
 use std::io::Write;
 use std::process::exit;
@@ -27,6 +27,7 @@ fn execute(command: Command) -> Result<i32, Failure> {
             let (path, name, count) = (scenario.display(), &read.name, read.transactions.len());
             print(&format!("{path}: scenario {name}, {count} transactions\n"));
         }
+        Command::Judge { directory, bounds } => return Ok(i32::from(!judge(&directory, &bounds)?)),
         Command::Run(options) => {
             return Ok(match run(&options)? {
                 Ended::Passed => 0,

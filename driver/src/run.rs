@@ -8,7 +8,7 @@ use crate::leash;
 use crate::measure::earlier;
 use crate::measure::report;
 use crate::measure::summary::{summary, Inputs};
-use crate::measure::verdict;
+use crate::measure::verdict::{self, Bounds};
 use crate::measure::whole;
 use crate::measure::writer::{self, Files, Outlet, Progress};
 use crate::scenario::{read, Scenario};
@@ -16,7 +16,9 @@ use crate::sys::idle::{self, CpuLatency};
 use crate::sys::process::{catch_signals, raise_file_limit, raise_priority_of_thread, Cpu, Scheduling};
 use crate::transport::Transport;
 use crate::Failure;
+use serde_json::Value;
 use std::io::Write;
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
@@ -158,9 +160,8 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
     };
     whole::write(&files, &totals, settings.phases).map_err(cannot_write)?;
     let mut value = summary(&inputs, &result, &totals, Cpu::of_process());
-    verdict::judge(&mut value, &options.bounds());
-    let text = serde_json::to_string_pretty(&value).map_err(|e| Failure::Run(format!("summary: {e}")))?;
-    write_whole(options, &text).map_err(cannot_write)?;
+    verdict::judge(&mut value, &options.bounds);
+    write_whole(&options.out, &value).map_err(cannot_write)?;
     if options.verdict == Tell::Exit {
         tell(&report::text(&value, &options.out), options.progress);
     }
@@ -179,9 +180,25 @@ fn tell(text: &str, progress: Progress) {
     };
 }
 
+/// Judges the summary in `directory`, adds the verdict and prints it; whether the run passed.
+pub fn judge(directory: &Path, bounds: &Bounds) -> Result<bool, Failure> {
+    let path = directory.join("summary.json");
+    let wrong = |problem: String| Failure::Run(format!("{}: {problem}", path.display()));
+    let text = std::fs::read_to_string(&path).map_err(|e| wrong(e.to_string()))?;
+    let mut value: Value = serde_json::from_str(&text).map_err(|e| wrong(format!("not JSON: {e}")))?;
+    if value["format"] != "leadline-load/1" {
+        return Err(wrong("not a summary of format leadline-load/1".into()));
+    }
+    verdict::judge(&mut value, bounds);
+    write_whole(directory, &value).map_err(|e| wrong(e.to_string()))?;
+    tell(&report::text(&value, directory), Progress::None);
+    Ok(verdict::passed(&value))
+}
+
 /// A reader sees the whole summary or none.
-fn write_whole(options: &RunOptions, text: &str) -> std::io::Result<()> {
-    let (part, whole) = (options.out.join("summary.json.part"), options.out.join("summary.json"));
+fn write_whole(directory: &Path, summary: &Value) -> std::io::Result<()> {
+    let text = serde_json::to_string_pretty(summary)?;
+    let (part, whole) = (directory.join("summary.json.part"), directory.join("summary.json"));
     let mut file = std::fs::File::create(&part)?;
     file.write_all(text.as_bytes())?;
     file.write_all(b"\n")?;

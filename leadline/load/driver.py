@@ -80,7 +80,7 @@ class DriverRun:
         first = [str(find_binary()), "run", str(find_scenario(self.workload.scenario))]
         where = ["--url", self.url, "--out", str(self.out)]
         options = [word for option in self.options() for word in option]
-        return [*first, *where, *options, "--progress", "json"]
+        return [*first, *where, *options, "--progress", "json", "--verdict", "file"]
 
     def options(self) -> list[tuple[str, str]]:
         """Names and values of the options that tell of the load. Raises UsageError for keys that do not fit."""

@@ -1,14 +1,18 @@
 //! Did the run do what it was asked, and what is wrong with it, if anything.
 
+use crate::units::parse_share;
+use clap::Args;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
 /// What a run may lose and still pass.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Args)]
 pub struct Bounds {
-    /// Failed ones among the transactions that failed or succeeded.
+    /// The run fails when a greater share of its transactions does.
+    #[arg(long = "limit-errors", value_name = "SHARE", default_value = "1%", value_parser = parse_share)]
     pub errors: f64,
-    /// Dropped ones among the planned arrivals.
+    /// The run fails when a greater share of its arrivals was dropped.
+    #[arg(long = "limit-dropped", value_name = "SHARE", default_value = "1%", value_parser = parse_share)]
     pub dropped: f64,
 }
 
