@@ -45,7 +45,7 @@ def run_generator(plan: Plan) -> None:
     tool = find_generator(plan.generator)
     job = plan.job
     tool.check(job)
-    command = tool.command(job)  # says what is wrong with the options before anything is written
+    _ = job.words  # an unknown placeholder is an error before anything is written
     if plan.ramp_up > 0 and not tool.per_second:
         raise UsageError(
             f"{tool.name} keeps no time of single requests, so a ramp-up cannot be left out of its figures: leave "
@@ -59,6 +59,7 @@ def run_generator(plan: Plan) -> None:
         job.raw.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {plan.out}: {error.strerror}") from None
+    command = tool.command(job)
     env = {**os.environ, **job.environment, **command.env}
     printed = job.raw / PRINTED
     started = job.raw / earlier.STARTED
