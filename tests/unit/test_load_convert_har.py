@@ -227,6 +227,20 @@ def test_tags_without_an_end_are_not_searched_again_and_again() -> None:
 
 
 def test_texts_come_back_from_the_file_as_they_were() -> None:
-    for text in ("yes", "null", "- a", "a: b", "a #b", " x ", "\ufeff\u2028\x7f", "1e3", "~", "\"q\"", "\t", "C:\\x", "\U0001f680"):
+    for text in (
+        "yes",
+        "null",
+        "- a",
+        "a: b",
+        "a #b",
+        " x ",
+        "\ufeff\u2028\x7f",
+        "1e3",
+        "~",
+        '"q"',
+        "\t",
+        "C:\\x",
+        "\U0001f680",
+    ):
         request, _ = posted(mimeType="text/plain; charset=utf-8", text=text)
         assert request["text"] == text

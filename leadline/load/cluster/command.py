@@ -39,7 +39,9 @@ def check(drivers: Sequence[DriverHost]) -> list[str]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def run(scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], say: Callable[[str], None]) -> bool | None:
+def run(
+    scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], say: Callable[[str], None]
+) -> bool | None:
     """Runs the drivers with the options of leadline-load; whether they passed, None when the user ended them before
     their plan.
 

@@ -78,7 +78,9 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
 
 def _entries(text: str) -> list[dict[str, Any]]:
     if len(text) > _LONGEST:
-        raise UsageError(f"the HAR file has {len(text):,} characters, at most {_LONGEST:,} are read: record less at once")
+        raise UsageError(
+            f"the HAR file has {len(text):,} characters, at most {_LONGEST:,} are read: record less at once"
+        )
     try:
         entries = json.loads(text.removeprefix("\ufeff"))["log"]["entries"]
         if not isinstance(entries, list):
@@ -165,7 +167,7 @@ def _redirected(entry: Mapping[str, Any]) -> tuple[str, str] | None:
     except ValueError:
         return None
     method = _method(entry)
-    to_get = status == 303 and method != "head" or status in (301, 302) and method == "post"
+    to_get = (status == 303 and method != "head") or (status in (301, 302) and method == "post")
     return "get" if to_get else method, address
 
 
