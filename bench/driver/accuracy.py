@@ -74,7 +74,18 @@ def run(kind: Kind, seconds: float, seed: int, busy: bool) -> Result:
     with tempfile.TemporaryDirectory() as scratch:
         scenario, out, log = Path(scratch, "s.yaml"), Path(scratch, "out"), Path(scratch, "log")
         scenario.write_text(kind.scenario)
-        argv = [str(RELEASE / "leadline-load"), "run", str(scenario), "--url", URL, "--out", str(out), *kind.options]
+        argv = [
+            str(RELEASE / "leadline-load"),
+            "run",
+            str(scenario),
+            "--url",
+            URL,
+            "--out",
+            str(out),
+            "--verdict",
+            "file",
+        ]
+        argv += kind.options
         argv += ["--ramp-up", f"{RAMP_MS}ms", "--steady", f"{seconds}s", "--ramp-down", "500ms", "--seed", str(seed)]
         with Target(*FROZEN, "--log", str(log)), Busy(busy):
             child([*argv, "--max-sessions", "4000"])

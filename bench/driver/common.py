@@ -183,7 +183,7 @@ class Lengths:
     rate: float = 1.0
     whole: float = 10.0
     window: tuple[float, float] = (2.0, 9.5)
-    warm: int = 6
+    warm: int = 24  # until then Hyperfoil and Gatling still compile
     warmed: float = 5.0
     warmed_window: tuple[float, float] = (0.7, 4.5)
     full: float = 2.5

@@ -93,7 +93,7 @@ def _leadline(load: Load, folder: Path, *more: str) -> list[str]:
     scenario.write_text(leadline_scenario(load))
     argv = [str(RELEASE / "leadline-load"), "run", str(scenario), "--url", URL, "--out", str(folder / "out")]
     argv += ["--replace"]  # some comparisons start it again and again
-    argv += ["--priority", "normal", "--max-sessions", "12000", *more]
+    argv += ["--priority", "normal", "--max-sessions", "12000", "--verdict", "file", *more]
     argv += ["--connections", "shared", "--max-connections", str(CONNECTIONS)] if load.shared else []
     if load.rate:
         argv += ["--arrivals", "constant", "--rate", str(load.rate / REQUESTS), "--ramp-down", "1s"]

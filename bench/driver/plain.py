@@ -5,9 +5,11 @@ instructions of a request.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import statistics
+import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,7 +46,7 @@ def leadline(seconds: float, *options: str, more: str = "", under: Sequence[str]
         scenario, out = Path(scratch, "plain.yaml"), Path(scratch, "out")
         scenario.write_text(PLAIN.format(more=more))
         argv = [*under, str(RELEASE / "leadline-load"), "run", str(scenario), "--url", f"{URL}/", "--out", str(out)]
-        argv += ["--steady", f"{seconds}s", "--priority", "normal", *options]
+        argv += ["--steady", f"{seconds}s", "--priority", "normal", "--verdict", "file", *options]
         _, cpu, wall = child(argv)
         found = json.loads((out / "summary.json").read_text())
     if set(found["errors"]) - {"unfinished"} or found["dropped"]:
@@ -68,6 +70,35 @@ def oha(seconds: float, *options: str) -> Measured:
     if set(found["statusCodeDistribution"]) != {"200"}:
         raise Unfit(f"oha: {found['statusCodeDistribution']}")
     return Measured(found["statusCodeDistribution"]["200"], cpu, wall)
+
+
+def vegeta(seconds: float, *options: str) -> Measured:
+    """Its own form of saturation is a rate of 0 with a bound on workers."""
+    with tempfile.TemporaryDirectory() as scratch:
+        targets, out = Path(scratch, "targets"), Path(scratch, "out")
+        targets.write_text(f"GET {URL}/\n")
+        argv = [str(cache() / "vegeta"), "-cpus", "1", "attack", "-targets", str(targets), "-output", str(out)]
+        argv += ["-duration", f"{round(1000 * seconds)}ms", "-connections", str(CONNECTIONS), *options]
+        _, cpu, wall = child(argv)
+        report = [str(cache() / "vegeta"), "report", "-type", "json", str(out)]
+        found = json.loads(subprocess.run(report, capture_output=True, text=True, check=True).stdout)
+    if set(found["status_codes"]) != {"200"}:
+        raise Unfit(f"vegeta: {found['status_codes']} {found['errors'][:3]}")
+    return Measured(found["requests"], cpu, wall)
+
+
+def vegeta_missing() -> str:
+    """Built with Go where it is not there; "" or why not."""
+    if (cache() / "vegeta").exists():
+        return ""
+    if not shutil.which("go"):
+        return "vegeta is built with Go, which is not installed"
+    argv = ["go", "install", "github.com/tsenart/vegeta/v12@v12.13.0"]
+    made = subprocess.run(argv, env={**os.environ, "GOBIN": str(cache())}, capture_output=True, text=True, check=False)
+    return f"vegeta could not be built: {made.stderr.strip().splitlines()[-1]}" if made.returncode else ""
+
+
+WRK2 = "wrk2 is left out: Debian, PyPI and the Go proxy have no package of it"
 
 
 def measured(tools: dict[str, Tool], rounds: int, seconds: float) -> dict[str, list[Measured]]:
@@ -95,6 +126,10 @@ def compare_saturated(lengths: Lengths, verdicts: Verdicts) -> None:
     }
     if (cache() / "oha").exists():
         tools["oha"] = oha
+    absent = vegeta_missing()
+    if not absent:
+        workers = str(CONNECTIONS)
+        tools["vegeta"] = lambda seconds: vegeta(seconds, "-rate", "0", "-workers", workers, "-max-workers", workers)
     with Target("--service-us", "0"):
         found = measured(tools, rounds, lengths.saturated)
     print(
@@ -102,6 +137,8 @@ def compare_saturated(lengths: Lengths, verdicts: Verdicts) -> None:
         f"{lengths.saturated:g} s. The highest rate on one core is a second of CPU over the CPU of a request; the rate "
         "seen is lower where the server, on the other core, was the limit.\n"
     )
+    for line in filter(None, (absent, WRK2)):
+        print(f"{line}.\n")
     if "oha" not in tools:
         print(f"{OHA}\n")
     print("| generator | CPU us/request, median (least, most) | highest rate on one core | seen | CPU, ours : this |")
@@ -124,12 +161,17 @@ def compare_rate(lengths: Lengths, _: Verdicts) -> None:
     }
     if (cache() / "oha").exists():
         tools["oha"] = lambda seconds: oha(seconds, "-q", str(RATE), "--latency-correction")
+    absent = vegeta_missing()
+    if not absent:
+        tools["vegeta"] = lambda seconds: vegeta(seconds, "-rate", f"{RATE}/1s")
     with Target():
         found = measured(tools, lengths.rounds, lengths.rate)
     print(
         f"{RATE:,} requests/s, constant arrivals, answers after 1 ms, {lengths.rounds} rounds of {lengths.rate:g} s, "
         "whole runs. wrk has no rate.\n"
     )
+    for line in filter(None, (absent, WRK2)):
+        print(f"{line}.\n")
     if "oha" not in tools:
         print(f"{OHA}\n")
     print("| generator | CPU s per 100,000 requests, median (least, most) | rate seen | CPU, ours : this |")

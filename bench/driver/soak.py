@@ -90,7 +90,17 @@ def run(seconds: int, rate: float, https: str | None, connections: str) -> tuple
         scenario, out = Path(scratch, "soak.yaml"), Path(scratch, "out")
         scenario.write_text(SCENARIO)
         url = f"{'https' if https else 'http'}://127.0.0.1:{PORT}/"
-        argv = [str(RELEASE / "leadline-load"), "run", str(scenario), "--url", url, "--out", str(out)]
+        argv = [
+            str(RELEASE / "leadline-load"),
+            "run",
+            str(scenario),
+            "--url",
+            url,
+            "--out",
+            str(out),
+            "--verdict",
+            "file",
+        ]
         argv += ["--steady", f"{seconds}s", "--arrivals", "poisson", "--rate", str(rate)]
         argv += ["--max-sessions", "8000", "--priority", "normal", "--progress", "json", "--connections", connections]
         argv += ["--insecure", "--http", https] if https else []

@@ -1,285 +1,226 @@
-//! The command line.
+//! The command line. Each option is defined here once: its name, its form, its default and what `--help` says of it.
 
 use crate::arrivals::profile::Profile;
 use crate::arrivals::{Bursts, Model};
 use crate::leash::StartAt;
+use crate::measure::verdict::Bounds;
 use crate::measure::writer::Progress;
-use crate::nearest::{hint, meant};
+use crate::nearest::hint;
 use crate::share::Share;
 use crate::transport::TransportOptions;
 use crate::units::parse_duration;
+use crate::Failure;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub const HELP: &str = "\
-leadline-load: sessions over HTTP, measured from the moment each request was due
-
-  leadline-load run SCENARIO.yaml --url URL --out DIR [options]
-  leadline-load check SCENARIO.yaml [--var KEY=VALUE ...]
-                              or with all options of run, of which nothing is started or written
-  leadline-load schema        prints the JSON schema of a scenario
-  leadline-load host          tells of this host, then its clock for every line read
-  leadline-load --version
-
-options of run:
-  --url URL[=WEIGHT]   server and context root, e.g. http://127.0.0.1:9080/brokerage, https://... or
-                       unix:/path/of/socket:/root; repeated: each session keeps to one of them, chosen by weight
-  --out DIR            where summary.json, seconds.csv, response.hlog and service.hlog go; a directory that holds the
-                       results of an earlier run is refused
-  --replace            remove the results of an earlier run from --out instead
-  --arrivals MODEL     closed (default), constant, poisson or replay
-  --users N            closed: virtual users (default 1)
-  --rate R             constant, poisson: arrivals a second
-  --profile POINTS     instead of --users or --rate: TIME:VALUE,... joined by straight lines, two at one time are a
-                       step, e.g. 0s:10,30s:100,30s:50,60s:50
-  --bursts ON/OFF      constant, poisson: arrivals only while on, e.g. 2s/3s; random:2s/3s draws the lengths
-  --replay FILE        replay: recorded times, seconds since the start, one a line
-  --speed X            replay: play X times as fast (default 1)
-  --ramp-up TIME       users or rate rise evenly; with --profile or --replay only not measured (default 0s)
-  --steady TIME        (default 10s; with --profile or --replay up to its last time)
-  --ramp-down TIME     nothing new starts; what is in flight ends (default 0s)
-  --seed N             same seed, same plan of every session (default 1)
-  --max-sessions N     hard cap on sessions; open arrivals above it are dropped and counted (default 1000)
-  --timeout TIME       of each request (default 10s)
-  --http WORD          auto (default: HTTP/1.1, over TLS what the server prefers), 1.1 or 2
-  --ca FILE            https: trust the certificates in this PEM file (the server's own, or authorities), not the system's
-  --insecure           https: trust every certificate
-  --source-address A   addresses to connect from, A,B or FIRST-LAST; sessions take turns
-  --requests-per-connection N
-                       close a connection after N requests; 1 is a connection for each (default: keep)
-  --connections WORD   session (default: each has its own, as users of browsers) or shared (a request takes an idle one
-                       from a pool, as behind a proxy; HTTP/1.1, or with --http 2 a stream of one)
-  --max-connections N  shared: at most so many to each server from each address; further requests wait (default:
-                       as many as sessions)
-  --var KEY=VALUE      a parameter of the scenario; may be repeated
-  --grid TIME          plan starts at multiples of this: several share a wake-up, which is cheaper (default 0us: none)
-  --lead TIME          stay awake this long, at most, before something is due (default 100us)
-  --gather TIME        an answer that nothing waits for may lie in the kernel, which stamps it, this long (default 5ms)
-  --stamps WORD        kernel (default: an answer counts from its stamp) or loop (from the moment it was read)
-  --cpu-latency TIME   while it runs, no CPU of this host enters an idle state that takes longer than this to leave
-                       (root; 0us: they never halt): cheaper and more exact, but the servers' CPUs change as well
-  --priority WORD      auto (default: the loop runs ahead of other processes where permitted) or normal
-  --share A-B/N        one of several drivers in step: of every N numbers (sessions, users, arrivals, identities, rows
-                       and sequences of feeds) those from A until B; all other options as for one driver (default 0-1/1)
-  --start-at TIME      unix time in nanoseconds, or stdin: a line `start NANOSECONDS` there (default: at once)
-  --leash TIME         end at once when standard input ends or brings no line for so long; a line `stop` ends in order
-  --progress FORM      json, text or none on standard output, one line a second (default none)
-
+const EXIT_CODES: &str = "\
 example:
   leadline-load run brokerage-classic.yaml --url http://127.0.0.1:9080/brokerage --users 40 --steady 30s --out out
 
-exit codes: 0 done, 1 could not run, 2 bad command line or scenario, 130 interrupted (results are written)
-";
+exit codes:
+  0    the run passed
+  1    it failed (summary.json and the summary as text say why), or could not be done (there is no summary.json)
+  2    bad command line or scenario
+  130  ended early by SIGINT, SIGTERM or SIGHUP; the results so far are written";
 
-/// Options without a value.
-const FLAGS: [&str; 2] = ["--insecure", "--replace"];
-
-const OPTIONS: [&str; 34] = [
-    "--url",
-    "--http",
-    "--ca",
-    "--insecure",
-    "--source-address",
-    "--requests-per-connection",
-    "--connections",
-    "--max-connections",
-    "--out",
-    "--replace",
-    "--arrivals",
-    "--users",
-    "--rate",
-    "--profile",
-    "--bursts",
-    "--replay",
-    "--speed",
-    "--ramp-up",
-    "--steady",
-    "--ramp-down",
-    "--seed",
-    "--max-sessions",
-    "--timeout",
-    "--var",
-    "--grid",
-    "--lead",
-    "--gather",
-    "--stamps",
-    "--cpu-latency",
-    "--priority",
-    "--share",
-    "--start-at",
-    "--leash",
-    "--progress",
-];
-
-#[derive(Debug, PartialEq)]
-pub enum Command {
-    Help,
-    Version,
-    Schema,
-    Host,
-    Check { scenario: PathBuf, variables: Vec<(String, String)> },
-    CheckRun(Box<RunOptions>),
-    Run(Box<RunOptions>),
+/// Sessions over HTTP, measured from the moment each request was due.
+#[derive(Debug, Parser)]
+#[command(name = "leadline-load", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Drive a scenario and write the results.
+    Run(Box<RunOptions>),
+    /// Read a scenario and say whether it is right.
+    Check {
+        scenario: PathBuf,
+        /// A parameter of the scenario; may be repeated.
+        #[arg(long = "var", value_name = "KEY=VALUE", value_parser = assignment)]
+        variables: Vec<(String, String)>,
+    },
+    /// Judge the summary.json of a run that another program wrote or merged: add the verdict, print it as text.
+    Judge {
+        directory: PathBuf,
+        #[command(flatten)]
+        bounds: Bounds,
+    },
+    /// Print the JSON schema of a scenario.
+    Schema,
+    /// Tell of this host, then its clock for every line read.
+    Host,
+}
+
+/// What of the results counts as their moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Stamps {
+    Kernel,
+    Loop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Priority {
+    Auto,
+    Normal,
+}
+
+/// Where the verdict goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Tell {
+    Exit,
+    File,
+}
+
+#[derive(Debug, Args)]
+#[command(args_override_self = true, after_help = EXIT_CODES)]
 pub struct RunOptions {
+    /// A YAML file (docs/load.md).
     pub scenario: PathBuf,
+    #[command(flatten)]
     pub transport: TransportOptions,
+    /// Where summary.json, seconds.csv and the histogram logs go; results of an earlier run there are refused.
+    #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Results of an earlier run in `out` are removed.
+    /// Remove the results of an earlier run from --out instead.
+    #[arg(long)]
     pub replace: bool,
+    /// Read the scenario and all that the options name, as a run does; start and write nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How work arrives.
+    #[arg(long = "arrivals", value_name = "MODEL", default_value = "closed")]
     pub model: Model,
+    /// closed: virtual users (default 1).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub users: Option<u64>,
+    /// constant, poisson: arrivals a second.
+    #[arg(long, value_name = "R", value_parser = rate)]
     pub rate: Option<f64>,
-    /// The profile and its text.
+    /// Instead of --users or --rate: TIME:VALUE,... joined by straight lines, two at one time are a step, e.g.
+    /// 0s:10,30s:100,30s:50,60s:50.
+    #[arg(long, value_name = "POINTS", value_parser = profile)]
     pub profile: Option<(Profile, String)>,
+    /// constant, poisson: arrivals only while on, e.g. 2s/3s; random:2s/3s draws the lengths.
+    #[arg(long, value_name = "ON/OFF", value_parser = bursts)]
     pub bursts: Option<(Bursts, String)>,
+    /// replay: recorded times, seconds since the start, one a line.
+    #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,
+    /// replay: play X times as fast.
+    #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
     pub speed: f64,
+    /// Users or rate rise evenly; with --profile or --replay only not measured.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     pub ramp_up: u64,
-    /// None with a recording: until its last time.
+    /// What is measured (default 10s; with --profile or --replay up to its last time).
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub steady: Option<u64>,
+    /// Nothing new starts; what is in flight ends.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     pub ramp_down: u64,
+    /// Same seed, same plan of every session.
+    #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
-    pub max_sessions: usize,
+    /// Hard cap on sessions; open arrivals above it are dropped and counted.
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub max_sessions: u64,
+    /// Of each request.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub timeout: u64,
+    #[command(flatten)]
+    pub bounds: Bounds,
+    /// exit: the summary as text, on standard output (with --progress json: standard error), and exit code 1 when the
+    /// run failed; file: only in summary.json.
+    #[arg(long, value_name = "WORD", default_value = "exit")]
+    pub verdict: Tell,
+    /// A parameter of the scenario; may be repeated.
+    #[arg(long = "var", value_name = "KEY=VALUE", value_parser = assignment)]
     pub variables: Vec<(String, String)>,
+    /// Plan starts at multiples of this (0us: none): several share a wake-up, which is cheaper.
+    #[arg(long, value_name = "TIME", default_value = "0us", value_parser = parse_duration)]
     pub grid: u64,
+    /// Stay awake this long, at most, before something is due.
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = parse_duration)]
     pub lead: u64,
+    /// A response that nothing waits for may stay unread in the socket buffer this long.
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = parse_duration)]
     pub gather: u64,
-    pub unstamped: bool,
-    /// Do not run ahead of other processes.
-    /// Longest time to leave an idle state, nanoseconds.
+    /// kernel: a response counts from the kernel's receive timestamp; loop: from the moment it was read.
+    #[arg(long, value_name = "WORD", default_value = "kernel")]
+    pub stamps: Stamps,
+    /// While it runs, no CPU of this host enters an idle state that takes longer than this to leave (root; 0us: they
+    /// never halt): cheaper and more exact, but the servers' CPUs change as well.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub cpu_latency: Option<u64>,
-    pub normal_priority: bool,
-    /// Of a load that several drivers bear.
+    /// auto: the loop runs ahead of other processes where permitted.
+    #[arg(long, value_name = "WORD", default_value = "auto")]
+    pub priority: Priority,
+    /// One of several drivers in step: of every N numbers (sessions, users, arrivals, identities, rows and sequences of
+    /// feeds) those from A until B; all other options as for one driver.
+    #[arg(long, value_name = "A-B/N", default_value = "0-1/1", value_parser = Share::parse)]
     pub share: Share,
-    pub start_at: StartAt,
-    /// Longest silence of standard input, nanoseconds.
+    /// Unix time in nanoseconds, or stdin: a line `start NANOSECONDS` there (default: at once).
+    #[arg(long, value_name = "TIME", value_parser = StartAt::parse)]
+    pub start_at: Option<StartAt>,
+    /// End at once when standard input ends or brings no line for so long; a line `stop` ends in order.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub leash: Option<u64>,
+    /// One line a second on standard output.
+    #[arg(long, value_name = "FORM", default_value = "none")]
     pub progress: Progress,
 }
 
-/// Reads the arguments after the program's name; the error is ready to print.
-pub fn parse(arguments: &[String]) -> Result<Command, String> {
-    let Some(command) = arguments.first() else { return Ok(Command::Help) };
-    match command.as_str() {
-        "--help" | "-h" | "help" => Ok(Command::Help),
-        "--version" | "-V" => Ok(Command::Version),
-        "run" | "check" if arguments[1..].iter().any(|a| a == "--help" || a == "-h") => Ok(Command::Help),
-        "schema" => Ok(Command::Schema),
-        "host" => Ok(Command::Host),
-        "run" => parse_run(&arguments[1..]).map(|run| Command::Run(Box::new(run))),
-        "check" if arguments[1..].iter().any(|a| a == "--url" || a.starts_with("--url=")) => {
-            parse_run(&arguments[1..]).map(|run| Command::CheckRun(Box::new(run)))
+/// Reads the arguments after the program's name. None: what was asked for is printed.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Command>, Failure> {
+    let words = std::iter::once(OsString::from("leadline-load")).chain(arguments);
+    match CommandLine::try_parse_from(words) {
+        Ok(line) => match line.command {
+            Command::Run(options) => Ok(Some(Command::Run(Box::new(complete(*options).map_err(Failure::Usage)?)))),
+            command => Ok(Some(command)),
+        },
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            let _ = error.print();
+            Ok(None)
         }
-        "check" => {
-            let (scenario, options) = split(&arguments[1..])?;
-            let mut variables = Vec::new();
-            for (name, value) in options {
-                match name {
-                    "--var" => variables.push(assignment(&value)?),
-                    other => return Err(format!("unknown option `{other}` of check{}", hint(other, &["--var"]))),
-                }
-            }
-            Ok(Command::Check { scenario, variables })
-        }
-        other => Err(format!(
-            "unknown command `{other}`{}",
-            hint(other, &["run", "check", "schema", "host", "--version", "--help"])
-        )),
+        Err(error) => Err(Failure::Usage(one_line(&error))),
     }
 }
 
-fn parse_run(arguments: &[String]) -> Result<RunOptions, String> {
-    let (scenario, options) = split(arguments)?;
-    let mut run = RunOptions {
-        scenario,
-        transport: TransportOptions::default(),
-        out: PathBuf::new(),
-        replace: false,
-        model: Model::Closed,
-        users: None,
-        rate: None,
-        profile: None,
-        bursts: None,
-        replay: None,
-        speed: 1.0,
-        ramp_up: 0,
-        steady: None,
-        ramp_down: 0,
-        seed: 1,
-        max_sessions: 1000,
-        timeout: 10_000_000_000,
-        variables: Vec::new(),
-        grid: 0,
-        lead: 100_000,
-        gather: 5_000_000,
-        unstamped: false,
-        cpu_latency: None,
-        normal_priority: false,
-        share: Share::WHOLE,
-        start_at: StartAt::Now,
-        leash: None,
-        progress: Progress::None,
-    };
-    for (name, value) in options {
-        let time = || parse_duration(&value).map_err(|e| format!("{name}: {e}"));
-        match name {
-            name if run.transport.take(name, &value)? => {}
-            "--out" => run.out = PathBuf::from(value),
-            "--replace" => run.replace = true,
-            "--arrivals" => run.model = word(name, &value, &Model::WORDS)?,
-            "--users" => run.users = Some(count(name, &value)?),
-            "--rate" => run.rate = Some(rate(&value)?),
-            "--profile" => {
-                let profile = Profile::parse(&value).map_err(|e| format!("--profile {value}: {e}"))?;
-                run.profile = Some((profile, value));
-            }
-            "--bursts" => {
-                let bursts = Bursts::parse(&value).map_err(|e| format!("--bursts {e}"))?;
-                run.bursts = Some((bursts, value));
-            }
-            "--replay" => run.replay = Some(PathBuf::from(value)),
-            "--speed" => {
-                run.speed = match value.parse::<f64>() {
-                    Ok(speed) if (1e-3..=1e3).contains(&speed) => speed,
-                    _ => return Err(format!("--speed {value}: not a number from 0.001 to 1000")),
-                }
-            }
-            "--ramp-up" => run.ramp_up = time()?,
-            "--steady" => run.steady = Some(time()?),
-            "--ramp-down" => run.ramp_down = time()?,
-            "--seed" => run.seed = value.parse().map_err(|_| format!("--seed {value}: not a whole number"))?,
-            "--max-sessions" => run.max_sessions = count(name, &value)? as usize,
-            "--timeout" => run.timeout = time()?,
-            "--var" => run.variables.push(assignment(&value)?),
-            "--grid" => run.grid = time()?,
-            "--share" => run.share = Share::parse(&value).map_err(|e| format!("--share {e}"))?,
-            "--start-at" => run.start_at = StartAt::parse(&value).map_err(|e| format!("--start-at {e}"))?,
-            "--leash" => run.leash = Some(time()?),
-            "--lead" => run.lead = time()?,
-            "--gather" => run.gather = time()?,
-            "--stamps" => run.unstamped = word(name, &value, &[("kernel", false), ("loop", true)])?,
-            "--cpu-latency" => run.cpu_latency = Some(time()?),
-            "--priority" => run.normal_priority = word(name, &value, &[("auto", false), ("normal", true)])?,
-            _ => {
-                let words = [("json", Progress::Json), ("text", Progress::Text), ("none", Progress::None)];
-                run.progress = word(name, &value, &words)?;
-            }
-        }
+/// The message without the usage; what help there is stands in the same line.
+fn one_line(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let known = CommandLine::command();
+        let known: Vec<&str> = known.get_subcommands().map(clap::Command::get_name).collect();
+        return format!("no command: one of {}; --help tells more", known.join(", "));
     }
-    complete(run)
+    let text = error.render().to_string();
+    let message = text.split("\n\nUsage:").next().unwrap_or(&text).split("\n\nFor more").next().unwrap_or(&text);
+    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
+        (error.kind(), error.get(ContextKind::InvalidSubcommand))
+    {
+        let known = CommandLine::command();
+        let known: Vec<&str> = known.get_subcommands().map(clap::Command::get_name).collect();
+        return format!("unknown command `{word}`{}", hint(word, &known));
+    }
+    let lines = message.trim_start_matches("error: ").lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.fold(String::new(), |text, line| match (text.is_empty(), text.ends_with(':')) {
+        (true, _) => line.to_string(),
+        (_, true) => format!("{text} {line}"),
+        _ if line.starts_with('[') => format!("{text} {line}"),
+        _ => format!("{text}; {line}"),
+    })
 }
 
 fn complete(mut run: RunOptions) -> Result<RunOptions, String> {
     const LONGEST: u64 = 366 * 24 * 3600 * 1_000_000_000;
-    if run.transport.urls.is_empty() {
-        return Err("--url is missing: the server's address, e.g. --url http://127.0.0.1:9080/brokerage".into());
-    }
     run.transport.check()?;
     if run.out.as_os_str().is_empty() {
-        return Err("--out is missing: the directory for the results".into());
+        return Err("--out is empty: the directory for the results".into());
     }
     if run.steady == Some(0) {
         return Err("--steady must be longer than 0s".into());
@@ -346,72 +287,39 @@ fn check_arrivals(run: &mut RunOptions) -> Result<(), String> {
         _ => {}
     }
     match run.users {
-        Some(users) if users > run.max_sessions as u64 => {
+        Some(users) if users > run.max_sessions => {
             Err(format!("--users {users} is above --max-sessions {}", run.max_sessions))
         }
         _ => Ok(()),
     }
 }
 
-type Options<'a> = Vec<(&'a str, String)>;
-
-/// The scenario's path and the options with their values (`--name value` or `--name=value`).
-fn split(arguments: &[String]) -> Result<(PathBuf, Options<'_>), String> {
-    let (mut scenario, mut options) = (None, Vec::new());
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        if !argument.starts_with('-') {
-            if scenario.replace(PathBuf::from(argument)).is_some() {
-                return Err(format!("one scenario at a time: `{argument}` is a second one"));
-            }
-            continue;
-        }
-        let (name, value) = match argument.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_string())),
-            None => (argument.as_str(), None),
-        };
-        if !OPTIONS.contains(&name) {
-            return Err(format!("unknown option `{name}`{}", hint(name, &OPTIONS)));
-        }
-        let value = match value {
-            Some(_) if FLAGS.contains(&name) => return Err(format!("{name} takes no value")),
-            Some(value) => value,
-            None if FLAGS.contains(&name) => String::new(),
-            None => rest.next().cloned().ok_or_else(|| format!("{name} needs a value"))?,
-        };
-        options.push((name, value));
-    }
-    let scenario = scenario.ok_or("no scenario given: a YAML file, see docs/load.md")?;
-    Ok((scenario, options))
-}
-
 fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_string(), value.to_string())),
-        _ => Err(format!("--var {text}: write --var name=value")),
+        _ => Err("write --var name=value".into()),
     }
 }
 
-fn word<T: Copy>(option: &str, text: &str, words: &[(&str, T)]) -> Result<T, String> {
-    let valid: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    words
-        .iter()
-        .find(|(word, _)| *word == text)
-        .map(|(_, value)| *value)
-        .ok_or_else(|| format!("{option} {text}: not one of {}{}", valid.join(", "), meant(text, &valid)))
+fn profile(text: &str) -> Result<(Profile, String), String> {
+    Ok((Profile::parse(text)?, text.to_string()))
 }
 
-fn count(option: &str, text: &str) -> Result<u64, String> {
-    match text.parse::<u64>() {
-        Ok(number) if (1..=10_000_000).contains(&number) => Ok(number),
-        _ => Err(format!("{option} {text}: not a whole number from 1 to 10000000")),
+fn bursts(text: &str) -> Result<(Bursts, String), String> {
+    Ok((Bursts::parse(text)?, text.to_string()))
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if (1e-3..=1e3).contains(&speed) => Ok(speed),
+        _ => Err("not a number from 0.001 to 1000".into()),
     }
 }
 
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate <= 1e8 => Ok(rate),
-        _ => Err(format!("--rate {text}: not a number of arrivals a second above 0")),
+        _ => Err("not a number of arrivals a second above 0".into()),
     }
 }
 
@@ -420,7 +328,16 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Command, String> {
-        parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
+        match parse(line.split_whitespace().map(OsString::from)) {
+            Ok(Some(command)) => Ok(command),
+            Ok(None) => Err("help".into()),
+            Err(failure) => Err(failure.message().to_string()),
+        }
+    }
+
+    #[test]
+    fn options_are_consistent() {
+        CommandLine::command().debug_assert();
     }
 
     #[test]
@@ -445,16 +362,25 @@ mod tests {
     fn every_mistake_has_its_message() {
         for (line, part) in [
             ("rnu s.yaml", "did you mean `run`"),
-            ("run --url http://h", "no scenario"),
-            ("run s.yaml --out d", "--url is missing"),
-            ("run s.yaml --url http://h", "--out is missing"),
-            ("run s.yaml --uesrs 3", "did you mean `--users`"),
-            ("run s.yaml --url http://h --out d --users 0", "not a whole number"),
+            ("run --url http://h --out d", "not provided: <SCENARIO>"),
+            ("", "no command: one of run, check, schema, host"),
+            ("run s.yaml --out d", "not provided: --url <URL[=WEIGHT]>"),
+            ("run s.yaml --url http://h", "not provided: --out <DIR>"),
+            ("run s.yaml --uesrs 3", "unexpected argument '--uesrs' found; tip: a similar argument exists: '--users'"),
+            (
+                "run s.yaml --url http://h --out d --limit-errors 2",
+                "'2' for '--limit-errors <SHARE>': `2` is not a share",
+            ),
+            ("run s.yaml --url http://h --out d --steady 5 parsecs", "unexpected argument 'parsecs'"),
+            ("run s.yaml --url http://h --out d --users 0", "0 is not in 1..=10000000"),
             ("run s.yaml --url http://h --out d --users 2000", "above --max-sessions"),
             ("run s.yaml --url http://h --out d --rate 3", "belongs to"),
             ("run s.yaml --url http://h --out d --max-connections 3", "belongs to --connections shared"),
             ("run s.yaml --url http://h --out d --arrivals poisson", "--rate or --profile is missing"),
-            ("run s.yaml --url http://h --out d --arrivals poison --rate 1", "did you mean `poisson`"),
+            (
+                "run s.yaml --url http://h --out d --arrivals poison --rate 1",
+                "possible values: closed, constant, poisson, replay]; tip: a similar value exists: 'poisson'",
+            ),
             ("run s.yaml --url http://h --out d --arrivals constant --rate 1 --users 2", "belongs to"),
             ("run s.yaml --url http://h --out d --steady 0s", "longer than 0s"),
             ("run s.yaml --url http://h --out d --arrivals poisson --rate 1 --profile 0s:1,5s:2", "instead of"),
@@ -465,10 +391,10 @@ mod tests {
             ("run s.yaml --url http://h --out d --arrivals replay", "--replay is missing"),
             ("run s.yaml --url http://h --out d --speed 2", "--speed belongs to"),
             ("run s.yaml --url http://h --out d --grid 2s", "--grid is at most 1s"),
-            ("run s.yaml --url", "needs a value"),
-            ("run s.yaml t.yaml", "a second one"),
+            ("run s.yaml --url", "a value is required for '--url <URL[=WEIGHT]>'"),
+            ("run s.yaml t.yaml", "unexpected argument 't.yaml'"),
             ("run s.yaml --var think", "name=value"),
-            ("check s.yaml --url x", "unknown option"),
+            ("check s.yaml --url x", "unexpected argument '--url'"),
         ] {
             let error = parsed(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");

@@ -1,15 +1,16 @@
-use leadline_load::cli::{parse, Command, HELP};
-use leadline_load::{run, scenario, sys, Failure};
+use leadline_load::cli::{parse, Command};
+use leadline_load::run::{check, judge, run, Ended};
+use leadline_load::{scenario, sys, Failure};
+use std::io::Write;
 use std::process::exit;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
-    let result = parse(&arguments).map_err(Failure::Usage).and_then(execute);
+    let result = parse(std::env::args_os().skip(1)).and_then(|command| command.map_or(Ok(0), execute));
     match result {
         Ok(code) => exit(code),
         Err(failure) => {
             for line in failure.message().lines() {
-                eprintln!("leadline-load: {line}");
+                let _ = writeln!(std::io::stderr(), "leadline-load: {line}"); // nobody may be left to read it
             }
             exit(failure.exit_code());
         }
@@ -18,29 +19,32 @@ fn main() {
 
 fn execute(command: Command) -> Result<i32, Failure> {
     match command {
-        Command::Help => print!("{HELP}"),
-        Command::Version => println!("leadline-load {}", env!("CARGO_PKG_VERSION")),
-        Command::Schema => print!("{}", scenario::SCHEMA),
+        Command::Schema => print(scenario::SCHEMA),
         Command::Host => sys::host::answer(std::io::stdin().lock(), std::io::stdout().lock())
             .map_err(|e| Failure::Run(format!("standard output: {e}")))?,
         Command::Check { scenario, variables } => {
             let read = scenario::read::load(&scenario, &variables).map_err(Failure::Usage)?;
-            println!("{}: scenario {}, {} transactions", scenario.display(), read.name, read.transactions.len());
+            let (path, name, count) = (scenario.display(), &read.name, read.transactions.len());
+            print(&format!("{path}: scenario {name}, {count} transactions\n"));
         }
-        Command::CheckRun(options) => {
-            let read = run::check(&options)?;
-            println!(
-                "{}: scenario {}, {} transactions",
-                options.scenario.display(),
-                read.name,
-                read.transactions.len()
-            );
+        Command::Judge { directory, bounds } => return Ok(i32::from(!judge(&directory, &bounds)?)),
+        Command::Run(options) if options.dry_run => {
+            let read = check(&options)?;
+            let (path, name, count) = (options.scenario.display(), &read.name, read.transactions.len());
+            print(&format!("{path}: scenario {name}, {count} transactions\n"));
         }
         Command::Run(options) => {
-            if !run::run(&options)? {
-                return Ok(130);
-            }
+            return Ok(match run(&options)? {
+                Ended::Passed => 0,
+                Ended::Failed => 1,
+                Ended::Early => 130,
+            })
         }
     }
     Ok(0)
+}
+
+/// To standard output, which may be closed.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }

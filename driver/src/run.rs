@@ -2,19 +2,23 @@
 
 use crate::arrivals::profile::Profile;
 use crate::arrivals::{replay, Model, Phases};
-use crate::cli::RunOptions;
+use crate::cli::{Priority, RunOptions, Stamps, Tell};
 use crate::engine::{Engine, Settings};
 use crate::leash;
 use crate::measure::earlier;
+use crate::measure::report;
 use crate::measure::summary::{summary, Inputs};
+use crate::measure::verdict::{self, Bounds};
 use crate::measure::whole;
-use crate::measure::writer::{self, Files, Outlet};
+use crate::measure::writer::{self, Files, Outlet, Progress};
 use crate::scenario::{read, Scenario};
 use crate::sys::idle::{self, CpuLatency};
 use crate::sys::process::{catch_signals, raise_file_limit, raise_priority_of_thread, Cpu, Scheduling};
 use crate::transport::Transport;
 use crate::Failure;
+use serde_json::Value;
 use std::io::Write;
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
@@ -30,8 +34,18 @@ pub fn check(options: &RunOptions) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-/// Runs it; true when it went to its planned end, false when a signal ended it.
-pub fn run(options: &RunOptions) -> Result<bool, Failure> {
+/// How a run ended whose results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// At its planned end, and what it measured passed or not.
+    Passed,
+    Failed,
+    /// By a signal or a line that said so.
+    Early,
+}
+
+/// Runs it.
+pub fn run(options: &RunOptions) -> Result<Ended, Failure> {
     let scenario = read::load(&options.scenario, &options.variables).map_err(Failure::Usage)?;
     let settings = settings(options).map_err(Failure::Usage)?;
     std::fs::create_dir_all(&options.out)
@@ -76,8 +90,9 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
     let given = options.profile.as_ref().map(|(profile, _)| profile.clone());
     let own = options.users.map_or(0, |users| options.share.count(users));
     // Rounded up: the caps of all drivers together are never below the one asked for.
-    let max_sessions = options.share.count_up(options.max_sessions as u64).max(own) as usize;
+    let max_sessions = options.share.count_up(options.max_sessions).max(own) as usize;
     let most = options.transport.most_connections.map_or(max_sessions, |all| options.share.count_up(all) as usize);
+    let unstamped = options.stamps == Stamps::Loop;
     Ok(Settings {
         transport: Transport::new(&options.transport, most)?,
         model: options.model,
@@ -95,13 +110,14 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
         timeout: options.timeout,
         grid: options.grid,
         lead: options.lead,
-        gather: if options.unstamped { 0 } else { options.gather },
-        unstamped: options.unstamped,
+        gather: if unstamped { 0 } else { options.gather },
+        unstamped,
     })
 }
 
-fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Result<bool, Failure> {
-    let told = matches!(options.start_at, leash::StartAt::Told);
+fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Result<Ended, Failure> {
+    let start_at = options.start_at.unwrap_or(leash::StartAt::Now);
+    let told = matches!(start_at, leash::StartAt::Told);
     let moments = (told || options.leash.is_some()).then(|| leash::listen(options.leash.map(Duration::from_nanos)));
     let (full, filled) = mpsc::sync_channel(SLICES);
     let (emptied, empty) = mpsc::channel();
@@ -114,8 +130,8 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
     if told {
         println!("{{\"ready\":true}}");
     }
-    let Some((started, start)) = leash::wait(options.start_at, moments.as_ref()).map_err(Failure::Run)? else {
-        return Ok(false);
+    let Some((started, start)) = leash::wait(start_at, moments.as_ref()).map_err(Failure::Run)? else {
+        return Ok(Ended::Early);
     };
     let cannot_write = |e: std::io::Error| Failure::Run(format!("cannot write to {}: {e}", options.out.display()));
     if options.replace {
@@ -126,7 +142,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
     let (result, totals) = std::thread::scope(|scope| {
         let files = &files;
         let writer = scope.spawn(move || writer::run(files, &filled, &emptied));
-        if !options.normal_priority {
+        if options.priority == Priority::Auto {
             scheduling = raise_priority_of_thread(); // after the writer began: it keeps its own
         }
         let result = engine.run(start);
@@ -147,6 +163,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         bursts: options.bursts.as_ref().map(|(_, text)| text.as_str()),
         replay: options.replay.as_deref(),
         phases: settings.phases,
+        timeout: settings.timeout,
         grid: options.grid,
         started_unix_ns: started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos(),
         variables: &options.variables,
@@ -154,15 +171,46 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         cpu_latency: allowed,
     };
     whole::write(&files, &totals, settings.phases).map_err(cannot_write)?;
-    let value = summary(&inputs, &result, &totals, Cpu::of_process());
-    let text = serde_json::to_string_pretty(&value).map_err(|e| Failure::Run(format!("summary: {e}")))?;
-    write_whole(options, &text).map_err(cannot_write)?;
-    Ok(!result.interrupted)
+    let mut value = summary(&inputs, &result, &totals, Cpu::of_process());
+    verdict::judge(&mut value, &options.bounds);
+    write_whole(&options.out, &value).map_err(cannot_write)?;
+    if options.verdict == Tell::Exit {
+        tell(&report::text(&value, &options.out), options.progress);
+    }
+    Ok(match (result.interrupted, options.verdict) {
+        (true, _) => Ended::Early,
+        (false, Tell::Exit) if !verdict::passed(&value) => Ended::Failed,
+        _ => Ended::Passed,
+    })
+}
+
+/// Where people look, unless a program reads there. Nobody may be left to read it.
+fn tell(text: &str, progress: Progress) {
+    let _ = match progress {
+        Progress::Json => std::io::stderr().write_all(text.as_bytes()),
+        _ => std::io::stdout().write_all(text.as_bytes()),
+    };
+}
+
+/// Judges the summary in `directory`, adds the verdict and prints it; whether the run passed.
+pub fn judge(directory: &Path, bounds: &Bounds) -> Result<bool, Failure> {
+    let path = directory.join("summary.json");
+    let wrong = |problem: String| Failure::Run(format!("{}: {problem}", path.display()));
+    let text = std::fs::read_to_string(&path).map_err(|e| wrong(e.to_string()))?;
+    let mut value: Value = serde_json::from_str(&text).map_err(|e| wrong(format!("not JSON: {e}")))?;
+    if value["format"] != "leadline-load/1" {
+        return Err(wrong("not a summary of format leadline-load/1".into()));
+    }
+    verdict::judge(&mut value, bounds);
+    write_whole(directory, &value).map_err(|e| wrong(e.to_string()))?;
+    tell(&report::text(&value, directory), Progress::None);
+    Ok(verdict::passed(&value))
 }
 
 /// A reader sees the whole summary or none.
-fn write_whole(options: &RunOptions, text: &str) -> std::io::Result<()> {
-    let (part, whole) = (options.out.join("summary.json.part"), options.out.join("summary.json"));
+fn write_whole(directory: &Path, summary: &Value) -> std::io::Result<()> {
+    let text = serde_json::to_string_pretty(summary)?;
+    let (part, whole) = (directory.join("summary.json.part"), directory.join("summary.json"));
     let mut file = std::fs::File::create(&part)?;
     file.write_all(text.as_bytes())?;
     file.write_all(b"\n")?;

@@ -1,91 +1,78 @@
 //! How requests get to the servers: which servers, from which addresses, over what.
 
 use crate::http::target::Target;
-use crate::nearest::meant;
 use crate::sys::tls::{Tls, Trust, H1, H2};
+use clap::{Args, ValueEnum};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 /// What is spoken on a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Http {
     /// HTTP/1.1; over TLS what the server prefers of HTTP/2 and HTTP/1.1.
     #[default]
     Auto,
+    #[value(name = "1.1")]
     One,
+    #[value(name = "2")]
     Two,
 }
 
-impl Http {
-    pub const WORDS: [(&'static str, Http); 3] = [("auto", Http::Auto), ("1.1", Http::One), ("2", Http::Two)];
+/// Whose the connections are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Connections {
+    /// Each session has its own, as users of browsers.
+    #[default]
+    Session,
+    /// A request takes an idle one from a pool, as behind a proxy; with HTTP/2 a stream of one.
+    Shared,
+}
 
-    pub fn as_str(self) -> &'static str {
-        Http::WORDS.iter().find(|(_, http)| *http == self).map_or("", |(word, _)| word)
-    }
+/// A server and how much of the load it gets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    pub url: String,
+    pub weight: f64,
 }
 
 /// The command line's part of it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Args)]
 pub struct TransportOptions {
-    /// Addresses of the servers with their weights.
-    pub urls: Vec<(String, f64)>,
-    pub sources: Vec<IpAddr>,
+    /// Server and context root, e.g. http://127.0.0.1:9080/brokerage, https://... or unix:/path/of/socket:/root;
+    /// repeated: each session keeps to one of them, chosen by weight.
+    #[arg(long = "url", value_name = "URL[=WEIGHT]", required = true, value_parser = weighted)]
+    pub servers: Vec<Server>,
+    /// Addresses to connect from, A,B or FIRST-LAST; sessions take turns.
+    #[arg(long = "source-address", value_name = "A", value_parser = sources)]
+    pub sources: Vec<Sources>,
+    /// auto: HTTP/1.1, over TLS what the server prefers.
+    #[arg(long, value_name = "WORD", default_value = "auto")]
     pub http: Http,
-    /// 0: no limit.
-    pub requests_per_connection: u32,
-    /// Sessions share connections.
-    pub shared: bool,
-    /// Shared connections to each server from each address; None: as many as sessions.
+    /// Close a connection after N requests; 1 is a connection for each (default: keep).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub requests_per_connection: Option<u32>,
+    /// Whose the connections are.
+    #[arg(long, value_name = "WORD", default_value = "session")]
+    pub connections: Connections,
+    /// shared: at most so many to each server from each address; further requests wait (default: as many as sessions).
+    #[arg(long = "max-connections", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub most_connections: Option<u64>,
-    pub trust: Trust,
+    /// https: trust the certificates in this PEM file (the server's own, or authorities), not the system's.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// https: trust every certificate.
+    #[arg(long, conflicts_with = "ca")]
+    pub insecure: bool,
 }
 
-impl TransportOptions {
-    /// Takes `--name value` in if it is one of the transport's; false when it is not.
-    pub fn take(&mut self, name: &str, value: &str) -> Result<bool, String> {
-        match name {
-            "--url" => self.urls.push(weighted(value)?),
-            "--source-address" => self.sources.append(&mut sources(value)?),
-            "--http" => {
-                let valid = Http::WORDS.map(|(word, _)| word);
-                let found = Http::WORDS.iter().find(|(word, _)| *word == value);
-                self.http = found
-                    .map(|(_, http)| *http)
-                    .ok_or_else(|| format!("--http {value}: not one of auto, 1.1, 2{}", meant(value, &valid)))?;
-            }
-            "--requests-per-connection" => {
-                self.requests_per_connection = match value.parse() {
-                    Ok(number) if number > 0 => number,
-                    _ => return Err(format!("{name} {value}: not a whole number above 0")),
-                }
-            }
-            "--connections" => {
-                self.shared = match value {
-                    "session" => false,
-                    "shared" => true,
-                    _ => {
-                        let hint = meant(value, &["session", "shared"]);
-                        return Err(format!("--connections {value}: not one of session, shared{hint}"));
-                    }
-                }
-            }
-            "--max-connections" => {
-                self.most_connections = match value.parse() {
-                    Ok(number) if (1..=1_000_000).contains(&number) => Some(number),
-                    _ => return Err(format!("{name} {value}: not a whole number from 1 to 1000000")),
-                }
-            }
-            "--ca" if self.trust != Trust::Anyone => self.trust = Trust::Authorities(PathBuf::from(value)),
-            "--insecure" if self.trust == Trust::System => self.trust = Trust::Anyone,
-            "--ca" | "--insecure" => return Err("--insecure trusts everyone: leave --ca out".into()),
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
+/// Addresses of one option.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sources(pub Vec<IpAddr>);
 
+impl TransportOptions {
     /// What does not fit together.
     pub fn check(&self) -> Result<(), String> {
-        if self.most_connections.is_some() && !self.shared {
+        if self.most_connections.is_some() && self.connections != Connections::Shared {
             return Err(
                 "--max-connections belongs to --connections shared; a session has a connection of its own".into()
             );
@@ -95,19 +82,27 @@ impl TransportOptions {
 
     /// All addresses as one text.
     pub fn url(&self) -> String {
-        self.urls.iter().map(|(url, _)| url.as_str()).collect::<Vec<_>>().join(" ")
+        self.servers.iter().map(|server| server.url.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn trust(&self) -> Trust {
+        match &self.ca {
+            Some(path) => Trust::Authorities(path.clone()),
+            None if self.insecure => Trust::Anyone,
+            None => Trust::System,
+        }
     }
 }
 
 /// `URL` or `URL=WEIGHT`.
-fn weighted(text: &str) -> Result<(String, f64), String> {
+fn weighted(text: &str) -> Result<Server, String> {
     let split = text.rsplit_once('=').and_then(|(url, weight)| Some((url, weight.parse::<f64>().ok()?)));
     match split {
         Some((_, weight)) if !(weight > 0.0 && weight <= 1e6) => {
-            Err(format!("--url {text}: a weight is a number above 0 (at most 1000000)"))
+            Err("a weight is a number above 0 (at most 1000000)".into())
         }
-        Some((url, weight)) => Ok((url.to_string(), weight)),
-        None => Ok((text.to_string(), 1.0)),
+        Some((url, weight)) => Ok(Server { url: url.to_string(), weight }),
+        None => Ok(Server { url: text.to_string(), weight: 1.0 }),
     }
 }
 
@@ -115,12 +110,10 @@ fn weighted(text: &str) -> Result<(String, f64), String> {
 const LONGEST_RANGE: u32 = 65_536;
 
 /// `A,B,...`, each an address or a range `FIRST-LAST` of IPv4 addresses.
-fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
+fn sources(text: &str) -> Result<Sources, String> {
     let mut found = Vec::new();
     for part in text.split(',') {
-        let address = |text: &str| {
-            text.trim().parse::<IpAddr>().map_err(|_| format!("--source-address {text}: not an IP address"))
-        };
+        let address = |text: &str| text.trim().parse::<IpAddr>().map_err(|_| format!("{text} is not an IP address"));
         let Some((first, last)) = part.split_once('-') else {
             found.push(address(part)?);
             continue;
@@ -129,14 +122,14 @@ fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
             (IpAddr::V4(first), IpAddr::V4(last)) if first <= last => {
                 let (first, last) = (u32::from(first), u32::from(last));
                 if last - first >= LONGEST_RANGE {
-                    return Err(format!("--source-address {part}: more than {LONGEST_RANGE} addresses"));
+                    return Err(format!("{part} is more than {LONGEST_RANGE} addresses"));
                 }
                 found.extend((first..=last).map(|address| IpAddr::V4(Ipv4Addr::from(address))));
             }
-            _ => return Err(format!("--source-address {part}: a range is FIRST-LAST of IPv4 addresses")),
+            _ => return Err(format!("{part}: a range is FIRST-LAST of IPv4 addresses")),
         }
     }
-    Ok(found)
+    Ok(Sources(found))
 }
 
 /// The same for the loop.
@@ -156,25 +149,27 @@ pub struct Transport {
 impl Transport {
     /// `most`: shared connections to each server from each address, where sessions share them.
     pub fn new(options: &TransportOptions, most: usize) -> Result<Self, String> {
-        let targets = options.urls.iter().map(|(url, _)| Target::parse(url)).collect::<Result<Vec<_>, _>>()?;
-        let total: f64 = options.urls.iter().map(|(_, weight)| weight).sum();
+        let targets = options.servers.iter().map(|server| Target::parse(&server.url)).collect::<Result<Vec<_>, _>>()?;
+        let total: f64 = options.servers.iter().map(|server| server.weight).sum();
+        let sources: Vec<IpAddr> = options.sources.iter().flat_map(|sources| sources.0.iter().copied()).collect();
+        let (trust, shared) = (options.trust(), options.connections == Connections::Shared);
         let mut sum = 0.0;
         let mut share = |weight: f64| {
             sum += weight / total;
             sum
         };
         let secure = targets.iter().any(Target::secure);
-        if !secure && options.trust != Trust::System {
+        if !secure && trust != Trust::System {
             return Err("--ca and --insecure belong to an https address".into());
         }
         // As reverse proxies do, unless told otherwise.
-        let http = if options.shared && options.http == Http::Auto { Http::One } else { options.http };
+        let http = if shared && options.http == Http::Auto { Http::One } else { options.http };
         let alpn: &[&[u8]] = match http {
             Http::Auto => &[H2, H1],
             Http::One => &[H1],
             Http::Two => &[H2],
         };
-        for source in &options.sources {
+        for source in &sources {
             use crate::sys::socket::Peer;
             let other = |target: &&Target| !matches!(&target.peer, Peer::Tcp(to) if to.is_ipv4() == source.is_ipv4());
             if let Some(target) = targets.iter().find(other) {
@@ -187,13 +182,13 @@ impl Transport {
                 .map_err(|e| format!("--source-address {source}: not an address of this host ({e})"))?;
         }
         Ok(Transport {
-            shares: options.urls.iter().map(|(_, weight)| share(*weight)).collect(),
-            tls: if secure { Some(Tls::new(&options.trust, alpn)?) } else { None },
+            shares: options.servers.iter().map(|server| share(server.weight)).collect(),
+            tls: if secure { Some(Tls::new(&trust, alpn)?) } else { None },
             targets,
-            sources: options.sources.clone(),
+            sources,
             http,
-            shared: options.shared.then_some(most),
-            requests_per_connection: options.requests_per_connection,
+            shared: shared.then_some(most),
+            requests_per_connection: options.requests_per_connection.unwrap_or(0),
         })
     }
 
@@ -219,19 +214,23 @@ impl Transport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
-    fn options(words: &[(&str, &str)]) -> Result<TransportOptions, String> {
-        let mut found = TransportOptions::default();
-        for (name, value) in words {
-            assert!(found.take(name, value)?);
-        }
-        Ok(found)
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        transport: TransportOptions,
+    }
+
+    fn options(words: &str) -> Result<TransportOptions, String> {
+        let line = Line::try_parse_from(std::iter::once("leadline-load").chain(words.split_whitespace()));
+        line.map(|line| line.transport).map_err(|error| error.to_string())
     }
 
     #[test]
     fn sessions_are_shared_out_by_weight() {
-        let words = [("--url", "http://127.0.0.1:1/=3"), ("--url", "http://127.0.0.1:2"), ("--url", "unix:/x=0.5")];
-        let transport = Transport::new(&options(&words).unwrap(), 1).unwrap();
+        let words = "--url http://127.0.0.1:1/=3 --url http://127.0.0.1:2 --url unix:/x=0.5";
+        let transport = Transport::new(&options(words).unwrap(), 1).unwrap();
         for sessions in [45u64, 450, 4500] {
             let mut counts = [0f64; 3];
             (1..=sessions).for_each(|number| counts[transport.choose(number)] += 1.0);
@@ -244,8 +243,8 @@ mod tests {
 
     #[test]
     fn sources_take_turns() {
-        let words = [("--url", "http://127.0.0.1:1"), ("--source-address", "127.0.0.9,127.0.0.2-127.0.0.4")];
-        let transport = Transport::new(&options(&words).unwrap(), 1).unwrap();
+        let words = "--url http://127.0.0.1:1 --source-address 127.0.0.9,127.0.0.2-127.0.0.4";
+        let transport = Transport::new(&options(words).unwrap(), 1).unwrap();
         let used: Vec<String> = (1..=5).map(|number| transport.source(number).unwrap().to_string()).collect();
         assert_eq!(used, ["127.0.0.9", "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.9"]);
     }
@@ -253,28 +252,28 @@ mod tests {
     #[test]
     fn mistakes_have_messages() {
         for (words, part) in [
-            (vec![("--url", "http://h=0")], "a weight is"),
-            (vec![("--http", "3")], "not one of auto, 1.1, 2"),
-            (vec![("--requests-per-connection", "0")], "above 0"),
-            (vec![("--source-address", "here")], "not an IP address"),
-            (vec![("--source-address", "127.0.0.9-127.0.0.2")], "FIRST-LAST"),
-            (vec![("--source-address", "10.0.0.0-10.255.0.0")], "more than 65536"),
-            (vec![("--connections", "share")], "did you mean `shared`"),
-            (vec![("--max-connections", "0")], "from 1 to"),
-            (vec![("--insecure", ""), ("--ca", "x")], "leave --ca out"),
-            (vec![("--ca", "x"), ("--insecure", "")], "leave --ca out"),
+            ("--url http://h=0", "a weight is"),
+            ("", "required"),
+            ("--url x --http 3", "possible values: auto, 1.1, 2"),
+            ("--url x --requests-per-connection 0", "0 is not in 1.."),
+            ("--url x --source-address here", "not an IP address"),
+            ("--url x --source-address 127.0.0.9-127.0.0.2", "FIRST-LAST"),
+            ("--url x --source-address 10.0.0.0-10.255.0.0", "more than 65536"),
+            ("--url x --connections share", "'shared'"),
+            ("--url x --max-connections 0", "0 is not in 1.."),
+            ("--url x --insecure --ca x", "cannot be used with"),
         ] {
-            let error = options(&words).expect_err(part);
+            let error = options(words).expect_err(part);
             assert!(error.contains(part), "{error}");
         }
         for (words, part) in [
-            (vec![("--url", "http://127.0.0.1"), ("--insecure", "")], "belong to an https"),
-            (vec![("--url", "https://127.0.0.1"), ("--ca", "/nowhere/ca.pem")], "--ca /nowhere/ca.pem"),
-            (vec![("--url", "http://127.0.0.1"), ("--source-address", "192.0.2.1")], "not an address of this host"),
-            (vec![("--url", "http://127.0.0.1"), ("--source-address", "::1")], "of this kind"),
-            (vec![("--url", "unix:/x"), ("--source-address", "127.0.0.2")], "of this kind"),
+            ("--url http://127.0.0.1 --insecure", "belong to an https"),
+            ("--url https://127.0.0.1 --ca /nowhere/ca.pem", "--ca /nowhere/ca.pem"),
+            ("--url http://127.0.0.1 --source-address 192.0.2.1", "not an address of this host"),
+            ("--url http://127.0.0.1 --source-address ::1", "of this kind"),
+            ("--url unix:/x --source-address 127.0.0.2", "of this kind"),
         ] {
-            let error = Transport::new(&options(&words).unwrap(), 1).expect_err(part);
+            let error = Transport::new(&options(words).unwrap(), 1).expect_err(part);
             assert!(error.contains(part), "{error}");
         }
     }

@@ -30,6 +30,15 @@ pub fn parse_time(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A share: `1%` or `0.01`.
+pub fn parse_share(text: &str) -> Result<f64, String> {
+    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    match number.trim().parse::<f64>() {
+        Ok(number) if (0.0..=scale).contains(&number) => Ok(number / scale),
+        _ => Err(format!("`{text}` is not a share such as 1% or 0.01")),
+    }
+}
+
 /// Nanoseconds as seconds.
 pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9

@@ -4,14 +4,14 @@ mod support;
 
 use std::time::Duration;
 use support::h2::{frame, greeting, head, Frames};
-use support::{reset_on_close, run, server, GET, POST};
+use support::{nothing_succeeded, reset_on_close, run, server, GET, POST};
 
 const SHORT: &str = "--steady 250ms --timeout 150ms --http 2";
 
 fn only(url: &str, scenario: &str, kind: &str) {
     let patient = SHORT.replace("150ms", "10s");
     let run = run(url, scenario, if kind == "timeout" { SHORT } else { &patient });
-    assert_eq!(run.code, 0, "{}", run.errors);
+    nothing_succeeded(&run);
     let name = if scenario == POST { "post" } else { "get" };
     assert!(run.error(kind) > 0 && run.total(name, "ok") == 0, "{kind}: {}", run.summary);
     assert_eq!(run.error(kind) + run.error("unfinished"), run.total(name, "failed"), "{}", run.summary);

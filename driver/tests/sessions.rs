@@ -3,6 +3,7 @@
 mod support;
 
 use std::collections::{HashMap, HashSet};
+use std::io::{BufRead, BufReader};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{answering, finish, page, run, start, Request, GET};
@@ -149,7 +150,9 @@ fn every_planned_arrival_starts_and_the_rest_is_dropped_at_the_cap() {
         Vec::new()
     });
     let few = run(&stuck, &open, "--arrivals constant --rate 200 --steady 300ms --max-sessions 5 --timeout 10s");
-    assert_eq!(few.code, 0);
+    assert_eq!(few.code, 1);
+    let said = "failed: 54 of 59 arrivals were dropped (91.5 %, at most 1 %)";
+    assert!(few.output.lines().any(|line| line.starts_with(said)), "{}", few.output);
     assert_eq!((few.number("/arrivals_actual"), few.number("/dropped")), (5.0, 54.0), "{}", few.summary);
     assert_eq!(few.error("timeout") + few.error("unfinished"), 5);
 }
@@ -157,14 +160,18 @@ fn every_planned_arrival_starts_and_the_rest_is_dropped_at_the_cap() {
 #[test]
 fn signals_end_it_with_its_results() {
     let url = answering(|_| page("200 OK", "", "fine"));
-    let (child, directory) = start(&url, GET, "--users 2 --steady 60s --progress json");
-    std::thread::sleep(Duration::from_millis(400));
-    // SAFETY: plain system call on a child of ours.
-    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
-    let run = finish(child, directory);
-    assert_eq!(run.code, 130);
-    assert_eq!(run.summary["completed"], serde_json::json!(false));
-    assert!(run.total("get", "ok") > 0);
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        let (mut child, directory) = start(&url, GET, "--users 2 --steady 60s --progress json");
+        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        assert!(lines.next().is_some_and(|line| line.is_ok_and(|line| line.starts_with('{'))));
+        // SAFETY: plain system call on a child of ours.
+        unsafe { libc::kill(child.id() as i32, signal) };
+        let run = finish(child, directory);
+        assert_eq!(run.code, 130, "signal {signal}");
+        assert_eq!(run.summary["completed"], serde_json::json!(false));
+        assert!(run.errors.starts_with("failed: ended before its plan was over"), "{}", run.errors);
+        assert!(run.total("get", "ok") > 0);
+    }
 }
 
 #[test]
@@ -232,7 +239,10 @@ fn a_limit_of_open_files_is_told_before_anything_runs() {
 #[test]
 fn bad_input_is_a_usage_error() {
     let bad = run("http://127.0.0.1:1", GET, "--http 3");
-    assert_eq!(bad.errors.trim(), "leadline-load: --http 3: not one of auto, 1.1, 2");
+    assert_eq!(
+        bad.errors.trim(),
+        "leadline-load: invalid value '3' for '--http <WORD>' [possible values: auto, 1.1, 2]"
+    );
     let bad = run("http://127.0.0.1:1", "scenario: x\nmx: {}\n", "");
     assert_eq!(bad.code, 2);
     assert!(bad.errors.contains(":2:1: unknown key `mx`"), "{}", bad.errors);

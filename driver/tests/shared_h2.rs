@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use support::h2::{frame, greeting, h2_server, head, plain, Answered, Asked, Frames};
 use support::tls::{config, trusted};
-use support::{all_well, count, reset_on_close, run, server, GET, POST};
+use support::{all_well, count, nothing_succeeded, reset_on_close, run, server, GET, POST};
 
 const SHARED: &str = "--timeout 5s --connections shared --http 2";
 
@@ -121,7 +121,6 @@ fn a_stream_that_is_reset_or_overdue_fails_alone() {
     });
     let arriving = format!("--arrivals constant --rate 200 --steady 500ms {SHARED} --timeout 400ms");
     let found = run(&url, POST, &arriving);
-    assert_eq!(found.code, 0, "{}", found.errors);
     assert!(found.error("reset") > 1 && found.error("timeout") > 1, "{}", found.summary);
     let told = ["reset", "timeout", "closed", "unfinished"].map(|kind| found.error(kind)).iter().sum::<u64>();
     assert_eq!(told, found.total("post", "failed"), "{}", found.summary);
@@ -148,7 +147,6 @@ fn connections_that_are_lost_or_fall_silent_are_replaced() {
     };
     for reset in [false, true] {
         let found = run(&ending(reset), GET, &format!("--users 4 --steady 300ms {SHARED}"));
-        assert_eq!(found.code, 0, "{}", found.errors);
         let (ok, connects) = (found.total("get", "ok"), count(&found, "connects"));
         assert!(ok > 60 && connects * 30 >= ok && connects > 2, "{}", found.summary);
         let told = ["reset", "closed", "unfinished"].map(|kind| found.error(kind)).iter().sum::<u64>();
@@ -173,7 +171,7 @@ fn servers_that_never_get_to_streams() {
     let only = |url: &str, kind: &str| {
         let timeout = if kind == "timeout" { "--timeout 100ms" } else { "" };
         let found = run(url, GET, &format!("--users 4 --steady 400ms {SHARED} {timeout}"));
-        assert_eq!(found.code, 0, "{}", found.errors);
+        nothing_succeeded(&found);
         assert!(found.error(kind) >= 4 && found.total("get", "ok") == 0, "{kind}: {}", found.summary);
         assert_eq!(found.error(kind) + found.error("unfinished"), found.total("get", "failed"), "{}", found.summary);
         count(&found, "connects")

@@ -35,7 +35,7 @@ def check_by_driver(load: Workload, seed: int, drivers: Sequence[DriverHost] = (
     it says, one line for each problem; LeadlineError where it is not built.
     """
     run = DriverRun(load, _NOWHERE, seed, Path("out"), sent_variables(load))
-    argv = run.argv("check")
+    argv = [*run.argv(), "--dry-run"]
     if drivers:
         argv += ["--share", max(shares(drivers), key=_size)]
     files = [find_scenario(load.scenario), *([Path(load.replay).expanduser()] if load.replay else [])]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
 
 from leadline.load.driver import find_binary
 from leadline.load.scenario import find_scenario
+from leadline.model.errors import LeadlineError, UsageError
 
 
 def run_scenario(scenario: str, options: Sequence[str]) -> int:
@@ -21,15 +26,44 @@ def run_scenario(scenario: str, options: Sequence[str]) -> int:
     if "--progress" not in given and sys.stdout.isatty():
         extra += ["--progress", "text"]
     argv = [str(find_binary()), "run", str(find_scenario(scenario)), *options, *extra]
-    with subprocess.Popen(argv) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:
-                continue  # the terminal signalled the driver too: it writes its results and ends
-            except BaseException:  # ended by a signal that only this process got
-                process.terminate()
-                raise
+    with subprocess.Popen(argv) as process, _signals_to(process):
+        return process.wait()
+
+
+@contextmanager
+def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """SIGTERM and SIGHUP go on to the driver, which writes its results and ends; SIGINT comes from the terminal, which
+    tells the driver itself.
+    """
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        if process.poll() is None:
+            process.send_signal(number)
+
+    handlers: dict[int, Callable[[int, FrameType | None], None]] = {
+        signal.SIGINT: lambda _number, _frame: None,
+        signal.SIGTERM: forward,
+    }
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        handlers[signal.SIGHUP] = forward
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def judge(directory: Path, options: Sequence[str] = ()) -> tuple[bool, str]:
+    """Whether the run whose summary is in ``directory`` passed, and the summary as text; its verdict is added to
+    summary.json. ``options``: those of ``leadline-load judge``. Raises UsageError, LeadlineError.
+    """
+    argv = [str(find_binary()), "judge", str(directory), *options]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1) or not done.stdout:
+        error = UsageError if done.returncode == 2 else LeadlineError
+        raise error(done.stderr.strip().removeprefix("leadline-load: "))
+    return done.returncode == 0, done.stdout
 
 
 def scenario_schema() -> str:

@@ -79,12 +79,12 @@ class DriverRun:
         """Planned length of the run, without the drain of what is then still in flight."""
         return self.workload.ramp_up + self.workload.steady + self.workload.ramp_down
 
-    def argv(self, command: str = "run") -> list[str]:
+    def argv(self) -> list[str]:
         """The command line. Raises UsageError for keys that do not fit together, LeadlineError without a binary."""
-        first = [str(find_binary()), command, str(find_scenario(self.workload.scenario))]
+        first = [str(find_binary()), "run", str(find_scenario(self.workload.scenario))]
         where = ["--url", self.url, "--out", str(self.out)]
         options = [word for option in self.options() for word in option]
-        return [*first, *where, *options, "--progress", "json"]
+        return [*first, *where, *options, "--progress", "json", "--verdict", "file"]
 
     def options(self) -> list[tuple[str, str]]:
         """Names and values of the options that tell of the load. Raises UsageError for keys that do not fit."""

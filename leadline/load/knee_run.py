@@ -136,7 +136,16 @@ class _Runner:
     def _argv(self, directory: Path, more: dict[str, str]) -> list[str]:
         options = self._options | {"--seed": str(next(self._seeds))} | more
         load = ["--users", f"{self._load:.0f}"] if self._arrivals == "closed" else ["--rate", repr(self._load)]
-        argv = [str(find_binary()), "run", str(self._scenario), "--arrivals", self._arrivals, *load]
+        argv = [
+            str(find_binary()),
+            "run",
+            str(self._scenario),
+            "--verdict",
+            "file",
+            "--arrivals",
+            self._arrivals,
+            *load,
+        ]
         for name, value in options.items():
             argv += [
                 argument for part in value.split("\0") for argument in ((name,) if name in FLAGS else (name, part))

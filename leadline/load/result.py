@@ -54,6 +54,8 @@ class TransactionResult:
     service_ms: Latency  # from its first byte sent
     connect_ms: Latency = NOTHING  # making connections, in transactions that made any
     blocked_ms: Latency = NOTHING  # waiting for connections
+    timeouts: int = 0  # in the response times with what is known: at least so long
+    response_at_least: tuple[str, ...] = ()  # figures that are lower bounds for that reason
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,12 @@ class Arrivals:
     profile: str | None = None  # points of a rate or of users over time
     bursts: str | None = None
     replay: str | None = None  # file of recorded times
+    grid_ns: int | None = None
 
 
 @dataclass(frozen=True)
 class Requests:
-    count: int
+    count: int  # that got a whole answer
     bytes_in: int
     bytes_out: int
     connects: int
@@ -88,6 +91,8 @@ class Requests:
     http2_connections: int = 0
     shared_peak: int = 0  # connections that sessions share, at once
     shared_waited: int = 0  # requests that waited for one
+    sent: int = 0  # the same one again included
+    repeated: int = 0  # which the server had not looked at
     unmade: int = 0  # connections for which this host had no port, open file or memory left
 
 
@@ -127,6 +132,7 @@ class LimitResult:
     bound: float
     value: float | None
     kept: bool | None
+    at_least: bool = False  # the value is a lower bound: timeouts are in it
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,16 @@ class GeneratorNote:
     sentence: str
     per_second: bool  # there are seconds.csv and histogram logs
     missing: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the run passed; ``problems`` has a sentence for each reason why not, the worst one first."""
+
+    passed: bool
+    problems: tuple[str, ...]
+    limit_errors: float
+    limit_dropped: float
 
 
 @dataclass(frozen=True)
@@ -172,6 +188,7 @@ class DriverResult:
     limits: tuple[LimitResult, ...] = ()
     generator: GeneratorNote | None = None  # None: leadline-load itself
     statuses: Mapping[str, int] = field(default_factory=dict)  # answers of the whole run by HTTP status
+    verdict: Verdict | None = None  # None: nobody judged it
 
 
 def read_document(directory: Path) -> dict[str, Any]:
@@ -252,7 +269,12 @@ def _result(found: dict[str, Any]) -> DriverResult:
         limits=tuple(LimitResult(**limit) for limit in found.get("limits", [])),
         generator=GeneratorNote(**found["generator"]) if found.get("generator") else None,
         statuses=found.get("statuses", {}),
+        verdict=_verdict(found["verdict"]) if found.get("verdict") else None,
     )
+
+
+def _verdict(found: dict[str, Any]) -> Verdict:
+    return Verdict(**{**found, "problems": tuple(found["problems"])})
 
 
 def _pair(values: Sequence[float]) -> tuple[float, float]:
@@ -269,6 +291,8 @@ def _transaction(part: dict[str, Any]) -> TransactionResult:
         service_ms=Latency(**part["service_ms"]),
         connect_ms=_latency(part, "connect_ms"),
         blocked_ms=_latency(part, "blocked_ms"),
+        timeouts=part.get("timeouts", 0),
+        response_at_least=tuple(part.get("response_at_least", ())),
     )
 
 

@@ -203,3 +203,44 @@ def test_half_a_character_is_replaced() -> None:
 def test_a_body_too_deep_to_be_read_stays_a_text() -> None:
     deep = "[" * 100_000
     assert posted(mimeType=JSON, text=deep)[0]["text"] == deep
+
+
+def test_a_long_recording_is_read_once() -> None:
+    """Work grows with the recording, not with its square: ten thousand such requests took most of an hour."""
+    entries = []
+    for number in range(0, 10_000, 2):
+        entries.append(entry("GET", f"{SHOP}/a?n={number}", number / 1000, None))
+        entries[-1]["response"]["content"] = {"text": f'<input name="t{number % 9}" value="secret{number}">'}
+        posted = {"mimeType": FORM, "text": f"t{number % 9}=secret{number}&x=other{number}"}
+        entries.append(entry("POST", f"{SHOP}/a", number / 1000, None, post=posted))
+    draft = from_har(har(*entries), "x")
+    text = draft.text()
+    assert text.count("${t") == 5000
+    assert len(draft.scenario["transactions"]) == 10_000
+    assert "\n  a-10000:\n" in text
+
+
+def test_tags_without_an_end_are_not_searched_again_and_again() -> None:
+    page = entry("GET", f"{SHOP}/a", 0, None)
+    page["response"]["content"] = {"text": "<input name=" * 300_000}
+    assert list(from_har(har(page), "x").scenario["transactions"]) == ["a"]
+
+
+def test_texts_come_back_from_the_file_as_they_were() -> None:
+    for text in (
+        "yes",
+        "null",
+        "- a",
+        "a: b",
+        "a #b",
+        " x ",
+        "\ufeff\u2028\x7f",
+        "1e3",
+        "~",
+        '"q"',
+        "\t",
+        "C:\\x",
+        "\U0001f680",
+    ):
+        request, _ = posted(mimeType="text/plain; charset=utf-8", text=text)
+        assert request["text"] == text

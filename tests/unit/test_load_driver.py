@@ -47,6 +47,7 @@ def test_a_closed_workload(fake_binary: Path, tmp_path: Path) -> None:
         "--max-sessions": "1000",
         "--var": "units=2",
         "--progress": "json",
+        "--verdict": "file",
     }
     assert (spec.name, spec.cpus, run.seconds) == ("driver", "1", 23.5)
     assert (tmp_path / "out").is_dir()

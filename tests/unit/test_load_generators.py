@@ -19,7 +19,8 @@ from leadline.load.generators.base import Findings, Job, Meaning, Sample, Totals
 from leadline.load.generators.files import Ran, latency_of, write_files
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.generators.registry import GENERATORS, find_generator
-from leadline.load.generators.run import plan_from
+from leadline.load.generators.run import Plan, plan_from, plan_text
+from leadline.load.generators.run import main as run_as_a_process
 from leadline.load.result import NOTHING
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.study import Generator, Workload
@@ -346,6 +347,67 @@ def test_command_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_OPTS", "-Xmx1g -Dx=y")
     theirs = gatling.GENERATOR.command(job(tmp_path, script="a.B")).env["JAVA_OPTS"]
     assert theirs.startswith("-Xmx1g -Dx=y -Dleadline.url=http://h:81/app ")
+
+
+def test_placeholders_are_filled_in_or_refused(tmp_path: Path) -> None:
+    known = job(tmp_path, "${scheme}://${host}:${port}${path}", "${url}", "-t${seconds}", "s${seed}", "a $${b} $c")
+    assert known.words == ["http://h:81/app", "http://h:81/app", "-t9", "s7", "a ${b} $c"]
+    assert known.names_server
+    bare = Job("https://h", tmp_path, 1.0, 1, None, ("${port}", "${path}"))
+    assert (bare.words, bare.names_server) == (["443", "/"], False)
+    inside = Job("http://h/${seed}", tmp_path, 1.0, 1, None, ("${url}",))
+    assert inside.words == ["http://h/${seed}"]  # what is filled in is not read again
+    for word, hint in (
+        ("-Jport=${prot}", r"unknown placeholder \$\{prot\}; did you mean \$\{port\}\?"),
+        ("${xyzzy}", r"there are \$\{url\}, \$\{scheme\}"),
+        ("${}", r"unknown placeholder \$\{\}"),
+        ("${port", r"unknown placeholder \$\{port"),
+    ):
+        with pytest.raises(UsageError, match=hint):
+            _ = job(tmp_path, word).words
+
+
+def test_options_that_look_like_ours_go_to_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool, got = tmp_path / "jmeter", tmp_path / "got"  # stands for the tool
+    tool.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {got}\nexit 3\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    words = ["load", __file__, "--generator", "jmeter", "--url", "http://h", "--out", str(tmp_path / "out")]
+    for option in ("-Jhost=127.0.0.1", "-h", "--json", "--find-knee -Jx=h"):
+        done = CliRunner().invoke(app, [*words, "--options", option, "--replace"])
+        assert "ended with code 3" in str(done.exception), done.output
+        assert got.read_text().split()[-len(option.split()) :] == option.split()
+    done = CliRunner().invoke(app, ["load", "brokerage-json", "--url", "http://h", "--options", "-x"])
+    assert "--options belongs to --generator" in str(done.exception)
+    done = CliRunner().invoke(app, ["load", "brokerage-json", "--url", "http://h", "--limit-p99", "1s"])
+    assert "--limit-p99 belongs to --find-knee" in str(done.exception)
+
+
+def test_a_run_in_which_nothing_succeeded_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = {"requests": 8, "duration_us": 1e6, "connect": 0, "read": 0, "write": 0, "status": 8, "timeout": 0}
+    result = tmp_path / "result.json"
+    result.write_text(json.dumps(figures | dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "p999", "max"), 1000)))
+    tool = tmp_path / "wrk"  # stands for the tool
+    tool.write_text(f"#!/bin/sh\ncp {result} $LEADLINE_WRK_RESULT\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    words = ["load", "--generator", "wrk", "--url", "http://h", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1
+    assert done.stdout.startswith("failed: no transaction succeeded: all 8 failed (status_bad 8)")
+    verdict = read_summary(tmp_path / "out").verdict
+    assert verdict is not None
+    assert not verdict.passed
+    result.write_text(json.dumps(json.loads(result.read_text()) | {"status": 1}))
+    assert CliRunner().invoke(app, [*words, "--replace"]).exit_code == 1  # one of eight
+    done = CliRunner().invoke(app, [*words, "--replace", "--limit-errors", "20%"])
+    assert (done.exit_code, done.stdout.split(":")[0]) == (0, "passed")
+    plan = tmp_path / "plan.json"
+    result.write_text(json.dumps(json.loads(result.read_text()) | {"status": 8}))
+    run = Plan("wrk", Job("http://h", tmp_path / "trial" / "raw", 1.0), tmp_path / "trial")
+    plan.write_text(plan_text(run))
+    monkeypatch.setattr("sys.argv", ["run", str(plan)])
+    assert run_as_a_process() == 1
 
 
 @pytest.mark.usefixtures("fake_tools")

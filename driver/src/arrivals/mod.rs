@@ -10,7 +10,7 @@ use profile::Profile;
 pub use segments::Bursts;
 use segments::Segments;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Model {
     Closed,
     Constant,
@@ -20,13 +20,6 @@ pub enum Model {
 }
 
 impl Model {
-    pub const WORDS: [(&'static str, Model); 4] = [
-        ("closed", Model::Closed),
-        ("constant", Model::Constant),
-        ("poisson", Model::Poisson),
-        ("replay", Model::Replay),
-    ];
-
     pub fn as_str(self) -> &'static str {
         match self {
             Model::Closed => "closed",

@@ -26,10 +26,10 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// One more, by a connection that `answered` others or not.
-    fn add(&mut self, answered: bool) {
+    /// One more, by a connection that took `others` or none.
+    fn add(&mut self, others: bool) {
         self.times += 1;
-        self.weight += if answered { 1 } else { FRUITLESS };
+        self.weight += if others { 1 } else { FRUITLESS };
     }
 
     fn too_many(self) -> bool {
@@ -207,7 +207,7 @@ impl Engine<'_> {
         let (Event::Complete { line, stream }
         | Event::Malformed { line, stream, .. }
         | Event::Reset { line, stream, .. }
-        | Event::Refused { line, stream }) = event;
+        | Event::Refused { line, stream, .. }) = event;
         let connection = self.line(line);
         if connection.stream != stream || connection.host != Some(host) || connection.awaited.is_none() {
             return;
@@ -220,7 +220,7 @@ impl Engine<'_> {
                 self.complete(line, now);
             }
             Event::Malformed { error, .. } => self.fail_stream(line, ErrorKind::Protocol, &error.to_string(), now),
-            Event::Refused { .. } => self.refused(host, line, now),
+            Event::Refused { others, .. } => self.refused(host, line, others, now),
             Event::Reset { code, .. } => {
                 let message = format!("stream reset: {}", ErrorCode::name(code));
                 self.fail_stream(line, ErrorKind::Reset, &message, now);
@@ -228,11 +228,11 @@ impl Engine<'_> {
         }
     }
 
-    /// The server did not look at the request of `line`, which had a stream of `host`: it is sent again.
-    fn refused(&mut self, host: u32, line: u32, now: u64) {
-        let answered = self.line(host).h2.as_ref().is_some_and(|client| client.has_answered());
+    /// The server did not look at the request of `line`, which had a stream of `host`, but maybe at others: it is sent
+    /// again.
+    fn refused(&mut self, host: u32, line: u32, others: bool, now: u64) {
         let refusals = &mut self.line(line).refusals;
-        refusals.add(answered);
+        refusals.add(others);
         let (times, too_many) = (refusals.times, refusals.too_many());
         if too_many {
             let message = format!("the server refused the stream {times} times");

@@ -1,6 +1,8 @@
 //! What is measured: recorded by the loop in slices, written and summed up by a second thread.
 
 pub mod earlier;
+pub mod evidence;
+pub mod report;
 mod rows;
 pub mod slice;
 pub mod summary;

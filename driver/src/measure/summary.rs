@@ -1,7 +1,7 @@
 //! summary.json.
 
+use super::evidence::{self, Evidence};
 use super::slice::{ErrorKind, PerTransaction, Times};
-use super::verdict::{verdict, Evidence};
 use super::writer::Totals;
 use crate::arrivals::{Model, Phases};
 use crate::scenario::{Measure, Scenario};
@@ -56,6 +56,7 @@ pub struct Inputs<'a> {
     pub bursts: Option<&'a str>,
     pub replay: Option<&'a std::path::Path>,
     pub phases: Phases,
+    pub timeout: u64,
     pub grid: u64,
     pub started_unix_ns: u128,
     pub variables: &'a [(String, String)],
@@ -71,7 +72,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
     let mut steady = Map::new();
     for (name, part) in names.iter().zip(&totals.steady) {
         all.add(part);
-        steady.insert((*name).to_string(), transaction(part, length));
+        steady.insert((*name).to_string(), transaction(part, length, inputs.timeout));
     }
     let mut counts = Map::new();
     let mut whole = PerTransaction::default();
@@ -86,7 +87,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
         samples.insert(kind.as_str().to_string(), json!(texts));
     }
     let share = if length > 0.0 { run.steady_cpu / length } else { 0.0 };
-    let (limit, evidence) = verdict(&Evidence {
+    let (limit, evidence) = evidence::judge(&Evidence {
         cpu_share: share,
         lag_mean: totals.lag.mean() as u64,
         lag_p99: totals.lag.quantile(0.99),
@@ -107,6 +108,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
         "url": inputs.url,
         "seed": inputs.seed,
         "arrivals": arrivals(inputs),
+        "timeout_s": seconds(inputs.timeout),
         "started_unix_ns": inputs.started_unix_ns as u64,
         "phases": {
             "ramp_up": [0.0, seconds(phases.ramp_up)],
@@ -114,7 +116,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
             "ramp_down": [seconds(phases.steady_end()), seconds(phases.end())],
             "drained": seconds(run.drained),
         },
-        "steady": {"duration_s": length, "transactions": steady, "all": transaction(&all, length)},
+        "steady": {"duration_s": length, "transactions": steady, "all": transaction(&all, length, inputs.timeout)},
         "total": counts,
         "requests": {
             "count": run.requests,
@@ -177,14 +179,22 @@ fn limits(inputs: &Inputs<'_>, totals: &Totals) -> Vec<Value> {
                 Measure::Mean => (Some(part.response.mean()), 1e6),
                 Measure::Quantile(_, q) => (Some(part.response.quantile(q) as f64), 1e6),
             };
-            found.push(json!({
+            let at_least = limit.measure != Measure::Errors
+                && at_least(part, inputs.timeout, limit.measure.as_str(), value.unwrap_or(0.0) as u64);
+            // What is only known to be at least so long does not show that a limit is kept.
+            let kept = value.map(|value| value <= limit.bound && !at_least);
+            let mut stated = json!({
                 "transaction": transaction.name,
                 "measure": limit.measure.as_str(),
                 "unit": if limit.measure == Measure::Errors { "share" } else { "ms" },
                 "bound": limit.bound / scale,
                 "value": value.map(|value| value / scale),
-                "kept": value.map(|value| value <= limit.bound),
-            }));
+                "kept": kept,
+            });
+            if at_least {
+                stated["at_least"] = json!(true);
+            }
+            found.push(stated);
         }
     }
     found
@@ -224,17 +234,34 @@ fn statuses(part: &PerTransaction) -> BTreeMap<String, u64> {
     part.statuses.iter().map(|(status, count)| (status.to_string(), *count)).collect()
 }
 
-fn transaction(part: &PerTransaction, length: f64) -> Value {
+fn transaction(part: &PerTransaction, length: f64, timeout: u64) -> Value {
+    let bounds: Vec<&str> = FIGURES
+        .into_iter()
+        .filter(|(name, share)| at_least(part, timeout, name, part.response.quantile(*share)))
+        .map(|(name, _)| name)
+        .collect();
     json!({
         "ok": part.counts.ok,
         "failed": part.counts.failed,
         "skipped": part.counts.skipped,
         "per_second": if length > 0.0 { part.counts.ok as f64 / length } else { 0.0 },
         "response_ms": latency(&part.response),
+        "timeouts": part.timeouts,
+        "response_at_least": bounds,
         "service_ms": latency(&part.service),
         "connect_ms": latency(&part.connect),
         "blocked_ms": latency(&part.blocked),
     })
+}
+
+/// Names of the figures of times, and the quantiles they are (of the mean none).
+const FIGURES: [(&str, f64); 7] =
+    [("mean", 0.0), ("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
+
+/// Whether a figure of the response times, that is `ns`, is only known to be at least so long: every timeout took at
+/// least `timeout`, so what is below it does not depend on how long they would have taken.
+fn at_least(part: &PerTransaction, timeout: u64, figure: &str, ns: u64) -> bool {
+    part.timeouts > 0 && (figure == "mean" || ns >= timeout)
 }
 
 /// Mean and percentiles in milliseconds; null where nothing was recorded.

@@ -1,100 +1,178 @@
-//! Was the driver the limit? Four tests, each with its evidence.
+//! Did the run do what it was asked, and what is wrong with it, if anything.
 
-use crate::units::millis;
+use crate::units::parse_share;
+use clap::Args;
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
 
-/// Above this share of its core the loop can no longer be trusted to be on time.
-const CPU_SHARE: f64 = 0.9;
-/// Lags below this are the kernel's wake-up time, not the driver's.
-const SMALL_LAG: u64 = 1_000_000;
-/// Share of the mean response time that may be the driver's own lag.
-const LAG_SHARE: f64 = 0.1;
-/// Share of the planned work that must have been started.
-const STARTED: f64 = 0.98;
-
-#[derive(Debug, Clone, Default)]
-pub struct Evidence {
-    /// CPU seconds of the loop's thread over the seconds of the steady phase.
-    pub cpu_share: f64,
-    pub lag_mean: u64,
-    pub lag_p99: u64,
-    pub response_mean: u64,
-    pub response_p50: u64,
-    pub planned: u64,
-    pub started: u64,
-    pub dropped: u64,
-    /// Connections that this host could not make.
-    pub unmade: u64,
+/// What a run may lose and still pass.
+#[derive(Clone, Copy, Debug, PartialEq, Args)]
+pub struct Bounds {
+    /// The run fails when a greater share of its transactions does.
+    #[arg(long = "limit-errors", value_name = "SHARE", default_value = "1%", value_parser = parse_share)]
+    pub errors: f64,
+    /// The run fails when a greater share of its arrivals was dropped.
+    #[arg(long = "limit-dropped", value_name = "SHARE", default_value = "1%", value_parser = parse_share)]
+    pub dropped: f64,
 }
 
-/// Whether the driver was the limit, and one sentence for each test.
-pub fn verdict(e: &Evidence) -> (bool, Vec<String>) {
-    let mut limit = false;
-    let mut sentences = Vec::new();
-    let mut say = |bad: bool, text: String| {
-        limit |= bad;
-        sentences.push(format!("{}: {text}", if bad { "limit" } else { "fine" }));
-    };
-    say(
-        e.cpu_share > CPU_SHARE,
-        format!("the loop used {:.1} % of a core (bound {:.0} %)", e.cpu_share * 100.0, CPU_SHARE * 100.0),
-    );
-    let bound = e.response_p50.max(SMALL_LAG);
-    let late = e.lag_p99 > bound && e.lag_mean as f64 > LAG_SHARE * e.response_mean as f64;
-    say(
-        late,
-        format!(
-            "99 % of the starts were at most {:.3} ms late (bound {:.3} ms, the median response time), on average \
-             {:.3} ms or {:.1} % of the mean response time (bound {:.0} %)",
-            millis(e.lag_p99),
-            millis(bound),
-            millis(e.lag_mean),
-            100.0 * e.lag_mean as f64 / (e.response_mean.max(1)) as f64,
-            100.0 * LAG_SHARE
-        ),
-    );
-    let expected = e.planned.saturating_sub(e.dropped);
-    say(
-        (e.started as f64) < STARTED * expected as f64,
-        format!("{} of {} planned starts happened, {} dropped at the cap", e.started, e.planned, e.dropped),
-    );
-    say(
-        e.unmade > 0,
-        format!("{} connections could not be made for want of ports, open files or memory on this host", e.unmade),
-    );
-    (limit, sentences)
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { errors: 0.01, dropped: 0.01 }
+    }
+}
+
+/// Adds the verdict to a summary: `passed`, the `problems` (the worst one first), and the bounds.
+pub fn judge(summary: &mut Value, bounds: &Bounds) {
+    let problems = problems(summary, bounds);
+    summary["verdict"] = json!({
+        "passed": problems.is_empty(),
+        "problems": problems,
+        "limit_errors": bounds.errors,
+        "limit_dropped": bounds.dropped,
+    });
+}
+
+/// Whether the summary's verdict is that the run passed.
+pub fn passed(summary: &Value) -> bool {
+    summary["verdict"]["passed"].as_bool().unwrap_or(false)
+}
+
+fn problems(summary: &Value, bounds: &Bounds) -> Vec<String> {
+    let mut found = Vec::new();
+    if summary["completed"] == false {
+        found.push("ended before its plan was over".to_string());
+    }
+    let (ok, failed) = (total(summary, "ok"), total(summary, "failed"));
+    let count = |key: &str| summary[key].as_u64().unwrap_or(0);
+    let (planned, dropped) = (count("arrivals_planned"), count("dropped"));
+    let share = |part: u64, whole: u64| if whole > 0 { part as f64 / whole as f64 } else { 0.0 };
+    if ok == 0 {
+        found.push(match failed {
+            0 => "no transaction succeeded: none ended".to_string(),
+            _ => format!("no transaction succeeded: all {failed} failed ({})", kinds(summary)),
+        });
+    } else {
+        if share(failed, ok + failed) > bounds.errors {
+            let (all, share) = (ok + failed, percent(share(failed, ok + failed)));
+            let most = percent(bounds.errors);
+            found.push(format!("{failed} of {all} transactions failed ({share}, at most {most}): {}", kinds(summary)));
+        }
+        if summary["completed"] != false && summary["steady"]["all"]["ok"] == 0 {
+            found.push("no transaction succeeded in the steady phase".to_string());
+        }
+    }
+    if share(dropped, planned) > bounds.dropped {
+        let (share, most) = (percent(share(dropped, planned)), percent(bounds.dropped));
+        found.push(format!(
+            "{dropped} of {planned} arrivals were dropped ({share}, at most {most}): all sessions of --max-sessions were \
+             taken"
+        ));
+    }
+    for limit in summary["limits"].as_array().into_iter().flatten().filter(|limit| limit["kept"] == false) {
+        let text = |key: &str| limit[key].as_str().unwrap_or_default();
+        let amount = |key: &str| {
+            let value = limit[key].as_f64().unwrap_or(0.0);
+            if text("unit") == "share" {
+                percent(value)
+            } else {
+                format!("{value:.1} ms")
+            }
+        };
+        let least = if limit["at_least"] == true { "at least " } else { "" };
+        let (measure, name) = (text("measure"), text("transaction"));
+        found.push(format!("{measure} of {name} is {least}{}, its limit {}", amount("value"), amount("bound")));
+    }
+    found
+}
+
+/// Transactions of the whole run, over all names.
+pub fn total(summary: &Value, what: &str) -> u64 {
+    let parts = summary["total"].as_object().into_iter().flatten();
+    parts.map(|(_, part)| part[what].as_u64().unwrap_or(0)).sum()
+}
+
+/// Failed transactions by kind, the most frequent one first.
+pub fn kinds(summary: &Value) -> String {
+    let known: BTreeMap<String, u64> = serde_json::from_value(summary["errors"].clone()).unwrap_or_default();
+    let mut kinds: Vec<(String, u64)> = known.into_iter().collect();
+    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+pub fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent == percent.round() {
+        format!("{percent:.0} %")
+    } else if percent < 0.1 {
+        format!("{percent:.3} %")
+    } else {
+        format!("{percent:.1} %")
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn fine() -> Evidence {
-        Evidence {
-            cpu_share: 0.3,
-            lag_mean: 20_000,
-            lag_p99: 100_000,
-            response_mean: 2_000_000,
-            response_p50: 1_500_000,
-            planned: 1000,
-            started: 1000,
-            dropped: 0,
-            unmade: 0,
+    fn summary() -> Value {
+        json!({
+            "completed": true,
+            "total": {"a": {"ok": 90, "failed": 0}, "b": {"ok": 10, "failed": 0}},
+            "steady": {"all": {"ok": 80}},
+            "errors": {},
+            "arrivals_planned": 100,
+            "dropped": 0,
+        })
+    }
+
+    fn judged(changes: &[(&str, Value)]) -> Vec<String> {
+        let mut found = summary();
+        for (pointer, value) in changes {
+            *found.pointer_mut(pointer).expect("a place") = value.clone();
         }
+        judge(&mut found, &Bounds::default());
+        let problems = serde_json::from_value::<Vec<String>>(found["verdict"]["problems"].clone()).expect("texts");
+        assert_eq!(passed(&found), problems.is_empty());
+        problems
     }
 
     #[test]
-    fn an_idle_driver_is_not_the_limit() {
-        let (limit, evidence) = verdict(&fine());
-        assert!(!limit);
-        assert_eq!(evidence.len(), 4);
+    fn a_run_without_losses_passes() {
+        assert!(judged(&[]).is_empty());
+        assert!(judged(&[("/total/a/failed", json!(1)), ("/errors", json!({"reset": 1}))]).is_empty());
+        assert!(judged(&[("/dropped", json!(1))]).is_empty());
     }
 
     #[test]
-    fn each_test_can_fail_alone() {
-        assert!(verdict(&Evidence { cpu_share: 0.95, ..fine() }).0);
-        assert!(verdict(&Evidence { lag_p99: 5_000_000, lag_mean: 500_000, ..fine() }).0);
-        assert!(verdict(&Evidence { started: 900, ..fine() }).0);
-        assert!(verdict(&Evidence { unmade: 1, ..fine() }).0);
-        assert!(!verdict(&Evidence { started: 900, dropped: 100, ..fine() }).0);
+    fn each_loss_has_its_sentence() {
+        let dropped = judged(&[("/dropped", json!(999)), ("/arrivals_planned", json!(1199))]);
+        assert!(dropped[0].starts_with("999 of 1199 arrivals were dropped (83.3 %, at most 1 %)"), "{dropped:?}");
+        let failed = judged(&[("/total/a/failed", json!(3)), ("/errors", json!({"check": 1, "reset": 2}))]);
+        assert_eq!(failed, ["3 of 103 transactions failed (2.9 %, at most 1 %): reset 2, check 1"]);
+        let none = [("/total/a/ok", json!(0)), ("/total/b/ok", json!(0))];
+        assert_eq!(judged(&none), ["no transaction succeeded: none ended"]);
+        let dead = [&none[..], &[("/total/a/failed", json!(7)), ("/errors", json!({"connect": 7}))]].concat();
+        assert_eq!(judged(&dead), ["no transaction succeeded: all 7 failed (connect 7)"]);
+        assert_eq!(judged(&[("/steady/all/ok", json!(0))]), ["no transaction succeeded in the steady phase"]);
+        assert_eq!(judged(&[("/completed", json!(false))]), ["ended before its plan was over"]);
+    }
+
+    #[test]
+    fn broken_limits_are_told() {
+        let mut found = summary();
+        found["limits"] = json!([
+            {"transaction": "a", "measure": "p99", "unit": "ms", "bound": 200.0, "value": 312.44, "kept": false},
+            {"transaction": "a", "measure": "max", "unit": "ms", "bound": 9e3, "value": 1e4, "kept": false, "at_least": true},
+            {"transaction": "b", "measure": "errors", "unit": "share", "bound": 0.01, "value": 0.055, "kept": false},
+            {"transaction": "b", "measure": "p50", "unit": "ms", "bound": 1.0, "value": null, "kept": null},
+        ]);
+        judge(&mut found, &Bounds::default());
+        let expected = [
+            "p99 of a is 312.4 ms, its limit 200.0 ms",
+            "max of a is at least 10000.0 ms, its limit 9000.0 ms",
+            "errors of b is 5.5 %, its limit 1 %",
+        ];
+        assert_eq!(found["verdict"]["problems"], json!(expected));
     }
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 const SECOND: u64 = 1_000_000_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Progress {
     None,
     Json,

@@ -2,7 +2,7 @@
 
 use super::node::Problems;
 use super::read::Scope;
-use crate::units::parse_time;
+use crate::units::{parse_share, parse_time};
 use marked_yaml::Node;
 
 /// A bound and what it bounds.
@@ -41,7 +41,7 @@ pub(super) fn read_limits(problems: &mut Problems, scope: &Scope, node: &Node) -
     for (key, node) in mapping.iter() {
         let (measure, bound) = match KEYS.iter().position(|name| *name == key.as_str()) {
             Some(0) => (Measure::Mean, scope.fixed_value(problems, node, key, duration)),
-            Some(7) => (Measure::Errors, scope.fixed_value(problems, node, key, share)),
+            Some(7) => (Measure::Errors, scope.fixed_value(problems, node, key, parse_share)),
             Some(at) => {
                 let measure = Measure::Quantile(KEYS[at], QUANTILES[at - 1]);
                 (measure, scope.fixed_value(problems, node, key, duration))
@@ -55,13 +55,4 @@ pub(super) fn read_limits(problems: &mut Problems, scope: &Scope, node: &Node) -
 
 fn duration(text: &str) -> Result<f64, String> {
     parse_time(text).map(|ns| ns as f64)
-}
-
-/// `1%` or `0.01`.
-fn share(text: &str) -> Result<f64, String> {
-    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
-    match number.trim().parse::<f64>() {
-        Ok(number) if (0.0..=scale).contains(&number) => Ok(number / scale),
-        _ => Err(format!("`{text}` is not a share such as 1% or 0.01")),
-    }
 }

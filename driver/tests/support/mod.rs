@@ -127,7 +127,7 @@ pub fn count(run: &Run, key: &str) -> u64 {
 
 /// The run ended well: more than a few requests, none of them with an error.
 pub fn all_well(run: &Run) {
-    assert_eq!(run.code, 0, "{}", run.errors);
+    assert_eq!(run.code, 0, "{}{}", run.errors, run.output);
     assert!(run.summary["errors"].as_object().expect("kinds").is_empty(), "{}", run.summary);
     assert!(count(run, "count") > 20, "{}", run.summary);
 }
@@ -179,6 +179,7 @@ pub fn finish(child: Child, directory: PathBuf) -> Run {
     assert!(!run.errors.contains("panicked"), "{}", run.errors);
     if run.summary.is_object() {
         check_sums(&run.summary);
+        check_verdict(&run);
     }
     run
 }
@@ -186,6 +187,25 @@ pub fn finish(child: Child, directory: PathBuf) -> Run {
 pub fn run(url: &str, scenario: &str, options: &str) -> Run {
     let (child, directory) = start(url, scenario, options);
     finish(child, directory)
+}
+
+/// The exit code, and the first line of what is printed, are those of the verdict.
+fn check_verdict(run: &Run) {
+    let (passed, completed) = (run.summary["verdict"]["passed"] == true, run.summary["completed"] == true);
+    let code = if !completed { 130 } else { i32::from(!passed) };
+    assert_eq!(run.code, code, "{}", run.summary);
+    let text =
+        run.output.lines().chain(run.errors.lines()).find(|line| !line.starts_with('{') && !line.contains(" s  "));
+    let word = if passed { "passed: " } else { "failed: " };
+    assert!(text.is_some_and(|line| line.starts_with(word)), "{}{}", run.output, run.errors);
+    let problem = run.summary["verdict"]["problems"][0].as_str().unwrap_or("");
+    assert!(text.is_some_and(|line| line.contains(problem)), "{}", run.output);
+}
+
+/// The run failed: nothing succeeded.
+pub fn nothing_succeeded(run: &Run) {
+    assert_eq!(run.code, 1, "{}", run.errors);
+    assert!(run.output.starts_with("failed: no transaction succeeded: all "), "{}", run.output);
 }
 
 /// Every failed transaction has exactly one kind.

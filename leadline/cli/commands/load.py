@@ -17,7 +17,8 @@ def register(app: typer.Typer) -> None:
     """Add this module's command."""
     app.command(
         epilog="Example: leadline load brokerage-classic --url http://127.0.0.1:8080/brokerage --users 20",
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        # No -h: `-Jhost=...` of another tool would be taken for one.
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": ["--help"]},
     )(load)
 
 
@@ -35,8 +36,12 @@ def load(
     find_knee: Annotated[
         bool, typer.Option("--find-knee", help="Search for the highest load that keeps the limits.")
     ] = False,
-    limit_p99: Annotated[str, typer.Option(help="With --find-knee: 99th percentile of the response time.")] = "1s",
-    limit_errors: Annotated[str, typer.Option(help="With --find-knee: share of failed transactions.")] = "1%",
+    limit_p99: Annotated[
+        str | None, typer.Option(help="With --find-knee: 99th percentile of the response time (default 1s).")
+    ] = None,
+    limit_errors: Annotated[
+        str | None, typer.Option(help="Share of failed transactions beyond which the run fails (default 1%).")
+    ] = None,
     first: Annotated[float, typer.Option("--from", min=0.001, help="With --find-knee: the first load.")] = 10,
     to: Annotated[float, typer.Option("--to", help="With --find-knee: the highest load.")] = 100_000,
     step_factor: Annotated[float, typer.Option(min=1.05, help="With --find-knee: from stair to stair.")] = 1.5,
@@ -47,6 +52,12 @@ def load(
     generator: Annotated[
         str | None,
         typer.Option(help="Run another generator on its own script: wrk, httperf, oha, k6, jmeter, gatling."),
+    ] = None,
+    options: Annotated[
+        str | None, typer.Option("--options", help="With --generator: words for the tool, split as a shell does.")
+    ] = None,
+    program: Annotated[
+        str | None, typer.Option("--program", help="With --generator: where the tool is, if not on the PATH.")
     ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="With --find-knee or --generator: print the result as JSON.")
@@ -61,6 +72,7 @@ def load(
             raise UsageError("--check looks at the hosts of --drivers: give that too")
         _check(drivers)
         return
+    own = {"options": options, "program": program}
     if generator is not None:
         if preset is not None or find_knee:
             raise UsageError("--generator runs another tool as it is: --preset and --find-knee belong to leadline-load")
@@ -72,18 +84,27 @@ def load(
         if scenario is not None and scenario.startswith("-"):  # no script: the parser took the first option for it
             arguments.insert(0, scenario)
             scenario = None
-        run(generator, scenario, arguments, json)
+        arguments += [f"--{name}={value}" for name, value in own.items() if value is not None]
+        bounds = [] if limit_errors is None else ["--limit-errors", limit_errors]
+        run(generator, scenario, arguments, bounds, json)
         return
+    for name, value in own.items():
+        if value is not None:
+            raise UsageError(f"--{name} belongs to --generator; options of leadline-load are written as they are")
     if scenario is None or scenario.startswith("-"):
         raise UsageError("no scenario given: a built-in name or a YAML file, see docs/load.md")
-    options = list(context.args)
+    arguments = list(context.args)
+    if limit_p99 is not None and not find_knee:
+        raise UsageError("--limit-p99 belongs to --find-knee; a transaction's own limits stand in the scenario")
+    if limit_errors is not None and not find_knee:
+        arguments += ["--limit-errors", limit_errors]
     if preset is not None:
         from leadline.cli.output import errors
         from leadline.load.presets import find_preset, preset_options
 
         errors.print(f"preset {preset}: {find_preset(preset).equivalence}", markup=False, highlight=False)
 
-        options = preset_options(preset, scenario, options, searching=find_knee)
+        arguments = preset_options(preset, scenario, arguments, searching=find_knee)
     if json and not find_knee:
         raise UsageError(
             "--json belongs to --find-knee and --generator; a run writes summary.json (--progress json: its seconds)"
@@ -91,23 +112,23 @@ def load(
     if drivers is not None:
         if find_knee:
             raise UsageError("--find-knee has one driver: it cannot stand beside --drivers")
-        _together(scenario, drivers, options)
+        _together(scenario, drivers, arguments)
         return
     if find_knee:
         if not first <= to:
             raise UsageError(f"--to {to:g} is below --from {first:g}")
-        whole = "closed" in (argument.removeprefix("--arrivals=") for argument in options)
-        limits = (_milliseconds(limit_p99), _share("--limit-errors", limit_errors))
+        whole = "closed" in (argument.removeprefix("--arrivals=") for argument in arguments)
+        limits = (_milliseconds(limit_p99 or "1s"), _share("--limit-errors", limit_errors or "1%"))
         loads = (first, to, step_factor, _share("--resolution", resolution))
         if not whole and loads[-1] < _FINEST:
             raise UsageError(f"--resolution {resolution}: rates have no next one, so give at least {_FINEST:.1%}")
-        _search(scenario, options, limits, loads, whole, json)
+        _search(scenario, arguments, limits, loads, whole, json)
         return
-    code = run_scenario(scenario, options)
-    if code == 2:
-        sys.exit(2)
-    if code:
-        raise LeadlineError(f"leadline-load ended with code {code}")
+    code = run_scenario(scenario, arguments)
+    if code < 0:
+        raise LeadlineError(f"leadline-load was ended by signal {-code}")
+    if code:  # it said why
+        sys.exit(code)
 
 
 def _check(drivers: str) -> None:
@@ -122,8 +143,9 @@ def _together(scenario: str, drivers: str, options: list[str]) -> None:
     from leadline.load.cluster.command import run
     from leadline.load.cluster.spec import read_drivers
 
-    if not run(scenario, options, read_drivers(drivers), typer.echo):
-        raise LeadlineError("the drivers were ended before their plan was")
+    passed = run(scenario, options, read_drivers(drivers), typer.echo)
+    if not passed:  # it was said why
+        sys.exit(130 if passed is None else 1)
 
 
 def _search(

@@ -8,18 +8,21 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from leadline.cli.output import console, print_json
+from leadline.cli.output import console, errors, print_json
+from leadline.load.command import judge
 from leadline.load.generators.base import Job
 from leadline.load.generators.run import Plan, run_generator
-from leadline.load.result import DriverResult, Latency, read_summary
+from leadline.load.result import read_summary
 from leadline.model.errors import UsageError, nearest
 from leadline.model.units import parse_duration
 
 _OPTIONS = ("--url", "--out", "--replace", "--options", "--program", "--ramp-up", "--steady", "--seed")
 
 
-def run(name: str, script: str | None, arguments: list[str], as_json: bool) -> None:
-    """Runs the tool, prints what it found and what its latencies mean. Raises UsageError, LeadlineError."""
+def run(name: str, script: str | None, arguments: list[str], bounds: list[str], as_json: bool) -> None:
+    """Runs the tool, prints what it found and what its latencies mean; ends with code 1 when the run did not pass.
+    Raises UsageError, LeadlineError.
+    """
     given = _given(arguments)
     if "--url" not in given:
         raise UsageError("--url is missing: the server's address, e.g. --url http://127.0.0.1:9080/brokerage")
@@ -37,33 +40,18 @@ def run(name: str, script: str | None, arguments: list[str], as_json: bool) -> N
     plan = Plan(name, job, out, ramp_up, cut, "--replace" in given)
     with redirect_stdout(sys.stderr):
         run_generator(plan)
-    result = read_summary(out)
+    passed, text = judge(out, bounds)
+    note = read_summary(out).generator
     if as_json:
+        errors.print(text, end="", markup=False, highlight=False, soft_wrap=True)
         print_json(json.loads((out / "summary.json").read_text(encoding="utf-8")))
-        return
-    for line in lines(result):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def lines(result: DriverResult) -> list[str]:
-    """The result for people; the last lines say what its latencies mean and what is not known."""
-    found = []
-    for name, part in [*result.transactions.items(), ("all", result.all)]:
-        found.append(
-            f"{name}: {part.per_second:.1f}/s, {part.ok} ok, {part.failed} failed; ms: {_figures(part.response_ms)}"
-        )
-    if result.errors:
-        found.append("errors: " + ", ".join(f"{kind} {count}" for kind, count in result.errors.items()))
-    found += [f"the generator was the limit: {sentence}" for sentence in result.driver.evidence]
-    note = result.generator
-    if note is not None:
-        found += [text for text in (note.sentence, note.missing) if text]
-    return found
-
-
-def _figures(latency: Latency) -> str:
-    figures = {"mean": latency.mean, "p50": latency.p50, "p90": latency.p90, "p99": latency.p99, "max": latency.max}
-    return ", ".join(f"{name} {'-' if value is None else f'{value:.2f}'}" for name, value in figures.items())
+    else:
+        console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+        for line in (note.sentence, note.missing) if note is not None else ():
+            if line:
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if not passed:
+        sys.exit(1)
 
 
 def _given(arguments: list[str]) -> dict[str, str]:

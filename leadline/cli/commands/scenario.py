@@ -66,11 +66,11 @@ def export(
 
 
 def _convert(file: Path, out: Path | None, convert: Callable[[str, str], Draft]) -> None:
-    from leadline.load.convert.write import name_of
+    from leadline.load.convert.write import Names
 
     text = read_text(file, LARGEST_RECORDING)
     try:
-        found = convert(text, name_of(file.stem, [], "scenario")).text()
+        found = convert(text, Names().make(file.stem, "scenario")).text()
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
     except RecursionError:

@@ -19,7 +19,7 @@ from leadline.host.watchdog import start_watchdog
 from leadline.load import earlier
 from leadline.load.cluster.hosts import Starter
 from leadline.load.cluster.run import Cluster, Job, told
-from leadline.load.result import read_summary
+from leadline.load.command import judge
 from leadline.load.scenario import find_scenario
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import UsageError
@@ -39,8 +39,11 @@ def check(drivers: Sequence[DriverHost]) -> list[str]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def run(scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], say: Callable[[str], None]) -> bool:
-    """Runs the drivers with the options of leadline-load; False when the user ended them before their plan.
+def run(
+    scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], say: Callable[[str], None]
+) -> bool | None:
+    """Runs the drivers with the options of leadline-load; whether they passed, None when the user ended them before
+    their plan.
 
     Results as of one driver go to ``--out`` (``leadline-load.out``), ``--replace`` and ``--progress`` as leadline-load
     has them: nothing is removed before every driver has taken its options. Raises UsageError,
@@ -71,10 +74,10 @@ def run(scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], sa
         cluster.begin(job, clear if earlier.REPLACE in last else lambda: None)
         stopped = _follow(cluster, progress, say)
         cluster.collect()
-    if progress == "text":
-        for line in read_summary(out).driver.evidence:
-            say(line)
-    return not stopped
+    bounds = [word for name in ("--limit-errors", "--limit-dropped") if name in last for word in (name, last[name])]
+    passed, text = judge(out, bounds)
+    sys.stdout.write(text) if progress != "json" else sys.stderr.write(text)
+    return None if stopped else passed
 
 
 def _follow(cluster: Cluster, progress: str, say: Callable[[str], None]) -> bool:

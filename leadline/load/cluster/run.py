@@ -165,7 +165,7 @@ class Cluster:
         for url in job.urls:
             argv += ["--url", seen_from(url, member.driver)]
         argv += [*options, "--out", host.out(), "--share", member.share]
-        argv += ["--start-at", "stdin", "--leash", f"{_LEASH}s", "--progress", "json"]
+        argv += ["--start-at", "stdin", "--leash", f"{_LEASH}s", "--progress", "json", "--verdict", "file"]
         member.log.unlink(missing_ok=True)
         try:
             spec = ProcessSpec(f"driver-{member.driver.name}", host.argv(argv), member.log, input=True)

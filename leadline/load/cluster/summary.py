@@ -11,6 +11,7 @@ from leadline.model.errors import LeadlineError
 Document = dict[str, Any]
 _SCHEDULING = ("normal", "raised", "realtime")  # the least of all counts
 _SAMPLES = 3
+_AT_LEAST = "response_at_least"
 
 
 def merged_summary(names: Sequence[str], documents: Sequence[Document], steady: Mapping[str, Counts]) -> Document:
@@ -24,12 +25,14 @@ def merged_summary(names: Sequence[str], documents: Sequence[Document], steady: 
                 raise LeadlineError(f"driver {name} had another {what} than driver {names[0]}")
     found: Document = {key: value for key, value in first.items() if all(d.get(key) == value for d in documents)}
     found.pop("share", None)
+    found.pop("verdict", None)  # of a part: the whole is judged anew
+    timeout_ms = 1000 * first["timeout_s"] if "timeout_s" in first else None
     found |= {
         "completed": all(document["completed"] for document in documents),
         "url": first["url"],
         "arrivals": first["arrivals"],
         "phases": {**first["phases"], "drained": max(document["phases"]["drained"] for document in documents)},
-        "steady": _steady([document["steady"] for document in documents], steady),
+        "steady": _steady([document["steady"] for document in documents], steady, timeout_ms),
         "total": _sums([document["total"] for document in documents]),
         "error_samples": _samples(documents),
         "driver": _driver(names, [document["driver"] for document in documents], steady),
@@ -42,7 +45,8 @@ def merged_summary(names: Sequence[str], documents: Sequence[Document], steady: 
         found[key] = sum(document[key] for document in documents)
     found |= _latencies(first, lambda what: _of_all(what, steady))
     if "limits" in first:
-        found["limits"] = [_limit(limit, found["steady"]["transactions"], steady) for limit in first["limits"]]
+        transactions = found["steady"]["transactions"]
+        found["limits"] = [_limit(limit, transactions, steady, timeout_ms) for limit in first["limits"]]
     return found
 
 
@@ -75,13 +79,17 @@ def _of_all(what: str, steady: Mapping[str, Counts]) -> Counts:
     return total(histogram for tag, histogram in steady.items() if tag.startswith(f"{what}/"))
 
 
-def _steady(parts: Sequence[Document], steady: Mapping[str, Counts]) -> Document:
+def _steady(parts: Sequence[Document], steady: Mapping[str, Counts], timeout_ms: float | None) -> Document:
     seconds = max(part["duration_s"] for part in parts)
 
     def transaction(found: Sequence[Document], histogram: Callable[[str], Counts]) -> Document:
-        counts = _sums([{key: one[key] for key in one if not key.endswith("_ms")} for one in found])
+        counts = _sums([{key: one[key] for key in one if not key.endswith(("_ms", "_at_least"))} for one in found])
         counts["per_second"] = counts["ok"] / seconds if seconds > 0 else 0.0
-        return counts | _latencies(found[0], histogram)
+        merged = counts | _latencies(found[0], histogram)
+        if _AT_LEAST in found[0]:
+            figures = merged["response_ms"].items()
+            merged[_AT_LEAST] = [name for name, value in figures if _is_at_least(merged, name, value, timeout_ms)]
+        return merged
 
     names = list(parts[0]["transactions"])
     transactions = {
@@ -93,6 +101,13 @@ def _steady(parts: Sequence[Document], steady: Mapping[str, Counts]) -> Document
     }
     whole = transaction([part["all"] for part in parts], lambda what: _of_all(what, steady))
     return {"duration_s": seconds, "transactions": transactions, "all": whole}
+
+
+def _is_at_least(part: Document, figure: str, value: float | None, timeout_ms: float | None) -> bool:
+    """Whether a figure of response times is a lower bound: timeouts are in it (the driver's own rule)."""
+    if not part.get("timeouts") or timeout_ms is None or value is None:
+        return False
+    return figure == "mean" or value >= timeout_ms
 
 
 def _driver(names: Sequence[str], parts: Sequence[Document], steady: Mapping[str, Counts]) -> Document:
@@ -125,7 +140,9 @@ def _samples(documents: Sequence[Document]) -> Document:
     return {kind: texts[:_SAMPLES] for kind, texts in found.items()}
 
 
-def _limit(limit: Document, transactions: Mapping[str, Document], steady: Mapping[str, Counts]) -> Document:
+def _limit(
+    limit: Document, transactions: Mapping[str, Document], steady: Mapping[str, Counts], timeout_ms: float | None
+) -> Document:
     name, measure = limit["transaction"], limit["measure"]
     if measure == "errors":
         part = transactions[name]
@@ -133,4 +150,6 @@ def _limit(limit: Document, transactions: Mapping[str, Document], steady: Mappin
         value = part["failed"] / counted if counted else None
     else:
         value = latency(steady.get(f"response/{name}", empty()))[measure]
-    return {**limit, "value": value, "kept": None if value is None else value <= limit["bound"]}
+    bound = measure != "errors" and _is_at_least(transactions[name], measure, value, timeout_ms)
+    own = {key: item for key, item in limit.items() if key != "at_least"} | ({"at_least": True} if bound else {})
+    return {**own, "value": value, "kept": None if value is None else value <= limit["bound"] and not bound}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -12,7 +13,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from leadline.load.convert.har_body import body_of, text_of
-from leadline.load.convert.write import Draft, literal, name_of
+from leadline.load.convert.write import Draft, Names, literal
 from leadline.model.errors import UsageError
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
@@ -22,6 +23,9 @@ _DRIVERS = ("host", "connection", "content-length", "content-type", "transfer-en
 _STATUSES = range(400, 600)  # that a check can expect besides success
 _SHORTEST_SECRET = 6  # characters; shorter values recur by chance
 _NO_MOMENT = (KeyError, ValueError, TypeError, OverflowError)
+_LONGEST = 256 << 20  # characters of a recording, which is held in memory some times over
+_TAG = re.compile(r"<input\b[^<>]*>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"""(?<![\w-])(name|value)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _PROMPT = 2.0  # seconds in which a browser follows a redirect; a later request for its target is a visit of its own
 
 
@@ -48,19 +52,20 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
     if not pages:
         raise UsageError("the recording has no request that a scenario can hold")
     transactions: dict[str, list[dict[str, Any]]] = {}
-    written: list[tuple[Mapping[str, Any], dict[str, Any]]] = []
+    inputs: dict[tuple[str, str], dict[str, Any]] = {}  # by name and value: the request that was answered with it last
+    names = Names()
     for page in pages:
         path = urlsplit(page[0]["request"]["url"]).path
         requests = []
         for entry in page:
-            request = _request(entry, _correlate(entry, written, notes))
-            written.append((entry, request))
+            request = _request(entry, _correlate(entry, inputs, notes))
+            inputs |= dict.fromkeys(_inputs(_content(entry)), request)
             requests.append(request)
-        transactions[name_of(path.strip("/") or "home", list(transactions), "page")] = requests
+        transactions[names.make(path.strip("/") or "home", "page")] = requests
     notes += _left_out(asked)
-    names = list(transactions)
-    graph: dict[str, dict[str, int]] = {"start": {names[0]: 1}}
-    for place, following in zip(names, [*names[1:], "end"], strict=True):
+    places = list(transactions)
+    graph: dict[str, dict[str, int]] = {"start": {places[0]: 1}}
+    for place, following in zip(places, [*places[1:], "end"], strict=True):
         graph[place] = {following: 1}
     scenario: dict[str, Any] = {"scenario": name}
     pause = _mean_pause(pages)
@@ -72,6 +77,10 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
 
 
 def _entries(text: str) -> list[dict[str, Any]]:
+    if len(text) > _LONGEST:
+        raise UsageError(
+            f"the HAR file has {len(text):,} characters, at most {_LONGEST:,} are read: record less at once"
+        )
     try:
         entries = json.loads(text.removeprefix("\ufeff"))["log"]["entries"]
         if not isinstance(entries, list):
@@ -125,19 +134,19 @@ def _without_followed(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]
     request redirected first.
     """
     found: list[dict[str, Any]] = []
-    awaited: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}  # by method and address: who was redirected
+    awaited: dict[tuple[str, str], deque[tuple[int, dict[str, Any]]]] = {}  # by method and address: who was redirected
     for entry in entries:
-        waiting = awaited.get((_method(entry), _address(entry["request"]["url"])), [])
+        waiting = awaited.get((_method(entry), _address(entry["request"]["url"])), deque())
         while waiting and not _is_prompt(waiting[0][1], entry):
-            waiting.pop(0)
-        place = waiting.pop(0)[0] if waiting else len(found)
+            waiting.popleft()
+        place = waiting.popleft()[0] if waiting else len(found)
         if place == len(found):
             found.append(entry)
         else:
             found[place] = {**found[place], "response": entry["response"]}
         target = _redirected(entry)
         if target:
-            awaited.setdefault(target, []).append((place, entry))
+            awaited.setdefault(target, deque()).append((place, entry))
     return found
 
 
@@ -158,7 +167,8 @@ def _redirected(entry: Mapping[str, Any]) -> tuple[str, str] | None:
     except ValueError:
         return None
     method = _method(entry)
-    return method if method == "head" or status in (307, 308) else "get", address
+    to_get = (status == 303 and method != "head") or (status in (301, 302) and method == "post")
+    return "get" if to_get else method, address
 
 
 def _address(url: str) -> str:
@@ -221,26 +231,31 @@ def _left_out(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     return notes
 
 
+def _inputs(page: str) -> list[tuple[str, str]]:
+    """Names and values of the inputs of a page that a form may send back; short values recur by chance."""
+    found = []
+    for tag in _TAG.findall(page):
+        attributes = {name.lower(): html.unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(tag)}
+        if len(attributes.get("value", "")) >= _SHORTEST_SECRET and "name" in attributes:
+            found.append((attributes["name"], attributes["value"]))
+    return found
+
+
 def _correlate(
-    entry: Mapping[str, Any], earlier: Sequence[tuple[Mapping[str, Any], dict[str, Any]]], notes: list[str]
+    entry: Mapping[str, Any], inputs: Mapping[tuple[str, str], dict[str, Any]], notes: list[str]
 ) -> dict[str, str]:
     """Variables of the form's fields that an earlier page handed out in an input, which are extracted there."""
     found: dict[str, str] = {}
     fields = body_of(entry["request"]).fields()
     counts = Counter(field for field, _ in fields)
     for field, value in fields:
-        if len(value) < _SHORTEST_SECRET or counts[field] > 1 or not re.fullmatch(r"[\w.:-]+", field):
+        source = inputs.get((field, value))
+        if source is None or counts[field] > 1 or not re.fullmatch(r"[\w.:-]+", field):
             continue
-        for before, source in reversed(earlier):
-            page = _content(before)
-            tags = re.findall(r"<input\b[^>]*>", page, re.IGNORECASE)
-            names = (f'name="{field}"', f"name='{field}'", f"name={field}")
-            if any(value in tag and any(name in tag for name in names) for tag in tags):
-                variable = re.sub(r"\W+", "_", field)
-                source.setdefault("extract", {})[variable] = {"css": f'input[name="{field}"]', "attribute": "value"}
-                found[field] = variable
-                notes.append(f"Field {field} of {_path(entry['request']['url'])} is taken from an earlier page.")
-                break
+        variable = re.sub(r"\W+", "_", field)
+        source.setdefault("extract", {})[variable] = {"css": f'input[name="{field}"]', "attribute": "value"}
+        found[field] = variable
+        notes.append(f"Field {field} of {_path(entry['request']['url'])} is taken from an earlier page.")
     return found
 
 

@@ -13,7 +13,7 @@ from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from leadline.load.convert.examples import Examples
-from leadline.load.convert.write import Draft, literal, literals, name_of
+from leadline.load.convert.write import Draft, Names, literal, literals
 from leadline.model.errors import UsageError
 from leadline.model.yamltext import LARGE, check_yaml
 
@@ -71,10 +71,11 @@ class _Converter:
 
     def draft(self, name: str) -> Draft:
         transactions: dict[str, list[dict[str, Any]]] = {}
+        names = Names()
         mix: dict[str, int] = {}
         for path, method, operation, shared in self._operations():
             title = str(operation.get("operationId") or f"{method}-{path}")
-            key = name_of(title, list(transactions), f"operation-{len(transactions) + 1}")
+            key = names.make(title, f"operation-{len(transactions) + 1}")
             try:
                 transactions[key] = [self._request(path, method, operation, shared)]
             except (AttributeError, KeyError, TypeError, ValueError) as error:

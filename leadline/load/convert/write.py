@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import io
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.representer import RoundTripRepresenter
-
-
-class _Nulls(RoundTripRepresenter):
-    """Null by name: the driver takes an empty place of a JSON body for an empty text."""
-
-
-_Nulls.add_representer(type(None), lambda own, _: own.represent_scalar("tag:yaml.org,2002:null", "null"))
+_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*")  # such text needs no quotes
+_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}  # which mean something else to YAML
+_UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -28,15 +22,42 @@ class Draft:
 
     def text(self) -> str:
         """YAML, the notes as comments on top."""
-        yaml = YAML()
-        yaml.Representer = _Nulls
-        yaml.width = 1000
-        yaml.indent(mapping=2, sequence=4, offset=2)
-        stream = io.StringIO()
-        for note in self.notes:
-            stream.write(f"# {whole(' '.join(note.split()))}\n")
-        yaml.dump(dict(self.scenario), stream)
-        return stream.getvalue()
+        notes = [f"# {whole(' '.join(note.split()))}" for note in self.notes]
+        return "\n".join([*notes, *_block(self.scenario, "")]) + "\n"
+
+
+def _block(value: Mapping[Any, Any] | Sequence[Any], indent: str) -> Iterator[str]:
+    """The lines of a mapping or list. (A library's writer takes minutes for a long recording.)"""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _entry(f"{indent}{_scalar(key)}:", " ", item, indent + "  ")
+        return
+    for item in value:
+        if isinstance(item, Mapping | list | tuple) and item:
+            first, *rest = _block(item, indent + "  ")
+            yield f"{indent}- {first[len(indent) + 2 :]}"
+            yield from rest
+        else:
+            yield from _entry(f"{indent}-", " ", item, indent + "  ")
+
+
+def _entry(head: str, space: str, value: Any, indent: str) -> Iterator[str]:
+    if isinstance(value, Mapping | list | tuple):
+        if value:
+            yield head
+            yield from _block(value, indent)
+        else:
+            yield f"{head}{space}{'{}' if isinstance(value, Mapping) else '[]'}"
+    else:
+        yield f"{head}{space}{_scalar(value)}"
+
+
+def _scalar(value: Any) -> str:
+    if not isinstance(value, str):
+        return json.dumps(value)
+    if _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
+        return value
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def literal(text: str) -> str:
@@ -60,12 +81,21 @@ def literals(value: Any) -> Any:
     return value
 
 
-def name_of(text: str, taken: Sequence[str], otherwise: str) -> str:
-    """A name of a transaction made of ``text``, unlike those ``taken``."""
-    plain = re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-").lower()[:48] or otherwise
-    if plain in ("all", "start", "end"):
-        plain += "-page"
-    found, number = plain, 2
-    while found in taken:
-        found, number = f"{plain}-{number}", number + 1
-    return found
+class Names:
+    """Names of transactions, each another one."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._next: dict[str, int] = {}  # by name: the number that was not tried yet
+
+    def make(self, text: str, otherwise: str) -> str:
+        """A new one made of ``text``."""
+        plain = re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-").lower()[:48] or otherwise
+        if plain in ("all", "start", "end"):
+            plain += "-page"
+        found, number = plain, self._next.get(plain, 2)
+        while found in self._taken:
+            found, number = f"{plain}-{number}", number + 1
+        self._next[plain] = number
+        self._taken.add(found)
+        return found

@@ -53,7 +53,7 @@ const random = (low, high) => {
 const draws = (count, alphabet) =>
   Array.from({ length: whole(count) }, () => alphabet[random(0, alphabet.length - 1)]).join('');
 const value = (name) => { if (v[name] === undefined) throw new Failed('template'); return v[name]; };
-const urlText = (text) => encodeURIComponent(text).replace(/%20/g, '+').replace(/[!'()~]/g,
+const urlText = (text) => encodeURIComponent(text).replace(/[!'()*]/g,
   (c) => '%' + c.charCodeAt(0).toString(16).toUpperCase());
 const jsonText = (text) => JSON.stringify(String(text)).slice(1, -1);
 const form = (fields) => fields.map(([name, text]) => urlText(name) + '=' + urlText(text)).join('&');

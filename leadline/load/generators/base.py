@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +12,10 @@ from urllib.parse import SplitResult
 
 from leadline.load.address import split_url
 from leadline.load.result import Latency
-from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.errors import LeadlineError, UsageError, nearest
 
 PRINTED = "printed.txt"
+_PLACEHOLDER = re.compile(r"\$?\$\{(?P<name>[^}]*)\}?")
 
 MeasuredFrom = Literal["intended start", "send"]
 Model = Literal["open", "closed", "unknown"]
@@ -68,14 +70,34 @@ class Job:
 
     @property
     def words(self) -> list[str]:
-        """The options with their placeholders filled in."""
-        values = {"${url}": self.url, "${seconds}": str(self.whole_seconds), "${seed}": str(self.seed)}
-        found = []
-        for option in self.options:
-            for name, value in values.items():
-                option = option.replace(name, value)
-            found.append(option)
-        return found
+        """The options with their placeholders filled in; ``$${`` stands for ``${``. Raises UsageError for others."""
+        address = self.address
+        values = {
+            "url": self.url,
+            "scheme": address.scheme,
+            "host": address.hostname or "",
+            "port": str(self.port),
+            "path": address.path or "/",
+            "seconds": str(self.whole_seconds),
+            "seed": str(self.seed),
+        }
+
+        def fill(found: re.Match[str]) -> str:
+            name = found["name"]
+            if found[0].startswith("$$"):
+                return found[0][1:]
+            if name in values:
+                return values[name]
+            close = nearest(name, list(values)) if name else None
+            hint = f"did you mean ${{{close}}}?" if close else f"there are {', '.join(f'${{{n}}}' for n in values)}"
+            raise UsageError(f"--options: unknown placeholder {found[0]}; {hint} ($${{ is a ${{ for the tool itself)")
+
+        return [_PLACEHOLDER.sub(fill, option) for option in self.options]
+
+    @property
+    def names_server(self) -> bool:
+        """Whether the options say where the server is."""
+        return any(word in option for option in self.options for word in ("${url}", "${host}"))
 
     @property
     def environment(self) -> dict[str, str]:

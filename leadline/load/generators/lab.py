@@ -69,3 +69,4 @@ def check_generator(generator: Generator, slots: bool) -> None:
         )
     job = Job("http://localhost", Path(), 1.0, 1, generator.script, tuple(generator.options), generator.program)
     tool.check(job)
+    _ = job.words  # an unknown placeholder is an error

@@ -52,7 +52,7 @@ class Oha:
         database = job.raw / "oha.sqlite"
         database.unlink(missing_ok=True)
         report = ["--no-tui", "--output-format", "json", "--output", str(job.raw / "oha.json")]
-        target = [] if any("${url}" in option for option in job.options) else [job.url]
+        target = [] if job.names_server else [job.url]
         return Command([program, *report, "--db-url", str(database), *words, *target])
 
     def read(self, job: Job) -> Findings:

@@ -20,6 +20,7 @@ from leadline.load import earlier
 from leadline.load.generators.base import PRINTED, Job
 from leadline.load.generators.files import Ran, write_files
 from leadline.load.generators.registry import find_generator
+from leadline.load.result import read_summary
 from leadline.model.errors import LeadlineError, UsageError
 
 _LONGEST = 64 << 20  # characters of output that are read
@@ -44,6 +45,7 @@ def run_generator(plan: Plan) -> None:
     tool = find_generator(plan.generator)
     job = plan.job
     tool.check(job)
+    _ = job.words  # an unknown placeholder is an error before anything is written
     if plan.ramp_up > 0 and not tool.per_second:
         raise UsageError(
             f"{tool.name} keeps no time of single requests, so a ramp-up cannot be left out of its figures: leave "
@@ -170,7 +172,11 @@ def plan_from(text: str) -> Plan:
 def main() -> int:
     """``python -m leadline.load.generators.run PLAN.json``: exit code as leadline-load's."""
     try:
-        run_generator(plan_from(Path(sys.argv[1]).read_text(encoding="utf-8")))
+        plan = plan_from(Path(sys.argv[1]).read_text(encoding="utf-8"))
+        run_generator(plan)
+        result = read_summary(plan.out)
+        if not any(total.ok for total in result.total.values()):
+            raise LeadlineError(f"{plan.generator}: no request succeeded: {dict(result.errors) or 'none was made'}")
     except LeadlineError as error:
         print(f"leadline: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1

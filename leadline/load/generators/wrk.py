@@ -44,7 +44,7 @@ class Wrk:
         if "--" in words:  # arguments of the script's init
             at = words.index("--")
             before, after = words[:at], words[at:]
-        target = [] if any("${url}" in option for option in job.options) else [job.url]
+        target = [] if job.names_server else [job.url]
         hook = job.raw / "hook.lua"
         hook.write_text((resources.files(__package__) / "wrk_hook.lua").read_text(encoding="utf-8"), encoding="utf-8")
         env = {"LEADLINE_WRK_RESULT": str(job.raw / "wrk.json")}

@@ -166,8 +166,8 @@ fn streams_end_in_every_way() {
     run.feed(&frame(7, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0])).expect("good-bye");
     let expected = [
         Event::Reset { line: 7, stream: 1, code: 2 },
-        Event::Refused { line: 7, stream: 3 },
-        Event::Refused { line: 7, stream: 5 },
+        Event::Refused { line: 7, stream: 3, others: false },
+        Event::Refused { line: 7, stream: 5, others: true },
     ];
     assert_eq!(run.events, expected);
     assert!(run.client.is_leaving() && !run.client.may_open());

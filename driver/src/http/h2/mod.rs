@@ -48,8 +48,8 @@ pub enum Event {
     Malformed { line: u32, stream: u32, error: ParseError },
     /// The server gave the stream up.
     Reset { line: u32, stream: u32, code: u32 },
-    /// The server did not look at the request.
-    Refused { line: u32, stream: u32 },
+    /// The server did not look at the request; whether it did at others of this connection.
+    Refused { line: u32, stream: u32, others: bool },
 }
 
 /// Where answers go.
@@ -178,11 +178,6 @@ impl Client {
     /// Requests sent so far.
     pub fn opened(&self) -> u32 {
         self.opened
-    }
-
-    /// Whether a request was answered here.
-    pub fn has_answered(&self) -> bool {
-        self.answered > 0
     }
 
     /// The server said what it allows.

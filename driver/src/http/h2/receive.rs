@@ -199,7 +199,7 @@ impl Client {
         if let Some(at) = self.position(head.stream) {
             let Stream { line, id: stream, .. } = self.streams.swap_remove(at);
             events.push(match code {
-                frame::REFUSED => Event::Refused { line, stream },
+                frame::REFUSED => Event::Refused { line, stream, others: self.answered > 0 },
                 code => Event::Reset { line, stream, code },
             });
         }
@@ -257,12 +257,11 @@ impl Client {
         let last = frame::number(&payload[..4], 4, "GOAWAY")? & 0x7fff_ffff;
         self.leaving = true;
         let refused = |stream: &Stream| stream.id > last;
-        events.extend(
-            self.streams
-                .iter()
-                .filter(|stream| refused(stream))
-                .map(|stream| Event::Refused { line: stream.line, stream: stream.id }),
-        );
+        events.extend(self.streams.iter().filter(|stream| refused(stream)).map(|stream| Event::Refused {
+            line: stream.line,
+            stream: stream.id,
+            others: last > 0,
+        }));
         self.streams.retain(|stream| !refused(stream));
         Ok(())
     }
