@@ -188,7 +188,7 @@ def quantile(level: float, freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return z + sum(term / freedom ** (n + 1) for n, term in enumerate(terms))
+    return z + math.fsum(term / float(freedom) ** (n + 1) for n, term in enumerate(terms))
 
 
 def thinned(times: Array, values: Array, most: int = MOST) -> tuple[Array, Array]:

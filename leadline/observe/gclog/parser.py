@@ -72,7 +72,7 @@ class Reader:
         """The next line."""
         self.log.lines += 1
         self._last = text
-        if matters(text) or not self.log.jvms:
+        if matters(text) or not self.log.jvms or (not self.log.pauses and "GC(" in text):
             try:
                 self._read(text)
             except (ValueError, OverflowError):  # a number without sense
