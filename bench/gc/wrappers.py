@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 _START = datetime(2026, 1, 31, 23, 59, 50, tzinfo=UTC)
-_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 def _at(number: int) -> datetime:
@@ -67,7 +67,7 @@ WRAPPERS: Mapping[str, Callable[[str, int], str]] = {
     "journal, short-iso": lambda text, n: f"{_at(n):%Y-%m-%dT%H:%M:%S}+0100 db-1 java[4242]: {text}",
     "journal, JSON": _journal,
     "journal, JSON of bytes": _bytes,
-    "syslog, RFC 5424": lambda text, n: f"<14>1 {_iso(n)} db-1 java 4242 ID47 [meta sequenceId=\"{n}\"] {text}",
+    "syslog, RFC 5424": lambda text, n: f'<14>1 {_iso(n)} db-1 java 4242 ID47 [meta sequenceId="{n}"] {text}',
     "Heroku": lambda text, n: f"{_iso(n, '+00:00')} app[web.1]: {text}",
     "Cloud Foundry": lambda text, n: f"   {_iso(n)[:22]}+0100 [APP/PROC/WEB/0] OUT {text}",
     "WildFly, domain": lambda text, _: f"[Server:server-one] {text}",

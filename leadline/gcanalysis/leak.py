@@ -88,9 +88,7 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
     elif verdict == "levels off":
         sentence = f"the live set grew by {_rate(slope)} MiB/h, {interval}, but its later half has levelled off"
     elif verdict == "growing":
-        sentence = (
-            f"the live set grows by {_rate(slope)} MiB/h, {interval}; a longer log has to tell whether it ends"
-        )
+        sentence = f"the live set grows by {_rate(slope)} MiB/h, {interval}; a longer log has to tell whether it ends"
     elif low > 0:
         sentence = f"the live set rises by less than {100 * SMALLEST:g} % over the log: {interval}"
     else:

@@ -65,7 +65,8 @@ def left_out(log: GcLog, found: Rate, span: float) -> str:
     who = {jvm.collector for jvm in log.jvms}
     rest = "pauses, " if who != {"Z"} else ""
     copying = ", the time in which Shenandoah copies" if "Shenandoah" in who else ""
-    return f"over {found.seconds:.1f} of {span:.1f} s; left out: {rest}before the first and after the last collection{copying}"
+    ends = f"before the first and after the last collection{copying}"
+    return f"over {found.seconds:.1f} of {span:.1f} s; left out: {rest}{ends}"
 
 
 def _by_reclaimed(cycles: Sequence[Cycle]) -> tuple[float, float]:

@@ -74,7 +74,8 @@ def trend(times: Array, values: Array, share: float = 0.65) -> Trend:
     keeps = _linear(halves, values, together, [0, 1 - share, 1])
     end = _linear(quarter, values, together, [0, 1, 1, 1])
     period = None if cycles is None else float(times[-1] - times[0]) / cycles
-    return Trend(*(_times(one, scale) for one in (rise, keeps, end)), len(at), together == 1.0, period)
+    rise, keeps, end = (_times(one, scale) for one in (rise, keeps, end))
+    return Trend(rise, keeps, end, len(at), together == 1.0, period)
 
 
 def rhythm(at: Array, values: Array) -> float | None:
@@ -93,7 +94,9 @@ def rhythm(at: Array, values: Array) -> float | None:
 
     least, best = min((rest(cycles), cycles) for cycles in candidates.tolist())
     for near in (0.2, 0.04, 0.008):
-        least, best = min((rest(one), one) for one in (best + np.linspace(-near, near, 9)).tolist() if one >= _FEWEST_CYCLES)
+        least, best = min(
+            (rest(one), one) for one in (best + np.linspace(-near, near, 9)).tolist() if one >= _FEWEST_CYCLES
+        )
     terms = 2 * _harmonics(count)
     spare = count - base.shape[1] - terms
     if spare < 4:
@@ -113,7 +116,7 @@ def _in_steps(at: Array, values: Array, cycles: float) -> bool:
     left = _left(base, means)
     rest = _left(np.column_stack([base, np.diff(np.sin(turns)), np.diff(np.cos(turns))]), means)
     bound = (_CHANCE / (4 * cycles)) ** (2 / (len(means) - 3))
-    return float(rest @ rest) < bound * float(left @ left)
+    return bool(float(rest @ rest) < bound * float(left @ left))
 
 
 def _harmonics(count: int) -> int:
@@ -147,7 +150,7 @@ def _together(design: Array, values: Array) -> float:
     freed = (count * raw + terms) / max(1, count - terms - 2)
     if freed > 1 - _UNIT_ROOT / math.sqrt(count):
         return 1.0
-    return max(0.0, freed)
+    return float(max(0.0, freed))
 
 
 def _linear(design: Array, values: Array, together: float, weights: Sequence[float]) -> Estimate:
@@ -185,7 +188,7 @@ def quantile(level: float, freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return z + sum(term / freedom ** (n + 1) for n, term in enumerate(terms))
+    return z + math.fsum(term / float(freedom) ** (n + 1) for n, term in enumerate(terms))
 
 
 def thinned(times: Array, values: Array, most: int = MOST) -> tuple[Array, Array]:

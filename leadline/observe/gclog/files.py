@@ -51,10 +51,10 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
             piped.append(LogFiles(path, (path,)))
             continue
         if not path.exists():
-            parts = _beside(path)  # the older JVMs number all files of a rotation
-            if not parts:
+            numbered = _beside(path)  # the older JVMs number all files of a rotation
+            if not numbered:
                 raise UsageError(f"{path}: No such file or directory")
-            groups.setdefault(path, []).extend(parts)
+            groups.setdefault(path, []).extend(numbered)
             continue
         if path.is_dir():
             raise UsageError(f"{path}: Is a directory")

@@ -51,7 +51,8 @@ _DEEPEST = 50  # brackets inside one another
 _BRACKET = re.compile(r"[\[\]]")
 # Lines beside the records: details of G1, the heap's state, what the JVM says of itself, CMS's own threads.
 _DETAIL = re.compile(
-    r"\s|\[|\d{1,12}[.,]\d{1,9}: |\d{4}-\d\d-\d\dT|Heap|\{Heap|\}|Memory:|CommandLine|Desired|- age|: \d|, \d|Total time"
+    r"\s|\[|\d{1,12}[.,]\d{1,9}: |\d{4}-\d\d-\d\dT|Heap|\{Heap|\}|"
+    r"Memory:|CommandLine|Desired|- age|: \d|, \d|Total time"
 )
 
 

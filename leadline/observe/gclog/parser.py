@@ -48,8 +48,9 @@ def parse_lines(lines: Iterable[str]) -> GcLog:
 
 def bounded(log: GcLog) -> None:
     """Raises UsageError for a log with more events than memory is meant for."""
-    kept = (log.pauses, log.cycles, log.cleanups, log.stalls, log.safepoints, log.cpu, log.jvms)
-    if sum(map(len, kept)) + sum(len(jvm.ids) for jvm in log.jvms) > _MOST:
+    events = len(log.pauses) + len(log.cycles) + len(log.cleanups) + len(log.stalls)
+    events += len(log.safepoints) + len(log.cpu) + len(log.jvms)
+    if events + sum(len(jvm.ids) for jvm in log.jvms) > _MOST:
         raise UsageError(f"the log has more than {_MOST} events in its first {log.lines} lines: read it in parts")
 
 
@@ -71,7 +72,7 @@ class Reader:
         """The next line."""
         self.log.lines += 1
         self._last = text
-        if matters(text) or not self.log.jvms:
+        if matters(text) or not self.log.jvms or (not self.log.pauses and "GC(" in text):
             try:
                 self._read(text)
             except (ValueError, OverflowError):  # a number without sense

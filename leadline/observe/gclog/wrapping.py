@@ -19,7 +19,8 @@ _COLOUR = re.compile(r"(?:\x1b|#033|\^\[)\[[0-9;:?]{0,40}[A-Za-z]")
 _STAMP = r"(?:\d{4}-\d\d-\d\dT[\d:.,]{8,20}[+-]\d{4}: )?(?:\d{1,12}[.,]\d{1,9}: )?(?:#\d{1,9}: )?"
 # Of the unified log's messages, JDK 8's records, OpenJ9's elements, JRockit's lines.
 MARK = re.compile(
-    r"GC\(\d+\) |\[(?:Full )?GC\b|<verbosegc|<exclusive-|Using (?:The )?[A-Z]|\[(?:YC|OC)#\d|\[memory *\]|CMS-concurrent"
+    r"GC\(\d+\) |\[(?:Full )?GC\b|<verbosegc|<exclusive-|Using (?:The )?[A-Z]|"
+    r"\[(?:YC|OC)#\d|\[memory *\]|CMS-concurrent"
 )
 _RECORD = re.compile(_STAMP + r"\[(?:(?:Full )?GC\b(?! Worker)|CMS-concurrent)")
 _WORD = re.compile(r"[A-Za-z0-9]+")
