@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from leadline.host.privilege import write_private
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import GLASSFISH, Artefact
@@ -89,8 +90,7 @@ class GlassFish(JavaServer):
             glassfish_domain.written(shipped, levels, context, broker, log, each) for each in (properties, hidden)
         )
         written = domain / "config" / "domain.xml"
-        written.write_text(full)
-        written.chmod(0o600)
+        write_private(written, full)
         self.keep("domain.xml", kept)
         if settings.get(glassfish_levels.TLS.name) and context.certificate is not None:
             store = domain / "config" / "keystore.jks"

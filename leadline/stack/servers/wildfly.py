@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from leadline.host.jvm import find_java_home
+from leadline.host.privilege import write_private
 from leadline.model.knob import Knob, Level
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.provision import WILDFLY, Artefact
@@ -97,8 +98,7 @@ class WildFly(JavaServer):
         (deployments / application).symlink_to(context.archive)
         properties = self._properties(context, settings)
         levels = base / "levels.properties"
-        levels.write_text(properties_text(properties))
-        levels.chmod(0o600)
+        write_private(levels, properties_text(properties))
         self.keep("standalone.xml", (configuration / profile).read_text())
         hidden = {name: "(not kept)" for name in properties if name.endswith(".password")}
         self.keep("levels.properties", properties_text(properties | hidden))
