@@ -145,7 +145,9 @@ def check_unprivileged(_: LocalHost) -> Finding:
         return Finding("other user", "bad", str(error))
     if own_mounts():
         return Finding("other user", "ok", "every service runs as a user of its own, without capabilities")
-    told = "every service runs as a user of its own; this root may not mount, so directories above the lab and the cache"
+    told = (
+        "every service runs as a user of its own; this root may not mount, so directories above the lab and the cache"
+    )
     return Finding("other user", "warn", f"{told} must be open to all users (o+x)")
 
 

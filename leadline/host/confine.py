@@ -6,6 +6,7 @@ Sources: capabilities(7), mount_namespaces(7), mount(2), prctl(2), setresuid(2).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -38,6 +39,12 @@ def passable(path: Path, uid: int) -> bool:
     """Whether user ``uid``, who is in no group of others, may pass the directory. Raises OSError."""
     status = path.stat()
     return bool(status.st_mode & (0o100 if status.st_uid == uid else 0o001))
+
+
+def readable(path: Path, uid: int) -> bool:
+    """Whether user ``uid``, who is in no group of others, may read or run the file. Raises OSError."""
+    status = path.stat()
+    return bool(status.st_mode & (0o500 if status.st_uid == uid else 0o005))
 
 
 def closed(path: Path, uid: int) -> Path | None:
@@ -114,9 +121,10 @@ def main(argv: Sequence[str]) -> None:
     for limit, value in order["limits"].items():
         resource.setrlimit(getattr(resource, limit), (value, value))
     if order["latency"]:  # only root may open it; the driver writes to it
-        handle = os.open(_LATENCY, os.O_RDWR)
-        os.set_inheritable(handle, True)
-        env["LEADLINE_CPU_LATENCY_FD"] = str(handle)
+        with contextlib.suppress(OSError):  # the driver says what is wrong with it
+            handle = os.open(_LATENCY, os.O_RDWR)
+            os.set_inheritable(handle, True)
+            env["LEADLINE_CPU_LATENCY_FD"] = str(handle)
     if order["view"]:
         _own_view(uid, order["name"], home, order["paths"])
     here = os.getcwd()

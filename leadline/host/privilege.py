@@ -45,15 +45,27 @@ class User:
         return f"leadline-{self.uid}"
 
     def prefix(
-        self, home: Path, paths: Iterable[Path] = (), realtime: bool = False, latency: bool = False
+        self,
+        home: Path,
+        reads: Iterable[Path] = (),
+        owns: Iterable[Path] = (),
+        realtime: bool = False,
+        latency: bool = False,
     ) -> tuple[str, ...]:
-        """What to put before a command so that it runs as this user and reaches ``paths``.
+        """What to put before a command so that it runs as this user and reaches ``reads`` and ``owns``.
 
         ``realtime``: it may take the lowest real-time priority; ``latency``: it gets /dev/cpu_dma_latency open, its
         number in LEADLINE_CPU_LATENCY_FD. Raises UsageError naming a directory that is closed to this user.
         """
         view = own_mounts()
-        reached = [path.absolute() for path in dict.fromkeys([home, *paths]) if path.exists()]
+        read = [path.absolute() for path in dict.fromkeys(reads) if path.exists()]
+        reached = [*read, *(path.absolute() for path in (home, *owns) if path.exists())]
+        for path in read:
+            if path.is_file() and not confine.readable(path, self.uid):
+                raise UsageError(
+                    f"{path} is closed to other users, and what reads it runs as a user of its own (docs/hosts-and-undo"
+                    f".md); run chmod o+r {path}"
+                )
         if not view:
             for path in reached:
                 if (top := confine.closed(path.resolve(), self.uid)) is not None:
@@ -108,7 +120,7 @@ def run(argv: Sequence[str], reads: Iterable[Path] = (), owns: Iterable[Path] = 
         return subprocess.run(list(argv), **options)  # type: ignore[call-overload,no-any-return]
     if shutil.which(argv[0]) is None:  # behind a prefix it would only show as an exit code
         raise FileNotFoundError(2, "no such program", argv[0])
-    prefix = user.prefix(home or Path("/"), [*reads, *owned, Path(argv[0])])
+    prefix = user.prefix(home or Path("/"), [*reads, Path(argv[0])], owned)
     try:
         for path in owned:
             hand_over(path, user.uid)

@@ -255,8 +255,8 @@ def start(spec: ProcessSpec, journal: UndoJournal) -> LocalProcess:
     if spec.cpus:
         prefix += _pinning(spec.cpus)
     if user is not None:
-        reached = (*spec.owns, *spec.reads, *_programs(spec))
-        prefix += user.prefix(spec.cwd or Path.cwd(), reached, spec.realtime, spec.latency)
+        reads = (*spec.reads, *_programs(spec))
+        prefix += user.prefix(spec.cwd or Path.cwd(), reads, spec.owns, spec.realtime, spec.latency)
     group = MemoryGroup.create(token[:12], spec.memory, journal) if spec.memory is not None else None
     try:
         argv = [*(group.entering() if group else ()), *prefix, *map(str, spec.argv)]
@@ -286,8 +286,8 @@ def start(spec: ProcessSpec, journal: UndoJournal) -> LocalProcess:
 
 
 def _programs(spec: ProcessSpec) -> list[Path]:
-    """Files that the command line names: the program, what a shell or ``env`` runs."""
-    return [Path(word) for word in map(str, spec.argv) if word.startswith("/") and Path(word).is_file()]
+    """Programs that the command line names: the first, what a shell or ``env`` runs."""
+    return [Path(word) for word in map(str, spec.argv) if word.startswith("/") and os.access(word, os.X_OK)]
 
 
 def _launch(spec: ProcessSpec, argv: Sequence[str], env: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -113,7 +113,7 @@ class _Guard:
     def __init__(self, journal_path: Path, dead_man: float, root: Path, parent: int) -> None:
         state = journal_path.parent.parent
         self.journal = UndoJournal(journal_path, root)
-        self.lease = Lease(state / "lease" / f"{journal_path.stem}.lock")
+        self.lease = Lease(root)
         self.log_path = state / "watchdog.log"
         self.dead_man = dead_man
         self.parent = parent

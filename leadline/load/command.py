@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from leadline.load.driver import find_binary
+from leadline.load.driver import as_own_user, find_binary
 from leadline.load.scenario import find_scenario
 
 
@@ -20,13 +21,22 @@ def run_scenario(scenario: str, options: Sequence[str]) -> int:
         extra += ["--out", "leadline-load.out"]
     if "--progress" not in given and sys.stdout.isatty():
         extra += ["--progress", "text"]
-    argv = [str(find_binary()), "run", str(find_scenario(scenario)), *options, *extra]
-    with subprocess.Popen(argv) as process:
+    found = find_scenario(scenario)
+    argv = [str(find_binary()), "run", str(found), *options, *extra]
+    with as_own_user(argv, _out([*options, *extra]), found) as command, subprocess.Popen(command) as process:
         while True:
             try:
                 return process.wait()
             except KeyboardInterrupt:
                 continue  # the terminal signalled the driver too: it writes its results and ends
+
+
+def _out(options: Sequence[str]) -> Path:
+    for at, option in enumerate(options):
+        name, equals, value = option.partition("=")
+        if name == "--out":
+            return Path(value if equals else "".join(options[at + 1 : at + 2]))
+    return Path("leadline-load.out")
 
 
 def scenario_schema() -> str:

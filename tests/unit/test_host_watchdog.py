@@ -137,7 +137,7 @@ def test_it_leaves_the_host_to_a_leadline_that_resumes(
     first = run(2.0)
     first.process.kill()
     first.process.wait()
-    lease = Lease(tmp_path / "state/lease/local.lock")
+    lease = Lease(tmp_path / "root")
     lease.acquire()
     try:
         until(lambda: ended(first.watchdog))

@@ -282,7 +282,11 @@ class JavaServer(Started[ServiceContext]):
         """Options of the JVM: the levels, the collector's log, the application's properties."""
         log = self._gc_log(context) if context.observe else None
         properties = [f"-D{name}={value}" for name, value in sorted(context.properties.items())]
-        return [*jvm.options(self._settings, log), f"-XX:ErrorFile={self.own_artefacts(context)}/hs_err.log", *properties]
+        return [
+            *jvm.options(self._settings, log),
+            f"-XX:ErrorFile={self.own_artefacts(context)}/hs_err.log",
+            *properties,
+        ]
 
     def java_home(self, context: ServiceContext) -> Path:
         return self.find_java(context.java_home)

@@ -46,6 +46,7 @@ class Liberty(JavaServer):
         overrides = server / "configDropins" / "overrides"
         overrides.mkdir(parents=True)
         (server / "server.xml").write_text(template("liberty-server.xml"))
+        (server / "bootstrap.properties").write_text("command.port=-1\n")  # nobody sends it commands
         (server / "jvm.options").write_text("".join(f"{option}\n" for option in self.jvm_options(context)))
         variables = self._variables(context, settings)
         if settings.get(knobs.TLS.name) and context.certificate is not None:

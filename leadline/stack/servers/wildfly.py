@@ -108,7 +108,6 @@ class WildFly(JavaServer):
             "jboss.bind.address": context.http_address,
             "jboss.http.port": str(context.http_port),
             "jboss.tx.node.id": "leadline",
-            "jboss.management.http.port": "0",  # any free one: nothing of leadline uses it
             **self.database_properties(context),
         }
         if self.driver.subprotocol in _SORTERS:

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
+from leadline.host import privilege
 from leadline.host.httpd import MEND, VARIABLE, find_httpd
 from leadline.model.errors import LeadlineError
 from leadline.model.knob import Level
