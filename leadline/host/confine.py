@@ -127,7 +127,7 @@ def main(argv: Sequence[str]) -> None:
             env["LEADLINE_CPU_LATENCY_FD"] = str(handle)
     if order["view"]:
         _own_view(uid, order["name"], home, order["paths"])
-    here = os.getcwd()
+    here = Path.cwd()
     _drop(uid)
     try:
         os.chdir(here)  # as the path is seen now

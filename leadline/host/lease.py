@@ -164,7 +164,7 @@ def _tell(taken: socket.socket, end: int, words: bytes) -> None:
     taken.setblocking(False)
     try:
         while True:
-            ready, _, _ = select.select([taken, end], [], [])
+            ready, _, _ = select.select([taken.fileno(), end], [], [])
             if end in ready:
                 return
             with contextlib.suppress(OSError):

@@ -143,7 +143,7 @@ def _known(uid: int) -> bool:
         except OSError:
             continue
         for row in rows:
-            _, first, count = (row.split(":") + ["", ""])[:3]
+            _, first, count = [*row.split(":"), "", ""][:3]
             if first.isdigit() and count.isdigit() and int(first) <= uid < int(first) + int(count):
                 return True
     return False
@@ -247,7 +247,7 @@ def _change(path: Path, to: int, of: set[int]) -> None:
 
 def _change_one(handle: int, name: str | None, to: int, of: set[int]) -> None:
     try:
-        status = os.fstat(handle) if name is None else os.lstat(name, dir_fd=handle)  # type: ignore[call-arg]
+        status = os.fstat(handle) if name is None else os.lstat(name, dir_fd=handle)
         linked = status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode) and status.st_uid == 0
         if status.st_uid not in of or linked:
             return

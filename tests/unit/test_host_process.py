@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host import privilege, procfs
+from leadline.host import procfs
 from leadline.host.base import ProcessSpec
 from leadline.host.cgroup import memory_parent
 from leadline.host.local import LocalHost

@@ -87,7 +87,8 @@ from leadline.host.local import LocalHost
 place = Path(sys.argv[1])
 host = LocalHost(state=place / "state")
 script = "touch mine /dev/shm/leadline-test-$(id -u); env -i setsid sleep 300 & sleep 300 & echo $$ > started; wait"
-process = host.start(ProcessSpec("worker", ["sh", "-c", script], place / "log", cwd=place / "own", owns=(place / "own",)))
+own = place / "own"
+process = host.start(ProcessSpec("worker", ["sh", "-c", script], place / "log", cwd=own, owns=(own,)))
 print(process.user.uid, flush=True)
 sys.stdin.readline()
 """

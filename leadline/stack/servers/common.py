@@ -248,7 +248,7 @@ class JavaServer(Started[ServiceContext]):
 
     def artefacts(self) -> Sequence[Path]:
         kept = [self.log, *sorted(self.context.artefacts.glob(f"{self.name}-*"))]
-        return [path for path in kept if path.exists()]
+        return [path for path in kept if path.is_file() or (path.is_dir() and any(path.iterdir()))]
 
     # -- shared parts
 

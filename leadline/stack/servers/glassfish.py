@@ -83,12 +83,14 @@ class GlassFish(JavaServer):
         properties = self.database_properties(context)
         broker = ports.free()
         log = glassfish_messaging.log_directory(context, settings)
-        hidden = properties | {"leadline.database.password": "(not kept)"}
+        properties |= glassfish_messaging.passwords(context)
+        hidden = {name: "(not kept)" if name.endswith(".password") else value for name, value in properties.items()}
         # A level that was set wins: observing must not undo a treatment.
         levels: Settings = {knobs.MONITORING.name: context.observe, **settings}
         full, kept = (
             glassfish_domain.written(shipped, levels, context, broker, log, each) for each in (properties, hidden)
         )
+        glassfish_messaging.write_users(context, properties)
         written = domain / "config" / "domain.xml"
         write_private(written, full)
         self.keep("domain.xml", kept)
@@ -96,6 +98,7 @@ class GlassFish(JavaServer):
             store = domain / "config" / "keystore.jks"
             store.unlink(missing_ok=True)
             context.certificate.write_keystore(store, _STORE_PASSWORD, glassfish_domain.KEY)
+        write_private(domain / "config" / "admin-keyfile", glassfish_domain.administrator())
         (domain / "config" / "logging.properties").write_text(template("glassfish-logging.properties"))
         assert context.archive is not None
         application = context.context_root.strip("/").replace("/", "-") or "ROOT"

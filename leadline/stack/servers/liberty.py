@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 from xml.sax.saxutils import quoteattr
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.host.base import Host, Process, ProcessSpec
 from leadline.host import privilege
+from leadline.host.base import Host, Process, ProcessSpec
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.stack import probe
