@@ -57,7 +57,6 @@ KNOBS = (
     _own(messaging.LOG_PLACE, "transaction-service/@tx-log-dir", places.DISK),
 )
 _ROOT = "${com.sun.aas.instanceRoot}"
-_INSTANCE = "imqbroker"  # as GlassFish names its embedded broker
 _USERS = {"admin": "admin", "guest": "anonymous"}  # name -> group
 _NAMES = {knob.name for knob in KNOBS}
 
@@ -70,11 +69,11 @@ def passwords(context: ServiceContext) -> dict[str, str]:
 
 
 def write_users(context: ServiceContext, given: Mapping[str, str]) -> None:
-    """The broker's own file of users, once its directory is there; nothing without a queue."""
+    """The broker's users; nothing without a queue. Outside its own directory, which it fills only where it is new."""
     if not messaging.in_use(context):
         return
-    place = _store(context) / "instances" / _INSTANCE / "etc"
-    place.mkdir(parents=True)
+    place = _users(context)
+    place.mkdir(mode=0o700)
     rows = []
     for user, group in _USERS.items():
         hashed = hashlib.md5(f"{user}:{given[f'leadline.broker.{user}.password']}".encode(), usedforsecurity=False)
@@ -118,7 +117,8 @@ def apply(
         ElementTree.SubElement(server, "resource-ref", {"ref": name})
     service = _found(config, "jms-service")
     sync = str(wanted == _ASSURED).lower()
-    service.set("start-args", f"{service.get('start-args', '')} -D{_SYNC}={sync}".strip())
+    users = f"-Dimq.user_repository.file.dirpath={_users(context)}"
+    service.set("start-args", f"{service.get('start-args', '')} -D{_SYNC}={sync} {users}".strip())
     transactions = _child(config, "transaction-service")
     transactions.set("automatic-recovery", "true")
     if log is not None:
@@ -147,6 +147,10 @@ def log_directory(context: ServiceContext, settings: Settings) -> Path | None:
 
 def _store(context: ServiceContext) -> Path:
     return context.directory / "domain" / "imq"
+
+
+def _users(context: ServiceContext) -> Path:
+    return context.directory / "domain" / "broker-users"
 
 
 def _found(root: ElementTree.Element, path: str) -> ElementTree.Element:
