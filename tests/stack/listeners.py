@@ -7,6 +7,7 @@ any capability.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ _LISTEN = "0A"
 _ACCEPTS = 0x10000  # __SO_ACCEPTCON, proc_pid_net(5)
 _LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 _PATIENCE = 5.0
+_SERVICE = re.compile(r"^(jms|admin) tcp \S+ (\d+)", re.MULTILINE)
+_REGISTRY = re.compile(r"^jmxrmi rmi JMX .*/jndi/rmi://[^:/]+:(\d+)/", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,9 @@ def check(made: Stack) -> None:
     assert {each.role for each in found} >= set(made.processes()), "every service listens"
     beyond = [str(each) for each in found if each.kind != "unix" and each.address not in _LOOPBACK]
     assert beyond == []
-    named = {str(each): _what(each, made) for each in found}
+    ports = [each.port for each in found if (each.role, each.kind) == ("server", "tcp")]
+    broker = _of_the_broker(ports) if made.server.name == "glassfish" else {}
+    named = {str(each): _what(each, made) or broker.get(each.port, "") for each in found}
     print(*(f"\n{each}: {what}" for each, what in named.items()))
     assert [each for each, what in named.items() if not what] == [], "unknown sockets"
     if made.server.name == "glassfish":
@@ -79,11 +84,8 @@ def _what(listener: Listener, made: Stack) -> str:
 
 def _of_glassfish(port: int) -> str:
     """By what it says."""
-    greeting = _said(port, b"")
-    if greeting.startswith(b"101 imqbroker"):
+    if _said(port, b"").startswith(b"101 imqbroker"):
         return "Open MQ, port mapper: none, it tells ports"
-    if greeting.startswith(b"SSH") or b"Gogo" in greeting:
-        return ""
     answer = _said(port, b"GET / HTTP/1.0\r\n\r\n")
     if answer.startswith(b"HTTP/"):
         return "administration: a password nobody knows"
@@ -91,6 +93,18 @@ def _of_glassfish(port: int) -> str:
     if _said(port, b"GIOP\x01\x02\x00\x03" + struct.pack(">III", 8, 1, 0)).startswith(b"GIOP"):
         return "ORB: no bean without its caller's login"
     return ""
+
+
+def _of_the_broker(ports: list[int]) -> dict[int, str]:
+    """What Open MQ's port mapper tells of the others."""
+    told = next((text for port in ports if (text := _said(port, b"").decode()).startswith("101 imqbroker")), "")
+    services = {int(port): f"Open MQ, {name}: random passwords" for name, port in _SERVICE.findall(told)}
+    # its JMX connector asks for the broker's administrator; the registry in front of it tells its port
+    if registry := _REGISTRY.search(told):
+        rmi = [port for port in ports if port not in services and _said(port, b"JRMI\0\2K").startswith(b"N")]
+        assert int(registry[1]) in rmi
+        services |= dict.fromkeys(rmi, "Open MQ, JMX: random password of its administrator")
+    return services
 
 
 def _said(port: int, request: bytes) -> bytes:
