@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import resource
+import signal
 import struct
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from pathlib import Path
 _NEW_MOUNTS = 0x00020000  # CLONE_NEWNS
 _BIND, _RECURSIVE, _SLAVE, _DETACH = 4096, 16384, 1 << 19, 2
 _BOUNDING_DROP, _NO_NEW_PRIVILEGES, _AMBIENT, _AMBIENT_CLEAR = 24, 38, 47, 4
+_DEATH_SIGNAL = 1
 _CAPABILITIES_3 = 0x20080522
 _LATENCY = "/dev/cpu_dma_latency"
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -133,6 +135,10 @@ def main(argv: Sequence[str]) -> None:
         os.chdir(here)  # as the path is seen now
     except OSError:
         os.chdir("/")
+    if order["parent"]:  # the kernel ends it when that process ends; one that ended before is seen by its number
+        _require(_libc.prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0), "death signal")
+        if os.getppid() != order["parent"]:
+            sys.exit(1)
     os.execvpe(program[0], program, env)
 
 

@@ -66,13 +66,16 @@ def run_generator(plan: Plan) -> None:
     started.write_text("", encoding="ascii")
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
     user = new_user()
-    prefix = () if user is None else user.prefix(job.raw, tool_reads(plan), [job.raw])
+    if user is None:
+        argv = _tied(command.argv)
+    else:
+        argv = [*user.prefix(job.raw, tool_reads(plan), [job.raw], tied=True), *command.argv]
     with printed.open("w", encoding="utf-8") as output:
         if user is not None:
             hand_over(job.raw, user.uid)
         try:
             process = subprocess.Popen(
-                [*prefix, *_tied(command.argv)],
+                argv,
                 # A group of its own: the terminal's Ctrl-C comes by way of leadline, once. It may not read there, too.
                 process_group=0,
                 stdin=subprocess.DEVNULL if os.isatty(0) else None,
