@@ -115,13 +115,24 @@ def _drop(uid: int) -> None:
     _require(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
 
 
+def _allow_realtime() -> None:
+    """The lowest real-time priority, by the limit, or, for a root without CAP_SYS_RESOURCE, by having it already: who
+    has it may set it again. Threads that are made begin without it.
+    """
+    try:
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (1, 1))
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+
+
 def main(argv: Sequence[str]) -> None:
     order, program = json.loads(argv[0]), list(argv[1:])
     uid, home = int(order["uid"]), str(order["home"])
     env = {name: value for name, value in os.environ.items() if name not in order["unset"]}
     env |= {"HOME": home, "USER": order["name"], "LOGNAME": order["name"]}
-    for limit, value in order["limits"].items():
-        resource.setrlimit(getattr(resource, limit), (value, value))
+    if order["realtime"]:
+        _allow_realtime()
     if order["latency"]:  # only root may open it; the driver writes to it
         with contextlib.suppress(OSError):  # the driver says what is wrong with it
             handle = os.open(_LATENCY, os.O_RDWR)

@@ -56,7 +56,9 @@ class User:
         """What to put before a command so that it runs as this user and reaches ``reads`` and ``owns``.
 
         ``realtime``: it may take the lowest real-time priority; ``latency``: it gets /dev/cpu_dma_latency open, its
-        number in LEADLINE_CPU_LATENCY_FD; ``tied``: the kernel ends it when this process ends. Raises UsageError naming a directory that is closed to this user.
+        number in LEADLINE_CPU_LATENCY_FD; ``tied``: the kernel ends it when this process ends.
+
+        Raises UsageError naming a directory that is closed to this user.
         """
         view = own_mounts()
         read = [path.absolute() for path in dict.fromkeys(reads) if path.exists()]
@@ -82,7 +84,7 @@ class User:
             "paths": [str(path) for path in reached],
             "view": view,
             "unset": [*_FOR_ROOT, *_FOR_ROOT_XDG],
-            "limits": {"RLIMIT_RTPRIO": 1} if realtime else {},
+            "realtime": realtime,
             "latency": latency,
             "parent": os.getpid() if tied else 0,
         }
@@ -191,8 +193,15 @@ def _mapped() -> bool:
 @functools.cache
 def own_mounts() -> bool:
     """Whether a process of root's can have mounts of its own here."""
-    order = {"uid": USERS.start, "name": "leadline", "home": "/", "paths": [], "view": True, "unset": [], "limits": {}}
-    argv = [sys.executable, "-I", "-S", confine.__file__, json.dumps({**order, "latency": False, "parent": 0}), "true"]
+    order = {"uid": USERS.start, "name": "leadline", "home": "/", "paths": [], "view": True, "unset": []}
+    argv = [
+        sys.executable,
+        "-I",
+        "-S",
+        confine.__file__,
+        json.dumps({**order, "realtime": False, "latency": False, "parent": 0}),
+        "true",
+    ]
     return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
