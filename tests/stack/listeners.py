@@ -91,7 +91,7 @@ def _of_glassfish(port: int) -> str:
         return "administration: a password nobody knows"
     # a request of the Internet inter-ORB protocol for an object that is not there; every ORB answers in its protocol
     if _said(port, b"GIOP\x01\x02\x00\x03" + struct.pack(">III", 8, 1, 0)).startswith(b"GIOP"):
-        return "ORB: no bean without its caller's login"
+        return "ORB: none, any user of the host may call remote beans"
     return ""
 
 
