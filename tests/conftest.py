@@ -48,6 +48,9 @@ HOLD_THE_HOST = {
     "test_switchback",
 }
 
+# Tests wait for the host that another test, or another checkout's, has just now.
+os.environ.setdefault("LEADLINE_WAIT", "900")
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -22,7 +22,12 @@ class ProcessSpec:
     cpus: str | None = None  # "0,2-3"
     memory: int | None = None  # bytes, by a control group
     input: bool = False  # standard input is a pipe: `write`, `close_input`
-    unprivileged: bool = False  # refuses to run as root: another user is mapped or set
+    # where leadline is root: as a user of its own without capabilities (leadline.host.privilege)
+    unprivileged: bool = True
+    owns: Sequence[Path] = ()  # files and directories that are that user's while it runs
+    reads: Sequence[Path] = ()  # others that it must reach, through directories that are closed to it
+    realtime: bool = False  # may take the lowest real-time priority
+    latency: bool = False  # gets /dev/cpu_dma_latency open
 
 
 class Process(Protocol):

@@ -6,8 +6,10 @@ import os
 import subprocess
 from pathlib import Path
 
+from leadline.host import procfs
 from leadline.host.base import Process
 from leadline.host.java import find_java
+from leadline.host.privilege import user_of
 from leadline.model.errors import LeadlineError, UsageError
 
 AGENT_NAME = "leadline-agent.jar"
@@ -35,6 +37,9 @@ def java_pid(process: Process) -> int:
     for pid in [process.pid, *process.pids()]:
         try:
             if Path(f"/proc/{pid}/exe").readlink().name == "java":
+                return pid
+        except PermissionError:  # root without CAP_SYS_PTRACE
+            if (stat := procfs.read_stat(pid)) is not None and stat.name == "java":
                 return pid
         except OSError:
             continue
@@ -68,7 +73,10 @@ def load_agent(java_home: Path | None, pid: int, options: Path, timeout: float =
     command += ["JVMTI.agent_load", _quoted(agent_jar()), _quoted(options)]
     environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
+        user = user_of(pid)  # as the JVM's own user, whom no capability helps
+        prefix = user.prefix(Path("/"), [jcmd.parent.parent.resolve()]) if user is not None else ()
+        argv = [*prefix, *command]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
     except subprocess.TimeoutExpired:
         raise AttachError(f"JVM {pid} did not load the agent within {timeout:g} s") from None
     said = f"{done.stdout}\n{done.stderr}"

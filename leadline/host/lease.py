@@ -1,11 +1,23 @@
-"""One run at a time on a host: a lock that ends with its holder, however it ends. Standard library only."""
+"""One run at a time on a host: a lock that ends with its holder, however it ends. Standard library only.
+
+It is an abstract Unix socket (unix(7)): the kernel gives its name to one process at a time and takes it back when that
+process ends. Any user can take it and nobody can break it: there is no file to remove, to replace by a link or to be
+left behind, and the kernel itself says who listens. A network namespace has names of its own.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
+import hashlib
 import json
+import math
 import os
+import pwd
+import select
+import socket
+import struct
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +25,17 @@ from typing import Any, Self
 
 from leadline.host import procfs
 from leadline.host.journal import owner
-from leadline.model.errors import LeadlineError
+from leadline.model.errors import LeadlineError, UsageError
+
+_NAME = "leadline-host"
+WAIT = "LEADLINE_WAIT"  # seconds that a run waits for a host in use
+_LEAVING = 2.0  # seconds for a holder that is just leaving
+_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
+_MOST = 8192  # bytes of a holder's own words
+_COMMAND = 1000  # characters of its command
+_PATIENCE = 0.5  # seconds for them
+_BACKLOG = 64
+_LONGEST_WAIT = 604_800  # seconds, a week
 
 
 class HostBusyError(LeadlineError):
@@ -21,69 +43,100 @@ class HostBusyError(LeadlineError):
 
 
 class Lease:
-    """Advisory lock (flock) on ``state_dir()/lease/<host>.lock``; the file says who holds it."""
+    """The lease of this host, whatever the user and the state directory. ``root``: a directory that stands for / in
+    tests is a host of its own.
+    """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._handle: int | None = None
+    def __init__(self, root: Path = Path("/")) -> None:
+        place = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
+        self.name = _NAME if root.resolve() == Path("/") else f"{_NAME}-{place}"
+        self._socket: socket.socket | None = None
+        self._end = -1
+        self._thread: threading.Thread | None = None
 
     @property
     def held(self) -> bool:
-        return self._handle is not None
+        return self._socket is not None
 
     def try_acquire(self) -> bool:
-        """Take it if it is free. Raises OSError when the file cannot be made."""
-        if self._handle is not None:
+        """Take it if it is free. Raises OSError when the kernel gives no socket."""
+        if self._socket is not None:
             return True
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        taken = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)  # not inherited by children
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            return False
-        except BaseException:
-            os.close(handle)
+            taken.bind(f"\0{self.name}")
+            taken.listen(_BACKLOG)
+        except OSError as error:
+            taken.close()
+            if error.errno == errno.EADDRINUSE:
+                return False
             raise
-        with contextlib.suppress(OSError):  # a full disk only costs the next one the holder's name
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, json.dumps({**owner(), "time": time.time()}).encode(), 0)
-        self._handle = handle
+        told = {**owner(), "time": time.time()}
+        words = json.dumps({**told, "command": str(told["command"])[:_COMMAND]}).encode()
+        reading, self._end = os.pipe()
+        self._socket = taken
+        self._thread = threading.Thread(target=_tell, args=(taken, reading, words), name="lease", daemon=True)
+        self._thread.start()
         return True
 
-    def acquire(self, patience: float = 2.0) -> None:
-        """Take it, waiting ``patience`` seconds for a holder that is just leaving. Raises HostBusyError."""
-        deadline = time.monotonic() + patience
+    def acquire(self, patience: float | None = None) -> None:
+        """Take it, waiting ``patience`` seconds for it (LEADLINE_WAIT, else 2 for a holder that is just leaving).
+
+        Raises HostBusyError, UsageError.
+        """
+        deadline = time.monotonic() + (_patience() if patience is None else patience)
         while not self.try_acquire():
             if time.monotonic() >= deadline:
                 raise HostBusyError(f"this host is in use by {self._describe()}; wait until it ends, or end it first")
             time.sleep(0.05)
 
     def release(self) -> None:
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        if self._socket is None:
+            return
+        taken, self._socket = self._socket, None
+        os.close(self._end)
+        if self._thread is not None:
+            self._thread.join()
+        taken.close()
 
     def holder(self) -> dict[str, Any]:
-        """Who took it last: pid, start, command, time; empty if unknown."""
-        try:
-            record = json.loads(self.path.read_text())
-        except (OSError, ValueError):
-            return {}
-        return record if isinstance(record, dict) else {}
+        """Who has it now: ``pid`` and ``uid`` by the kernel's word; ``start``, ``command`` and ``time`` by its own,
+        where it answers. Empty when it is free.
+        """
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+            asking.settimeout(_PATIENCE)
+            try:
+                asking.connect(f"\0{self.name}")
+            except ConnectionRefusedError:
+                return {}
+            except OSError:  # too many ask at once, or it is stopped
+                return {"pid": 0}
+            peer = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            pid, uid, _ = _CREDENTIALS.unpack(peer)
+            stat = procfs.read_stat(pid)
+            known: dict[str, Any] = {"pid": pid, "uid": uid, "start": stat.start if stat else 0}
+            with contextlib.suppress(OSError, ValueError):
+                told = json.loads(_all_of(asking))
+                if isinstance(told, dict):
+                    known = {**told, **known}
+        return known
 
     def holder_alive(self) -> bool:
-        """Whether the process that took it last still runs."""
-        last = self.holder()
-        stat = procfs.read_stat(int(last.get("pid", 0)))
-        return stat is not None and stat.alive and stat.start == last.get("start")
+        """Whether another or this process has it."""
+        return bool(self.holder())
 
     def _describe(self) -> str:
         last = self.holder()
-        if not last:
+        if not last.get("pid"):
             return "another leadline"
-        since = time.strftime("%H:%M:%S", time.localtime(float(last.get("time", 0))))
-        return f"pid {last.get('pid')} ({last.get('command')}) since {since}"
+        try:
+            user = pwd.getpwuid(int(last["uid"])).pw_name
+        except (KeyError, ValueError):
+            user = str(last.get("uid"))
+        words = last.get("command") or _command(int(last["pid"]))
+        since = last.get("time")
+        told = time.strftime(" since %H:%M:%S", time.localtime(since)) if isinstance(since, int | float) else ""
+        return f"pid {last['pid']} of user {user} ({words}){told}"
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -93,3 +146,43 @@ class Lease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _patience() -> float:
+    text = os.environ.get(WAIT, "")
+    try:
+        seconds = float(text or _LEAVING)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= _LONGEST_WAIT:
+        raise UsageError(f"{WAIT}={text}: not a number of seconds from 0 to {_LONGEST_WAIT}")
+    return seconds
+
+
+def _tell(taken: socket.socket, end: int, words: bytes) -> None:
+    """Say who holds it to everybody who connects, until the other end of the pipe ``end`` is closed."""
+    taken.setblocking(False)
+    try:
+        while True:
+            ready, _, _ = select.select([taken.fileno(), end], [], [])
+            if end in ready:
+                return
+            with contextlib.suppress(OSError):
+                asking, _ = taken.accept()
+                with asking:
+                    asking.setblocking(False)
+                    asking.send(words)
+    finally:
+        os.close(end)
+
+
+def _all_of(asking: socket.socket) -> bytes:
+    found = b""
+    while len(found) < _MOST and (part := asking.recv(_MOST)):
+        found += part
+    return found
+
+
+def _command(pid: int) -> str:
+    stat = procfs.read_stat(pid)
+    return stat.name if stat else "unknown"

@@ -27,7 +27,7 @@ from leadline.model.knob import Catalogue, Knob, Level, Machine
 class LocalHost:
     """Implements ``leadline.host.base.Host``.
 
-    ``disposable``: dangerous levels are allowed. ``state``: where journal and lease are kept, ``state_dir()`` if
+    ``disposable``: dangerous levels are allowed. ``state``: where the journal is kept, ``state_dir()`` if
     absent. ``root`` stands for / in tests. ``directories``: places whose file system the facts tell.
     """
 
@@ -58,7 +58,7 @@ class LocalHost:
 
     def lease(self) -> Lease:
         """The lease of this host, not yet taken: ``with host.lease(): ...``."""
-        return Lease(self._state / "lease" / f"{self.name}.lock")
+        return Lease(self.root)
 
     @contextmanager
     def guard(self, dead_man: float) -> Iterator[Watchdog]:

@@ -31,7 +31,7 @@ def cache_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """State of this host (undo journal, lease): ``LEADLINE_STATE``, ``XDG_STATE_HOME`` or ``~/.local/state``.
+    """State of this host (undo journal): ``LEADLINE_STATE``, ``XDG_STATE_HOME`` or ``~/.local/state``.
 
     Created on use. Raises UsageError.
     """

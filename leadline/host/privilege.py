@@ -1,69 +1,284 @@
-"""Starting services that refuse to run as root."""
+"""Users of their own for the programs that leadline starts as root: one for each process, without any capability.
+
+The user is dynamic: a number from ``USERS`` that nothing on this host uses. Files are handed over to it before the
+start and taken back after the end. Where leadline is not root, programs run as its own user and nothing is handed over.
+Standard library only, as the watchdog loads it.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import grp
+import json
 import os
+import pwd
+import random
 import shutil
+import stat
 import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from leadline.host import confine, procfs
 from leadline.model.errors import UsageError
 
-NOBODY = 65534
-_NAMESPACE = ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "--")
-_SET_USER = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--")
+# No distribution gives these away, neither to people nor to services or containers (systemd, "Users, Groups, UIDs and
+# GIDs": unused).
+USERS = range(60706, 61184)
+_SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")
+_FOR_ROOT = ("TMPDIR", "TMP", "TEMP", "MAIL", "MAVEN_OPTS", "SSH_AUTH_SOCK", "SUDO_COMMAND")
+_FOR_ROOT_XDG = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME")
+_IPC_REMOVE = 0
 
 
-def _works(prefix: tuple[str, ...]) -> bool:
-    if shutil.which(prefix[0]) is None:
-        return False
-    return subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0
+@dataclass(frozen=True)
+class User:
+    """A user of its own. ``uid`` is the group's number too."""
+
+    uid: int
+
+    @property
+    def name(self) -> str:
+        return f"leadline-{self.uid}"
+
+    def prefix(
+        self,
+        home: Path,
+        reads: Iterable[Path] = (),
+        owns: Iterable[Path] = (),
+        realtime: bool = False,
+        latency: bool = False,
+        tied: bool = False,
+    ) -> tuple[str, ...]:
+        """What to put before a command so that it runs as this user and reaches ``reads`` and ``owns``.
+
+        ``realtime``: it may take the lowest real-time priority; ``latency``: it gets /dev/cpu_dma_latency open, its
+        number in LEADLINE_CPU_LATENCY_FD; ``tied``: the kernel ends it when this process ends.
+
+        Raises UsageError naming a directory that is closed to this user.
+        """
+        view = own_mounts()
+        read = [path.absolute() for path in dict.fromkeys(reads) if path.exists()]
+        reached = [*read, *(path.absolute() for path in (home, *owns) if path.exists())]
+        for path in read:
+            if path.is_file() and not confine.readable(path, self.uid):
+                raise UsageError(
+                    f"{path} is closed to other users, and what reads it runs as a user of its own (docs/hosts-and-undo"
+                    f".md); run chmod o+r {path}"
+                )
+        if not view:
+            for path in reached:
+                if (top := confine.closed(path.resolve(), self.uid)) is not None:
+                    raise UsageError(
+                        f"user {self.uid}, as whom this program runs, may not pass {top}, which holds {path}, and this"
+                        " root may not mount; set LEADLINE_CACHE and --lab to directories that others may pass, or run"
+                        f" chmod o+x {top}"
+                    )
+        order = {
+            "uid": self.uid,
+            "name": self.name,
+            "home": str(home.absolute()),
+            "paths": [str(path) for path in reached],
+            "view": view,
+            "unset": [*_FOR_ROOT, *_FOR_ROOT_XDG],
+            "realtime": realtime,
+            "latency": latency,
+            "parent": os.getpid() if tied else 0,
+        }
+        return (sys.executable, "-I", "-S", confine.__file__, json.dumps(order))
+
+
+def new_user() -> User | None:
+    """A user that nothing on this host uses; None where leadline is not root. Raises UsageError."""
+    if os.geteuid() != 0:
+        return None
+    if not _mapped():
+        raise UsageError(
+            "leadline runs as root of a user namespace that has no other users, so services cannot have one of their"
+            " own; run leadline as an ordinary user, or map users 0 to 65535"
+        )
+    used = {uid for pid in procfs.all_processes() for uid in procfs.users(pid)} | _owners()
+    for uid in random.SystemRandom().sample(USERS, len(USERS)):
+        if uid not in used and not _known(uid):
+            return User(uid)
+    raise UsageError(f"all users from {USERS.start} to {USERS.stop - 1} are in use; end what runs as them")
+
+
+def user_of(pid: int) -> User | None:
+    """The user of a process that leadline gave one to, None for others."""
+    found = procfs.users(pid)
+    return User(min(found)) if os.geteuid() == 0 and len(found) == 1 and min(found) in USERS else None
+
+
+def run(argv: Sequence[str], reads: Iterable[Path] = (), owns: Iterable[Path] = (), home: Path | None = None, **more: object) -> subprocess.CompletedProcess[str]:  # fmt: skip # noqa: E501
+    """``subprocess.run`` of a helper program as a user of its own, its output as text. ``owns``: what it may write to.
+
+    Raises UsageError, OSError, subprocess.TimeoutExpired.
+    """
+    options: dict[str, object] = {"capture_output": True, "text": True, "check": False, **more}
+    user, owned = new_user(), [Path(path) for path in owns]
+    if user is None:
+        return subprocess.run(list(argv), **options)  # type: ignore[call-overload,no-any-return]
+    if shutil.which(argv[0]) is None:  # behind a prefix it would only show as an exit code
+        raise FileNotFoundError(2, "no such program", argv[0])
+    prefix = user.prefix(home or Path("/"), [*reads, Path(argv[0])], owned)
+    try:
+        for path in owned:
+            hand_over(path, user.uid)
+        return subprocess.run([*prefix, *argv], **options)  # type: ignore[call-overload,no-any-return]
+    finally:
+        take_back(owned, user.uid)
+
+
+def _known(uid: int) -> bool:
+    """Whether a person, a group or a range for containers has this number."""
+    for look in (pwd.getpwuid, grp.getgrgid):
+        try:
+            look(uid)
+        except KeyError:
+            continue
+        return True
+    for table in ("/etc/subuid", "/etc/subgid"):
+        try:
+            rows = Path(table).read_text().splitlines()
+        except OSError:
+            continue
+        for row in rows:
+            _, first, count = [*row.split(":"), "", ""][:3]
+            if first.isdigit() and count.isdigit() and int(first) <= uid < int(first) + int(count):
+                return True
+    return False
+
+
+def _owners() -> set[int]:
+    """Owners of what lies in directories that everybody may write to, and of shared memory."""
+    found = {owner for owner, _ in _segments()}
+    for directory in _SHARED:
+        for path in _entries(directory):
+            try:
+                found.add(path.lstat().st_uid)
+            except OSError:
+                continue
+    return found
+
+
+def _entries(directory: str) -> list[Path]:
+    try:
+        return list(Path(directory).iterdir())
+    except OSError:
+        return []
+
+
+def _segments() -> list[tuple[int, int]]:
+    """Owner and id of every System V shared memory segment (proc_sysvipc(5))."""
+    try:
+        rows = Path("/proc/sysvipc/shm").read_text().splitlines()
+    except OSError:
+        return []
+    columns = rows[0].split()
+    at, number = columns.index("uid"), columns.index("shmid")
+    return [(int(row.split()[at]), int(row.split()[number])) for row in rows[1:]]
 
 
 @functools.cache
-def user_namespaces() -> bool:
-    """Whether a user namespace with another user mapped can be made here."""
-    return _works(_NAMESPACE)
+def _mapped() -> bool:
+    """Whether the numbers exist here: a user namespace may have fewer."""
+    rows = [list(map(int, row.split())) for row in Path("/proc/self/uid_map").read_text().splitlines()]
+    return any(first <= USERS.start and USERS.stop <= first + count for first, _, count in rows)
 
 
 @functools.cache
-def _root_prefix() -> tuple[str, ...]:
-    if user_namespaces():
-        return _NAMESPACE
-    if _works(_SET_USER):
-        return _SET_USER
-    raise UsageError(
-        "this service refuses to run as root, and neither unshare (user namespaces) nor setpriv works here;"
-        " install util-linux or run leadline as an ordinary user"
-    )
+def own_mounts() -> bool:
+    """Whether a process of root's can have mounts of its own here."""
+    order = {"uid": USERS.start, "name": "leadline", "home": "/", "paths": [], "view": True, "unset": []}
+    argv = [
+        sys.executable,
+        "-I",
+        "-S",
+        confine.__file__,
+        json.dumps({**order, "realtime": False, "latency": False, "parent": 0}),
+        "true",
+    ]
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
-def unprivileged_prefix() -> tuple[str, ...]:
-    """What to put before a command so that it does not see itself as root; empty when leadline is not root.
+# files -----------------------------------------------------------------------------------------------------------
 
-    A user namespace with user 65534 mapped to ours is preferred: files keep their owner and need no change of it.
-    Else the process really becomes user 65534; see ``make_accessible``. Raises UsageError.
+
+def hand_over(path: Path, uid: int) -> None:
+    """Make ``uid`` the owner of ``path`` and all below it that is this user's, or was such a user's whose end nobody
+    saw; nothing where it does not exist.
     """
-    return () if os.geteuid() != 0 else _root_prefix()
+    _change(path, uid, {os.geteuid(), *USERS})
 
 
-def make_accessible(path: Path) -> None:
-    """Let an unprivileged service own ``path`` and all below it.
-
-    Nothing to do but when processes become user 65534 for real. Raises UsageError naming a parent directory that
-    this user may not pass, OSError.
+def take_back(paths: Iterable[Path], uid: int) -> None:
+    """Once nothing runs as ``uid`` any more: its files are this user's again, and what it left in directories that
+    everybody may write to, and of shared memory, is gone.
     """
-    prefix = unprivileged_prefix()
-    if not prefix or prefix[0] != "setpriv":
+    if os.geteuid() != 0 or uid not in USERS:
         return
-    for parent in path.absolute().parents:
-        status = parent.stat()
-        if status.st_uid != NOBODY and not status.st_mode & 0o001:
-            raise UsageError(
-                f"user {NOBODY} may not pass {parent}, which holds {path}; set LEADLINE_CACHE and --lab to directories"
-                f" that others may pass, or run chmod o+x {parent}"
-            )
-    for folder, folders, files in os.walk(path):
-        for name in (".", *folders, *files):
-            os.chown(os.path.join(folder, name), NOBODY, NOBODY, follow_symlinks=False)  # noqa: PTH118
+    for path in paths:
+        _change(path, 0, {uid})
+    for path in [entry for directory in _SHARED for entry in _entries(directory)]:
+        try:
+            if path.lstat().st_uid != uid:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError:
+            continue
+    for owner, number in _segments():
+        if owner == uid:
+            ctypes.CDLL(None).shmctl(number, _IPC_REMOVE, None)
+
+
+def _change(path: Path, to: int, of: set[int]) -> None:
+    """By handles and without following links: another user has written there. A file of root's that has a second name
+    is left alone: that may be anywhere.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # gone, a link, a socket
+        return
+    try:
+        _change_one(handle, None, to, of)
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            for _, folders, files, inside in os.fwalk(".", dir_fd=handle, follow_symlinks=False):
+                for name in (*folders, *files):
+                    _change_one(inside, name, to, of)
+    finally:
+        os.close(handle)
+
+
+def _change_one(handle: int, name: str | None, to: int, of: set[int]) -> None:
+    try:
+        status = os.fstat(handle) if name is None else os.lstat(name, dir_fd=handle)
+        linked = status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode) and status.st_uid == 0
+        if status.st_uid not in of or linked:
+            return
+        if name is None:
+            os.fchown(handle, to, to)
+        else:
+            os.chown(name, to, to, dir_fd=handle, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+
+
+def give(path: Path, pid: int) -> None:
+    """Make a file the user's of process ``pid``, where leadline gave it one."""
+    if (user := user_of(pid)) is not None:
+        hand_over(path, user.uid)
+
+
+def write_private(path: Path, text: str | bytes) -> None:
+    """A new file that was never anybody else's to read: made with mode 0600, in place of an older one."""
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(text.encode() if isinstance(text, str) else text)

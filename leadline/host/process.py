@@ -18,7 +18,7 @@ from leadline.host import procfs
 from leadline.host.base import ProcessSpec
 from leadline.host.cgroup import MemoryGroup
 from leadline.host.journal import UndoJournal
-from leadline.host.privilege import unprivileged_prefix
+from leadline.host.privilege import User, hand_over, new_user, take_back
 from leadline.host.procfs import ProcessStat
 from leadline.host.threads import inherited
 from leadline.host.undo import Entry
@@ -68,8 +68,10 @@ class LocalProcess:
         entry: Entry,
         journal: UndoJournal,
         group: MemoryGroup | None,
+        user: User | None,
     ) -> None:
         self.spec = spec
+        self.user = user
         self.token: str = entry.data["token"]
         self._popen = popen
         self._entry = entry
@@ -158,13 +160,17 @@ class LocalProcess:
             if self._popen.returncode is None:
                 seeds.add(self.pid)
             others = {(pid, stat.start) for pid, stat in table.items() if pid not in seeds}
-            marked = {(pid, start) for pid, start in others - self._strangers if procfs.carries_mark(pid, self.token)}
+            marked = {(pid, start) for pid, start in others - self._strangers if self._ours(pid)}
             self._strangers = others - marked
             seeds |= {pid for pid, _ in marked}
             members = {pid: table[pid] for pid in procfs.family(table, seeds)}
             self._count_lost(members, table)
             self._known = members
             return members
+
+    def _ours(self, pid: int) -> bool:
+        user = self.user.uid if self.user else None
+        return procfs.carries_mark(pid, self.token) or procfs.runs_as(pid, user, self.token)
 
     def _count_lost(self, now: dict[int, ProcessStat], table: dict[int, ProcessStat]) -> None:
         """CPU of members that ended: a living parent that waited for them shows it, else it is remembered."""
@@ -225,6 +231,8 @@ class LocalProcess:
             self.close_input()
             if self._cgroup is not None:
                 self._cgroup.remove()
+            if self.user is not None:
+                take_back(self.spec.owns, self.user.uid)
             self._journal.done(self._entry)
             return gentle
 
@@ -242,31 +250,44 @@ def start(spec: ProcessSpec, journal: UndoJournal) -> LocalProcess:
     token = uuid.uuid4().hex
     env = {**inherited(), **spec.env, procfs.MARK: token}
     _require_program(spec, env)
+    user = new_user() if spec.unprivileged else None
     prefix: tuple[str, ...] = ()
     if spec.cpus:
         prefix += _pinning(spec.cpus)
-    if spec.unprivileged:
-        prefix += unprivileged_prefix()
+    if user is not None:
+        reads = (*spec.reads, *_programs(spec))
+        prefix += user.prefix(spec.cwd or Path.cwd(), reads, spec.owns, spec.realtime, spec.latency)
     group = MemoryGroup.create(token[:12], spec.memory, journal) if spec.memory is not None else None
     try:
         argv = [*(group.entering() if group else ()), *prefix, *map(str, spec.argv)]
         entry = journal.record_process(spec.name, list(map(str, spec.argv)), token, spec.cwd)
         try:
+            if user is not None:
+                journal.update(entry, user=user.uid, owns=[str(path.absolute()) for path in spec.owns])
+                for path in spec.owns:
+                    hand_over(path, user.uid)
             popen = _launch(spec, argv, env)
         except BaseException:
+            if user is not None:
+                take_back(spec.owns, user.uid)
             journal.done(entry)
             raise
     except BaseException:
         if group is not None:
             group.remove()
         raise
-    process = LocalProcess(spec, popen, entry, journal, group)
+    process = LocalProcess(spec, popen, entry, journal, group, user)
     try:
         journal.update(entry, pid=process.pid, start=process.start)
     except TrialFailure:
         process.stop(grace=1.0)
         raise
     return process
+
+
+def _programs(spec: ProcessSpec) -> list[Path]:
+    """Programs that the command line names: the first, what a shell or ``env`` runs."""
+    return [Path(word) for word in map(str, spec.argv) if word.startswith("/") and os.access(word, os.X_OK)]
 
 
 def _launch(spec: ProcessSpec, argv: Sequence[str], env: dict[str, str]) -> subprocess.Popen[bytes]:

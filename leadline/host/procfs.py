@@ -84,6 +84,31 @@ def carries_mark(pid: int, token: str) -> bool:
         return False
 
 
+def users(pid: int) -> set[int]:
+    """Real, effective, saved and file system user of a process; empty when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/status") as file:  # noqa: PTH123
+            row = next((line for line in file if line.startswith("Uid:")), "")
+    except OSError:
+        return set()
+    return set(map(int, row.split()[1:]))
+
+
+def runs_as(pid: int, user: int | None, token: str) -> bool:
+    """Whether a process runs as a user that was made for ``token``'s, and not under the mark of another.
+
+    Who may not look at other users' processes (a root without CAP_SYS_PTRACE) knows them by this alone.
+    """
+    if user is None or user not in users(pid):
+        return False
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            marks = [word for word in file.read().split(b"\0") if word.startswith(f"{MARK}=".encode())]
+    except OSError:
+        return True
+    return not marks or f"{MARK}={token}".encode() in marks
+
+
 def family(table: dict[int, ProcessStat], seeds: Collection[int]) -> set[int]:
     """The seeds still alive, the groups and sessions they lead, and all descendants, zombies left out."""
     members = {pid for pid in seeds if pid in table}
@@ -120,15 +145,18 @@ def works_in(pid: int, directory: str) -> bool:
         return False
 
 
-def marked(token: str, leader: tuple[int, int] | None = None, cwd: str | None = None) -> set[int]:
-    """All live processes that carry the mark, their descendants, and those of ``leader`` (pid, start).
+def marked(
+    token: str, leader: tuple[int, int] | None = None, cwd: str | None = None, user: int | None = None
+) -> set[int]:
+    """All live processes that carry the mark or run as ``user``, which was made for them, their descendants, and those
+    of ``leader`` (pid, start).
 
     Of a leader that is gone the session is searched: its members that work in ``cwd`` are the leader's, also those that
     wrote over the environment that held the mark (nginx). Without ``cwd``, or where the leader's number means another
     process by now, they are left out.
     """
     table = all_processes()
-    seeds = {pid for pid in table if carries_mark(pid, token)}
+    seeds = {pid for pid in table if carries_mark(pid, token) or runs_as(pid, user, token)}
     if leader is not None:
         pid, start = leader
         now = table.get(pid)

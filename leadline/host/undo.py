@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.host import procfs
+from leadline.host.privilege import take_back
 
 TREE_MARKER = ".leadline-private"
 CGROUP_PREFIX = "leadline-"
@@ -147,7 +148,7 @@ def undo_process(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
         leader = (int(entry.data["pid"]), int(entry.data["start"])) if "start" in entry.data else None
 
         def find(entry: Entry = entry, leader: tuple[int, int] | None = leader) -> set[int]:
-            alive = procfs.marked(entry.data["token"], leader, entry.data.get("cwd"))
+            alive = procfs.marked(entry.data["token"], leader, entry.data.get("cwd"), entry.data.get("user"))
             ended.update(alive)
             return alive
 
@@ -157,6 +158,8 @@ def undo_process(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
             raise CannotUndo(f"{entry.target}: no permission to end processes {sorted(find())}") from None
         except TimeoutError as error:
             raise CannotUndo(f"{entry.target}: {error}") from None
+        if "user" in entry.data:
+            take_back(map(Path, entry.data["owns"]), int(entry.data["user"]))
     name = entries[0].target
     return f"process {name}: ended {sorted(ended)}" if ended else f"process {name}: not running any more"
 

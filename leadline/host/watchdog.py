@@ -239,7 +239,7 @@ class _Guard:
         state = journal_path.parent.parent
         self.channel = channel
         self.journal = UndoJournal(journal_path, root)
-        self.lease = Lease(state / "lease" / f"{journal_path.stem}.lock")
+        self.lease = Lease(root)
         self.log_path = state / "watchdog.log"
         self.dead_man = dead_man
         self.parent = parent

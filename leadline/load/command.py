@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from leadline.load.driver import find_binary
+from leadline.load.driver import as_own_user, find_binary
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError
 
@@ -25,8 +25,13 @@ def run_scenario(scenario: str, options: Sequence[str]) -> int:
         extra += ["--out", "leadline-load.out"]
     if "--progress" not in given and sys.stdout.isatty():
         extra += ["--progress", "text"]
-    argv = [str(find_binary()), "run", str(find_scenario(scenario)), *options, *extra]
-    with subprocess.Popen(argv) as process, _signals_to(process):
+    found = find_scenario(scenario)
+    argv = [str(find_binary()), "run", str(found), *options, *extra]
+    with (
+        as_own_user(argv, _out([*options, *extra]), found) as command,
+        subprocess.Popen(command) as process,
+        _signals_to(process),
+    ):
         return process.wait()
 
 
@@ -64,6 +69,14 @@ def judge(directory: Path, options: Sequence[str] = ()) -> tuple[bool, str]:
         error = UsageError if done.returncode == 2 else LeadlineError
         raise error(done.stderr.strip().removeprefix("leadline-load: "))
     return done.returncode == 0, done.stdout
+
+
+def _out(options: Sequence[str]) -> Path:
+    for at, option in enumerate(options):
+        name, equals, value = option.partition("=")
+        if name == "--out":
+            return Path(value if equals else "".join(options[at + 1 : at + 2]))
+    return Path("leadline-load.out")
 
 
 def scenario_schema() -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from leadline.host.base import ProcessSpec
+from leadline.host.privilege import hand_over, new_user, take_back
+from leadline.load import earlier
 from leadline.load.arrivals import arrival_options, most_sessions
 from leadline.load.presets import preset_variables, source_address
 from leadline.load.result import DriverResult, read_summary
@@ -41,6 +45,7 @@ __all__ = [
 ]
 
 _PACKAGE = Path(__file__).parent.parent
+_MOST_BESIDE = 500  # files beside a scenario
 
 
 def find_binary() -> Path:
@@ -119,4 +124,55 @@ class DriverRun:
     def spec(self, output: Path) -> ProcessSpec:
         """The process for a host to start; its progress lines (JSON, one a second) go to ``output``."""
         self.out.mkdir(parents=True, exist_ok=True)
-        return ProcessSpec(name="driver", argv=self.argv(), output=output, cpus=self.cpus)
+        reads = [*scenario_reads(find_scenario(self.workload.scenario)), *([self.ca] if self.ca is not None else [])]
+        latency = self.workload.cpu_latency is not None
+        return ProcessSpec(
+            "driver",
+            self.argv(),
+            output,
+            cpus=self.cpus,
+            owns=(self.out,),
+            reads=reads,
+            realtime=True,
+            latency=latency,
+        )
+
+
+def scenario_reads(scenario: Path) -> list[Path]:
+    """The scenario and what lies beside it, where its feeds are: what the driver's user must reach."""
+    try:
+        beside = [path for path in sorted(scenario.parent.iterdir())[:_MOST_BESIDE] if not path.name.startswith(".")]
+    except OSError:
+        beside = []
+    return [scenario, *(path for path in beside if path.is_dir() or path.stat().st_mode & 0o004)]
+
+
+@contextmanager
+def as_own_user(argv: Sequence[str], out: Path, scenario: Path) -> Iterator[list[str]]:
+    """The command line of a driver in the foreground, as a user of its own where leadline is root; ``out`` is that
+    user's meanwhile. Files of others in it stay root's, and then the driver does, too: it says so. Raises UsageError.
+    """
+    user = new_user()
+    if user is None:
+        yield list(argv)
+        return
+    ours = {*earlier.FILES, earlier.RAW}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        strange = next((name for name in sorted(os.listdir(out)) if name not in ours), None)  # noqa: PTH208
+    except OSError:  # the driver says what is wrong with it
+        yield list(argv)
+        return
+    if strange is not None:
+        print(f"leadline: {out} holds {strange}, so leadline-load runs as root: name a new --out", file=sys.stderr)
+        yield list(argv)
+        return
+    latency = any(word.partition("=")[0] == "--cpu-latency" for word in argv)
+    values = [Path(word.partition("=")[2] or word) for word in argv[2:]]
+    files = [path for path in values if path.is_absolute() and path.is_file()]
+    hand_over(out, user.uid)
+    try:
+        reads = [Path(argv[0]), *scenario_reads(scenario), *files]
+        yield [*user.prefix(Path.cwd(), reads, [out], realtime=True, latency=latency), *argv]
+    finally:
+        take_back([out], user.uid)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.load import earlier
-from leadline.load.driver import find_binary
+from leadline.load.driver import as_own_user, find_binary
 from leadline.load.knee import Found, Limits, Range, Staircase, Step, measure_step
 from leadline.load.presets import FLAGS
 from leadline.load.result import read_summary
@@ -117,7 +117,8 @@ class _Runner:
 
     def _run(self, round_: int) -> Path:
         directory = self._out.with_name(f"{self._out.name}-{round_ + 1}")
-        done = subprocess.run(self._argv(directory, {}), capture_output=True, text=True, check=False)
+        with as_own_user(self._argv(directory, {}), directory, self._scenario) as argv:
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
             raise _failure(done.returncode, done.stderr)
         return directory
@@ -126,9 +127,11 @@ class _Runner:
         """Raises as a run would before its start: the driver is told to stop where it waits for its start."""
         with tempfile.TemporaryDirectory(prefix="leadline-check-") as place:
             argv = self._argv(Path(place), {"--start-at": "stdin"})
-            with subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-            ) as run:
+            command = as_own_user(argv, Path(place), self._scenario)
+            with (
+                command as argv,
+                subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run,
+            ):
                 _, said = run.communicate(b"stop\n")
         if run.returncode not in (0, _STOPPED):
             raise _failure(run.returncode, said.decode(errors="replace"))

@@ -24,6 +24,7 @@ from pathlib import Path
 import polars as pl
 
 from leadline.host.jvm import java_pid, load_agent
+from leadline.host.privilege import give, write_private
 from leadline.model.errors import LeadlineError
 from leadline.observe.base import ObserverContext
 from leadline.observe.table import SCHEMA
@@ -89,10 +90,13 @@ class PoolsObserver:
             return
         options = _options(context.directory)
         samples = raw / "agent.csv"
-        samples.unlink(missing_ok=True)
+        write_private(samples, "")
         options.write_text(f"samples={_escaped(samples)}\ninterval_ms={max(1, round(context.interval * 1000))}\n")
+        options.chmod(0o644)  # the server's user reads it, whatever the mask
         try:
-            load_agent(context.java_home, java_pid(server), options)
+            java = java_pid(server)
+            give(samples, java)
+            load_agent(context.java_home, java, options)
         except (LeadlineError, ProcessLookupError) as error:
             options.unlink(missing_ok=True)
             self._problem = f"no series of the server's pools: {error}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 import shutil
 import signal
 import socket
@@ -35,6 +38,7 @@ from leadline.stack.web.common import WebServer
 from leadline.stack.web.front import Behind, Front
 
 _LOOPBACK = "127.0.0.1"
+_PLAIN = re.compile(r"[A-Za-z0-9/._+=@~-]+")
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class Stack:
         self._processes: dict[str, Process] = {}
         self._configured = False  # the server, since it was last stopped
         placement, observe, names = self.options.placement, self.options.observe, self.options.http_names
-        self.front = Front(host, self._home / "web", placement, observe, names)
+        self._work = plain_directory(self._home)
+        self.front = Front(host, self._work / "web", placement, observe, names)
         self._settings: Settings = {}  # of the last start of the server
         self._http_port = 0
         self._url_port = 0
@@ -190,6 +195,7 @@ class Stack:
         """
         fronted = web_knobs.chosen(settings) is not None
         self.front.check(settings)
+        self._make_work()
         self._socket = self.front.socket(settings, self.server.name)
         self._settings = dict(settings)
         self._http_port = self._url_port = (0 if fronted else self.options.http_port) or _free_port()
@@ -198,7 +204,7 @@ class Stack:
         if not archive.is_file():
             raise LeadlineError(f"{self.application.name} is not built: {archive} does not exist")
         context = self._context(
-            self._home / self.server.name,
+            self._work / self.server.name,
             directory,
             http_port=self._http_port,
             http_socket=self._socket,
@@ -268,6 +274,8 @@ class Stack:
             self._configured = False
             if not self.server.stop():
                 unclean.append(f"{self.server.name} did not stop cleanly")
+        if self._work != self._home:
+            self._host.remove_tree(self._work)
         if not self._stop_database():
             unclean.append(f"{self.database.name} did not stop cleanly")
         return unclean
@@ -392,6 +400,11 @@ class Stack:
             raw=directory.absolute() / "raw",
         )
 
+    def _make_work(self) -> None:
+        if self._work != self._home and not self._work.exists():
+            self._host.private_tree(self._work)
+            self._work.chmod(0o711)
+
     def _start_database(self) -> float:
         self._memory_kills = memory_kills()
         self._processes["database"] = self.database.start()
@@ -399,6 +412,18 @@ class Stack:
 
     def _stop_database(self) -> bool:
         return self._processes.pop("database", None) is None or self.database.stop()
+
+
+def plain_directory(home: Path, cache: Path | None = None) -> Path:
+    """``home``, or a directory in its place where its path holds more than letters, digits and ``._-+=@~`` of ASCII:
+    each server has characters of its own that it takes in no path (Tomcat quotation marks, OpenMQ spaces).
+    """
+    if _PLAIN.fullmatch(str(home)):
+        return home
+    base = cache if cache is not None else cache_dir()
+    base = base if _PLAIN.fullmatch(str(base)) else Path("/var/tmp")
+    digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
+    return base / f"leadline-{os.geteuid()}-{digest}"
 
 
 def memory_kills(path: Path = Path("/proc/vmstat")) -> int:

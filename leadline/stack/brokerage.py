@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import leadline
+from leadline.host import privilege
 from leadline.host.java import find_java
 from leadline.host.jvm import JAVA_ENVIRONMENT
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
@@ -159,6 +160,8 @@ class Brokerage:
         with tempfile.TemporaryDirectory(prefix="leadline-audit-") as scratch:
             file = Path(scratch) / "counts.json"
             file.write_text(json.dumps(plain), encoding="utf-8")
+            Path(scratch).chmod(0o711)  # read by another user
+            file.chmod(0o644)
             arguments = [*_scale(load_units, seed), "--counts", str(file)]
             done = self._run("audit", database, arguments, log, _AUDIT_TIMEOUT)
         try:
@@ -212,14 +215,8 @@ class Brokerage:
         environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
         environment["BROKERAGE_DB_PASSWORD"] = database.password
         try:
-            done = subprocess.run(
-                [*command, *arguments],
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                env=environment,
-                check=False,
-            )
+            reads = [java.parent.parent, self.tools(), *(Path(word) for word in arguments if word.startswith("/"))]
+            done = privilege.run([*command, *arguments], reads, timeout=timeout, env=environment)
         except subprocess.TimeoutExpired:
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE, f"brokerage-tools {subcommand} did not end within {timeout:g} s"

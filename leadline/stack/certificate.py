@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leadline.host.privilege import write_private
+
 if TYPE_CHECKING:
     from cryptography.x509 import GeneralName
 
@@ -36,8 +38,7 @@ class Certificate:
         """``tls.crt`` and ``tls.key`` (for this user only) in ``directory``."""
         certificate, key = directory / "tls.crt", directory / "tls.key"
         certificate.write_text(self.certificate)
-        key.touch(mode=0o600)
-        key.write_text(self.key)
+        write_private(key, self.key)
         return certificate, key
 
     def write_keystore(self, path: Path, password: str, name: str = _NAME) -> None:
@@ -49,8 +50,8 @@ class Certificate:
         key = serialization.load_pem_private_key(self.key.encode(), None)
         certificate = x509.load_pem_x509_certificate(self.certificate.encode())
         encryption = serialization.BestAvailableEncryption(password.encode())
-        path.touch(mode=0o600)
-        path.write_bytes(pkcs12.serialize_key_and_certificates(name.encode(), key, certificate, None, encryption))  # type: ignore[arg-type]
+        made = pkcs12.serialize_key_and_certificates(name.encode(), key, certificate, None, encryption)  # type: ignore[arg-type]
+        write_private(path, made)
 
 
 def _general_name(name: str) -> GeneralName:

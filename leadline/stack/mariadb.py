@@ -11,7 +11,7 @@ from pathlib import Path
 
 from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
-from leadline.host.privilege import make_accessible
+from leadline.host.privilege import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.stack import jdbc, local, mariadb_knobs
@@ -65,7 +65,6 @@ class MariaDb(PrivateDatabase):
         context = self.context
         scratch = context.directory / "tmp"
         scratch.mkdir(exist_ok=True)
-        make_accessible(scratch)
         own = self._home()
         text = "\n".join(
             [
@@ -142,7 +141,6 @@ class MariaDb(PrivateDatabase):
 
     def _initialise(self) -> None:
         context = self.context
-        make_accessible(self._unpacked())
         if self._data.exists():  # of a bootstrap that was ended
             shutil.rmtree(self._data)
         work = self._data.with_name("data.new")
@@ -150,9 +148,7 @@ class MariaDb(PrivateDatabase):
         work.mkdir(mode=0o700)
         password = secrets.token_urlsafe(18)
         secret = work / PASSWORD
-        secret.touch(mode=0o600)
-        secret.write_text(password)
-        make_accessible(context.directory)
+        write_private(secret, password)
         output = context.artefacts / "bootstrap.log"
         own = self._home()
         argv = [
@@ -167,7 +163,15 @@ class MariaDb(PrivateDatabase):
             "--innodb-flush-method=nosync",  # only for the making; the server itself syncs
         ]
         made = context.host.start(
-            ProcessSpec("bootstrap", argv, output, cwd=context.directory, unprivileged=True, input=True)
+            ProcessSpec(
+                "bootstrap",
+                argv,
+                output,
+                cwd=context.directory,
+                owns=(context.directory,),
+                reads=(self._unpacked(),),
+                input=True,
+            )
         )
         try:
             made.write(script(own / "share", password).encode())

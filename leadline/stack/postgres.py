@@ -11,7 +11,7 @@ from pathlib import Path
 
 from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
-from leadline.host.privilege import make_accessible
+from leadline.host.privilege import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.stack import jdbc, local, postgres_knobs
@@ -125,22 +125,23 @@ class Postgres(PrivateDatabase):
         context = self.context
         argv = [str(self._binary("postgres")), "--check", "-D", str(self._data)]
         log = context.artefacts / "postgres-check.log"
-        check = context.host.start(ProcessSpec("database-check", argv, log, cwd=context.directory, unprivileged=True))
+        check = context.host.start(self._helper("database-check", argv, log))
         local.ended(check, 10.0)
         check.stop(grace=1.0)
 
+    def _helper(self, name: str, argv: list[str], output: Path) -> ProcessSpec:
+        """A program of the distribution that works on the data."""
+        home = self.context.directory
+        own = (home,)
+        return ProcessSpec(name, argv, output, env={"LC_ALL": "C"}, cwd=home, owns=own, reads=(self._unpacked(),))
+
     def _initialise(self) -> None:
         context = self.context
-        make_accessible(self._unpacked())
         if self._data.exists():  # of an initdb that was ended
             shutil.rmtree(self._data)
         self._data.mkdir(mode=0o700)
-        make_accessible(context.directory)
         secret = context.directory / PASSWORD
-        secret.unlink(missing_ok=True)
-        secret.touch(mode=0o600)
-        secret.write_text(secrets.token_urlsafe(18))
-        make_accessible(secret)
+        write_private(secret, secrets.token_urlsafe(18))
         output = context.artefacts / "initdb.log"
         argv = [
             str(self._binary("initdb")),
@@ -153,9 +154,7 @@ class Postgres(PrivateDatabase):
             "--no-sync",  # only for the making; the server itself syncs
             "--no-instructions",
         ]
-        made = context.host.start(
-            ProcessSpec("initdb", argv, output, env={"LC_ALL": "C"}, cwd=context.directory, unprivileged=True)
-        )
+        made = context.host.start(self._helper("initdb", argv, output))
         try:
             if not local.ended(made, 120.0) or made.exit_code() != 0:
                 raise TrialFailure(

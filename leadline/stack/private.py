@@ -11,7 +11,6 @@ from typing import ClassVar, Protocol
 
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.paths import cache_dir
-from leadline.host.privilege import make_accessible
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.stack import local, snapshots
@@ -119,7 +118,8 @@ class PrivateDatabase(Started[ServiceContext]):
         self._settings = dict(settings)
         self._context = context
         self._port = self._given_port or local.free_port()
-        context.directory.mkdir(parents=True, exist_ok=True)
+        context.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        context.directory.chmod(0o700)
         context.artefacts.mkdir(parents=True, exist_ok=True)
 
     def endpoint(self) -> Endpoint:
@@ -177,7 +177,8 @@ class PrivateDatabase(Started[ServiceContext]):
             cwd=context.directory,
             cpus=context.placement.database_cpus,
             memory=context.placement.database_memory,
-            unprivileged=True,
+            owns=(context.directory,),
+            reads=(self._unpacked(),),
         )
         return self.launch(context.host, spec)
 
@@ -265,7 +266,6 @@ class PrivateDatabase(Started[ServiceContext]):
         self._require_stopped()
         self._before_restore()
         snapshots.put_back(self._snapshot(name), self._data)
-        make_accessible(self._data)
 
     def _before_restore(self) -> None:
         """Give back what a server that was killed on these data still holds."""

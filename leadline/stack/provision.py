@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import platform
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 import time
@@ -26,6 +28,7 @@ from leadline.stack.unpack import UnpackError, unpack_txz_in_jar, unpack_zip
 
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0"
 _MARKER = ".leadline-complete"
+_SHARED = 0o444  # mode of the marker once all users may read the rest
 _HEARTBEAT = 15.0  # seconds between signs of life while Maven works
 
 
@@ -203,16 +206,42 @@ def fetch(artefact: Artefact, progress: Progress) -> Path:
     dist = cache_dir() / "dist"
     target = dist / artefact.directory_name
     found = target if artefact.unpack != "none" else target / artefact.file_name
-    if (target / _MARKER).exists():
+    if _complete(target):
         return found
     try:
         lock = dist / f".{artefact.directory_name}.lock"
         with exclusive(lock, lambda: progress(f"waiting for another process that provisions {artefact.name}")):
-            if not (target / _MARKER).exists():
+            if (target / _MARKER).exists():
+                _share(target)  # of a release that ran services as the owner
+            else:
                 _provision(artefact, dist, target, progress)
     except OSError as error:
         raise _os_failure(error, dist, artefact) from error
     return found
+
+
+def _complete(target: Path) -> bool:
+    """Whether it is unpacked, and shared if it is this user's."""
+    try:
+        status = (target / _MARKER).stat()
+    except FileNotFoundError:
+        return False
+    return stat.S_IMODE(status.st_mode) == _SHARED or status.st_uid != os.geteuid()
+
+
+def _share(directory: Path) -> None:
+    """Let all users read and run what is in it, and nobody but its owner change it: archives keep modes of their own,
+    and services run as other users. Raises OSError.
+    """
+    for folder, _, files in os.walk(directory):
+        for path in (Path(folder), *(Path(folder, name) for name in files if name != _MARKER)):
+            if not path.is_symlink():
+                mode = stat.S_IMODE(path.stat().st_mode)
+                runs = 0o111 if mode & 0o111 or path.is_dir() else 0
+                wanted = (mode | 0o444 | runs) & ~0o022
+                if wanted != mode:
+                    path.chmod(wanted)
+    (directory / _MARKER).chmod(_SHARED)
 
 
 def _provision(artefact: Artefact, dist: Path, target: Path, progress: Progress) -> None:
@@ -231,6 +260,7 @@ def _provision(artefact: Artefact, dist: Path, target: Path, progress: Progress)
             progress(f"unpacking {artefact.file_name}")
             _UNPACKERS[artefact.unpack](file, unpacked)
         (unpacked / _MARKER).write_text(f"{artefact.coordinate}\n{artefact.sha256}\n")
+        _share(unpacked)
         if target.exists():  # half made by something else than this function
             shutil.rmtree(target)
         unpacked.rename(target)

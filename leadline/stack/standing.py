@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leadline.host import procfs
+from leadline.host.privilege import write_private
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.stack.assembly import Stack
 
@@ -92,10 +93,8 @@ def save_standing(stack: Stack, lab: Path, directory: Path) -> Standing:
     )
     path = lab / _FILE
     work = path.with_suffix(".tmp")
-    work.touch(mode=0o600)  # it holds the database's password
-    with work.open("w") as stream:
-        json.dump(asdict(standing), stream, indent=2)
-        stream.flush()
+    write_private(work, json.dumps(asdict(standing), indent=2))  # it holds the database's password
+    with work.open("rb") as stream:
         os.fsync(stream.fileno())
     work.replace(path)
     return standing

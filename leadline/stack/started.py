@@ -47,6 +47,8 @@ class Started(ABC, Generic[_C]):
     def launch(self, host: Host, spec: ProcessSpec) -> Process:
         """Start it; what it says from now on is ``words``."""
         self._log_from = self.log.stat().st_size if self.log.exists() else 0
+        if self._process is not None:  # it has ended by itself: its files are this user's again
+            self._process.stop()
         self._started = time.monotonic()
         self._process = host.start(spec)
         return self._process

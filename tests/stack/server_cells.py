@@ -14,6 +14,7 @@ from ssl import create_default_context
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
+import listeners
 import polars as pl
 import pytest
 
@@ -102,6 +103,7 @@ def run(made: Stack, place: Path, levels: Settings, check: Callable[[Stack], Non
         assert audits
         assert [f"{each.name}: {each.detail}" for each in audits if not each.passed] == []
         no_password_in(made)
+        listeners.check(made)
         assert "Pause" in (trial / "raw" / "gc.log").read_text()
     finally:
         unclean = made.down()

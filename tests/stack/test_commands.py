@@ -189,7 +189,7 @@ def test_without_a_jdk_it_says_so(real_study: RealStudy) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_second_leadline_waits_its_turn(real_study: RealStudy) -> None:
+def test_a_second_leadline_waits_its_turn(real_study: RealStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     holder = (
         "import sys, time; from leadline.host.local import LocalHost\n"
         "with LocalHost().lease(): print('held', flush=True); time.sleep(60)"
@@ -197,6 +197,8 @@ def test_a_second_leadline_waits_its_turn(real_study: RealStudy) -> None:
     with subprocess.Popen([sys.executable, "-c", holder], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
+        monkeypatch.setenv("LEADLINE_WAIT", "0.5")
+        monkeypatch.setenv("LEADLINE_STATE", str(real_study.directory / "another-state"))
         done = real_study.run("run", "mini.yaml", "--new")
         process.kill()
     assert done.returncode == 1

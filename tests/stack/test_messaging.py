@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import listeners
 import pytest
 import server_cells
 
@@ -190,6 +191,7 @@ def running(place: Path, server: str, mode: str, levels: Mapping[str, Level]) ->
     stack.reset_data(place / server / mode)
     try:
         stack.up(levels, place / server / mode)
+        listeners.check(stack)
         yield stack
     finally:
         stack.down()

@@ -230,7 +230,8 @@ def test_a_killed_server_leaves_nothing_behind_after_the_restore(database: Postg
         assert time.monotonic() < deadline, "children outlive their postmaster"
         time.sleep(0.02)
     assert not database.stop()
-    assert all(path.exists() for path in shared)
+    if os.geteuid() != 0:  # else they went with the user that they belonged to
+        assert all(path.exists() for path in shared)
     database.restore("fresh")
     assert not any(path.exists() for path in shared)
     database.start()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
+import listeners
 import pytest
 
 from leadline.host import procfs
@@ -98,6 +99,7 @@ def test_every_knob_takes_effect_and_a_load_over_tls_and_http2_passes(name: str,
     found = load(front, tmp_path, http=2, scenario="brokerage-json")
     assert found.requests.http2_connections > 0
     assert found.requests.tls_handshakes >= found.requests.http2_connections
+    listeners.check(front)
     web = front.front.server
     assert web is not None
     assert web.context.socket is not None

@@ -25,6 +25,12 @@ def jar(path: Path, entries: dict[str, str]) -> None:
             archive.writestr(name, text)
 
 
+@pytest.fixture(autouse=True)
+def _as_this_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fake programs write down how they were called, beside themselves."""
+    monkeypatch.setattr("leadline.host.privilege.new_user", lambda: None)
+
+
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """A package folder as a wheel leaves it."""

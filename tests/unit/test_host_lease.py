@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pwd
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import leadline
 from leadline.host.lease import HostBusyError, Lease
 from leadline.host.paths import cache_dir, state_dir
 from leadline.model.errors import UsageError
@@ -19,49 +24,99 @@ from pathlib import Path
 from leadline.host.lease import Lease
 lease = Lease(Path(sys.argv[1])); lease.acquire(); print("held", flush=True); sys.stdin.read()
 """
+ASKS = """
+import sys
+from pathlib import Path
+from leadline.host.lease import HostBusyError, Lease
+try:
+    Lease(Path(sys.argv[1])).acquire(patience=0.1)
+except HostBusyError as error:
+    print(error)
+"""
 
 
 def test_a_second_run_is_told_who_holds_the_host(tmp_path: Path) -> None:
-    path = tmp_path / "lease" / "local.lock"
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDS, path, "run", "quickstart"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", HOLDS, tmp_path, "run", "quickstart"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        lease = Lease(path)
-        with pytest.raises(HostBusyError, match=rf"pid {holder.pid} \(-c .*run quickstart\)"):
+        lease = Lease(tmp_path)
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        told = rf"pid {holder.pid} of user {user} \(-c .*run quickstart\) since \d\d:\d\d:\d\d"
+        with pytest.raises(HostBusyError, match=told):
             lease.acquire(patience=0.1)
         assert lease.holder_alive()
         assert not lease.held
+        holder.send_signal(signal.SIGSTOP)  # it says nothing itself; the kernel still names it
+        with pytest.raises(HostBusyError, match=rf"pid {holder.pid} of user {user} \(python"):
+            lease.acquire(patience=0.1)
     finally:
         holder.kill()
         holder.communicate()
     with lease:  # it ends with its holder, however that ended
         assert lease.holder()["pid"] == os.getpid()
     assert not lease.held
+    assert lease.holder() == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root: no other user can be taken")
+@pytest.mark.parametrize("root_first", [True, False])
+def test_it_holds_across_users_whoever_came_first(tmp_path: Path, root_first: bool) -> None:
+    tmp_path.chmod(0o755)
+    package = str(Path(leadline.__file__).parents[1])
+    other = ["setpriv", "--reuid=60705", "--regid=60705", "--clear-groups", "--"]
+    root = f"/nonexistent/{tmp_path.name}"  # both must see the same name; neither needs the directory
+    first = [sys.executable, "-c", HOLDS, root]
+    second = [sys.executable, "-c", ASKS, root]
+    env = {"PYTHONPATH": package, "PATH": os.environ["PATH"], "HOME": "/", "LEADLINE_STATE": str(tmp_path)}
+    readable = subprocess.run([*other, sys.executable, "-c", "import leadline.host.lease"], env=env, check=False)
+    if readable.returncode:
+        pytest.skip(f"user 60705 may not read {sys.executable} or {package}")
+    holder = subprocess.Popen(
+        first if root_first else [*other, *first], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        asked = subprocess.run(
+            [*other, *second] if root_first else second, env=env, capture_output=True, text=True, check=False
+        )
+        assert f"pid {holder.pid} of user {'root' if root_first else '60705'}" in asked.stdout, asked.stderr
+    finally:
+        holder.kill()
+        holder.communicate()
 
 
 def test_a_child_does_not_inherit_the_lease(tmp_path: Path) -> None:
-    path = tmp_path / "local.lock"
-    lease = Lease(path)
+    lease = Lease(tmp_path)
     lease.acquire()
     child = subprocess.Popen(["sleep", "60"])
     try:
         lease.release()
-        assert Lease(path).try_acquire()
+        assert Lease(tmp_path).try_acquire()
     finally:
         child.kill()
         child.wait()
 
 
-def test_a_damaged_lease_file_does_not_matter(tmp_path: Path) -> None:
-    path = tmp_path / "local.lock"
-    path.write_bytes(b"\xff\x00{")
-    lease = Lease(path)
-    assert lease.holder() == {}
-    assert not lease.holder_alive()
-    assert lease.try_acquire()
+def test_many_who_only_connect_do_not_disturb_it(tmp_path: Path) -> None:
+    with Lease(tmp_path) as lease, contextlib.ExitStack() as crowd:
+        for _ in range(200):
+            one = crowd.enter_context(socket.socket(socket.AF_UNIX))
+            one.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                one.connect(f"\0{lease.name}")
+        assert not Lease(tmp_path).try_acquire()
+    assert Lease(tmp_path).holder() == {}
+
+
+def test_a_wait_that_is_no_number_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("soon", "-1", "nan", "inf", "1e12"):
+        monkeypatch.setenv("LEADLINE_WAIT", text)
+        with pytest.raises(UsageError, match=f"LEADLINE_WAIT={text}: not a number of seconds"):
+            Lease(tmp_path).acquire()
 
 
 def test_directories_follow_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

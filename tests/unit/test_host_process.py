@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host import privilege, procfs
+from leadline.host import procfs
 from leadline.host.base import ProcessSpec
 from leadline.host.cgroup import memory_parent
 from leadline.host.local import LocalHost
@@ -87,8 +87,10 @@ def test_orphans_are_found_by_their_mark(host: LocalHost, tmp_path: Path) -> Non
 def test_orphans_without_mark_are_found_by_the_session_of_a_killed_leader(host: LocalHost, tmp_path: Path) -> None:
     child = "exec env -i sleep 60"
     script = f"sh -c '{child}' & echo $! > child; wait"
-    leader = host.start(ProcessSpec("server", ["sh", "-c", script], tmp_path / "out", cwd=tmp_path))
-    orphan = int(wait_for_text(tmp_path / "child"))
+    work = tmp_path / "work"
+    work.mkdir()
+    leader = host.start(ProcessSpec("server", ["sh", "-c", script], tmp_path / "out", cwd=work, owns=(work,)))
+    orphan = int(wait_for_text(work / "child"))
     while b"sleep" not in Path(f"/proc/{orphan}/cmdline").read_bytes():
         time.sleep(0.01)
     leader.signal(9)
@@ -210,7 +212,7 @@ def test_restore_ends_what_a_killed_leader_left_without_a_mark(host: LocalHost, 
     home = tmp_path / "home"
     home.mkdir()
     script = "env -i sleep 305 & cd /; env -i sleep 306 & wait"
-    process = host.start(replace(spec(tmp_path, script), cwd=home))
+    process = host.start(replace(spec(tmp_path, script), cwd=home, unprivileged=False))
     until(lambda: sum(not procfs.carries_mark(pid, process.token) for pid in process.pids()) == 2)
     orphans = set(process.pids()) - {process.pid}
     ours = {pid for pid in orphans if procfs.works_in(pid, str(home))}
@@ -240,38 +242,6 @@ def test_a_search_never_finds_leadline_itself() -> None:
     table = procfs.all_processes()
     assert os.getpid() not in procfs.family(table, {os.getpid(), os.getppid(), 1})
     assert procfs.ancestors(table).issuperset({os.getpid(), os.getppid()})
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="not root: processes are unprivileged anyway")
-def test_unprivileged_does_not_see_itself_as_root(host: LocalHost, tmp_path: Path) -> None:
-    process = host.start(spec(tmp_path, "id -u; sleep 60", unprivileged=True))
-    until(lambda: (tmp_path / "out/worker.log").read_text())
-    assert (tmp_path / "out/worker.log").read_text().strip() == str(privilege.NOBODY)
-    assert len(process.pids()) == 2
-    assert process.stop() is True
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="not root: no other user can be taken")
-def test_without_namespaces_the_user_is_really_changed(
-    host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(privilege, "unprivileged_prefix", lambda: privilege._SET_USER)
-    monkeypatch.setattr("leadline.host.process.unprivileged_prefix", lambda: privilege._SET_USER)
-    data = tmp_path / "data"
-    (data / "deep").mkdir(parents=True)
-    (data / "deep" / "file").touch()
-    with pytest.raises(UsageError, match=r"may not pass .*chmod"):
-        privilege.make_accessible(data)  # pytest's directories are closed to others
-    for parent in tmp_path.parents:
-        if not parent.stat().st_mode & 0o001:
-            parent.chmod(parent.stat().st_mode | 0o001)
-    tmp_path.chmod(0o755)
-    privilege.make_accessible(data)
-    assert (data / "deep" / "file").stat().st_uid == privilege.NOBODY
-    process = host.start(spec(tmp_path, f"touch {data}/deep/mine && id -u; sleep 60", unprivileged=True))
-    until(lambda: (tmp_path / "out/worker.log").read_text())
-    assert (data / "deep" / "mine").stat().st_uid == privilege.NOBODY
-    assert process.stop() is True
 
 
 @pytest.mark.skipif(memory_parent()[0] is None, reason=f"no memory limit here: {memory_parent()[1]}")

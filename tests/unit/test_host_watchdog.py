@@ -139,7 +139,7 @@ def test_it_leaves_the_host_to_a_leadline_that_resumes(
     run: Callable[[float], Run], tmp_path: Path, setting: Path
 ) -> None:
     first = run(0.3)
-    lease = Lease(tmp_path / "state/lease/local.lock")
+    lease = Lease(tmp_path / "root")
     first.process.kill()
     first.process.wait()
     lease.acquire()

@@ -126,14 +126,21 @@ def test_a_queue_has_its_resources_and_levels(context: ServiceContext) -> None:
     assert pool.attrib["transaction-support"] == "XATransaction"
     assert {*names, "jms/brokerageConnections"} < {node.attrib["ref"] for node in root.iter("resource-ref")}
     (service,) = root.iter("jms-service")
-    assert service.attrib["start-args"] == "-Dimq.hostname=127.0.0.1 -Dimq.persist.file.sync.enabled=true"
+    users = context.directory / "domain" / "broker-users"
+    assert service.attrib["start-args"] == (
+        f"-Dimq.hostname=127.0.0.1 -Dimq.persist.file.sync.enabled=true -Dimq.user_repository.file.dirpath={users}"
+    )
+    assert (users / "passwd").stat().st_mode & 0o077 == 0
+    told = dict(line.split(":")[:2] for line in (users / "passwd").read_text().splitlines())
+    assert set(told) == {"admin", "guest"}
+    assert told["admin"] != "-2d5455c8583c24eec82c7a1e273ea02e", "the shipped one, admin"
     assert next(root.iter("mdb-container")).attrib == {"max-pool-size": "3"}
     assert next(root.iter("transaction-service")).attrib == {"automatic-recovery": "true"}
     asked = {**glassfish_levels.QUESTION, **glassfish_messaging.QUESTION}
     assert dict(GlassFish().question()) == asked
     assert len(asked) == len(glassfish_levels.QUESTION) + len(glassfish_messaging.QUESTION), "under names of their own"
     (service,) = configured(queued, {}).iter("jms-service")
-    assert service.attrib["start-args"].endswith("sync.enabled=false")
+    assert service.attrib["start-args"].partition(" -Dimq.user_")[0].endswith("sync.enabled=false")
     assert [*configured(context, levels).iter("connector-connection-pool")] == []
 
 

@@ -165,7 +165,7 @@ def test_levels_are_read_from_the_flags() -> None:
 
 
 def test_the_collectors_log_is_not_rotated_and_its_path_is_quoted_where_needed() -> None:
-    plain = jvm.options({}, Path("/trial/raw"))[-1]
+    plain = jvm.options({}, Path("/trial/raw/gc.log"))[-1]
     assert plain == "-Xlog:gc*,safepoint:file=/trial/raw/gc.log:uptime,time,level,tags:filecount=0"
-    odd = jvm.options({}, Path("/a:b%t/raw"))[-1]
+    odd = jvm.options({}, Path("/a:b%t/raw/gc.log"))[-1]
     assert 'file="/a:b%%t/raw/gc.log":' in odd

@@ -65,7 +65,11 @@ class RemoteHost:
         """A directory of its own there, and the driver's binary."""
         self._log.unlink(missing_ok=True)
         spec = ProcessSpec(
-            f"keeper-{self.connection.driver.name}", self.connection.argv(_KEEPER, keeps=True), self._log, input=True
+            f"keeper-{self.connection.driver.name}",
+            self.connection.argv(_KEEPER, keeps=True),
+            self._log,
+            input=True,
+            unprivileged=False,  # ssh reads the keys of who runs leadline
         )
         try:
             self._keeper = self._start(spec)

@@ -168,7 +168,9 @@ class Cluster:
         argv += ["--start-at", "stdin", "--leash", f"{_LEASH}s", "--progress", "json", "--verdict", "file"]
         member.log.unlink(missing_ok=True)
         try:
-            spec = ProcessSpec(f"driver-{member.driver.name}", host.argv(argv), member.log, input=True)
+            spec = ProcessSpec(
+                f"driver-{member.driver.name}", host.argv(argv), member.log, input=True, unprivileged=False
+            )
             member.process = self._start(spec)
         except OSError as error:
             raise member.connection.failure(f"{error.filename}: {error.strerror}") from None

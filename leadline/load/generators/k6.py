@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from leadline.host import privilege
+from leadline.load.driver import scenario_reads
 from leadline.load.generators.base import (
     SENT,
     Command,
@@ -106,7 +108,8 @@ def _model(job: Job) -> Model:
     argv += [*_of_the_script(job.words), str(job.script_file("k6"))]
     env = {**os.environ, **job.environment}
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_INSPECT, env=env)
+        reads = scenario_reads(job.script_file("k6"))
+        done = privilege.run(argv, reads, timeout=_INSPECT, env=env)
         scenarios = json.loads(done.stdout).get("scenarios") or {}
     except (OSError, ValueError, AttributeError, subprocess.TimeoutExpired):
         return "unknown"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from leadline.host.base import ProcessSpec
 from leadline.load.generators.base import Job
 from leadline.load.generators.registry import find_generator
-from leadline.load.generators.run import Plan, plan_text
+from leadline.load.generators.run import Plan, plan_text, tool_reads
 from leadline.model.errors import UsageError
 from leadline.model.study import Generator, Workload
 
@@ -49,7 +50,16 @@ class GeneratorRun:
         file = self.out / "plan.json"
         file.write_text(plan_text(plan), encoding="utf-8")
         argv = [sys.executable, "-m", "leadline.load.generators.run", str(file)]
-        return ProcessSpec(name="driver", argv=argv, output=output, cpus=self.cpus)
+        python = [Path(name) for name in dict.fromkeys([sys.prefix, sys.base_prefix, *filter(None, sys.path)])]
+        return ProcessSpec(
+            "driver",
+            argv,
+            output,
+            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            cpus=self.cpus,
+            owns=(self.out,),
+            reads=(*python, file, *tool_reads(plan)),
+        )
 
 
 def check_generator(generator: Generator, slots: bool) -> None:

@@ -16,7 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 
+from leadline.host.privilege import hand_over, new_user, take_back
 from leadline.load import earlier
+from leadline.load.driver import scenario_reads
 from leadline.load.generators.base import PRINTED, Job
 from leadline.load.generators.files import Ran, write_files
 from leadline.load.generators.registry import find_generator
@@ -65,10 +67,17 @@ def run_generator(plan: Plan) -> None:
     started = job.raw / earlier.STARTED
     started.write_text("", encoding="ascii")
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
+    user = new_user()
+    if user is None:
+        argv = _tied(command.argv)
+    else:
+        argv = [*user.prefix(job.raw, tool_reads(plan), [job.raw], tied=True), *command.argv]
     with printed.open("w", encoding="utf-8") as output:
+        if user is not None:
+            hand_over(job.raw, user.uid)
         try:
             process = subprocess.Popen(
-                _tied(command.argv),
+                argv,
                 # A group of its own: the terminal's Ctrl-C comes by way of leadline, once. It may not read there, too.
                 process_group=0,
                 stdin=subprocess.DEVNULL if os.isatty(0) else None,
@@ -81,6 +90,8 @@ def run_generator(plan: Plan) -> None:
             raise LeadlineError(f"{tool.name} could not be started: {error}") from None
         with _signals_to(process) as told:
             code = process.wait()
+        if user is not None:
+            take_back([job.raw], user.uid)
     ended, after = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
     text = printed.read_text(encoding="utf-8", errors="replace")[-_LONGEST:]
     sys.stdout.write(text)
@@ -109,6 +120,18 @@ def run_generator(plan: Plan) -> None:
         name = signal.Signals(told[-1]).name
         raise LeadlineError(f"{tool.name} was ended by {name} before its run was over: {plan.out} has what it did")
     write_files(plan.out, job, ran, tool.read(job))
+
+
+def tool_reads(plan: Plan) -> list[Path]:
+    """What the tool's user must reach: the program with what it came with, the script, what lies beside it, and files
+    that the options name.
+    """
+    program = shutil.which(plan.job.program or plan.generator)
+    found = [] if program is None else [Path(program), Path(program).resolve(), Path(program).resolve().parent.parent]
+    if plan.job.script is not None and (script := Path(plan.job.script).expanduser()).is_file():
+        found += scenario_reads(script.resolve())
+    found += [Path(word) for word in plan.job.options if word.startswith("/") and Path(word).is_file()]
+    return found
 
 
 # PR_SET_PDEATHSIG (prctl(2)) survives the exec; a parent that ended before it was set is seen by its number.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.host.jvm import AGENT_NAME, agent_jar, load_agent
+from leadline.host.privilege import give, write_private
 from leadline.model.errors import LeadlineError
 from leadline.stack.base import Progress
 from leadline.stack.servers.files import properties_text
@@ -45,8 +46,11 @@ def ask(java_home: Path | None, pid: int, directory: Path, question: Mapping[str
     Raises AttachError, OSError, ValueError.
     """
     output, options = directory / "read-back.json", directory / "read-back.properties"
-    output.unlink(missing_ok=True)
+    write_private(output, "")
+    give(output, pid)
     options.write_text(properties_text({"answer": str(output), **question}))
+    options.chmod(0o644)
     load_agent(java_home, pid, options)
     answer: dict[str, Any] = json.loads(output.read_text())
+    output.unlink()
     return answer

@@ -6,26 +6,28 @@ import shutil
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.java import find_java, java_home
-from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, find_java_home, java_pid
+from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, agent_jar, find_java_home, java_pid
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.stack import probe
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
-from leadline.stack.servers import evidence, jvm, knobs, large_pages, ports
+from leadline.stack.servers import evidence, jvm, knobs, large_pages, places, ports
 from leadline.stack.servers.agent import ask, ensure_agent
 from leadline.stack.started import Started
 
 MODE = "brokerage.mode"  # the system property that names the application's persistence mode
 CALLS = "brokerage.calls"  # by which interface its servlets call session beans
 READY_PATH = "/health"
+GC_LOG = "gc.log"
 _POLL = 0.1
 
 Answer = Mapping[str, Any]  # what the agent answered: flags, beans, configuration
@@ -101,10 +103,13 @@ class JavaServer(Started[ServiceContext]):
             raise LeadlineError(f"the application's archive {context.archive} does not exist; build it first")
         if context.directory.exists():
             shutil.rmtree(context.directory)
-        context.directory.mkdir(parents=True)
-        context.artefacts.mkdir(parents=True, exist_ok=True)
-        if context.observe and context.raw is not None:
-            context.raw.mkdir(parents=True, exist_ok=True)
+        context.directory.mkdir(mode=0o700, parents=True)
+        self.own_artefacts(context).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._exchange(context).mkdir(exist_ok=True)
+        shared = [self._exchange(context), *([context.raw] if context.raw is not None else [])]
+        for path in shared:  # the server writes there, into files that are made for it
+            path.mkdir(parents=True, exist_ok=True)
+            path.chmod(path.stat().st_mode | 0o011)
         self._context, self._settings = context, dict(settings)
         self.write_configuration(context, settings)
 
@@ -123,9 +128,56 @@ class JavaServer(Started[ServiceContext]):
             cwd=context.directory,
             cpus=context.placement.server_cpus,
             memory=context.placement.server_memory,
+            owns=self.owns(context),
+            reads=self.reads(context),
         )
         self._answer = self._answer_by = None
         return self.launch(context.host, spec)
+
+    def owns(self, context: ServiceContext) -> list[Path]:
+        """What the server writes to: its directory, what it leaves for the trial, stores in memory."""
+        owned = [context.directory, self.own_artefacts(context), *places.made(context.directory)]
+        if context.observe and context.raw is not None:
+            log = context.raw / GC_LOG
+            log.touch()
+            owned.append(log)
+            if not jvm.fit_for_log(log):
+                link = self.working_directory(context) / GC_LOG
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(log)
+        if context.http_socket is not None:
+            owned.append(context.http_socket.parent)
+        return owned
+
+    def reads(self, context: ServiceContext) -> list[Path]:
+        """What it must reach beside that."""
+        java, shared = self.java_home(context), self._exchange(context)
+        found = [self.home, java, agent_jar(), shared, context.raw, context.archive, *self.jars()]
+        return [path for path in found if path is not None]
+
+    def working_directory(self, context: ServiceContext) -> Path:
+        """Of the server's JVM."""
+        return context.directory
+
+    def _gc_log(self, context: ServiceContext) -> Path | None:
+        if context.raw is None:
+            return None
+        log = context.raw / GC_LOG
+        return log if jvm.fit_for_log(log) else Path(GC_LOG)  # a link to it in the working directory
+
+    def jars(self) -> list[Path]:
+        """Of the database's driver."""
+        return [self.driver.jar()]
+
+    def own_artefacts(self, context: ServiceContext) -> Path:
+        """Where the server itself leaves files for the trial."""
+        return context.artefacts / f"{self.name}-logs"
+
+    def _exchange(self, context: ServiceContext) -> Path:
+        """Where leadline and the agent in the server's JVM leave files for each other: the server cannot put others
+        in their place.
+        """
+        return context.directory.with_name(f"{context.directory.name}-agent")
 
     def wait_ready(self, timeout: float) -> float:
         process, context = self.process, self.context
@@ -184,6 +236,8 @@ class JavaServer(Started[ServiceContext]):
             return True
         clean = self._process.stop(self.stop_grace)
         self._process = None
+        with suppress(OSError):  # it left something
+            self.own_artefacts(self.context).rmdir()
         return clean
 
     def log_tail(self, lines: int = 40) -> str:
@@ -191,7 +245,7 @@ class JavaServer(Started[ServiceContext]):
 
     def artefacts(self) -> Sequence[Path]:
         kept = [self.log, *sorted(self.context.artefacts.glob(f"{self.name}-*"))]
-        return [path for path in kept if path.exists()]
+        return [path for path in kept if path.is_file() or (path.is_dir() and any(path.iterdir()))]
 
     # -- shared parts
 
@@ -223,9 +277,13 @@ class JavaServer(Started[ServiceContext]):
 
     def jvm_options(self, context: ServiceContext) -> list[str]:
         """Options of the JVM: the levels, the collector's log, the application's properties."""
-        raw = context.raw if context.observe else None
+        log = self._gc_log(context) if context.observe else None
         properties = [f"-D{name}={value}" for name, value in sorted(context.properties.items())]
-        return [*jvm.options(self._settings, raw), f"-XX:ErrorFile={context.artefacts}/hs_err.log", *properties]
+        return [
+            *jvm.options(self._settings, log),
+            f"-XX:ErrorFile={self.own_artefacts(context)}/hs_err.log",
+            *properties,
+        ]
 
     def java_home(self, context: ServiceContext) -> Path:
         return self.find_java(context.java_home)
@@ -275,7 +333,7 @@ class JavaServer(Started[ServiceContext]):
         try:
             java = java_pid(self.process)
             question = {"flags": ",".join(jvm.FLAGS), **self.question()}
-            return ask(self.context.java_home, java, self.context.directory, question)
+            return ask(self.context.java_home, java, self._exchange(self.context), question)
         except (AttachError, OSError, ValueError) as error:
             raise LookupError(f"{self.title} cannot be asked: {error}") from error
 

@@ -14,6 +14,14 @@ def template(name: str) -> str:
 
 
 def properties_text(values: Mapping[str, str]) -> str:
-    """A Java properties file (UTF-8); backslashes and line ends escaped."""
-    escaped = {key: value.replace("\\", "\\\\").replace("\n", "\\n") for key, value in values.items()}
-    return "".join(f"{key}={value}\n" for key, value in escaped.items())
+    """A Java properties file in ASCII, which readers of UTF-8 and of ISO 8859-1 take alike (java.util.Properties)."""
+    return "".join(f"{key}={_escaped(value)}\n" for key, value in values.items())
+
+
+def _escaped(value: str) -> str:
+    plain = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    if plain.startswith((" ", "\t", "\f")):
+        plain = f"\\{plain}"
+    units = plain.encode("utf-16-be", "surrogatepass")
+    codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
+    return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)

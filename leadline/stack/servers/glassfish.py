@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from leadline.host.privilege import write_private
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import GLASSFISH, Artefact
@@ -79,20 +80,22 @@ class GlassFish(JavaServer):
         properties = self.database_properties(context)
         broker = ports.free()
         log = glassfish_messaging.log_directory(context, settings)
-        hidden = properties | {"leadline.database.password": "(not kept)"}
+        properties |= glassfish_messaging.passwords(context)
+        hidden = {name: "(not kept)" if name.endswith(".password") else value for name, value in properties.items()}
         # A level that was set wins: observing must not undo a treatment.
         levels: Settings = {knobs.MONITORING.name: context.observe, **settings}
         full, kept = (
             glassfish_domain.written(shipped, levels, context, broker, log, each) for each in (properties, hidden)
         )
+        glassfish_messaging.write_users(context, properties)
         written = domain / "config" / "domain.xml"
-        written.write_text(full)
-        written.chmod(0o600)
+        write_private(written, full)
         self.keep("domain.xml", kept)
         if settings.get(knobs.TLS.name) and context.certificate is not None:
             store = domain / "config" / "keystore.jks"
             store.unlink(missing_ok=True)
             context.certificate.write_keystore(store, _STORE_PASSWORD, glassfish_domain.KEY)
+        write_private(domain / "config" / "admin-keyfile", glassfish_domain.administrator())
         (domain / "config" / "logging.properties").write_text(template("glassfish-logging.properties"))
         assert context.archive is not None
         application = context.context_root.strip("/").replace("/", "-") or "ROOT"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import secrets
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,8 +43,17 @@ def written(
     _property(_added(config, "ejb-container"), "disable-nonportable-jndi-names", "true")
     _added(_added(config, "monitoring-service"), "module-monitoring-levels")
     glassfish_levels.apply(root, settings)
-    glassfish_messaging.apply(root, context, settings, log)
+    glassfish_messaging.apply(root, context, settings, log, database)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def administrator() -> str:
+    """The realm of administration: a user whose password nobody knows, as a salted hash (SHA-256) of random bytes. The
+    shipped one has an empty password.
+    """
+    password, salt = secrets.token_bytes(32), secrets.token_bytes(8)
+    hashed = base64.b64encode(hashlib.sha256(password + salt).digest() + salt).decode()
+    return f"admin;{{SSHA256}}{hashed};asadmin\n"
 
 
 def _pool(root: ElementTree.Element, database: Mapping[str, str]) -> None:
@@ -73,6 +85,9 @@ def _ports(config: ElementTree.Element, address: str, port: int) -> None:
         ours = listener.get("name") == _LISTENER
         listener.set("address", address if ours else _LOOPBACK)
         listener.set("port", str(port) if ours else "0")
+    for found in config.findall("iiop-service/iiop-listener"):
+        if found.find("ssl") is not None:  # of calls from outside, which there are none of
+            _only(config, "iiop-service").remove(found)
     for connector in config.iter("jmx-connector"):
         connector.set("enabled", "false")
 

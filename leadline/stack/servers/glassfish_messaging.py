@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from leadline.host.privilege import write_private
 from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
@@ -26,11 +29,34 @@ _PERSISTENT, _ASSURED = "reliable-persistent", "assured-persistent"
 
 
 _ROOT = "${com.sun.aas.instanceRoot}"
+_USERS = {"admin": "admin", "guest": "anonymous"}  # name -> group
 
 
-def apply(root: ElementTree.Element, context: ServiceContext, settings: Settings, log: Path | None) -> None:
+def passwords(context: ServiceContext) -> dict[str, str]:
+    """Random ones for the two users of Open MQ's broker, whose shipped ones are their names; none without a queue."""
+    if not messaging.in_use(context):
+        return {}
+    return {f"leadline.broker.{user}.password": secrets.token_urlsafe(18) for user in _USERS}
+
+
+def write_users(context: ServiceContext, given: Mapping[str, str]) -> None:
+    """The broker's users; nothing without a queue. Outside its own directory, which it fills only where it is new."""
+    if not messaging.in_use(context):
+        return
+    place = _users(context)
+    place.mkdir(mode=0o700)
+    rows = []
+    for user, group in _USERS.items():
+        hashed = hashlib.md5(f"{user}:{given[f'leadline.broker.{user}.password']}".encode(), usedforsecurity=False)
+        rows.append(f"{user}:{int.from_bytes(hashed.digest(), 'big', signed=True):x}:{group}:1\n")
+    write_private(place / "passwd", "".join(rows))
+
+
+def apply(
+    root: ElementTree.Element, context: ServiceContext, settings: Settings, log: Path | None, given: Mapping[str, str]
+) -> None:
     """The connection factory, the destinations and the levels in a domain's tree; nothing without a queue. ``log``: see
-    ``log_directory``.
+    ``log_directory``; ``given``: ``passwords``.
     """
     if not messaging.in_use(context):
         return
@@ -44,7 +70,14 @@ def apply(root: ElementTree.Element, context: ServiceContext, settings: Settings
         "steady-pool-size": "1",
     }
     resources, server, config = _found(root, "resources"), _found(root, "servers/server"), _found(root, _CONFIG)
-    ElementTree.SubElement(resources, "connector-connection-pool", attributes)
+    pool = ElementTree.SubElement(resources, "connector-connection-pool", attributes)
+    adapter = ElementTree.SubElement(resources, "resource-adapter-config", {"resource-adapter-name": "jmsra"})
+    for parent in (pool, adapter):
+        for name, value in (("UserName", "guest"), ("Password", given["leadline.broker.guest.password"])):
+            ElementTree.SubElement(parent, "property", {"name": name, "value": value})
+    for host in config.iter("jms-host"):
+        host.set("admin-user-name", "admin")
+        host.set("admin-password", given["leadline.broker.admin.password"])
     names = {"pool-name": _CONNECTIONS, "jndi-name": _CONNECTIONS}
     ElementTree.SubElement(resources, "connector-resource", names)
     for name, kind, destination in _DESTINATIONS:
@@ -55,7 +88,8 @@ def apply(root: ElementTree.Element, context: ServiceContext, settings: Settings
         ElementTree.SubElement(server, "resource-ref", {"ref": name})
     service = _found(config, "jms-service")
     sync = str(wanted == _ASSURED).lower()
-    service.set("start-args", f"{service.get('start-args', '')} -D{_SYNC}={sync}".strip())
+    users = f"-Dimq.user_repository.file.dirpath={_users(context)}"
+    service.set("start-args", f"{service.get('start-args', '')} -D{_SYNC}={sync} {users}".strip())
     transactions = _child(config, "transaction-service")
     transactions.set("automatic-recovery", "true")
     if log is not None:
@@ -84,6 +118,10 @@ def log_directory(context: ServiceContext, settings: Settings) -> Path | None:
 
 def _store(context: ServiceContext) -> Path:
     return context.directory / "domain" / "imq"
+
+
+def _users(context: ServiceContext) -> Path:
+    return context.directory / "domain" / "broker-users"
 
 
 def _found(root: ElementTree.Element, path: str) -> ElementTree.Element:

@@ -35,8 +35,8 @@ _NO_TARGET = 2**53  # milliseconds; the parallel collector without one says abou
 _SHORT = {HEAP.name: "-Xmx", HEAP_INITIAL.name: "-Xms", YOUNG_SIZE.name: "-Xmn", THREAD_STACK.name: "-Xss"}
 
 
-def options(settings: Mapping[str, Level], raw: Path | None) -> list[str]:
-    """Command-line options of the JVM for these levels; with ``raw``, the collector's log goes to ``raw/gc.log``.
+def options(settings: Mapping[str, Level], log: Path | None) -> list[str]:
+    """Command-line options of the JVM for these levels; with ``log``, the collector's log goes there.
 
     Raises UsageError for levels that contradict each other.
     """
@@ -55,8 +55,8 @@ def options(settings: Mapping[str, Level], raw: Path | None) -> list[str]:
             chosen.append(f"{_SHORT[name]}{level_}")
         else:
             chosen.append(_flag_option(name, level_))
-    if raw is not None:
-        chosen.append(f"-Xlog:gc*,safepoint:file={_log_path(raw / 'gc.log')}:uptime,time,level,tags:filecount=0")
+    if log is not None:
+        chosen.append(f"-Xlog:gc*,safepoint:file={_log_path(log)}:uptime,time,level,tags:filecount=0")
     return chosen
 
 
@@ -95,6 +95,11 @@ def _check(settings: Mapping[str, Level]) -> None:
 def _no_effect(name: str, collector: str) -> str:
     able = ONLY_WITH[name]
     return f"{name} has no effect with the {collector} collector, only with {', '.join(able)} ({COLLECTOR.name})"
+
+
+def fit_for_log(path: Path) -> bool:
+    """Whether the JVM takes it as the name of a log: it knows no way to write a quotation mark."""
+    return '"' not in str(path)
 
 
 def _log_path(path: Path) -> str:

@@ -6,9 +6,11 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 from xml.sax.saxutils import quoteattr
 
+from leadline.host.privilege import write_private
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
@@ -42,6 +44,7 @@ class Liberty(JavaServer):
         overrides = server / "configDropins" / "overrides"
         overrides.mkdir(parents=True)
         (server / "server.xml").write_text(template("liberty-server.xml"))
+        (server / "bootstrap.properties").write_text("command.port=-1\n")  # nobody sends it commands
         (server / "jvm.options").write_text("".join(f"{option}\n" for option in self.jvm_options(context)))
         variables = self._variables(context, settings)
         if settings.get(knobs.TLS.name) and context.certificate is not None:
@@ -49,8 +52,7 @@ class Liberty(JavaServer):
             context.certificate.write_keystore(context.directory / _KEYSTORE, password)
             variables |= {"leadline.http.plain": "-1", "leadline.https.port": port}
             variables[liberty_levels.KEYSTORE_PASSWORD] = password
-        (overrides / "levels.xml").write_text(self._overrides(context, settings, variables))
-        (overrides / "levels.xml").chmod(0o600)
+        write_private(overrides / "levels.xml", self._overrides(context, settings, variables))
         self.keep("server.xml", template("liberty-server.xml"))
         hidden = {**variables, **{name: "(not kept)" for name in variables if name.endswith(".password")}}
         self.keep("levels.xml", self._overrides(context, settings, hidden))
@@ -109,10 +111,13 @@ class Liberty(JavaServer):
             "JAVA_HOME": str(self.java_home(context)),
             "WLP_USER_DIR": str(context.directory / "usr"),
             "WLP_OUTPUT_DIR": str(context.directory / "output"),
-            "LOG_DIR": str(context.artefacts / "liberty-logs"),
+            "LOG_DIR": str(self.own_artefacts(context)),
             "PID_DIR": str(context.directory / "output"),
         }
         return argv, environment
+
+    def working_directory(self, context: ServiceContext) -> Path:
+        return context.directory / "output" / _SERVER
 
     def failed_for_good(self, found: evidence.Evidence) -> bool:
         return super().failed_for_good(found) or any(_NOT_STARTED.search(line) for line in found.errors)

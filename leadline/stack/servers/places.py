@@ -66,6 +66,15 @@ def _unmade(error: OSError) -> TrialFailure:
     )
 
 
+def made(directory: Path) -> list[Path]:
+    """Places in memory that there are now for the service in ``directory``."""
+    try:
+        found = [memory_directory(directory), disk_directory(directory) / "store"]
+    except UsageError:
+        return []
+    return [path for path in found if path.is_dir()]
+
+
 def remove(host: Host, directory: Path) -> None:
     """Free what the service in ``directory`` left in memory."""
     host.remove_tree(memory_directory(directory))

@@ -7,6 +7,9 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
+from leadline.host import procfs
+from leadline.host.privilege import USERS
+
 _LISTEN = "0A"  # the state in /proc/net/tcp, proc_pid_net(5)
 
 
@@ -31,12 +34,15 @@ def free() -> int:
 
 def listens(pids: Iterable[int], port: int) -> bool:
     """Whether one of these processes listens on ``port``: another server that answers there is not ours."""
-    sockets = {f"socket:[{inode}]" for inode in _listening(port)}
-    return bool(sockets) and any(sockets & _open_files(pid) for pid in pids)
+    listening = _listening(port)
+    sockets = {f"socket:[{inode}]" for inode in listening}
+    users = set(listening.values()) & set(USERS)  # one of them tells where this root may not look at open files
+    return bool(sockets) and any(sockets & _open_files(pid) or users & procfs.users(pid) for pid in pids)
 
 
-def _listening(port: int) -> set[str]:
-    found: set[str] = set()
+def _listening(port: int) -> dict[str, int]:
+    """Inode and owner of the sockets that listen on ``port``."""
+    found: dict[str, int] = {}
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
         try:
             rows = table.read_text().splitlines()[1:]
@@ -45,7 +51,7 @@ def _listening(port: int) -> set[str]:
         for row in rows:
             fields = row.split()
             if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                found.add(fields[9])
+                found[fields[9]] = int(fields[7])
     return found
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from leadline.host.privilege import write_private
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.provision import TOMCAT, Artefact
@@ -67,8 +68,7 @@ class Tomcat(JavaServer):
         # Tomcat reads this file first and makes its entries system properties: the loaders come from its own copy.
         own = (home / "conf" / "catalina.properties").read_text()
         properties = self._properties(context, settings)
-        (base / "conf" / "catalina.properties").write_text(f"{own}\n{properties_text(properties)}")
-        (base / "conf" / "catalina.properties").chmod(0o600)
+        write_private(base / "conf" / "catalina.properties", f"{own}\n{properties_text(properties)}")
         self.keep("server.xml", server)
         self.keep("levels.properties", properties_text({**properties, "leadline.database.password": "(not kept)"}))
 

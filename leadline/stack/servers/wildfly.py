@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from leadline.host.jvm import find_java_home
+from leadline.host.privilege import write_private
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.provision import WILDFLY, Artefact
@@ -94,8 +95,7 @@ class WildFly(JavaServer):
         (deployments / application).symlink_to(context.archive)
         properties = self._properties(context, settings)
         levels = base / "levels.properties"
-        levels.write_text(properties_text(properties))
-        levels.chmod(0o600)
+        write_private(levels, properties_text(properties))
         self.keep("standalone.xml", (configuration / profile).read_text())
         hidden = {name: "(not kept)" for name in properties if name.endswith(".password")}
         self.keep("levels.properties", properties_text(properties | hidden))
@@ -105,7 +105,6 @@ class WildFly(JavaServer):
             "jboss.bind.address": context.http_address,
             "jboss.http.port": str(context.http_port),
             "jboss.tx.node.id": "leadline",
-            "jboss.management.http.port": "0",  # any free one: nothing of leadline uses it
             **self.database_properties(context),
         }
         if self.driver.subprotocol in _SORTERS:

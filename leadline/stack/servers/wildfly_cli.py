@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from leadline.host import privilege
 from leadline.host.jvm import JAVA_ENVIRONMENT
 from leadline.host.paths import cache_dir
 from leadline.model.errors import LeadlineError
@@ -60,6 +61,9 @@ def _prepare(home: Path, java: Path, profile: str, script: str, target: Path) ->
             path = made / left
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         (work / "script.cli").rename(made / "script.cli")
+        for path in made.iterdir():
+            path.chmod(0o644)
+        made.chmod(0o755)
         made.rename(target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -82,9 +86,7 @@ def _run(home: Path, java: Path, work: Path) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
     environment["JBOSS_HOME"] = str(home)
     try:
-        done = subprocess.run(
-            command, cwd=work, env=environment, capture_output=True, text=True, timeout=_TIMEOUT, check=False
-        )
+        done = privilege.run(command, [home, java], [work], work, cwd=work, env=environment, timeout=_TIMEOUT)
     except subprocess.TimeoutExpired:
         return f"no end after {_TIMEOUT:g} s"
     if done.returncode == 0:

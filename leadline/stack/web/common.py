@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 import time
 import zipfile
 from abc import abstractmethod
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from leadline.host import privilege
 from leadline.host.base import Host, Process, ProcessSpec
-from leadline.host.privilege import make_accessible
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.stack import probe
@@ -96,6 +97,21 @@ class WebServer(Started[FrontContext]):
     def counters(self) -> Mapping[str, float]:
         """The server's own counters, without the connections. Raises OSError, LookupError."""
 
+    def reads(self, context: FrontContext) -> list[Path]:
+        """What it must reach beside its own directory."""
+        program = Path(self.command(context)[0])
+        return [program, *([context.socket.parent] if context.socket else [])]
+
+    def asked(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """What its program says, asked as the user that it runs as. Raises OSError,
+        subprocess.TimeoutExpired.
+        """
+        context = self.context
+        if (user := privilege.user_of(self.process.pid)) is None:
+            return subprocess.run(list(argv), capture_output=True, text=True, timeout=10, check=False)
+        prefix = user.prefix(context.directory, self.reads(context))
+        return subprocess.run([*prefix, *argv], capture_output=True, text=True, timeout=10, check=False)
+
     # -- the service
 
     def configure(self, context: FrontContext, settings: Settings) -> None:
@@ -104,6 +120,7 @@ class WebServer(Started[FrontContext]):
             shutil.rmtree(context.directory)
         site = context.directory / "www" / PRIVATE.strip("/")
         site.mkdir(parents=True)
+        context.directory.chmod(0o700)
         context.artefacts.mkdir(parents=True, exist_ok=True)
         (site / "probe.html").write_text(probe.PAGE)
         self._files = copy_files(context.archive, context.directory if settings.get(knobs.STATIC.name) else None)
@@ -115,7 +132,6 @@ class WebServer(Started[FrontContext]):
         text = self.configuration(context, settings)
         self.file.write_text(text)
         (context.artefacts / f"{self.name}.conf").write_text(text)
-        make_accessible(context.directory)
 
     def start(self) -> Process:
         """Raises TrialFailure(infrastructure) when the port is taken."""
@@ -131,7 +147,8 @@ class WebServer(Started[FrontContext]):
             cwd=context.directory,
             cpus=context.cpus,
             memory=context.memory,
-            unprivileged=True,
+            owns=(context.directory,),
+            reads=self.reads(context),
         )
         return self.launch(context.host, spec)
 

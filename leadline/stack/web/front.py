@@ -92,8 +92,10 @@ class Front:
             raise UsageError(
                 f"web.upstream is unix, but {server} listens on TCP only; {' and '.join(UNIX_SOCKETS)} can"
             )
-        self._home.mkdir(parents=True, exist_ok=True)
-        path = self._home / "application.socket"
+        place = self._home / "socket"  # the application server's: it makes the socket
+        place.mkdir(parents=True, exist_ok=True)
+        place.chmod(0o711)
+        path = place / "application.socket"
         if len(os.fsencode(path)) > _LONGEST:
             if self._sockets is None:
                 self._sockets = Path(tempfile.mkdtemp(prefix="leadline-"))

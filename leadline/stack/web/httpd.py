@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
+from leadline.host import privilege
 from leadline.host.httpd import MEND, VARIABLE, find_httpd
 from leadline.model.errors import LeadlineError
 from leadline.model.knob import Level
@@ -98,7 +99,7 @@ class Httpd(WebServer):
         # It is mod_info that writes the dump; the running server does without.
         loads = [word for line in _loads(self.binary, ["info"]) for word in ("-C", line)]
         argv = [*self.command(self.context), *loads, "-D", "DUMP_CONFIG", "-t"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
+        done = self.asked(argv)
         if done.returncode:
             raise LookupError(f"httpd -D DUMP_CONFIG failed: {done.stderr.strip().splitlines()[-1:]}")
         return done.stdout
@@ -209,7 +210,7 @@ def _loads(binary: Path, wanted: Sequence[str]) -> list[str]:
 @cache
 def _said(binary: Path, option: str) -> str:
     try:
-        done = subprocess.run([str(binary), option], capture_output=True, text=True, timeout=10, check=False)
+        done = privilege.run([str(binary), option], reads=[binary.resolve().parent.parent], timeout=10)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LeadlineError(f"Apache httpd cannot be run: {error}") from error
     return done.stdout + done.stderr

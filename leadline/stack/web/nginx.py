@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
+from leadline.host import privilege
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, Settings
@@ -138,7 +139,7 @@ class Nginx(WebServer):
 
     def parsed(self) -> str:
         argv = [str(self.binary), "-p", f"{self.context.directory}/", "-c", str(self.file), "-e", "stderr", "-T"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
+        done = self.asked(argv)
         if done.returncode:
             raise LookupError(f"nginx -T failed: {done.stderr.strip().splitlines()[-1:]}")
         return done.stdout
@@ -182,7 +183,7 @@ def _inside(unpacked: Path) -> Path:
 def _told(binary: str) -> tuple[str, bool]:
     """Version, and whether it has stub_status, as ``nginx -V`` says. Raises LeadlineError."""
     try:
-        done = subprocess.run([binary, "-V"], capture_output=True, text=True, timeout=10, check=False)
+        done = privilege.run([binary, "-V"], timeout=10)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LeadlineError(f"nginx cannot be run ({VARIABLE}): {error}") from error
     version = re.search(r"nginx version: \S*/(\S+)", done.stderr)

@@ -5,7 +5,6 @@ import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeMap;
@@ -58,11 +57,9 @@ final class Answer {
         return answer;
     }
 
-    /** The file appears whole or not at all. */
+    /** Into the file that was made for it: the server's user may make none beside it. Who attached waits for the end. */
     static void write(Path file, Map<String, Object> answer) throws IOException {
-        Path part = file.resolveSibling(file.getFileName() + ".part");
-        Files.writeString(part, Json.write(answer));
-        Files.move(part, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        Files.writeString(file, Json.write(answer));
     }
 
     private static Map<String, String> flags(Options options) {
