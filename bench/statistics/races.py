@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leadline.analysis import analyse, is_interaction
+from leadline.analysis import analyse
 from leadline.design import make_plan
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation, Verdict

@@ -15,15 +15,15 @@ from typing import TypeVar
 
 import numpy as np
 import polars as pl
+from leadline.lab.washout import settled_wash_out
 from sqlalchemy import create_engine, insert, update
 
 from leadline.analysis import steady_state, steady_verdict
-from leadline.cli.commands.results import analysis_of
 from leadline.design import make_plan
 from leadline.design.switchback import switchback_plan
 from leadline.lab import schema as t
+from leadline.lab.results import analysis_of
 from leadline.lab.store import Store
-from leadline.lab.washout import settled_wash_out
 from leadline.load.driver import steady_series
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan

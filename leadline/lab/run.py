@@ -11,7 +11,7 @@ import leadline
 from leadline.host.base import Host
 from leadline.lab.interruption import Interruption
 from leadline.lab.lifecycle import TrialRunner
-from leadline.lab.looking import SKIPPED, Gate, Looking, check_looks, is_left
+from leadline.lab.looking import Gate, Looking, check_looks
 from leadline.lab.planning import OVERHEAD, Planned, load_seconds
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.racing import Racing
@@ -20,7 +20,7 @@ from leadline.lab.studyfile import StudyFile
 from leadline.lab.system import System
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Plan, Role
-from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.record import SKIPPED, StudyRecord, TrialRecord
 
 ATTEMPTS = 3  # of a trial that fails as infrastructure
 GIVE_UP = 3  # trials in a row that fail the same way end the run
@@ -91,13 +91,13 @@ class StudyRun:
             runner.verify_undone()
             self._settle_wash_out(study_id)
             record = self.store.load(study_id)
-        left = [trial for trial in record.trials if is_left(trial)]
+        left = [trial for trial in record.trials if trial.is_left]
         return RunResult(study_id, not left, stopped, restored)
 
     def _settle_wash_out(self, study_id: int) -> None:
         if self.file.study.design.switchback is None:
             return
-        from leadline.lab.washout import settle  # its libraries take seconds to load
+        from leadline.lab.slotmeasure import settle  # its libraries take seconds to load
 
         try:
             sentence = settle(self.store, study_id, self.system)
@@ -137,7 +137,7 @@ class StudyRun:
     def _prepare_and_run(self, study_id: int, runner: TrialRunner) -> str:
         self.system.prepare(self.watcher.message)
         record = self.store.load(study_id)
-        done = sum(1 for trial in record.trials if not is_left(trial))
+        done = sum(1 for trial in record.trials if not trial.is_left)
         budget = self.file.study.budget if self.budget is None else self.budget
         clock = _Clock(load_seconds(self.file.study) + OVERHEAD, budget, self.elapsed)
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
@@ -145,7 +145,7 @@ class StudyRun:
         looking = self._gate(study_id, record.plan)
         for position in range(len(record.trials)):
             trial = record.trials[position]
-            if not is_left(trial) or position in looking.skipped:
+            if not trial.is_left or position in looking.skipped:
                 continue
             ended = looking.before(trial)
             if ended:
@@ -158,7 +158,7 @@ class StudyRun:
             left = sum(
                 other.planned.position >= trial.planned.position and other.planned.position not in looking.skipped
                 for other in record.trials
-                if is_left(other)
+                if other.is_left
             )
             if clock.exhausted():
                 return f"the budget is used up with {left} trials left; run again to go on"
@@ -240,4 +240,4 @@ def same_beginning(stored: Plan, planned: Plan) -> bool:
 def study_failed(record: StudyRecord) -> bool:
     """Whether a study has no answer: trials are left, or every trial failed."""
     ran = [trial for trial in record.trials if trial.state != SKIPPED]
-    return any(is_left(trial) for trial in ran) or all(trial.failure for trial in ran)
+    return any(trial.is_left for trial in ran) or all(trial.failure for trial in ran)

@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from leadline.cli.commands.results import analysis_of
 from leadline.cli.commands.simulated import planned_on_simulated
 from leadline.design import plan_to_json
 from leadline.lab.confirming import best_settings, confirmation_study
 from leadline.lab.planning import Planned
 from leadline.lab.progress import SilentWatcher
+from leadline.lab.results import analysis_of
 from leadline.lab.studyfile import StudyFile, find_study, parse_study
 from leadline.lab.tuning.file import parse_tuning
 from leadline.lab.tuning.records import TuningRecords

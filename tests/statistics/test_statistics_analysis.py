@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simulated_strata import SimulatedStrata, incomplete_plan, slots_plan, split_plot_plan
 from simulated_study import SimulatedSystem, pseudo_factors
 
-from leadline.analysis import analyse, is_interaction, littles_law
+from leadline.analysis import analyse, littles_law
 from leadline.analysis.groups import maximal_groups
 from leadline.design import make_plan
 from leadline.model.errors import FailureClass
@@ -272,8 +272,8 @@ def test_full_factorial_finds_main_effects_and_the_interaction() -> None:
     together = frozenset({("pseudo1", "b"), ("pseudo2", "b")})
     system = SimulatedSystem(effects={("pseudo3", "b"): 0.8}, crossed={together: 1.44}, cv=0.03)
     result = sound(analyse(plan, system.run(plan, 1), ["throughput"]))
-    mains = {e.factor: e for e in result.responses[0].effects if not is_interaction(e)}
-    crossed = {e.factor: e for e in result.responses[0].effects if is_interaction(e)}
+    mains = {e.factor: e for e in result.responses[0].effects}
+    crossed = {e.factor: e for e in result.responses[0].interactions}
     # averaged over the other factor's two levels, a ratio of 1.44 at one of them is 1.2
     assert mains["pseudo1"].percent == pytest.approx(20, abs=5)
     assert mains["pseudo3"].percent == pytest.approx(-20, abs=4)

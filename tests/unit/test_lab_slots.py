@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lab_fakes import CACHE, POOL, FakeClock, FakeHost, FakeSystem
+from leadline.lab.washout import settled_wash_out
 
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
@@ -22,7 +23,6 @@ from leadline.lab.slotmeasure import remeasure, slot_series
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.system import SecondSeries
-from leadline.lab.washout import settled_wash_out
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.plan import Role

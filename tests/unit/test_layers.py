@@ -14,12 +14,25 @@ ALLOWED = {
     "gcanalysis": {"model"},
     "advice": {"model"},
     "planning": {"model", "design", "analysis"},
+    "conclude": {"model", "design", "analysis", "planning"},
     "host": {"model"},
     "stack": {"model", "host"},
     "load": {"model", "host"},
     "observe": {"model", "host", "gcanalysis"},
-    "lab": {"model", "design", "analysis", "planning", "host", "stack", "load", "observe"},
-    "report": {"model", "design", "analysis", "planning", "figures", "gcanalysis", "advice", "load", "observe", "lab"},
+    "lab": {"model", "design", "analysis", "planning", "conclude", "host", "stack", "load", "observe"},
+    "report": {
+        "model",
+        "design",
+        "analysis",
+        "planning",
+        "conclude",
+        "figures",
+        "gcanalysis",
+        "advice",
+        "load",
+        "observe",
+        "lab",
+    },
     "simulate": {"model", "design", "analysis", "host", "lab"},
     "cli": {
         *(
@@ -27,6 +40,7 @@ ALLOWED = {
             "design",
             "analysis",
             "planning",
+            "conclude",
             "figures",
             "gcanalysis",
             "advice",
@@ -39,7 +53,7 @@ ALLOWED = {
         *("report", "simulate"),
     },
 }
-PURE = {"model", "design", "analysis", "planning", "figures", "gcanalysis", "advice"}
+PURE = {"model", "design", "analysis", "planning", "conclude", "figures", "gcanalysis", "advice"}
 WORLD = {"subprocess", "socket", "os", "shutil", "tempfile", "threading", "sqlalchemy", "urllib", "signal", "time"}
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
 
-from leadline.cli.commands.results import analysis_of
 from leadline.lab.looking import SKIPPED
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
+from leadline.lab.results import analysis_of
 from leadline.lab.run import RunResult, StudyRun, study_failed
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study

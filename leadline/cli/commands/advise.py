@@ -55,7 +55,8 @@ def advise(
 
 
 def _advice(study: str, lab: Path) -> Advice:
-    from leadline.cli.commands.results import analysis_of, knobs_of
+    from leadline.cli.commands.results import knobs_of
+    from leadline.lab.results import analysis_of
     from leadline.lab.store import Store
     from leadline.report.advising import advice
 

@@ -101,11 +101,11 @@ def _study(
     simulate: Path | None,
 ) -> StudyFile:
     """The confirmation study, with as many replicates as the effect needs at the noise of the first study."""
-    from leadline.cli.commands.results import analysis_of
     from leadline.lab.confirming import best_settings, confirmation_study, effect_to_find, named_setting
     from leadline.lab.pilot import noise_for, overhead_for
+    from leadline.lab.results import analysis_of
+    from leadline.model.naming import level_text
     from leadline.planning.forecast import forecast, setup_of
-    from leadline.report.words import level_text
 
     def describe(factor: str, level: Level) -> str:
         return level_text(record.study, factor, level)

@@ -7,12 +7,13 @@ from typing import Any
 
 import typer
 
-from leadline.cli.commands.results import REPORT, analysis_of, knobs_of
+from leadline.cli.commands.results import REPORT, knobs_of
 from leadline.cli.live import watcher
 from leadline.cli.output import console, errors, print_json
 from leadline.host.local import LocalHost
 from leadline.lab.planning import Planned
 from leadline.lab.real import RealSystem
+from leadline.lab.results import analysis_of
 from leadline.lab.run import RunResult, StudyRun, study_failed
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile

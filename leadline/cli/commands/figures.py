@@ -14,8 +14,8 @@ from leadline.figures import StudyFigures, extremes_table, figures_of, figures_o
 from leadline.figures.foreign import COLUMNS, Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
 from leadline.lab.store import Store
 from leadline.model.errors import UsageError, nearest
+from leadline.model.naming import level_text
 from leadline.model.result import RESPONSES, ResponseKind
-from leadline.report.words import level_text
 
 ENDINGS = (".csv", ".json")
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from leadline.figures.everything import figures_of
 from leadline.figures.study import table_of
 from leadline.model.errors import UsageError
+from leadline.model.naming import level_text
 from leadline.model.record import StudyRecord
 from leadline.report.charts.theme import Figure
 from leadline.report.figures.charts import charts
-from leadline.report.words import level_text
 
 FACTORS = 4  # with fewer, the effects say it all
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from leadline.analysis import is_interaction
 from leadline.analysis.contrasts import Change
 from leadline.lab.store import Store
 from leadline.lab.tuning.check import SKIPPED
@@ -231,8 +230,8 @@ def _notes(
         pairs = [
             f"{one.mode}: {effect.factor} {words.signed(effect.percent)} %"
             for one in progress.factorials
-            for effect in one.analysis.effects
-            if is_interaction(effect) and effect.verdict in (Verdict.BETTER, Verdict.WORSE)
+            for effect in one.analysis.interactions
+            if effect.verdict in (Verdict.BETTER, Verdict.WORSE)
         ]
         told = "; ".join(pairs) if pairs else "none that could be told from noise"
         found.append(f"Interactions in the factorials: {told}.")
