@@ -47,7 +47,7 @@ def calibrate(plan: Plan, system: SimulatedSystem | SimulatedStrata, studies: in
     covered = intervals = families = drifts = lucky = 0
     for seed in range(studies):
         result = analyse(plan, system.run(plan, seed), ["throughput"]).responses[0]
-        mains = [effect for effect in result.effects]
+        mains = result.effects
         found = [effect.interval.contains(0.0) for effect in mains if effect.interval]
         covered += sum(found)
         intervals += len(found)

@@ -28,8 +28,8 @@ def analyse(
     intervals. ``describe`` writes a factor's level with its unit. A level whose simultaneous interval lies within
     ``equivalence_margin`` percent is told to make no difference; None asks nothing of the kind. The answer is
     left to ``leadline.conclude``. ``verdicts_only`` leaves out what no verdict on a level rests on, which takes most
-    of the time: interactions, ranks, bootstrap, luck, shrinkage, groups, variance components. Nothing in the result is NaN or
-    infinite: what cannot be estimated is None, with a reason.
+    of the time: interactions, ranks, bootstrap, luck, shrinkage, groups, variance components. Nothing in the result
+    is NaN or infinite: what cannot be estimated is None, with a reason.
     Raises ValueError for a level outside (0.5, 1) or a margin outside (0, 100).
     """
     if not 0.5 < level < 1:

@@ -203,11 +203,14 @@ def _open(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting], m
             f"No change of {_list((_noun(one.response) for one in groups[0][1]), 'or')} is distinguishable from noise"
         )
         return [text + _takes(groups[0][1], facts), *_best_of_rest(analysis.responses[0], facts.describe)]
+    takes = _takes([one for _, many in groups for one in many], facts)
+    if len(groups) > 1 and not any(one.of(Verdict.EQUIVALENT) for one in judged):
+        return [("All else" if moved else "Everything") + f" is inconclusive{takes}"]
     parts = []
     for names, responses in groups:
         who = "all settings" if len(names) == len(settings) > 1 else _list(names)
         parts.append(f"{_list(_noun(one.response) for one in responses)} of {who}")
-    return [f"Inconclusive: {'; '.join(parts[:_MOST])}" + _takes([one for _, many in groups for one in many], facts)]
+    return [f"Inconclusive: {'; '.join(parts[:_MOST])}" + takes]
 
 
 def _takes(responses: Iterable[ResponseAnalysis], facts: Facts) -> str:

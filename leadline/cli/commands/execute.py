@@ -21,7 +21,7 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.report.document import document
 from leadline.report.page import build
-from leadline.report.text import table
+from leadline.report.text import answer_line, table
 from leadline.stack.standing import require_none_standing
 
 
@@ -66,3 +66,4 @@ def _print_end(record: StudyRecord, analysis: StudyAnalysis, result: RunResult, 
     if result.stopped:
         console.print(f"stopped: {result.stopped}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+    console.print(answer_line(analysis), soft_wrap=True)

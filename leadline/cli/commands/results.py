@@ -16,7 +16,7 @@ from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.report.document import document
-from leadline.report.text import table
+from leadline.report.text import answer_line, table
 
 REPORT = "report.html"
 
@@ -58,6 +58,7 @@ def show(study: StudyArgument, lab: LabOption = Path("lab"), json: JsonOption = 
         print_json(document(record, analysis))
     else:
         console.print(table(record, analysis), soft_wrap=not console.is_terminal)
+        console.print(answer_line(analysis), soft_wrap=True)
 
 
 def report(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.contrasts import Change
+from leadline.conclude.answer import SIMULATED
 from leadline.lab.store import Store
 from leadline.lab.tuning.check import SKIPPED
 from leadline.lab.tuning.part import study_name
@@ -78,6 +79,10 @@ class TuningView:
         return self.record.tuning.responses[0]
 
     @property
+    def simulated(self) -> bool:
+        return "host.SIMULATED" in self.environment
+
+    @property
     def step_level(self) -> float:
         """Confidence of the intervals by which steps are chosen, percent."""
         tuning = self.record.tuning
@@ -92,6 +97,7 @@ def gather(store: Store, record: TuningRecord) -> TuningView:
     records = [store.load(study) for _, study in studies]
     bars: dict[str, tuple[StepBar, ...]] = {mode: tuple(_bars(progress, mode)) for mode in record.tuning.modes}
     sums: dict[str, float | None] = {mode: product([bar.change for bar in bars[mode]]) for mode in record.tuning.modes}
+    simulated = any(one.simulated for one in records)
     return TuningView(
         record=record,
         progress=progress,
@@ -104,7 +110,7 @@ def gather(store: Store, record: TuningRecord) -> TuningView:
         bars=bars,
         sums=sums,
         measured=tuple(_measured(store, record.tuning, progress, found)),
-        answer=_answer(record, progress),
+        answer=(SIMULATED if simulated else "") + _answer(record, progress),
         notes=tuple(_notes(progress, bars, sums)),
     )
 
