@@ -218,7 +218,8 @@ def _takes(responses: Iterable[ResponseAnalysis], facts: Facts) -> str:
     known = {one.response: one.detectable for one in responses if one.detectable is not None}
     if not known:
         return ""
-    found = ", ".join(f"{_noun(name)} from {_size(percent)} %" for name, percent in list(known.items())[: 2 * _MOST])
+    least = {name: f"{_size(percent)} %" if percent <= 100 else "more than 100 %" for name, percent in known.items()}
+    found = ", ".join(f"{_noun(name)} from {size}" for name, size in list(least.items())[: 2 * _MOST])
     trials = 4 * (facts.done or facts.planned)
     time = "" if facts.seconds is None else f", about {format_duration(trials * facts.seconds)}"
     return f" (4 of 5 such studies find {found}; half of that takes {trials} trials{time})"

@@ -13,6 +13,8 @@ from leadline.observe.frames import FrameWriter, read_frames
 from leadline.observe.process_series import OTHERS, OWN, decode
 from leadline.observe.sampler import Sampler
 
+_OTHERS_EVERY = 3  # samples between two looks at the processes that are none of the study's
+
 
 class ProcessObserver:
     """Copies /proc/PID files of every process group of the context into ``raw/processes.frames``.
@@ -93,7 +95,7 @@ class ProcessObserver:
                     pids.remove(pid)  # ended; its number may come back as a stranger's
                 yield from copied
 
-        if self._count % self._members_every == 0:
+        if self._count % _OTHERS_EVERY == 0:
             yield from self._others()
 
     def _others(self) -> Iterator[tuple[str, bytes]]:
