@@ -51,7 +51,7 @@ def _sentence(shares: Mapping[int, float], found: Sequence[int], programs: Seque
         where = "every trial" if len(found) > 1 else "the only trial"
     else:
         named = ", ".join(str(trial) for trial in found[:_MOST]) + (" ..." if len(found) > _MOST else "")
-        where = f"{len(found)} of {len(shares)} trials ({named})"
+        where = f"{len(found)} of {len(shares)} trials ({'trial' if len(found) == 1 else 'trials'} {named})"
     by = f" ({', '.join(programs)})" if programs else ""
     return (
         f"Other programs{by} used {said} of the CPUs in {where}: what changed may be their doing. Run the study again "

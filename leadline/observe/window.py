@@ -94,9 +94,16 @@ class OthersUse:
 def other_programs_between(series_dir: Path, from_s: float, until_s: float) -> OthersUse | None:
     """What the host's CPUs did beside the study: all that was busy or stolen, less the CPU of the study's processes.
 
-    None where host, services or driver were not recorded (a driver on another host is recorded there).
+    None where host, services or driver were not recorded (a driver on another host is recorded there), and where a
+    file cannot be read, which the report names.
     """
-    _check(from_s, until_s)
+    try:
+        return _other_programs(series_dir, from_s, until_s)
+    except (OSError, ValueError, pl.exceptions.PolarsError):
+        return None
+
+
+def _other_programs(series_dir: Path, from_s: float, until_s: float) -> OthersUse | None:
     busy = host_cpu_between(series_dir, from_s, until_s)
     lines = CpuLines(series_dir)
     if busy is None or not {"server", "database", "driver"} <= set(lines.roles):

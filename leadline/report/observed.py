@@ -199,8 +199,8 @@ def _host(files: TrialFiles) -> HostUse:
 def _others(files: TrialFiles) -> float | None:
     if files.trial.directory is None or files.phases is None:
         return None
-    begin, end = files.phases.steady_from, files.phases.steady_until
-    found = other_programs_between(files.trial.directory / "series", begin, end) if end > begin else None
+    phases = files.phases
+    found = other_programs_between(files.trial.directory / "series", phases.steady_from, phases.steady_until)
     return None if found is None else found.share
 
 
