@@ -110,3 +110,8 @@ def test_other_programs_are_what_the_host_did_beside_the_study(tmp_path: Path) -
     assert found is not None
     assert found.share == pytest.approx(0.9 - 0.8 / 2)
     assert found.programs == pytest.approx({"python3": 0.45})
+
+
+def test_a_series_that_cannot_be_read_leaves_the_other_programs_unknown(tmp_path: Path) -> None:
+    (tmp_path / "host.parquet").write_bytes(b"PAR1 cut off")
+    assert other_programs_between(tmp_path, 100, 104) is None
