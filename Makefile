@@ -31,7 +31,7 @@ install: check-tools $(VENV)/.run $(DRIVER) $(JAVA)  ## everything .venv/bin/lea
 test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every test
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust test-rust lint-java test-java $(DRIVER)
 	$(call say,"testing leadline (Python)")
-	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit tests/statistics
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit tests/statistics tests/golden
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-host test-beside
 
 test-rust: lint-rust

@@ -20,11 +20,12 @@ from scipy import stats  # noqa: E402
 from simulated_strata import SimulatedStrata, incomplete_plan, slots_plan, split_plot_plan  # noqa: E402
 from simulated_study import SimulatedSystem, pseudo_factors  # noqa: E402
 
-from leadline.analysis import analyse, is_interaction  # noqa: E402
+from leadline.analysis import analyse  # noqa: E402
 from leadline.analysis.columns import fitted  # noqa: E402
 from leadline.analysis.comparisons import Family  # noqa: E402
-from leadline.analysis.table import StudyTable, plain_level, sample_of  # noqa: E402
+from leadline.analysis.table import StudyTable, sample_of  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
+from leadline.model.naming import plain_level  # noqa: E402
 from leadline.model.plan import Plan  # noqa: E402
 from leadline.model.result import Verdict  # noqa: E402
 from leadline.model.study import Design  # noqa: E402
@@ -46,7 +47,7 @@ def calibrate(plan: Plan, system: SimulatedSystem | SimulatedStrata, studies: in
     covered = intervals = families = drifts = lucky = 0
     for seed in range(studies):
         result = analyse(plan, system.run(plan, seed), ["throughput"]).responses[0]
-        mains = [effect for effect in result.effects if not is_interaction(effect)]
+        mains = result.effects
         found = [effect.interval.contains(0.0) for effect in mains if effect.interval]
         covered += sum(found)
         intervals += len(found)

@@ -39,12 +39,13 @@ from leadline.analysis.columns import fitted_with_strata  # noqa: E402
 from leadline.analysis.comparisons import Family  # noqa: E402
 from leadline.analysis.linear import Fit, fit  # noqa: E402
 from leadline.analysis.strata import Strata  # noqa: E402
-from leadline.analysis.table import Floats, Sample, StudyTable, plain_level, sample_of  # noqa: E402
+from leadline.analysis.table import Floats, Sample, StudyTable, sample_of  # noqa: E402
 from leadline.analysis.whitening import whiten  # noqa: E402
 from leadline.design import KINDS, make_plan  # noqa: E402
 from leadline.design.switchback import switchback_plan  # noqa: E402
 from leadline.model.errors import UsageError  # noqa: E402
 from leadline.model.knob import ApplyCost  # noqa: E402
+from leadline.model.naming import plain_level  # noqa: E402
 from leadline.model.plan import Factor, Plan  # noqa: E402
 from leadline.model.result import ResponseAnalysis, Verdict  # noqa: E402
 from leadline.model.study import Design, Switchback, Workload  # noqa: E402

@@ -45,7 +45,7 @@ sys.path.insert(0, str(ROOT))
 from races import play  # noqa: E402
 from sequential import sequential  # noqa: E402
 
-from leadline.analysis import analyse, is_interaction  # noqa: E402
+from leadline.analysis import analyse  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
 from leadline.design.switchback import switchback_plan  # noqa: E402
 from leadline.model.knob import ApplyCost  # noqa: E402
@@ -191,7 +191,7 @@ def judged(way: Way, size: int, scenario: Scenario, effect: float, studies: int,
         result = analyse(plan, observations, ["throughput"]).responses[0]
         elsewhere = False
         for one in result.effects:
-            if is_interaction(one) or one.simultaneous is None or one.percent is None:
+            if one.simultaneous is None or one.percent is None:
                 continue
             planted = (one.factor, one.level) in PLANTED and effect > 0
             true = math.log1p(effect) if planted else 0.0

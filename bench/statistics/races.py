@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leadline.analysis import analyse, is_interaction
+from leadline.analysis import analyse
 from leadline.design import make_plan
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation, Verdict
@@ -77,11 +77,9 @@ def judged(truth: Sequence[float], found: Course, ran: Sequence[Observation], ro
     running = {int(each[NAME]) for each in found.race.running}
     kept = {each.position for each in ran}
     played = replace(found.plan, trials=tuple(trial for trial in found.plan.trials if trial.position in kept))
-    analysis = with_rounds(analyse(played, ran, ["throughput"]), found, played, ran, rounds, True, lambda _: "")
+    analysis = with_rounds(analyse(played, ran, ["throughput"]), found, played, ran, rounds, True)
     intervals = verdicts = True
     for effect in analysis.responses[0].effects:
-        if is_interaction(effect):
-            continue
         percent = 100 * (truth[int(effect.level)] / truth[0] - 1)
         intervals &= effect.simultaneous is not None and effect.simultaneous.contains(percent)
         verdicts &= not (effect.verdict is Verdict.BETTER and percent <= 0)

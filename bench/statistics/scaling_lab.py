@@ -18,12 +18,13 @@ import polars as pl
 from sqlalchemy import create_engine, insert, update
 
 from leadline.analysis import steady_state, steady_verdict
-from leadline.cli.commands.results import analysis_of
+from leadline.conclude.washout import settled_wash_out
 from leadline.design import make_plan
 from leadline.design.switchback import switchback_plan
 from leadline.lab import schema as t
+from leadline.lab.results import analysis_of
+from leadline.lab.slotmeasure import slots_of
 from leadline.lab.store import Store
-from leadline.lab.washout import settled_wash_out
 from leadline.load.driver import steady_series
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
@@ -175,7 +176,7 @@ def with_slots(directory: Path) -> None:
     write_slots(directory, plan)
     count = sum(len(trial.slots) for trial in plan.trials)
     record = timed(f"store, {len(plan.trials)} trials of {count} slots in all", lambda: store.load(1))
-    timed("their wash-out, from 10 seconds a slot", lambda: settled_wash_out(record))
+    timed("their wash-out, from 10 seconds a slot", lambda: settled_wash_out(record, slots_of(record)))
     timed("their analysis, wash-out included", lambda: analysis_of(record))
 
 

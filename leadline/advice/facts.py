@@ -83,6 +83,7 @@ class HostUse:
     io_stalled: float | None = None  # PSI: share of the time that some task waited
     memory_available: float | None = None  # the least
     memory_total: float | None = None
+    others: float | None = None  # CPU of programs that are none of the study's
 
 
 @dataclass(frozen=True)
@@ -127,3 +128,4 @@ class TrialFacts:
     load: Load = Load()
     database: Mapping[str, float] = field(default_factory=dict)  # counters a second, gauges as their mean
     limits: Limits = Limits()
+    disturbed: bool = False  # by other programs: what it shows may be theirs

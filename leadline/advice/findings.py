@@ -65,8 +65,8 @@ def advise(
     """Findings by layer, of the trials that are done.
 
     Trials are grouped by the level the rule's knob had: a finding is of that level, wherever it was tried. It is told
-    when more than half of the group's trials show it. With ``knobs`` (what the stack has) a knob it lacks is not
-    suggested, and a level is kept within its range.
+    when more than half of the group's trials show it. Disturbed trials say only that. With ``knobs`` (what the stack
+    has) a knob it lacks is not suggested, and a level is kept within its range.
     """
     groups: dict[tuple[str, str, Level | None], list[tuple[TrialFacts, Look]]] = {}
     known = {rule.name: rule for rule in rules}
@@ -76,7 +76,7 @@ def advise(
     found = []
     for (rule, _, _), looks in groups.items():
         signs = [(trial, look, look.sign) for trial, look in looks if look.sign is not None]
-        if len(signs) > MAJORITY * len(looks):
+        if len(signs) > (MAJORITY * len(looks) if known[rule].majority else 0):
             found.append(_finding(known[rule], signs, len(looks), knobs))
     order = {name: place for place, name in enumerate(known)}
     found.sort(key=lambda one: (LAYERS.index(one.layer), order[one.rule], -one.seen, one.subject))
@@ -85,7 +85,7 @@ def advise(
 
 def _looks(trial: TrialFacts, rules: Iterable[Rule]) -> list[Look]:
     judges = dict.fromkeys(rule.judge for rule in rules)  # two rules may share one
-    names = {rule.name for rule in rules}
+    names = {rule.name for rule in rules if not trial.disturbed or not rule.majority}
     return [look for judge in judges for look in judge(trial) if look.rule in names]
 
 

@@ -52,6 +52,7 @@ class Rule:
     title: str
     judge: Callable[[TrialFacts], list[Look]]
     responses: tuple[str, ...] = field(default=("throughput", "p50", "p90", "p99"))
+    majority: bool = True  # told when more than half of the trials show it; else when one does
 
 
 _STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from leadline.analysis.comparisons import is_interaction
 from leadline.analysis.components import VarianceComponents, variance_components
 from leadline.analysis.confirm import confirm
 from leadline.analysis.little import LittlesLaw, littles_law
@@ -21,7 +20,6 @@ __all__ = [
     "analyse",
     "confirm",
     "gain_of_luck",
-    "is_interaction",
     "littles_law",
     "steady_state",
     "steady_verdict",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from scipy import stats
@@ -16,9 +19,10 @@ from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import MaxT, max_t
 from leadline.analysis.scale import Scale
 from leadline.analysis.table import Floats, Sample, StudyTable
-from leadline.model.result import Effect, Observation, ResponseKind, Verdict
+from leadline.model.errors import BLAMED
+from leadline.model.result import CellMean, Effect, Interaction, Interval, Observation, ResponseKind, Verdict
 
-CROSS = " x "  # joins the two factors, and the two levels, of an interaction where it is written
+CROSS = " x "  # joins the names of the two factors, and of the two levels, of an interaction
 NO_NOISE = "no trial is repeated, so the noise is not known; two or more replicates, or sentinels, would give intervals"
 EXACT = "repeated trials gave exactly the same figures, so there is no noise to hold a difference against"
 LOST = (
@@ -28,6 +32,7 @@ LOST = (
 TOO_NOISY = "the noise is too large for an interval in percent"
 
 
+_E = TypeVar("_E", bound=Effect)
 KNOWN = 1e9  # degrees of freedom of a noise that is as good as known
 
 
@@ -113,7 +118,8 @@ def unestimated(table: StudyTable, main: Main, response: str, reason: str = "") 
     trials = table.of_levels(main)
     failed = [trial for trial in trials if trial.failure is not None]
     if trials and len(failed) == len(trials):
-        verdict, reason = Verdict.FAILED, _all_failed(failed)
+        blamed = any(trial.failure in BLAMED for trial in failed)
+        verdict, reason = Verdict.FAILED if blamed else Verdict.UNDETERMINED, _all_failed(failed)
     elif not trials:
         verdict, reason = Verdict.UNDETERMINED, "no trial of this level has finished"
     else:
@@ -174,8 +180,8 @@ def effects_of(
 
 
 def _estimated(
-    effect: Effect, family: Family, place: int, scale: Scale, sign: float, level: float, margin: float | None
-) -> Effect:
+    effect: _E, family: Family, place: int, scale: Scale, sign: float, level: float, margin: float | None
+) -> _E:
     """The effect with percent, intervals, p values and the verdict."""
     value, error = float(family.estimates[place]), float(family.errors[place])
     percent = scale.percent(value)
@@ -231,7 +237,7 @@ def interactions_of(
     fit: Fit,
     level: float,
     margin: float | None = None,
-) -> list[Effect]:
+) -> list[Interaction]:
     """Two-factor interactions, a family of their own: how two levels together differ from each alone combined.
 
     ``factor`` is ``a x b``, ``level`` is ``level of a x level of b``; a verdict says whether together they are better
@@ -254,7 +260,10 @@ def interactions_of(
                 ((one, one.baseline), (other, other.baseline)),
             )
         ]
-        effect = Effect(
+        effect = Interaction(
+            factors=(one.name, other.name),
+            levels=(one.levels[a], other.levels[b]),
+            baselines=(one.baseline, other.baseline),
             factor=one.name + CROSS + other.name,
             level=text[0],
             baseline=text[1],
@@ -262,7 +271,6 @@ def interactions_of(
             verdict=Verdict.UNDETERMINED,
             trials=len(trials),
             failures=sum(trial.failure is not None for trial in trials),
-            crossed=(one.name, other.name),
         )
         found.append(
             (-abs(float(family.estimates[place])), _estimated(effect, family, place, scale, sign, level, margin))
@@ -270,6 +278,35 @@ def interactions_of(
     return [effect for _, effect in sorted(found, key=lambda pair: pair[0])]
 
 
-def is_interaction(effect: Effect) -> bool:
-    """Whether an effect is a two-factor interaction rather than a level against its baseline level."""
-    return bool(effect.crossed)
+def cell_means(
+    table: StudyTable, sample: Sample, scale: Scale, pairs: Sequence[Interaction], fit: Fit, level: float
+) -> list[CellMean]:
+    """Means of all combinations of two factors' levels, for the pairs of factors that have interactions.
+
+    Means are taken on the scale of the analysis (geometric ones of positive responses) over all trials that had both
+    levels; intervals have the model's residual noise.
+    """
+
+    def back(value: float) -> float:
+        return math.exp(value) if scale.log and value < 600 else math.inf if scale.log else value
+
+    index = {factor.name: number for number, factor in enumerate(table.factors)}
+    values, found = scale.into(sample.values), []
+    cells = np.array(table.cells)[sample.cells]
+    reach = fit.sigma * float(stats.t.ppf((1 + level) / 2, fit.df)) if fit.df > 0 else None
+    for names in dict.fromkeys(one.factors for one in pairs):
+        f, g = (index[name] for name in names)
+        for a, b in itertools.product(range(len(table.factors[f].levels)), range(len(table.factors[g].levels))):
+            chosen = values[(cells[:, f] == a) & (cells[:, g] == b)]
+            if not len(chosen):
+                continue
+            middle = float(chosen.mean())
+            half = None if reach is None else reach / float(np.sqrt(len(chosen)))
+            interval = (
+                None
+                if half is None or not math.isfinite(back(middle + half))
+                else Interval(back(middle - half), back(middle + half), level)
+            )
+            levels = (table.factors[f].levels[a], table.factors[g].levels[b])
+            found.append(CellMean(names, levels, back(middle), interval, len(chosen)))
+    return found

@@ -14,8 +14,9 @@ from leadline.analysis.linear import Fit
 from leadline.analysis.mixed import MixedFit
 from leadline.analysis.scale import Scale, response_kind, scale_of
 from leadline.analysis.strata import Strata
-from leadline.analysis.table import Sample, StudyTable, plain_level, sample_of
+from leadline.analysis.table import Sample, StudyTable, sample_of
 from leadline.analysis.whitening import whiten
+from leadline.model.naming import plain_level
 from leadline.model.plan import Plan
 from leadline.model.result import Component, Interval, Observation
 

@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from leadline.analysis.table import Describe, plain_level
 from leadline.model.knob import ApplyCost
+from leadline.model.naming import Describe, plain_level, treatment_name
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation
 
 WHOLE = ("confirmation", "configurations")  # kinds that compare settings of all factors as wholes
 SETTING = "setting"  # name of the factor that stands for all
 _DEAREST = (ApplyCost.KERNEL, ApplyCost.REBOOT, ApplyCost.REMOUNT, ApplyCost.RESTART, ApplyCost.LIVE)
-
-
-def setting_name(plan: Plan, treatment: Treatment, describe: Describe = plain_level) -> str:
-    """``baseline``, or the levels that differ from it."""
-    baseline = plan.baseline.as_dict()
-    changed = [f"{name}={describe(name, level)}" for name, level in treatment.levels if baseline[name] != level]
-    return ", ".join(changed) or "baseline"
 
 
 def as_one_factor(
@@ -36,7 +29,7 @@ def as_one_factor(
     used = [slot.treatment for trial in plan.trials for slot in trial.slots]
     used += [trial.treatment for trial in plan.trials]
     every = dict.fromkeys([plan.baseline, *used])
-    names = {each: (named or {}).get(each) or setting_name(plan, each, describe) for each in every}
+    names = {each: (named or {}).get(each) or treatment_name(plan, each, describe) for each in every}
 
     def one(treatment: Treatment) -> Treatment:
         return Treatment.of({SETTING: names.get(treatment, "unknown")})

@@ -11,7 +11,7 @@ from leadline.analysis.linear import Fit, fit
 from leadline.analysis.scale import Scale
 from leadline.analysis.strata import centred
 from leadline.analysis.table import Floats, Ints, Sample
-from leadline.model.result import Drift
+from leadline.model.result import Drift, DriftVerdict, drift_verdict
 
 ALPHA = 0.05
 
@@ -50,10 +50,12 @@ def drift(scale: Scale, sample: Sample, level: float) -> Drift:
         return Drift(None, span, None, p_value, found, f"Drift over {count} baseline trials: {words}.")
     figures = f"{_signed(change)} % in {_span(span)} [{_signed(interval.low)}, {_signed(interval.high)}]"
     inside = ", seen inside blocks" if within else ""
-    if found:
-        text = f"The baseline drifted over its {count} trials: {figures}{inside}."
-    else:
-        text = f"No drift can be seen over {count} baseline trials: {figures}{inside}."
+    heads = {
+        DriftVerdict.DRIFTED: f"The baseline drifted over its {count} trials",
+        DriftVerdict.NONE_SEEN: f"No drift can be seen over {count} baseline trials",
+        DriftVerdict.INCONCLUSIVE: f"{count} baseline trials are too few or too noisy to detect drift",
+    }
+    text = f"{heads[drift_verdict(found, interval)]}: {figures}{inside}."
     return Drift(change, span, interval, p_value, found, text)
 
 

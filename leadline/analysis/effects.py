@@ -9,7 +9,16 @@ import numpy as np
 from leadline.analysis.aliases import alias_notes
 from leadline.analysis.carry import CarryOver, carry_over
 from leadline.analysis.columns import SCREENING, Model, fitted_with_strata
-from leadline.analysis.comparisons import EXACT, LOST, NO_NOISE, Family, effects_of, interactions_of, unestimated
+from leadline.analysis.comparisons import (
+    EXACT,
+    LOST,
+    NO_NOISE,
+    Family,
+    cell_means,
+    effects_of,
+    interactions_of,
+    unestimated,
+)
 from leadline.analysis.components import components_of, model_sentence
 from leadline.analysis.drift import drift, no_drift
 from leadline.analysis.groups import LARGEST, ordered_groups
@@ -24,7 +33,7 @@ from leadline.analysis.scale import Scale, baseline_mean, response_kind, scale_o
 from leadline.analysis.selection import with_selection
 from leadline.analysis.strata import Strata
 from leadline.analysis.table import Sample, StudyTable, sample_of
-from leadline.model.result import Component, Effect, Luck, ResponseAnalysis, ResponseKind, Verdict
+from leadline.model.result import CellMean, Component, Interaction, Luck, ResponseAnalysis, ResponseKind, Verdict
 
 SAME = (
     "every trial gave the same figure, so there is nothing to compare; a response with a finer scale, or a workload "
@@ -100,7 +109,7 @@ def analyse_response(
     family = Family.of(fit, [model.effect(main) for main in model.mains], level)
     lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.kind in SCREENING else LOST)
     effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
-    noise, paired = _Noise(), list[Effect]()
+    noise, paired, cells = _Noise(), list[Interaction](), list[CellMean]()
     components: tuple[Component, ...] = ()
     if not verdicts_only:
         effects = with_selection(effects, table, model, family, fit, scale)
@@ -108,6 +117,7 @@ def analyse_response(
         warnings += [f"{response}: {sentence}" for sentence in told]
         noise = _noise(table, sample, scale, model, fit, family, level, kind)
         paired = interactions_of(table, kind, scale, model, fit, level, margin)
+        cells = cell_means(table, sample, scale, paired, fit, level)
         components = _components(scale, sample, chosen, level)
     mean, interval = baseline_mean(scale, sample, level)
     result = ResponseAnalysis(
@@ -116,7 +126,9 @@ def analyse_response(
         baseline_interval=interval,
         baseline_trials=int(sample.is_baseline.sum()),
         baseline_blocks=len(np.unique(sample.blocks[sample.is_baseline])),
-        effects=(*effects, *paired),
+        effects=tuple(effects),
+        interactions=tuple(paired),
+        cells=tuple(cells),
         luck=noise.luck,
         drift=over_time,
         groups=noise.groups,

@@ -9,12 +9,10 @@ import numpy as np
 from scipy import stats
 
 from leadline.analysis.table import StudyTable
-from leadline.model.errors import FailureClass
+from leadline.model.errors import BLAMED
 from leadline.model.result import FailureRate, Interval
 
 ALPHA = 0.05
-# what a treatment can be blamed for; a lost network or a slow driver says nothing about it
-BLAMED = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
 
 
 def failures_by_class(table: StudyTable) -> Mapping[str, int]:

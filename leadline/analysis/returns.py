@@ -18,8 +18,9 @@ from leadline.analysis.columns import Model
 from leadline.analysis.comparisons import EXACT, NO_NOISE, Family
 from leadline.analysis.effects import fitted_response
 from leadline.analysis.scale import Scale, response_kind
-from leadline.analysis.table import Cell, Describe, Floats, Sample, StudyTable, plain_level
+from leadline.analysis.table import Cell, Floats, Sample, StudyTable
 from leadline.model.knob import Level
+from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Interval, Observation
 

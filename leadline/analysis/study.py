@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from leadline.analysis.effects import analyse_response
 from leadline.analysis.equivalence import MARGIN
 from leadline.analysis.failures import failure_rates, failure_warnings, failures_by_class
-from leadline.analysis.table import Describe, StudyTable, plain_level
-from leadline.analysis.wording import answer
+from leadline.analysis.table import StudyTable
+from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Plan
 from leadline.model.result import Observation, StudyAnalysis
 
@@ -26,10 +26,10 @@ def analyse(
 
     ``observations`` may be fewer than the plan has trials, in any order. ``level`` is the confidence level of all
     intervals. ``describe`` writes a factor's level with its unit. A level whose simultaneous interval lies within
-    ``equivalence_margin`` percent is told to make no difference; None asks nothing of the kind. The answer speaks of
-    the first response. ``verdicts_only`` leaves out what no verdict on a level rests on, which takes most of the time:
-    interactions, ranks, bootstrap, luck, shrinkage, groups, variance components. Nothing in the result is NaN or
-    infinite: what cannot be estimated is None, with a reason.
+    ``equivalence_margin`` percent is told to make no difference; None asks nothing of the kind. The answer is
+    left to ``leadline.conclude``. ``verdicts_only`` leaves out what no verdict on a level rests on, which takes most
+    of the time: interactions, ranks, bootstrap, luck, shrinkage, groups, variance components. Nothing in the result
+    is NaN or infinite: what cannot be estimated is None, with a reason.
     Raises ValueError for a level outside (0.5, 1) or a margin outside (0, 100).
     """
     if not 0.5 < level < 1:
@@ -55,7 +55,6 @@ def analyse(
         responses=tuple(analyses),
         trials=finished,
         failures=failures_by_class(table),
-        answer=answer(table, tuple(analyses)),
         warnings=tuple(warnings),
         failing=rates,
     )

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leadline.model.knob import Level
+from leadline.model.naming import Describe
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Describe = Callable[[str, Level], str]
 SQUARES = ("latin", "williams")  # ways of blocking in which every treatment comes equally often at every place
 Cell = tuple[int, ...]  # index of each factor's level in plan order
-
-
-def plain_level(_factor: str, level: Level) -> str:
-    """A level without its knob's unit."""
-    if isinstance(level, bool):
-        return "on" if level else "off"
-    return f"{level:g}" if isinstance(level, float) else str(level)
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,14 @@ import math
 from collections.abc import Sequence
 
 from leadline.analysis.scale import response_kind
-from leadline.analysis.table import Describe, plain_level
 from leadline.figures.table import Parameter, ResultTable, Run
-from leadline.model.errors import FailureClass, UsageError, nearest
+from leadline.model.errors import BLAMED, UsageError, nearest
 from leadline.model.knob import ApplyCost
+from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation
 
 SYSTEMS = ("kernel", "server", "system")
-BLAMED = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
 THIS = "this system"
 
 

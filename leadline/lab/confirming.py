@@ -5,24 +5,24 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
 
-from leadline.analysis.comparisons import is_interaction
 from leadline.analysis.scale import response_kind
-from leadline.analysis.table import Describe, plain_level
+from leadline.conclude.confirmation import raw_level, said
 from leadline.design import KINDS
 from leadline.design.seeds import derived
 from leadline.design.switchback import is_live
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import Level
+from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Factor
 from leadline.model.record import StudyRecord
-from leadline.model.result import Confirmation, Effect, Interval, StudyAnalysis, Verdict
-from leadline.model.study import FirstEstimate, RawLevel, Study
+from leadline.model.result import Effect, Interval, StudyAnalysis, Verdict
+from leadline.model.study import Study
 
 Levels = dict[str, Level]
 
@@ -66,7 +66,7 @@ def _check_factors(record: StudyRecord) -> None:
 
 def _gains(analysis: StudyAnalysis, response: str) -> list[Effect]:
     one = next((each for each in analysis.responses if each.response == response), None)
-    mains = [each for each in one.effects if not is_interaction(each) and each.percent is not None] if one else []
+    mains = [each for each in one.effects if each.percent is not None] if one else []
     sign = 1.0 if response_kind(response).higher_is_better else -1.0
     return sorted(mains, key=lambda each: (-sign * (each.shrunken or 0.0), -sign * (each.percent or 0.0)))
 
@@ -129,7 +129,7 @@ def effect_to_find(choices: Sequence[Choice], response: str) -> float:
         without = f"{worst.shrunken or 0.0:+.2g} % without luck"
         seen = "no figure" if worst.percent is None else f"{worst.percent:+.2g} %, {without}"
         raise UsageError(
-            f"nothing to confirm: luck explains what {_said(worst.levels)} gained in {response} ({seen}); to run it "
+            f"nothing to confirm: luck explains what {said(worst.levels)} gained in {response} ({seen}); to run it "
             "all the same, name an effect worth finding, such as --effect 3%"
         )
     return sign * least
@@ -152,10 +152,10 @@ def confirmation_study(
         for name, level in choice.levels.items():
             chosen.setdefault(name, []).append(level)
     raws = {
-        name: [_raw(study, factors[name], level) for level in (factors[name].baseline, *levels)]
+        name: [raw_level(study, factors[name], level) for level in (factors[name].baseline, *levels)]
         for name, levels in chosen.items()
     }
-    left = {name: _raw(study, factor, factor.baseline) for name, factor in factors.items() if name not in chosen}
+    left = {name: raw_level(study, factor, factor.baseline) for name, factor in factors.items() if name not in chosen}
     design: dict[str, Any] = {
         "kind": "confirmation" if len(choices) == 1 else "one-at-a-time",
         "replicates": replicates,
@@ -166,7 +166,7 @@ def confirmation_study(
         design["switchback"] = study.design.switchback.model_dump(mode="json", exclude_unset=True)
     document: dict[str, Any] = {
         "study": f"{study.study}-confirm",
-        "question": f"Does {' or '.join(_said(each.levels) for each in choices)} change {response} in fresh trials?",
+        "question": f"Does {' or '.join(said(each.levels) for each in choices)} change {response} in fresh trials?",
         **_kept(study),
         "factors": {name: raw for name, raw in raws.items() if not factors[name].pseudo},
         "pseudo_factors": {name: raw for name, raw in raws.items() if factors[name].pseudo},
@@ -205,7 +205,7 @@ def _kept(study: Study) -> dict[str, Any]:
 
 def _first(choice: Choice, study: Study, factors: Mapping[str, Factor]) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "levels": {name: _raw(study, factors[name], level) for name, level in choice.levels.items()},
+        "levels": {name: raw_level(study, factors[name], level) for name, level in choice.levels.items()},
         "percent": round(choice.percent or 0.0, 3),
     }
     if choice.interval is not None:
@@ -213,82 +213,5 @@ def _first(choice: Choice, study: Study, factors: Mapping[str, Factor]) -> dict[
     return found | ({} if choice.shrunken is None else {"shrunken": round(choice.shrunken, 3)})
 
 
-def _raw(study: Study, factor: Factor, level: Level) -> RawLevel:
-    """The level as the study file wrote it."""
-    written: Sequence[RawLevel] = study.pseudo_factors.get(factor.name, study.factors.get(factor.name, []))
-    return written[factor.levels.index(level)]
-
-
-def _said(levels: Mapping[str, object]) -> str:
-    return " with ".join(f"{name}={level}" for name, level in levels.items())
-
-
 def _name(record: StudyRecord) -> str:
     return f"{record.study.study}@{record.id}"
-
-
-_WORDS = {
-    Verdict.BETTER: "Confirmed",
-    Verdict.WORSE: "Refuted",
-    Verdict.EQUIVALENT: "Refuted: it makes no difference that matters",
-    Verdict.FAILED: "Not confirmed: every trial failed",
-    Verdict.UNDETERMINED: "Not confirmed",
-}
-
-
-def concluded(record: StudyRecord, analysis: StudyAnalysis) -> StudyAnalysis:
-    """The analysis of a confirmation study with its conclusion: the fresh figures beside those of the choice."""
-    asked = record.study.confirms
-    if asked is None:
-        return analysis
-    one = next((each for each in analysis.responses if each.response == asked.response), None)
-    mains = [each for each in one.effects if not is_interaction(each)] if one else []
-    found = []
-    for first in asked.settings:
-        effect = mains[0] if len(asked.settings) == 1 and len(mains) == 1 else _of(first, mains, record)
-        if effect is not None:
-            found.append(_confirmation(effect, first, asked.run, one.baseline_trials if one else 0))
-    if not found:
-        return analysis
-    return replace(analysis, confirmations=tuple(found), answer=" ".join(each.sentence for each in found))
-
-
-def _of(first: FirstEstimate, effects: Sequence[Effect], record: StudyRecord) -> Effect | None:
-    factors = {each.name: each for each in record.plan.factors}
-    for each in effects:
-        raw = first.levels.get(each.factor)
-        if raw is not None and _raw(record.study, factors[each.factor], each.level) == raw:
-            return each
-    return None
-
-
-def _confirmation(effect: Effect, first: FirstEstimate, run: str, baseline_trials: int) -> Confirmation:
-    interval = None
-    if first.low is not None and first.high is not None:
-        interval = Interval(first.low, first.high)
-    fresh = effect.simultaneous
-    said = "no figure" if effect.percent is None else f"{effect.percent:+.2g} %"
-    if fresh is not None:
-        said += f" [{fresh.low:+.2g}, {fresh.high:+.2g}]"
-    before = f"{first.percent:+.2g} %" + (f" [{interval.low:+.2g}, {interval.high:+.2g}]" if interval else "")
-    without = "" if first.shrunken is None else f", {first.shrunken:+.2g} % without its luck"
-    sentence = (
-        f"{_WORDS[effect.verdict]}: {_said(first.levels)} changes {effect.response} by {said} in {effect.trials} fresh "
-        f"trials against {baseline_trials} of the baseline; {run}, on which it was chosen, had {before}{without}."
-    )
-    if effect.reason and effect.verdict is not Verdict.EQUIVALENT:
-        sentence += f" {effect.reason[0].upper()}{effect.reason[1:]}."
-    return Confirmation(
-        effect.response,
-        effect.verdict,
-        effect.percent,
-        fresh,
-        effect.p_adjusted,
-        effect.trials,
-        baseline_trials,
-        sentence,
-        _said(first.levels),
-        first.percent,
-        interval,
-        first.shrunken,
-    )

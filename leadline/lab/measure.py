@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from leadline.analysis import steady_state
 from leadline.analysis.verdicts import steady_verdict
@@ -23,7 +22,7 @@ from leadline.load.driver import (
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases
 from leadline.model.result import SteadyState
-from leadline.observe.window import cpu_between, gc_share_between, series
+from leadline.observe.window import CpuLines, cpu_per_transaction, gc_share_between
 
 _WORST_FIRST = ("never-steady", "slowing-down", "still-warming", "too-short", "steady")
 
@@ -49,7 +48,8 @@ def measure(directory: Path, startup: float) -> Measured:
         raise TrialFailure(FailureClass.WORKLOAD, "no transaction succeeded in the steady state")
     responses = {**_figures(window), "startup": startup}
     phases = Phases(started, started + begin + cut, started + end, started + summary.phases.drained)
-    responses.update(_cpu(directory / "series", phases, window.throughput))
+    lines = CpuLines(directory / "series")
+    responses.update(cpu_per_transaction(lines, phases.steady_from, phases.steady_until, window.throughput))
     pause_share = gc_share_between(directory / "series", phases.steady_from, phases.steady_until)
     if pause_share is not None:
         responses["gc_share"] = pause_share
@@ -63,7 +63,7 @@ def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMe
     started = _started(driver)
     # Unix seconds as floats are good to a microsecond; the driver's seconds start on whole ones of its own clock.
     relative = [(round(one.begin - started, 4), round(one.end - started, 4)) for one in windows]
-    cpu = _cpu_lines(recorded)
+    cpu = CpuLines(recorded)
     found = []
     for asked, (begin, end), result in zip(windows, relative, responses_in_windows(driver, relative), strict=True):
         if result is None:
@@ -75,12 +75,7 @@ def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMe
             found.append(WindowMeasured(window, reason="no transaction succeeded"))
             continue
         responses = _figures(result)
-        shares = {role: line.share(window) for role, line in cpu.items()}
-        for role, share in shares.items():
-            if share is not None:
-                responses[f"{role}_cpu_per_transaction"] = 1000 * share / result.throughput
-        if all(share is not None for share in shares.values()):
-            responses["cpu_per_transaction"] = sum(responses[f"{role}_cpu_per_transaction"] for role in shares)
+        responses.update(cpu_per_transaction(cpu, window.begin, window.end, result.throughput))
         pause_share = gc_share_between(recorded, window.begin, window.end)
         if pause_share is not None:
             responses["gc_share"] = pause_share
@@ -121,43 +116,6 @@ def _figures(window: WindowResult) -> dict[str, float]:
         "max": window.max,
         "errors": window.errors,
     }
-
-
-class _CpuLine:
-    """CPU that one role has used by the time of each sample, read once for many windows."""
-
-    def __init__(self, rows: pl.DataFrame) -> None:
-        self._times, self._used = rows["time_ns"].to_numpy() / 1e9, rows["value"].to_numpy()
-
-    def share(self, window: Window) -> float | None:
-        """CPU seconds a second. A sample after the end may hold work under the next levels, so the last sample inside
-        ends the window, where that leaves half of it; None where the samples do not cover it.
-        """
-        if len(self._times) < 2 or self._times[0] > window.begin or self._times[-1] < window.end:
-            return None
-        last = float(self._times[np.searchsorted(self._times, window.end, side="right") - 1])
-        end = last if last - window.begin >= (window.end - window.begin) / 2 else window.end
-        used = np.interp(end, self._times, self._used) - np.interp(window.begin, self._times, self._used)
-        return float(used / (end - window.begin))
-
-
-def _cpu_lines(recorded: Path) -> dict[str, _CpuLine]:
-    """Whose CPU a transaction costs: the web server's too, where there was one. The series is read once."""
-    rows = series(recorded, "processes", "cpu.seconds")
-    own = {role: rows.filter(pl.col("subject") == role) for role in ("server", "database", "web")}
-    return {role: _CpuLine(part) for role, part in own.items() if role != "web" or part.height > 0}
-
-
-def _cpu(recorded: Path, phases: Phases, throughput: float) -> dict[str, float]:
-    found = {}
-    lines = _cpu_lines(recorded)
-    for role in lines:
-        use = cpu_between(recorded, role, phases.steady_from, phases.steady_until)
-        if use is not None and throughput > 0:
-            found[f"{role}_cpu_per_transaction"] = 1000 * use.share / throughput
-    if len(found) == len(lines):
-        found["cpu_per_transaction"] = sum(found.values())
-    return found
 
 
 def worst(*verdicts: SteadyState) -> SteadyState:

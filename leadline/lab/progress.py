@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from leadline.model.knob import Knob, Level
+from leadline.model.naming import treatment_name
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.record import TrialRecord
 
@@ -44,9 +45,9 @@ def treatment_label(planned: PlannedTrial, plan: Plan, knobs: Mapping[str, Knob]
     """
     if planned.treatment == plan.baseline and not planned.slots:
         return planned.role.value
-    baseline, held = plan.baseline.as_dict(), planned.held()
-    changed = [f"{name}={_written(name, level, knobs or {})}" for name, level in held.levels if baseline[name] != level]
-    return ", ".join(["switchback", *changed] if planned.slots else changed)
+    known = knobs or {}
+    held = treatment_name(plan, planned.held(), lambda name, level: _written(name, level, known), baseline="")
+    return ", ".join(filter(None, ["switchback", held])) if planned.slots else held
 
 
 def _written(name: str, level: Level, knobs: Mapping[str, Knob]) -> str:

@@ -66,6 +66,7 @@ class RealSystem:
         )
         self._stack = Stack(study.stack, host, lab / "services" / study.study, options)
         self._observers = ObserverSet([])
+        self._roles: dict[str, Process] = {}
         self._driver: Process | None = None
 
     def versions(self) -> Mapping[str, str]:
@@ -105,7 +106,8 @@ class RealSystem:
                 observers.append(CounterObserver("web", "web", self._stack.front.stats, WEB_GAUGES, interval=1.0))
         self._observers = ObserverSet(observers)
         java = Path(self._study.stack.java) if self._study.stack.java else None
-        self._observers.start(ObserverContext(directory, self._stack.processes(), java))
+        self._roles = dict(self._stack.processes())  # the driver joins when it is started
+        self._observers.start(ObserverContext(directory, self._roles, java))
 
     def stop_observers(self) -> Sequence[str]:
         self._observers.stop()
@@ -136,12 +138,13 @@ class RealSystem:
                 logs = directory / "logs"
                 load_together(self._study.drivers, run, logs, start, on_load, look, pacer, _POLL, _OVERTIME)
                 return _outcome(read_summary(out))
-        self._driver = self._host.start(run.spec(directory / "logs" / "driver.log"))
+        self._driver = self._roles["driver"] = self._host.start(run.spec(directory / "logs" / "driver.log"))
         try:
             self._follow(self._driver, directory / "logs" / "driver.log", run.seconds, on_load, pacer)
         finally:
             self._driver.stop(grace=5.0)
             self._driver = None
+            self._roles.pop("driver", None)
         return _outcome(read_summary(out))
 
     def _trusted(self, directory: Path) -> Path | None:

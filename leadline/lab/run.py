@@ -12,7 +12,7 @@ from leadline.host.base import Host
 from leadline.host.watchdog import Watchdog
 from leadline.lab.interruption import Interruption
 from leadline.lab.lifecycle import TrialRunner
-from leadline.lab.looking import SKIPPED, Gate, Looking, check_looks, is_left
+from leadline.lab.looking import Gate, Looking, check_looks
 from leadline.lab.planning import OVERHEAD, Planned, load_seconds
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.racing import Racing
@@ -21,7 +21,7 @@ from leadline.lab.studyfile import StudyFile
 from leadline.lab.system import System
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Plan, Role
-from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.record import SKIPPED, StudyRecord, TrialRecord
 
 ATTEMPTS = 3  # of a trial that fails as infrastructure
 GIVE_UP = 3  # trials in a row that fail the same way end the run
@@ -94,7 +94,7 @@ class StudyRun:
             self.store.close_orphans(self._study_id)  # of a trial that was ended before it could be closed
             self._settle_wash_out(self._study_id)
             record = self.store.load(self._study_id)
-        left = [trial for trial in record.trials if is_left(trial)]
+        left = [trial for trial in record.trials if trial.is_left]
         return RunResult(self._study_id, not left, stopped, restored)
 
     def _whole(self, runner: TrialRunner, fresh: bool, go_on: int | None) -> str:
@@ -107,7 +107,7 @@ class StudyRun:
     def _settle_wash_out(self, study_id: int) -> None:
         if self.file.study.design.switchback is None:
             return
-        from leadline.lab.washout import settle  # its libraries take seconds to load
+        from leadline.lab.slotmeasure import settle  # its libraries take seconds to load
 
         try:
             sentence = settle(self.store, study_id, self.system)
@@ -147,7 +147,7 @@ class StudyRun:
     def _prepare_and_run(self, study_id: int, runner: TrialRunner) -> str:
         self.system.prepare(self.watcher.message)
         record = self.store.load(study_id)
-        done = sum(1 for trial in record.trials if not is_left(trial))
+        done = sum(1 for trial in record.trials if not trial.is_left)
         budget = self.file.study.budget if self.budget is None else self.budget
         clock = _Clock(load_seconds(self.file.study) + OVERHEAD, budget, self.elapsed)
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
@@ -155,7 +155,7 @@ class StudyRun:
         looking = self._gate(study_id, record.plan)
         for position in range(len(record.trials)):
             trial = record.trials[position]
-            if not is_left(trial) or position in looking.skipped:
+            if not trial.is_left or position in looking.skipped:
                 continue
             ended = looking.before(trial)
             if ended:
@@ -168,7 +168,7 @@ class StudyRun:
             left = sum(
                 other.planned.position >= trial.planned.position and other.planned.position not in looking.skipped
                 for other in record.trials
-                if is_left(other)
+                if other.is_left
             )
             if clock.exhausted():
                 return f"the budget is used up with {left} trials left; run again to go on"
@@ -250,4 +250,4 @@ def same_beginning(stored: Plan, planned: Plan) -> bool:
 def study_failed(record: StudyRecord) -> bool:
     """Whether a study has no answer: trials are left, or every trial failed."""
     ran = [trial for trial in record.trials if trial.state != SKIPPED]
-    return any(is_left(trial) for trial in ran) or all(trial.failure for trial in ran)
+    return any(trial.is_left for trial in ran) or all(trial.failure for trial in ran)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from leadline.analysis import steady_state, steady_verdict
+from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.design.switchback import assumed_wash_out
 from leadline.lab.measure import worst
 from leadline.lab.slotrows import SlotMeasured
@@ -24,17 +25,6 @@ from leadline.model.study import Study
 
 _UNNOTICED = 0.05  # seconds of a measured second that may still have the old levels
 _SERIES = "slots"  # series/slots.parquet: metric = response, subject = index of the slot
-
-
-@dataclass(frozen=True)
-class SlotSeries:
-    """Per-second values of one slot. ``seconds``: start of each second, from the moment the slot's levels were in
-    force; ``values``: response -> one value a second, NaN where no transaction ended in it.
-    """
-
-    slot: int
-    seconds: tuple[float, ...]
-    values: Mapping[str, tuple[float, ...]]
 
 
 def measure_slots(
@@ -94,7 +84,7 @@ def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float
         store.set_slots_measured(trial.id, trial.attempt, rows)
 
 
-def slot_series(trial: TrialRecord) -> tuple[SlotSeries, ...]:
+def slot_series(trial: TrialRecord) -> tuple[SlotSeconds, ...]:
     """Per-second values of every slot of a finished trial, from ``series/slots.parquet``; empty where there are none.
 
     Slots that failed or belong to the warm-up are left out.
@@ -114,7 +104,7 @@ def slot_series(trial: TrialRecord) -> tuple[SlotSeries, ...]:
         values = {
             name: tuple(math.nan if value is None else float(value) for value in rows[name].to_list()) for name in names
         }
-        found.append(SlotSeries(slot.index, seconds, values))
+        found.append(SlotSeconds(slot.index, seconds, values))
     return tuple(found)
 
 
@@ -189,3 +179,20 @@ def _levelled(every: Sequence[float], inside: np.ndarray, keys: np.ndarray) -> l
 def _median(values: np.ndarray) -> float:
     finite = values[np.isfinite(values)]
     return float(np.median(finite)) if len(finite) else 0.0
+
+
+def slots_of(record: StudyRecord) -> dict[int, tuple[SlotSeconds, ...]]:
+    """The slots' seconds of the finished trials of a study, by trial."""
+    return {trial.id: slot_series(trial) for trial in record.trials if trial.state == "done" and trial.slots}
+
+
+def settle(store: Store, study_id: int, system: System) -> str:
+    """At the end of a run: estimate the wash-out and measure every slot with it. Returns what was found in a sentence,
+    empty for a study that has none to settle. Raises LeadlineError when a trial's files are gone.
+    """
+    record = store.load(study_id)
+    settled = settled_wash_out(record, slots_of(record))
+    if settled is None:
+        return ""
+    remeasure(store, record, system, settled.seconds)
+    return settled.sentence

@@ -54,6 +54,10 @@ class FailureClass(StrEnum):
     BOTTLENECK = "bottleneck"
 
 
+# What a treatment can be blamed for; a lost network, a slow driver or Ctrl-C says nothing about it.
+BLAMED = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
+
+
 @dataclass(eq=False)
 class TrialFailure(LeadlineError):
     """Ends a trial with its class, one sentence, and the evidence (a server's own words)."""

@@ -12,6 +12,8 @@ from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation, SteadyState
 from leadline.model.study import Study
 
+SKIPPED = "skipped"  # state of a trial that a stopping rule made superfluous
+
 
 @dataclass(frozen=True)
 class AuditRecord:
@@ -82,7 +84,7 @@ class SlotRecord:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """A row from the moment it was planned. ``state``: planned, running, done, failed."""
+    """A row from the moment it was planned. ``state``: planned, running, done, failed, skipped."""
 
     id: int
     planned: PlannedTrial
@@ -101,6 +103,13 @@ class TrialRecord:
     phases: Phases | None = None
     directory: Path | None = None  # of the last attempt; layout in docs/architecture.md
     slots: tuple[SlotRecord, ...] = ()  # of the last attempt, as far as it came
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it is still to run: an interrupted trial says nothing of its setting and runs again."""
+        return self.state in ("planned", "running") or (
+            self.state != SKIPPED and self.failure is FailureClass.INTERRUPTED
+        )
 
     def observation(self) -> Observation:
         """As the analysis sees it. A failed trial has no responses, whatever was measured."""
@@ -160,5 +169,16 @@ class StudyRecord:
 
     def observations(self) -> list[Observation]:
         """What the analysis sees of the trials that have ended, slot by slot where they have slots."""
-        ended = [trial for trial in self.trials if trial.state in ("done", "failed")]
+        ended = [trial for trial in self.trials if trial.state in ("done", "failed") and not trial.is_left]
         return [observation for trial in ended for observation in trial.observations()]
+
+    @property
+    def plan_that_ran(self) -> Plan:
+        """The plan without the trials that a stopping rule made superfluous."""
+        gone = {trial.planned.position for trial in self.trials if trial.state == SKIPPED}
+        return replace(self.plan, trials=tuple(t for t in self.plan.trials if t.position not in gone))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether its figures come from a simulated host."""
+        return "host.SIMULATED" in self.environment

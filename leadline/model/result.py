@@ -133,7 +133,31 @@ class Effect:
     shrunken: float | None = None  # percent, drawn towards no effect as far as luck explains the spread
     df: float | None = None  # degrees of freedom of the intervals
     robust: Robust | None = None
-    crossed: tuple[str, ...] = ()  # names of the two factors of an interaction; empty for a level against its baseline
+
+
+@dataclass(frozen=True)
+class Interaction(Effect):
+    """How far two levels together differ from what each alone would give, percent.
+
+    ``factor`` and ``level`` name both, for people; ``factors``, ``levels`` and ``baselines`` are the two themselves.
+    ``sentence`` says in words which level helps with which.
+    """
+
+    factors: tuple[str, str] = ("", "")
+    levels: tuple[Level, Level] = (0, 0)
+    baselines: tuple[Level, Level] = (0, 0)
+    sentence: str = ""
+
+
+@dataclass(frozen=True)
+class CellMean:
+    """Mean of the trials that had two levels together, in the response's unit, with the interval of that mean alone."""
+
+    factors: tuple[str, str]
+    levels: tuple[Level, Level]
+    mean: float
+    interval: Interval | None
+    trials: int
 
 
 @dataclass(frozen=True)
@@ -191,6 +215,18 @@ class Confirmation:
     first_shrunken: float | None = None
 
 
+class DriftVerdict(StrEnum):
+    """What the baseline trials say of a drift."""
+
+    DRIFTED = "drifted"
+    NONE_SEEN = "none seen"
+    INCONCLUSIVE = "inconclusive"  # the interval leaves a drift open that would hide the effects
+    NOT_ESTIMATED = "not estimated"
+
+
+HIDDEN_DRIFT = 50.0  # percent of drift that an interval may not leave open where none is seen
+
+
 @dataclass(frozen=True)
 class Drift:
     """Change of the baseline and sentinel trials along a straight line from the first to the last, percent.
@@ -204,6 +240,21 @@ class Drift:
     p_value: float | None
     detected: bool
     sentence: str
+
+    @property
+    def verdict(self) -> DriftVerdict:
+        """The one decision that text and report print."""
+        return drift_verdict(self.detected, self.interval)
+
+
+def drift_verdict(detected: bool, interval: Interval | None) -> DriftVerdict:
+    """Drifted, none seen, inconclusive, or not estimated."""
+    if detected:
+        return DriftVerdict.DRIFTED
+    if interval is None:
+        return DriftVerdict.NOT_ESTIMATED
+    hidden = interval.high > HIDDEN_DRIFT or interval.low < -HIDDEN_DRIFT
+    return DriftVerdict.INCONCLUSIVE if hidden else DriftVerdict.NONE_SEEN
 
 
 @dataclass(frozen=True)
@@ -236,6 +287,8 @@ class ResponseAnalysis:
     notes: tuple[str, ...] = ()  # aliases, carry-over, methods where they differ: a sentence each
     margin: float | None = None  # percent within which a difference does not matter
     baseline_blocks: int = 0  # blocks that hold the baseline's trials: its interval has one degree of freedom less
+    interactions: tuple[Interaction, ...] = ()  # the largest first; a family of their own
+    cells: tuple[CellMean, ...] = ()  # of the pairs of factors that have interactions
 
 
 @dataclass(frozen=True)
@@ -252,13 +305,35 @@ class SteadyState:
 
 
 @dataclass(frozen=True)
+class Disturbance:
+    """CPU that programs other than the study's used in the steady states, as shares 0..1 of all CPUs.
+
+    ``shares``: by trial, as far as it was recorded; ``trials``: those above the bound or far above the others.
+    """
+
+    shares: Mapping[int, float]
+    trials: tuple[int, ...]
+    sentence: str
+    programs: tuple[str, ...] = ()  # those that used most, where an observer has seen them
+
+    @property
+    def found(self) -> bool:
+        return bool(self.trials)
+
+
+@dataclass(frozen=True)
 class StudyAnalysis:
-    """The whole study: one analysis per response, failures by class and level, and the answer in a sentence."""
+    """The whole study: one analysis per response, failures by class and level, and the answer over all responses.
+
+    ``answer`` is empty until ``leadline.conclude`` has made it.
+    """
 
     responses: tuple[ResponseAnalysis, ...]
     trials: int
     failures: Mapping[str, int]  # failure class -> trials
-    answer: str
+    answer: str = ""
     warnings: tuple[str, ...] = ()
     confirmations: tuple[Confirmation, ...] = ()  # of a study that confirms another
     failing: tuple[FailureRate, ...] = ()  # levels with failures of their own making, the most frequent first
+    simulated: bool = False
+    disturbance: Disturbance | None = None  # None where no observer recorded the host

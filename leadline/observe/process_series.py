@@ -19,6 +19,7 @@ UNITS: Mapping[str, str] = {
     "cpu": "share of one CPU",
     "cpu.user": "share of one CPU",
     "cpu.system": "share of one CPU",
+    "program.cpu": "share of one CPU, by name of a program that is none of the study's",
     "cpu.seconds": "s of CPU since the role's first sample",
     "rss": "bytes, shared pages counted in every process",
     "rss.anon": "bytes",
@@ -37,6 +38,11 @@ UNITS: Mapping[str, str] = {
     "observer.lateness_ms": "ms",
     "observer.cpu_ms": "ms",
 }
+
+OWN = "leadline"  # role of this program itself
+OTHERS = "others"  # beside the roles: processes that are none of the study's
+PROGRAM = "program.cpu"  # of the processes of one name among the others
+_PROGRAMS = 5  # of each look, those that used most
 
 _IO = {"read_bytes": "read_bytes", "write_bytes": "write_bytes", "rchar": "read_chars", "wchar": "write_chars"}
 _SWITCHES = {
@@ -63,10 +69,17 @@ def decode(frames: Iterable[Frame]) -> TallTable:
     seen: dict[str, tuple[int, _Group]] = {}  # role -> (monotonic ns, what was last seen of it)
     tasks_seen: dict[str, tuple[int, _Group]] = {}  # the same, of the last frame with its threads
     used: defaultdict[str, float] = defaultdict(float)
+    others: tuple[int, _Group] | None = None
     for frame in frames:
         constants = procfs.pairs(frame.text("constants"))
         ticks, page = constants.get("ticks", ticks), constants.get("page", page)
-        for role, group in _groups(frame).items():
+        groups = _groups(frame)
+        strangers = groups.pop(OTHERS, None)
+        if strangers is not None:
+            if others is not None:
+                _programs(frame.time_ns, others[1], strangers, ticks, (frame.monotonic_ns - others[0]) / 1e9, table)
+            others = (frame.monotonic_ns, strangers)
+        for role, group in groups.items():
             _gauges(frame.time_ns, role, group, page, table)
             if role in seen:
                 since, old = seen[role]
@@ -150,6 +163,18 @@ def _cpu(time_ns: int, role: str, old: _Group, new: _Group, ticks: int, seconds:
 def _same(was: procfs.ProcessStat, now: procfs.ProcessStat | None) -> bool:
     """Whether a process id still means the same process."""
     return now is not None and now.start == was.start
+
+
+def _programs(time_ns: int, old: _Group, new: _Group, ticks: int, seconds: float, table: TallTable) -> None:
+    """The names whose processes used most between two looks; what began and ended in between is not seen."""
+    used: defaultdict[str, int] = defaultdict(int)
+    for pid, now in new.stats.items():
+        was = old.stats.get(pid)
+        before = was.user + was.system if was is not None and was.start == now.start else 0
+        used[now.name] += max(0, now.user + now.system - before)
+    for name, count in sorted(used.items(), key=lambda item: -item[1])[:_PROGRAMS] if seconds > 0 else ():
+        if count:
+            table.add(time_ns, PROGRAM, name, count / ticks / seconds)
 
 
 def _io(time_ns: int, role: str, old: _Group, new: _Group, seconds: float, table: TallTable) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 from leadline.host.base import Process
 from leadline.observe.base import ObserverContext
 from leadline.observe.frames import FrameWriter, read_frames
-from leadline.observe.process_series import decode
+from leadline.observe.process_series import OTHERS, OWN, decode
 from leadline.observe.sampler import Sampler
+
+_OTHERS_EVERY = 3  # samples between two looks at the processes that are none of the study's
 
 
 class ProcessObserver:
@@ -78,6 +80,9 @@ class ProcessObserver:
         if self._count == 0:
             constants = f"ticks {os.sysconf('SC_CLK_TCK')}\npage {os.sysconf('SC_PAGE_SIZE')}\n"
             yield "constants", constants.encode()
+        own = _read(f"{self._proc}/{os.getpid()}/stat")
+        if own:
+            yield f"{OWN}/{os.getpid()}/stat", own
         for role, process in list(self._context.processes.items()):
             try:
                 pids = self._pids(role, process)
@@ -89,6 +94,18 @@ class ProcessObserver:
                 if not copied:
                     pids.remove(pid)  # ended; its number may come back as a stranger's
                 yield from copied
+
+        if self._count % _OTHERS_EVERY == 0:
+            yield from self._others()
+
+    def _others(self) -> Iterator[tuple[str, bytes]]:
+        """Every process of the host that is none of the study's: who else uses the CPUs."""
+        known = {os.getpid(), *(pid for pids in self._members.values() for pid in pids)}
+        for name in os.listdir(self._proc):  # noqa: PTH208 - names only
+            if name.isdigit() and int(name) not in known:
+                content = _read(f"{self._proc}/{name}/stat")
+                if content:
+                    yield f"{OTHERS}/{name}/stat", content
 
     def _pids(self, role: str, process: Process) -> list[int]:
         known = self._members.get(role, [])

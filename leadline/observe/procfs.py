@@ -128,12 +128,13 @@ class ProcessStat:
     threads: int
     start: int
     rss: int
+    name: str = ""
 
 
 def process_stat(text: str) -> ProcessStat | None:
     """None for text that is no such file (a process that ended while it was read)."""
     # The name is in parentheses and may itself hold blanks and parentheses.
-    _, parenthesis, rest = text.rpartition(")")
+    head, parenthesis, rest = text.rpartition(")")
     words = rest.split()
     if not parenthesis or len(words) < 22:
         return None
@@ -151,6 +152,7 @@ def process_stat(text: str) -> ProcessStat | None:
         threads=v[16],
         start=v[18],
         rss=v[20],
+        name=head.partition("(")[2],
     )
 
 

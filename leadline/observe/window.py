@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+
+from leadline.observe.process_series import PROGRAM
 
 
 @dataclass(frozen=True)
@@ -29,21 +32,93 @@ def series(series_dir: Path, observer: str, metric: str, subject: str | None = N
     return pl.scan_parquet(path).filter(wanted).sort("time_ns").collect()
 
 
-def cpu_between(series_dir: Path, role: str, from_s: float, until_s: float) -> CpuUse | None:
-    """CPU that ``role`` used from ``from_s`` to ``until_s``; between two samples its use is taken as even.
+class CpuLines:
+    """CPU that each role had used by the time of each sample, read once for many windows.
 
-    None when the samples cover no part of the window. Raises ValueError for a window that ends before it begins.
+    The one rule for CPU of a window: use is even between two samples; a window that the samples cover in part is taken
+    to be like that part; and the last sample inside ends it, where that leaves half of it, since a sample after its end
+    holds work that is not the window's (the ramp-down, or a slot under other levels).
     """
-    _check(from_s, until_s)
-    rows = series(series_dir, "processes", "cpu.seconds", role)
-    if rows.height < 2:
+
+    def __init__(self, series_dir: Path) -> None:
+        rows = series(series_dir, "processes", "cpu.seconds")
+        self._lines = {
+            str(role): (part["time_ns"].to_numpy() / 1e9, part["value"].to_numpy())
+            for (role,), part in rows.partition_by("subject", as_dict=True).items()
+            if part.height > 1
+        }
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return tuple(self._lines)
+
+    def between(self, role: str, from_s: float, until_s: float) -> CpuUse | None:
+        """None where the samples cover less than half of the window. ValueError for one that ends before it begins."""
+        _check(from_s, until_s)
+        if role not in self._lines:
+            return None
+        times, used = self._lines[role]
+        begin, end = max(from_s, float(times[0])), min(until_s, float(times[-1]))
+        last = float(times[max(0, int(np.searchsorted(times, until_s, side="right")) - 1)])
+        if last - begin >= (until_s - from_s) / 2:
+            end = min(end, last)
+        if end <= begin or 2 * (end - begin) < until_s - from_s:
+            return None
+        seconds = float(np.interp(end, times, used) - np.interp(begin, times, used))
+        return CpuUse(seconds, seconds / (end - begin), (end - begin) / (until_s - from_s))
+
+
+def cpu_per_transaction(lines: CpuLines, from_s: float, until_s: float, throughput: float) -> dict[str, float]:
+    """Milliseconds of CPU a transaction, by role and together: the web server's too, where there was one.
+
+    A role that is not known leaves the sum out.
+    """
+    roles = ["server", "database", *(["web"] if "web" in lines.roles else [])]
+    uses = {role: lines.between(role, from_s, until_s) for role in roles}
+    found = {
+        f"{role}_cpu_per_transaction": 1000 * use.share / throughput
+        for role, use in uses.items()
+        if use is not None and throughput > 0
+    }
+    return found | ({"cpu_per_transaction": sum(found.values())} if len(found) == len(roles) else {})
+
+
+@dataclass(frozen=True)
+class OthersUse:
+    """CPU of programs other than the study's and leadline's own. Shares of all CPUs."""
+
+    share: float
+    programs: Mapping[str, float]
+
+
+def other_programs_between(series_dir: Path, from_s: float, until_s: float) -> OthersUse | None:
+    """What the host's CPUs did beside the study: all that was busy or stolen, less the CPU of the study's processes.
+
+    None where host, services or driver were not recorded (a driver on another host is recorded there), and where a
+    file cannot be read, which the report names.
+    """
+    try:
+        return _other_programs(series_dir, from_s, until_s)
+    except (OSError, ValueError, pl.exceptions.PolarsError):
         return None
-    times, used = rows["time_ns"].to_numpy() / 1e9, rows["value"].to_numpy()
-    begin, end = max(from_s, float(times[0])), min(until_s, float(times[-1]))
-    if end <= begin:
+
+
+def _other_programs(series_dir: Path, from_s: float, until_s: float) -> OthersUse | None:
+    busy = host_cpu_between(series_dir, from_s, until_s)
+    lines = CpuLines(series_dir)
+    if busy is None or not {"server", "database", "driver"} <= set(lines.roles):
         return None
-    seconds = float(np.interp(end, times, used) - np.interp(begin, times, used))
-    return CpuUse(seconds, seconds / (end - begin), (end - begin) / (until_s - from_s))
+    cpus = series(series_dir, "host", "cpu.idle")["subject"].str.contains(r"^cpu\d+$")
+    count = series(series_dir, "host", "cpu.idle").filter(cpus)["subject"].n_unique() or 1
+    uses = [lines.between(role, from_s, until_s) for role in lines.roles]
+    own = sum(use.share for use in uses if use is not None) / count
+    seen = series(series_dir, "processes", PROGRAM).filter(
+        pl.col("time_ns").is_between(int(from_s * 1e9), int(until_s * 1e9))
+    )
+    looks = max(1, seen["time_ns"].n_unique())
+    total = seen.group_by("subject").agg(pl.col("value").sum()).sort("value", descending=True)
+    programs = {str(name): float(value) / looks / count for name, value in total.iter_rows()}
+    return OthersUse(max(0.0, busy - own), programs)
 
 
 def mean_between(

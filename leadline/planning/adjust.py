@@ -10,22 +10,22 @@ above the family-wise error rate.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
-from leadline.analysis import is_interaction
 from leadline.analysis.equivalence import inside
 from leadline.analysis.maxt import max_t
 from leadline.model.plan import Plan
-from leadline.model.result import Effect, Interval, Observation, ResponseAnalysis, StudyAnalysis, Verdict
+from leadline.model.result import Effect, Interaction, Interval, Observation, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.planning.data import readings_of
 from leadline.planning.paths import Paths, simulate
 from leadline.planning.sequential import Spending, obrien_fleming_spending
 from leadline.planning.shape import Information, evidence
 
-Answer = Callable[[tuple[ResponseAnalysis, ...]], str]
+_E = TypeVar("_E", bound=Effect)
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,10 @@ def adjusted(
     observations: Sequence[Observation],
     blocks: Sequence[int],
     number: int,
-    answer: Answer,
     level: float = 0.95,
     boundary: Boundary | None = None,
 ) -> StudyAnalysis:
-    """The analysis as it stands after look ``number`` (from 1) of ``blocks``; ``answer`` words its conclusion.
+    """The analysis as it stands after look ``number`` (from 1) of ``blocks``.
 
     ``boundary``: one that was fixed before the study, for all responses; else that of the trials that ran.
     """
@@ -78,7 +77,7 @@ def adjusted(
         _response(one, boundary or _boundary(one, plan, observations, blocks, number), number, level)
         for one in analysis.responses
     )
-    return replace(analysis, responses=responses, answer=answer(responses))
+    return replace(analysis, responses=responses)
 
 
 def _boundary(
@@ -98,10 +97,14 @@ def _boundary(
 def _response(one: ResponseAnalysis, boundary: Boundary, number: int, level: float) -> ResponseAnalysis:
     if not boundary.knows(number):
         return one
-    return replace(one, effects=tuple(_effect(effect, boundary, number, level, one.margin) for effect in one.effects))
+
+    def widen(effects: Sequence[_E]) -> tuple[_E, ...]:
+        return tuple(_effect(effect, boundary, number, level, one.margin) for effect in effects)
+
+    return replace(one, effects=widen(one.effects), interactions=widen(one.interactions))
 
 
-def _effect(effect: Effect, boundary: Boundary, number: int, level: float, margin: float | None) -> Effect:
+def _effect(effect: _E, boundary: Boundary, number: int, level: float, margin: float | None) -> _E:
     if effect.simultaneous is None or effect.percent is None or effect.verdict is Verdict.FAILED:
         return effect
     bound, single = boundary.bound(number, level), boundary.single(number, level)
@@ -126,7 +129,7 @@ def _effect(effect: Effect, boundary: Boundary, number: int, level: float, margi
     if p_value is not None and reach > 0:
         repeated = boundary.p_value(number, single * reach)
         # Interactions are a family of their own, whose bound is widened by the same ratio as that of the levels.
-        p_value = max(p_value, repeated) if is_interaction(effect) else repeated
+        p_value = max(p_value, repeated) if isinstance(effect, Interaction) else repeated
         p_value = min(p_value, 1 - level) if not zero else max(p_value, 1 - level)
     q_value = _q(effect, p_value)
     return replace(effect, simultaneous=interval, verdict=verdict, p_adjusted=p_value, q_value=q_value, reason=reason)

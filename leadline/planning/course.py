@@ -20,7 +20,7 @@ from leadline.design.racing import lay_out
 from leadline.model.errors import FailureClass
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Observation, StudyAnalysis
-from leadline.planning.adjust import Answer, Boundary, adjusted
+from leadline.planning.adjust import Boundary, adjusted
 from leadline.planning.equals import round_levels
 from leadline.planning.paths import simulate
 from leadline.planning.race import Field, Race, Standing, decided, standing
@@ -179,7 +179,6 @@ def with_rounds(
     observations: Sequence[Observation],
     rounds: int,
     complete: bool,
-    answer: Answer,
 ) -> StudyAnalysis:
     """The analysis of the trials of ``plan`` that ran, with intervals that hold over all ``rounds``. ``complete``: no
     trial is left to run, so that all of the error rate that is not spent yet can be, unless the race ended early.
@@ -188,4 +187,4 @@ def with_rounds(
     boundary = race_boundary(field, total, rounds)
     last = len(boundary.fractions)
     number = last if complete and not found.over else max(1, min(found.race.rounds, last))
-    return adjusted(analysis, plan, observations, found.ends, number, answer, boundary=boundary)
+    return adjusted(analysis, plan, observations, found.ends, number, boundary=boundary)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from scipy import stats
 
-from leadline.analysis import analyse, is_interaction
+from leadline.analysis import analyse
 from leadline.model.plan import Plan
 from leadline.model.result import Effect, Observation, Verdict
 from leadline.planning.adjust import adjusted
@@ -43,8 +43,8 @@ def look_at_slots(
     end = blocks[number - 1]
     seen = [each for each in observations if each.block < end]
     analysis = analyse(plan, seen, [response], level=level, equivalence_margin=margin)
-    analysis = adjusted(analysis, plan, seen, blocks, number, lambda _: "", level)
-    effects = {(each.factor, each.level): each for each in analysis.responses[0].effects if not is_interaction(each)}
+    analysis = adjusted(analysis, plan, seen, blocks, number, level)
+    effects = {(each.factor, each.level): each for each in analysis.responses[0].effects}
     final = _final_bound(plan, blocks, level)
     share = end / blocks[-1]
     last = number == len(blocks)

@@ -31,6 +31,7 @@ class Advice:
     findings: tuple[Finding, ...]
     knobs: Mapping[str, Knob]
     checks: Mapping[str, Sequence[Check]] = field(default_factory=dict)
+    answer: str = ""  # of the study, where it was analysed
 
     @property
     def run(self) -> str:
@@ -82,15 +83,18 @@ def advice(
     trials = observed(record, read, knobs)
     findings = tuple(advise(trials, knobs or None))
     checks: dict[str, Sequence[Check]] = {}
+    answer = ""
     if analyse is not None:
+        own = analyse(record)
+        answer = own.answer
         wanted = {one.knob for one in findings if one.testable}
         known = sorted({one.id: one for one in (*others, record)}.values(), key=lambda one: one.id)
         bearing = [one for one in known if wanted & {factor.name for factor in one.plan.factors}]
-        results = [(one, analyse(one)) for one in bearing]
+        results = [(one, own if one.id == record.id else analyse(one)) for one in bearing]
         for finding in findings:
             levels = levels_set(record, held(record, finding), knobs)
             checks[finding.name] = checked(finding, record.study, levels, results, knobs)
-    return Advice(record, len(trials), findings, knobs, checks)
+    return Advice(record, len(trials), findings, knobs, checks, answer)
 
 
 def held(record: StudyRecord, finding: Finding) -> dict[str, Level]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leadline.model.record import StudyRecord
-from leadline.model.result import ResponseAnalysis, Robust, StudyAnalysis
+from leadline.model.result import Interaction, ResponseAnalysis, Robust, StudyAnalysis
 from leadline.report import words
 
 CHANCE = 0.5  # from this adjusted p on a level's failures get no sentence of their own
@@ -31,6 +31,19 @@ def ranks(record: StudyRecord, one: ResponseAnalysis) -> list[str]:
         return rows
     reason = judged[0].robust.bootstrap_reason
     return [f"No interval without the assumption of normal noise: {reason}."] if reason else []
+
+
+def interactions(one: ResponseAnalysis) -> list[str]:
+    """A row for each pair of levels that is distinguishable from none, and how many were looked at."""
+    if not one.interactions:
+        return []
+    rows = [f"Interaction: {pair.sentence}; {interaction_text(pair)}." for pair in one.interactions if pair.sentence]
+    return rows or [f"None of {words.plural(len(one.interactions), 'interaction')} is distinguishable from none."]
+
+
+def interaction_text(pair: Interaction) -> str:
+    """How far both together differ from what each alone would give."""
+    return f"together {words.signed(pair.percent)} % {words.change_interval(pair.simultaneous)} beyond each alone"
 
 
 def _robust(found: Robust) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -29,6 +29,7 @@ def document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
             effect["setting"] = words.setting(study, of.factor, of.level)
     return {
         "format": FORMAT,
+        "simulated": analysis.simulated,
         "id": record.id,
         "study": study.model_dump(mode="json"),
         "document": record.document,
@@ -65,6 +66,11 @@ def _trial(record: StudyRecord, trial: TrialRecord) -> dict[str, Any]:
         shown["treatment_key"] = slot.treatment.key
         shown["levels"] = slot.treatment.as_dict()
     return row
+
+
+def with_simulated(rows: Iterable[Sequence[Any]], simulated: bool) -> list[list[Any]]:
+    """A table, head first, with a last column that says of every row whether it comes from a simulated host."""
+    return [[*row, ("yes" if simulated else "no") if at else "simulated"] for at, row in enumerate(rows)]
 
 
 def plain(value: Any) -> Any:

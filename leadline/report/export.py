@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from leadline.model.errors import UsageError, nearest
 from leadline.model.record import StudyRecord
-from leadline.model.result import StudyAnalysis
+from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis
 from leadline.report import view, words
-from leadline.report.document import document
+from leadline.report.document import document, with_simulated
 from leadline.report.view import View
 
 FORMATS = ("csv", "png", "svg", "json")
@@ -30,7 +30,8 @@ def check_formats(formats: Iterable[str]) -> list[str]:
 def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats: Iterable[str] = FORMATS) -> list[Path]:
     """Write the study to ``out_dir``; returns the files.
 
-    ``csv``: trials.csv (a row a trial), effects.csv (a row an effect and response), latency.csv (a row a treatment,
+    ``csv``: trials.csv (a row a trial), effects.csv (a row an effect and response),
+    interactions.csv (the same of pairs of levels, where the design has them), latency.csv (a row a treatment,
     transaction and percentile), readings.csv and, where trials have slots, slots.csv (a row a slot). ``json``:
     study.json (docs/json.md). ``png`` and ``svg``: the figures.
     Raises UsageError for an unknown format, OSError when ``out_dir`` cannot be written.
@@ -46,13 +47,16 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
         content = view.gather(record, analysis, figures=bool({"png", "svg"} & set(wanted)))
         if "csv" in wanted:
             written += [
-                _csv(out_dir / "trials.csv", _trials(content)),
-                _csv(out_dir / "effects.csv", _effects(content)),
-                _csv(out_dir / "latency.csv", _latency(content)),
-                _csv(out_dir / "readings.csv", _readings(content)),
+                _csv(out_dir / "trials.csv", _trials(content), analysis.simulated),
+                _csv(out_dir / "effects.csv", _effects(content, lambda one: one.effects), analysis.simulated),
+                _csv(out_dir / "latency.csv", _latency(content), analysis.simulated),
+                _csv(out_dir / "readings.csv", _readings(content), analysis.simulated),
             ]
+            if any(one.interactions for one in analysis.responses):
+                crossed = _effects(content, lambda one: one.interactions)
+                written.append(_csv(out_dir / "interactions.csv", crossed, analysis.simulated))
             if any(trial.slots for trial in record.trials):
-                written.append(_csv(out_dir / "slots.csv", _slots(content)))
+                written.append(_csv(out_dir / "slots.csv", _slots(content), analysis.simulated))
         for figure in content.figures():
             if "svg" in wanted:
                 path = out_dir / f"{figure.name}.svg"
@@ -68,9 +72,11 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
 Cell = str | int | float | bool | None
 
 
-def _csv(path: Path, rows: Iterable[Sequence[Cell]]) -> Path:
+def _csv(path: Path, rows: Iterable[Sequence[Cell]], simulated: bool) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([["" if c is None else c for c in row] for row in rows])
+        csv.writer(file, lineterminator="\n").writerows(
+            [["" if c is None else c for c in row] for row in with_simulated(rows, simulated)]
+        )
     return path
 
 
@@ -116,7 +122,7 @@ def _trials(content: View) -> Iterable[Sequence[Cell]]:
         ]
 
 
-def _effects(content: View) -> Iterable[Sequence[Cell]]:
+def _effects(content: View, chosen: Callable[[ResponseAnalysis], Sequence[Effect]]) -> Iterable[Sequence[Cell]]:
     yield [
         *("response", "unit", "factor", "level", "baseline", "verdict", "change_percent", "low_95", "high_95"),
         *("low_simultaneous", "high_simultaneous", "p", "p_adjusted", "trials", "failures", "reason"),
@@ -124,7 +130,7 @@ def _effects(content: View) -> Iterable[Sequence[Cell]]:
     ]
     study = content.record.study
     for one in content.analysis.responses:
-        for effect in one.effects:
+        for effect in chosen(one):
             plain, wide, base = effect.interval, effect.simultaneous, one.baseline_interval
             yield [
                 *(one.response, words.kind_of(one.response).unit, effect.factor),

@@ -7,11 +7,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from leadline.model.record import StudyRecord
-from leadline.model.result import StudyAnalysis
+from leadline.model.result import DriftVerdict, StudyAnalysis
 from leadline.report import words
 from leadline.report.files import TrialFiles
 
-_HIDDEN = 50.0  # percent of drift that an interval may not leave open where none is seen
 GOOD, WARN, BAD, UNKNOWN = "good", "warn", "bad", "unknown"
 _IN_MEMORY = ("tmpfs", "ramdisk")  # levels of knobs that place a store
 _TEMPORARY = (("mount", "mount", "gone"), ("directory", "private folder", "gone"), ("swap", "swap area", "on again"))
@@ -28,6 +27,7 @@ class Item:
 
 def health(record: StudyRecord, analysis: StudyAnalysis, files: Sequence[TrialFiles]) -> list[Item]:
     return [
+        _others(analysis),
         _trials(record),
         _audits(record),
         _steady(record),
@@ -39,14 +39,15 @@ def health(record: StudyRecord, analysis: StudyAnalysis, files: Sequence[TrialFi
 
 
 def _trials(record: StudyRecord) -> Item:
-    states = Counter(trial.state for trial in record.trials)
+    states = Counter("left" if trial.is_left else trial.state for trial in record.trials)
     planned = len(record.plan.trials)
-    classes = Counter(trial.failure.value for trial in record.trials if trial.failure)
+    classes = Counter(trial.failure.value for trial in record.trials if trial.failure and not trial.is_left)
     value = f"{states['done']} of {planned} done"
     details = [f"{count} failed ({name})" for name, count in classes.most_common()]
     waiting = planned - states["done"] - states["failed"] - states["skipped"]
     if waiting > 0:
-        details.append(f"{waiting} not finished")
+        cut = sum(trial.failure is not None and trial.is_left for trial in record.trials)
+        details.append(f"{waiting} not finished" + (f" ({cut} interrupted)" if cut else ""))
     state = GOOD if not details else WARN if states["done"] else BAD
     if states["skipped"]:
         details.append(f"{states['skipped']} not needed")
@@ -104,21 +105,35 @@ def _little(files: Sequence[TrialFiles]) -> Item:
 
 
 def _drift(analysis: StudyAnalysis) -> Item:
-    seen = [one for one in analysis.responses if one.drift.detected]
-    known = [one for one in analysis.responses if one.drift.percent is not None]
-    if seen:
-        first = seen[0]
-        names = ", ".join(one.response for one in seen)
-        value = f"{words.signed(first.drift.percent)} % over the study"
-        return Item("Drift", WARN, value, f"seen in {names}; {words.change_interval(first.drift.interval)}")
-    if not known:
-        return Item("Drift", UNKNOWN, "not estimated")
-    first = known[0]
-    interval = first.drift.interval
-    if interval is not None and (interval.high > _HIDDEN or interval.low < -_HIDDEN):
-        text = f"{first.response} between {words.signed(interval.low)} and {words.signed(interval.high)} %"
-        return Item("Drift", WARN, "cannot be told", text)
-    return Item("Drift", GOOD, "none seen", f"in {words.plural(len(known), 'response')}")
+    """The worst verdict of all responses, as their own sentences have it."""
+    states = {
+        DriftVerdict.DRIFTED: WARN,
+        DriftVerdict.INCONCLUSIVE: WARN,
+        DriftVerdict.NONE_SEEN: GOOD,
+        DriftVerdict.NOT_ESTIMATED: UNKNOWN,
+    }
+    for verdict, state in states.items():
+        found = [one for one in analysis.responses if one.drift.verdict is verdict]
+        if not found:
+            continue
+        first = found[0].drift
+        detail = f"in {', '.join(one.response for one in found)}"
+        if state is WARN and first.percent is not None:
+            detail += f"; {words.signed(first.percent)} % {words.change_interval(first.interval)}"
+        return Item("Drift", state, verdict.value, "" if state is UNKNOWN else detail)
+    return Item("Drift", UNKNOWN, DriftVerdict.NOT_ESTIMATED.value)
+
+
+def _others(analysis: StudyAnalysis) -> Item:
+    """CPU of programs that are none of the study's."""
+    found = analysis.disturbance
+    if found is None:
+        return Item("Other programs", UNKNOWN, words.NOT_RECORDED)
+    most = f"up to {100 * max(found.shares.values()):.0f} % of the CPUs"
+    if not found.found:
+        return Item("Other programs", GOOD, most)
+    named = f"; {', '.join(found.programs)}" if found.programs else ""
+    return Item("Other programs", BAD, most, f"{len(found.trials)} of {len(found.shares)} trials disturbed{named}")
 
 
 def _restored(record: StudyRecord) -> Item:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from leadline.advice.facts import Collection, HostUse, Limits, Load, Pool, Statements, Threads, TrialFacts
+from leadline.model.disturbance import disturbed
 from leadline.model.knob import Knob, Level
 from leadline.model.record import StudyRecord
+from leadline.observe.window import other_programs_between
 from leadline.report import collector, layers, words
 from leadline.report.files import TrialFiles
 
 
 def observed(record: StudyRecord, files: Sequence[TrialFiles], knobs: Mapping[str, Knob]) -> list[TrialFacts]:
     """Facts of the trials that are done, in the order of the plan. ``knobs``: what the stack and the host have."""
-    return [facts(record, one, knobs) for one in files if one.trial.state == "done"]
+    found = [facts(record, one, knobs) for one in files if one.trial.state == "done"]
+    shares = {one.trial: one.host.others for one in found if one.host.others is not None}
+    bad = set(disturbed(shares))
+    return [replace(one, disturbed=one.trial in bad) for one in found]
 
 
 def facts(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> TrialFacts:
     """Facts of one trial. A trial with slots is taken as a whole, under the levels it began with."""
-    limits = record.study.limits
+    limits, host = record.study.limits, _host(files)
     return TrialFacts(
         trial=files.trial.id,
         treatment=words.trial_text(record.study, record.plan, files.trial.planned),
@@ -30,10 +36,11 @@ def facts(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> 
         threads=tuple(threads(files)),
         statements=tuple(statements(files)),
         collection=_collection(files),
-        host=_host(files),
+        host=host,
         load=_load(record, files),
         database=_database(files),
         limits=Limits(limits.errors, limits.p90, limits.p99),
+        disturbed=host.others is not None and bool(disturbed({files.trial.id: host.others})),
     )
 
 
@@ -185,7 +192,16 @@ def _host(files: TrialFiles) -> HostUse:
         io_stalled=mean("psi.io.some"),
         memory_available=None if available is None else min(available["value"].to_list()),
         memory_total=mean("memory.total"),
+        others=_others(files),
     )
+
+
+def _others(files: TrialFiles) -> float | None:
+    if files.trial.directory is None or files.phases is None:
+        return None
+    phases = files.phases
+    found = other_programs_between(files.trial.directory / "series", phases.steady_from, phases.steady_until)
+    return None if found is None else found.share
 
 
 def _load(record: StudyRecord, files: TrialFiles) -> Load:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from leadline.analysis.returns import Returns, Step, diminishing_returns
 from leadline.gcanalysis.sizes import HeapLine, heap_line
 from leadline.gcanalysis.summary import GcSummary
-from leadline.lab.looking import plan_that_ran
 from leadline.model.knob import Level
 from leadline.model.record import StudyRecord
 from leadline.report import collector, words
@@ -72,7 +71,7 @@ def sizes(record: StudyRecord, files: Sequence[TrialFiles]) -> Sizes | None:
         one
         for response in study.responses
         for one in diminishing_returns(
-            plan_that_ran(record),
+            record.plan_that_ran,
             record.observations(),
             response,
             describe=describe,

@@ -1,4 +1,4 @@
-"""The study in the terminal: ranked effects with intervals, verdicts, failures, luck, drift, groups, the answer."""
+"""The study in the terminal: ranked effects with intervals, verdicts, failures, luck, drift, groups."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from leadline.conclude.answer import SIMULATED
 from leadline.model.record import StudyRecord
-from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis, Verdict
+from leadline.model.result import DriftVerdict, Effect, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.report import details, words
 
 _STYLES = {
@@ -33,12 +34,17 @@ class StudyTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, analysis = self._record, self._analysis
-        yield Text(f"Study {record.study.study}: {_line(record.study.question)}", style="bold")
+        yield Text(
+            f"{SIMULATED if analysis.simulated else ''}Study {record.study.study}: {_line(record.study.question)}",
+            style="bold",
+        )
         done = sum(trial.state == "done" for trial in record.trials)
         failed = ", ".join(f"{count} failed ({name})" for name, count in analysis.failures.items() if count)
         skipped = sum(trial.state == "skipped" for trial in record.trials)
         spared = f", {skipped} not needed" if skipped else ""
         yield Text(f"{done} of {len(record.plan.trials)} trials done{spared}" + (f", {failed}" if failed else ""))
+        if analysis.disturbance is not None:
+            yield Text(analysis.disturbance.sentence, style="yellow" if analysis.disturbance.found else "")
         for one in analysis.responses:
             yield Text("")
             yield from self._response(one, 10_000 if options.no_wrap else options.max_width)
@@ -50,7 +56,6 @@ class StudyTable:
             yield Text(f"Note: {_line(warning)}", style="yellow")
         for left_out in record.skipped:
             yield Text(f"Left out: {_line(left_out)}", style="yellow")
-        yield Text(_line(analysis.answer), style="bold")
 
     def _response(self, one: ResponseAnalysis, width: int) -> list[Text]:
         kind = words.kind_of(one.response)
@@ -75,7 +80,9 @@ class StudyTable:
                 )
             )
         lines += [Text(_line(sentence)) for sentence in details.noise(one)]
-        lines.append(Text(_line(one.drift.sentence), style="yellow" if one.drift.detected else ""))
+        doubtful = one.drift.verdict in (DriftVerdict.DRIFTED, DriftVerdict.INCONCLUSIVE)
+        lines.append(Text(_line(one.drift.sentence), style="yellow" if doubtful else ""))
+        lines += [Text(_line(row)) for row in details.interactions(one)]
         lines += [Text(_line(note)) for note in one.notes]
         lines += [Text(_line(row)) for row in details.ranks(self._record, one)]
         lines += [Text(f"Cannot be told apart: {_line(', '.join(group))}.") for group in one.groups if len(group) > 1]
@@ -95,7 +102,7 @@ class StudyTable:
     def _failures(self) -> list[Text]:
         lines = []
         for trial in self._record.trials:
-            if trial.state == "failed":
+            if trial.state == "failed" and not trial.is_left:
                 label = words.trial_text(self._record.study, self._record.plan, trial.planned)
                 failure = trial.failure.value if trial.failure else "failed"
                 text = f"Trial {trial.id} ({_line(label)}) failed, {failure}: {_line(trial.failure_message)}"
@@ -107,6 +114,11 @@ class StudyTable:
                 text += f"slot {failed[0].index + 1}: {_line(failed[0].failure_message)}"
                 lines.append(Text(text, style="red"))
         return [Text(""), *lines] if lines else []
+
+
+def answer_line(analysis: StudyAnalysis) -> Text:
+    """The answer: the last line that a command prints."""
+    return Text(_line(analysis.answer), style="bold")
 
 
 def table(record: StudyRecord, analysis: StudyAnalysis) -> StudyTable:

@@ -12,12 +12,13 @@ from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import Effect, StudyAnalysis, Verdict
 from leadline.report import advising, health, latency, layers, series, words
 from leadline.report import files as trial_files
+from leadline.report.charts import cells as cells_chart
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts import latency as latency_chart
 from leadline.report.charts import timeline as timeline_chart
 from leadline.report.charts import trial as trial_chart
 from leadline.report.charts.panels import PANELS
-from leadline.report.charts.theme import Figure, palette
+from leadline.report.charts.theme import Figure, marked, palette
 from leadline.report.files import TrialFiles
 from leadline.report.sizes import Sizes, sizes
 from leadline.report.told import sentences
@@ -56,6 +57,7 @@ class View:
     labels: Mapping[int, str]  # trial -> treatment
     latency: latency.Latency
     effects: Mapping[str, Figure]  # response -> figure
+    interactions: Mapping[str, tuple[Figure, ...]]  # response -> a figure for each pair of factors
     timeline: Figure | None
     by_transaction: Figure | None
     curve: Figure | None
@@ -71,7 +73,8 @@ class View:
 
     def figures(self) -> list[Figure]:
         """All static figures, for the export."""
-        found = [*self.effects.values(), self.by_transaction, self.curve, self.timeline]
+        crossed = [one for many in self.interactions.values() for one in many]
+        found = [*self.effects.values(), *crossed, self.by_transaction, self.curve, self.timeline]
         sides = [side for panel in self.panels for side in panel.sides]
         return [figure for figure in (*found, *sides) if figure is not None]
 
@@ -98,6 +101,10 @@ def gather(
     )
     chosen = _chosen(charted, groups, data)
     columns = layers.columns(files)
+
+    def known(figure: Figure | None) -> Figure | None:
+        return None if figure is None else marked(figure, analysis.simulated)
+
     return View(
         record=record,
         analysis=analysis,
@@ -107,20 +114,24 @@ def gather(
         labels=labels,
         latency=latencies,
         effects={
-            one.response: figure
+            one.response: marked(figure, analysis.simulated)
             for one in (analysis.responses if figures else ())
             if (figure := effects_chart.effects(record, one)) is not None
         },
-        timeline=timeline_chart.timeline(record, analysis, colours) if figures else None,
-        by_transaction=latency_chart.by_transaction(latencies, charted, colours) if figures else None,
-        curve=latency_chart.curve(latencies, charted, colours) if figures else None,
+        interactions={
+            one.response: tuple(marked(figure, analysis.simulated) for figure in cells_chart.cell_means(record, one))
+            for one in (analysis.responses if figures else ())
+        },
+        timeline=known(timeline_chart.timeline(record, analysis, colours)) if figures else None,
+        by_transaction=known(latency_chart.by_transaction(latencies, charted, colours)) if figures else None,
+        curve=known(latency_chart.curve(latencies, charted, colours)) if figures else None,
         columns=columns,
         resources=tuple(
             (name, len(group), tuple(layers.cells(group, columns))) for name, group in groups.items() if group
         ),
         choices=choices,
         chosen=chosen,
-        panels=_panels(data, chosen, labels) if figures else (),
+        panels=_panels(data, chosen, labels, analysis.simulated) if figures else (),
         series=data,
         sentences={one.trial.id: sentences(record, one, knobs or {}) for one in files},
         advice=advising.advice(record, knobs or {}, analyse=lambda _: analysis, files=files),
@@ -173,7 +184,7 @@ def _chosen(
 
 
 def _panels(
-    data: Mapping[int, Mapping[str, Any]], chosen: tuple[int, int] | None, labels: Mapping[int, str]
+    data: Mapping[int, Mapping[str, Any]], chosen: tuple[int, int] | None, labels: Mapping[int, str], simulated: bool
 ) -> tuple[PanelView, ...]:
     """Panels that any trial has; the static figures of the chosen two share their axes."""
     if chosen is None:
@@ -203,6 +214,6 @@ def _panels(
             content = {"phases": one["phases"], "tracks": one["panels"][panel.name]["tracks"]}
             title = f"{panel.title}: trial {trial}, {labels[trial]}"
             filled = {**empty.spec, "datasets": trial_chart.data(content, tracks, peaks, span), "description": title}
-            sides.append(Figure(f"trial-{trial}-{panel.name}", title, "", filled))
+            sides.append(marked(Figure(f"trial-{trial}-{panel.name}", title, "", filled), simulated))
         views.append(PanelView(panel.name, panel.title, empty.spec, tracks, (sides[0], sides[1])))
     return tuple(views)

@@ -6,10 +6,11 @@ import math
 from datetime import UTC, datetime
 
 from leadline.model.knob import Level
+from leadline.model.naming import describing, treatment_name
+from leadline.model.naming import level_text as level_text
 from leadline.model.plan import Plan, PlannedTrial, Treatment
 from leadline.model.result import RESPONSES, Effect, Interval, ResponseAnalysis, ResponseKind
-from leadline.model.study import RawLevel, Study
-from leadline.model.units import parse_duration, parse_size
+from leadline.model.study import Study
 
 MINUS = "\u2212"
 NOT_RECORDED = "not recorded"
@@ -20,45 +21,13 @@ def kind_of(response: str) -> ResponseKind:
     return RESPONSES.get(response) or ResponseKind(response, "", False, response)
 
 
-def level_text(study: Study, factor: str, level: Level) -> str:
-    """The level as the study file writes it (``512m``), else plainly."""
-    for raw in study.factors.get(factor, []):
-        if not isinstance(raw, bool) and _means(raw, level):
-            return str(raw)
-    if isinstance(level, bool):
-        return "on" if level else "off"
-    return f"{level:g}" if isinstance(level, float) else str(level)
-
-
-def _means(raw: RawLevel, level: Level) -> bool:
-    if isinstance(level, bool):
-        return False
-    if raw == level:
-        return True
-    if not isinstance(raw, str) or isinstance(level, str):
-        return False
-    for parse in (parse_size, parse_duration):
-        try:
-            if parse(raw) == level:
-                return True
-        except ValueError:
-            continue
-    return False
-
-
 def setting(study: Study, factor: str, level: Level) -> str:
     return f"{factor} = {level_text(study, factor, level)}"
 
 
 def treatment_text(study: Study, plan: Plan, treatment: Treatment) -> str:
     """``baseline``, or the levels that differ from it."""
-    baseline = plan.baseline.as_dict()
-    changed = [
-        setting(study, name, level)
-        for name, level in treatment.levels
-        if name not in baseline or baseline[name] != level or type(baseline[name]) is not type(level)
-    ]
-    return ", ".join(changed) or "baseline"
+    return treatment_name(plan, treatment, describing(study), equals=" = ")
 
 
 def trial_text(study: Study, plan: Plan, planned: PlannedTrial) -> str:

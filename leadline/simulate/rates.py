@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from leadline.analysis import analyse, is_interaction
+from leadline.analysis import analyse
 from leadline.model.knob import Level
 from leadline.model.plan import Plan
 from leadline.model.result import Effect, Observation, ResponseAnalysis, Verdict
@@ -74,7 +74,7 @@ def rates(
     right: Counter[tuple[str, Level]] = Counter()
     for number in range(studies):
         result = judge(plan, simulate_observations(plan, truth, workload, seed + number, model=model), response)
-        effects = [one for one in result.effects if not is_interaction(one)]
+        effects = result.effects
         drifts += result.drift.detected
         wrong += any(_mistaken(one, true[(one.factor, one.level)]) for one in effects)
         held = [one for one in effects if one.interval is not None and one.simultaneous is not None]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.analysis import analyse, is_interaction
+from leadline.analysis import analyse
 from leadline.design import KINDS, check_plan, describe_design, plan_from_json, plan_problems, plan_to_json
 from leadline.design.coding import level_indices, model_matrix
 from leadline.design.switchback import switchback_plan
@@ -283,7 +283,7 @@ def test_the_analysis_of_crossed_slots_is_a_mixed_model_with_aliases_told() -> N
     assert slot.interval is not None
     assert slot.interval.high - slot.interval.low < (pool.interval.high - pool.interval.low) / 3
     assert any("Aliased" in note for note in result.notes)
-    crossed = {one.factor for one in result.effects if is_interaction(one)}
+    crossed = {one.factor for one in result.interactions}
     assert crossed == {f"{factor.name} x server.pool" for factor in TWO[:5]}
 
 

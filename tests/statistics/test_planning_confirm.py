@@ -157,3 +157,12 @@ def test_several_settings_and_combinations(labs: Path) -> None:
     (found,) = document["analysis"]["confirmations"]
     assert found["setting"] == "server.datasource.max_connections=20 with vm.vfs_cache_pressure=50"
     assert found["verdict"] == "better"
+
+
+def test_a_confirmation_takes_no_longer_than_its_study(labs: Path) -> None:
+    small = ("--setting", "vm.vfs_cache_pressure=50", "--effect", "0.5%", "--dry-run")
+    with pytest.raises(UsageError, match=r"takes [\d,]+ trials and .* longer than the study itself") as error:
+        invoke(labs, "confirm", "luck", "luck", *small)
+    assert "in that time an effect of" in str(error.value)
+    allowed = invoke(labs, "confirm", "luck", "luck", *small, "--budget", "5000h")
+    assert allowed["seconds"] <= 5000 * 3600

@@ -80,7 +80,7 @@ def test_repeated_intervals_cover_whatever_rule_ended_the_study() -> None:
     covered = 0
     for seed in range(60):
         found, ran = sequential(plan, SimulatedSystem(effects=effects, cv=0.04).run(plan, 500 + seed), 3)
-        analysis = adjusted(analyse(plan, ran, ["throughput"]), plan, ran, blocks, found.number, lambda _: "")
+        analysis = adjusted(analyse(plan, ran, ["throughput"]), plan, ran, blocks, found.number)
         ranges = {each.factor: each.simultaneous for each in analysis.responses[0].effects}
         covered += all(
             (interval := ranges[name]) is not None and interval.contains(value) for name, value in truth.items()
@@ -94,10 +94,7 @@ def test_the_adjusted_analysis_and_the_look_agree() -> None:
     for seed in range(20):
         observations = SimulatedSystem(effects={("pseudo1", "b"): 1.07}, cv=0.03).run(plan, seed)
         found = look(plan, observations, "throughput", blocks, 2)
-        analysis = adjusted(
-            analyse(plan, observations, ["throughput"]), plan, observations, blocks, 2, lambda _: "said"
-        )
-        assert analysis.answer == "said"
+        analysis = adjusted(analyse(plan, observations, ["throughput"]), plan, observations, blocks, 2)
         for settling in found.settlings:
             effect = next(e for e in analysis.responses[0].effects if e.factor == settling.comparison.factor)
             if "drift" in " ".join(analysis.warnings) or "line over time" in " ".join(analysis.warnings):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leadline.analysis import analyse, is_interaction
+from leadline.analysis import analyse
 from leadline.design import make_plan
 from leadline.design.switchback import switchback_plan
 from leadline.model.errors import FailureClass
@@ -66,7 +66,7 @@ def test_a_planted_interaction_is_found_as_one() -> None:
     plan = make_plan(TWO, Design(kind="full-factorial", replicates=3))
     known = truth(effects=[both], noise={"trials": "1%", "seconds": "2%"})
     result = analyse(plan, simulate_observations(plan, known, WORKLOAD, 3), ["throughput"]).responses[0]
-    sizes = {str(one.level): one.percent for one in result.effects if is_interaction(one)}
+    sizes = {str(one.level): one.percent for one in result.interactions}
     assert sizes["1 x 1"] == pytest.approx(10, abs=2.5)
     assert sizes["1 x 2"] == pytest.approx(0, abs=2.5)
     expected = Model(known, WORKLOAD).effect(TWO, "server.a", 1, "throughput", crossed=True)

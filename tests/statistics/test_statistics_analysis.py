@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from simulated_strata import SimulatedStrata, incomplete_plan, slots_plan, split_plot_plan
 from simulated_study import SimulatedSystem, pseudo_factors
 
-from leadline.analysis import analyse, is_interaction, littles_law
+from leadline.analysis import analyse, littles_law
 from leadline.analysis.groups import maximal_groups
+from leadline.conclude.answer import Facts, answer
+from leadline.conclude.interactions import in_words
 from leadline.design import make_plan
 from leadline.model.errors import FailureClass
 from leadline.model.knob import Level
+from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, StudyAnalysis, Verdict
 from leadline.model.study import Design
@@ -46,13 +49,21 @@ def numbers(value: object) -> Iterator[float]:
             yield from numbers(part)
 
 
+def said(result: StudyAnalysis, describe: Describe = plain_level) -> str:
+    """The answer of a study that has finished."""
+    words = tuple(in_words(one, describe) for one in result.responses)
+    return answer(
+        dataclasses.replace(result, responses=words), Facts(describe, result.trials, result.trials, 0, 0, 30.0)
+    )
+
+
 def sound(result: StudyAnalysis) -> StudyAnalysis:
     """No NaN, no infinity, no such word; a reason wherever a figure is missing; verdicts that their intervals bear."""
     assert all(math.isfinite(number) for number in numbers(result))
-    text = " ".join([result.answer, *result.warnings, *(r.drift.sentence for r in result.responses)])
+    text = " ".join([said(result), *result.warnings, *(r.drift.sentence for r in result.responses)])
     assert "nan" not in text.lower().split()
     assert "inf" not in text.lower().split()
-    assert result.answer.endswith(".")
+    assert said(result).endswith(".")
     for response in result.responses:
         for effect in response.effects:
             if effect.percent is None or effect.interval is None:
@@ -151,24 +162,25 @@ def test_every_unfinished_study_says_something() -> None:
 
 def test_the_answer_names_effect_interval_and_what_could_have_been_found() -> None:
     result = analyse(PLAN, SimulatedSystem(effects={(POOL, 2): 0.62}).run(PLAN, 3), ["throughput"])
-    assert result.answer.startswith(f"{POOL}=2 lowers throughput by ")
-    assert "nothing else can be told apart from the baseline (smallest effect" in result.answer
+    assert said(result).startswith(f"{POOL}=2 hurts: throughput \u2212")
+    assert "Inconclusive: throughput of " in said(result)
+    assert f"half of that takes {4 * result.trials} trials, about " in said(result)
 
 
 def test_the_answer_holds_the_best_against_luck() -> None:
     faster = SimulatedSystem(effects={(POOL, 40): 1.3})
-    told = analyse(PLAN, faster.run(PLAN, 3), ["throughput"]).answer
-    assert "raises throughput" in told
+    told = said(analyse(PLAN, faster.run(PLAN, 3), ["throughput"]))
+    assert f"{POOL}=40 helps: throughput +" in told
     assert "luck alone" in told
     assert "fresh trials" in told
-    null = analyse(PLAN, SimulatedSystem().run(PLAN, 3), ["throughput"]).answer
-    assert null.startswith("No change of throughput can be told from noise")
+    null = said(analyse(PLAN, SimulatedSystem().run(PLAN, 3), ["throughput"]))
+    assert null.startswith("No change of throughput is distinguishable from noise")
 
 
 def test_levels_are_written_with_their_unit() -> None:
     system = SimulatedSystem(effects={("jvm.heap", 256): 0.5})
     result = analyse(PLAN, system.run(PLAN, 3), ["throughput"], describe=lambda _knob, level: f"{level}m")
-    assert result.answer.startswith("jvm.heap=256m lowers")
+    assert said(result, lambda _knob, level: f"{level}m").startswith("jvm.heap=256m hurts")
     assert any("jvm.heap=256m" in group for group in result.responses[0].groups)
 
 
@@ -179,7 +191,7 @@ def test_lower_is_better_for_latencies() -> None:
     assert only(result, "jvm.heap", 256)[0] is Verdict.BETTER
     assert result.responses[0].effects[0].factor == "jvm.heap"
     assert result.responses[0].groups[0] == ("jvm.heap=256",)
-    assert result.answer.startswith("jvm.heap=256 lowers p99 by ")
+    assert "jvm.heap=256 helps: p99 \u2212" in said(result)
 
 
 def test_a_level_whose_trials_all_failed_is_a_result() -> None:
@@ -188,7 +200,7 @@ def test_a_level_whose_trials_all_failed_is_a_result() -> None:
     assert verdict is Verdict.FAILED
     assert reason == "all 3 trials failed (configuration 3)"
     assert result.failures == {"configuration": 3}
-    assert f"every trial of {POOL}=2 failed" in result.answer
+    assert f"Every trial of {POOL}=2 failed (configuration)" in said(result)
     assert result.responses[0].effects[-1].level == 2
 
 
@@ -207,7 +219,8 @@ def test_all_failed() -> None:
     broken = SimulatedSystem(infrastructure=1.0).run(PLAN, 1)
     result = sound(analyse(PLAN, broken, ["throughput"]))
     assert result.responses[0].reason.startswith(f"all {len(broken)} trials failed; ")
-    assert {effect.verdict for effect in result.responses[0].effects} == {Verdict.FAILED}
+    # a lost host judges no setting
+    assert {effect.verdict for effect in result.responses[0].effects} == {Verdict.UNDETERMINED}
 
 
 def test_a_constant_response_is_not_an_estimate() -> None:
@@ -272,15 +285,15 @@ def test_full_factorial_finds_main_effects_and_the_interaction() -> None:
     together = frozenset({("pseudo1", "b"), ("pseudo2", "b")})
     system = SimulatedSystem(effects={("pseudo3", "b"): 0.8}, crossed={together: 1.44}, cv=0.03)
     result = sound(analyse(plan, system.run(plan, 1), ["throughput"]))
-    mains = {e.factor: e for e in result.responses[0].effects if not is_interaction(e)}
-    crossed = {e.factor: e for e in result.responses[0].effects if is_interaction(e)}
+    mains = {e.factor: e for e in result.responses[0].effects}
+    crossed = {e.factor: e for e in result.responses[0].interactions}
     # averaged over the other factor's two levels, a ratio of 1.44 at one of them is 1.2
     assert mains["pseudo1"].percent == pytest.approx(20, abs=5)
     assert mains["pseudo3"].percent == pytest.approx(-20, abs=4)
     assert crossed["pseudo1 x pseudo2"].percent == pytest.approx(44, abs=8)
     assert crossed["pseudo1 x pseudo2"].verdict is Verdict.BETTER
     assert crossed["pseudo1 x pseudo3"].verdict is Verdict.UNDETERMINED
-    assert "depend on each other: pseudo1 with pseudo2" in result.answer
+    assert "pseudo1=b helps only with pseudo2=b (throughput +4" in said(result)
 
 
 def test_drift_is_warned_of_and_taken_out() -> None:

@@ -12,8 +12,9 @@ from leadline.analysis import analyse
 from leadline.analysis.columns import Model, fitted
 from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import max_t
-from leadline.analysis.table import Sample, StudyTable, plain_level, sample_of
+from leadline.analysis.table import Sample, StudyTable, sample_of
 from leadline.design import make_plan
+from leadline.model.naming import plain_level
 from leadline.model.plan import Plan
 from leadline.model.result import Verdict
 from leadline.model.study import Design

@@ -14,16 +14,17 @@ from scipy import stats
 from simulated_strata import SimulatedStrata, incomplete_plan, slots_plan, split_plot_plan
 from simulated_study import SimulatedSystem, pseudo_factors
 
-from leadline.analysis import analyse, is_interaction, variance_components
+from leadline.analysis import analyse, variance_components
 from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import Family
 from leadline.analysis.linear import Fit
 from leadline.analysis.mixed import MixedFit
 from leadline.analysis.strata import Strata
-from leadline.analysis.table import Sample, StudyTable, plain_level, sample_of
+from leadline.analysis.table import Sample, StudyTable, sample_of
 from leadline.analysis.whitening import whiten
 from leadline.design import make_plan
 from leadline.model.knob import Level
+from leadline.model.naming import plain_level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation, Verdict
 from leadline.model.study import Design
@@ -246,11 +247,7 @@ def test_a_whole_plot_factor_without_repeated_plots_is_not_judged() -> None:
     result = analyse(plan, SimulatedStrata().run(plan, 1), ["throughput"]).responses[0]
     kernels = [effect for effect in result.effects if effect.factor == "kernel"]
     assert all(effect.interval is None and "whole plots" in effect.reason for effect in kernels)
-    assert all(
-        effect.interval is not None
-        for effect in result.effects
-        if effect.factor != "kernel" and not is_interaction(effect)
-    )
+    assert all(effect.interval is not None for effect in result.effects if effect.factor != "kernel")
 
 
 def test_slots_find_a_live_effect_and_name_the_model() -> None:

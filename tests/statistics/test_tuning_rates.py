@@ -5,7 +5,6 @@ import math
 from scipy import stats
 from simulated_tuning import Simulator, tuning
 
-from leadline.analysis import is_interaction
 from leadline.model.result import Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import decision_levels
@@ -95,7 +94,7 @@ def test_interactions_between_steps_are_seen_by_the_factorial_and_not_by_the_seq
     found = Simulator(whole, truth).play(1)
     assert [one.mode for one in found.factorials] == list(whole.modes)
     for one in found.factorials:
-        pairs = {effect.factor: effect for effect in one.analysis.effects if is_interaction(effect)}
+        pairs = {effect.factor: effect for effect in one.analysis.interactions}
         assert pairs["a x b"].verdict is Verdict.WORSE
         assert pairs["a x b"].percent is not None
         assert abs(pairs["a x b"].percent + 10) < 4

@@ -42,7 +42,7 @@ HEALTHY = TrialFacts(
     threads=(Threads("http", 18.0, 29, 50.0, 50.0, 0.0, 0.0),),
     statements=(Statements("jdbc/brokerage", 900.0, 0.0, 0.0, 600.0),),
     collection=Collection("G1", 60.0, 0.004, 60, 4.0, 11.0, 1.0, 0, 0, 0.0, 512 * MIB, 60 * MIB, "none", "", 9.0, 8.0),
-    host=HostUse(0.4, 0.01, 0.0, 0.0, 0.0, 0.0, 0.02, 4.0 * GIB, 8.0 * GIB),
+    host=HostUse(0.4, 0.01, 0.0, 0.0, 0.0, 0.0, 0.02, 4.0 * GIB, 8.0 * GIB, others=0.02),
     load=Load(19.0, 400.0, 480.0, 0.005, 0.0, 0.02, 0.05, False, "", 0.2, 0),
     database={"blks_read": 15.0, "blks_hit": 7600.0, "temp_bytes": 0.0, "checkpoints": 0.0, "deadlocks": 0.0},
     limits=Limits(0.001, 2.0, 3.0),

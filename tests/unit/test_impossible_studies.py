@@ -234,13 +234,12 @@ def simulated(file: StudyFile, lab: Path) -> Store:
 
 
 def test_a_factor_whose_name_looks_like_an_interaction_is_a_factor(tmp_path: Path) -> None:
-    from leadline.analysis import is_interaction
-    from leadline.cli.commands.results import analysis_of
+    from leadline.lab.results import analysis_of
 
     store = simulated(parse_study(CROSSED, "crossed.yaml"), tmp_path / "lab")
-    effects = analysis_of(store.load(store.ids()[0])).responses[0].effects
-    assert sorted(effect.factor for effect in effects if not is_interaction(effect)) == ["a x b", "c"]
-    assert [effect.crossed for effect in effects if is_interaction(effect)] == [("a x b", "c")]
+    response = analysis_of(store.load(store.ids()[0])).responses[0]
+    assert sorted(effect.factor for effect in response.effects) == ["a x b", "c"]
+    assert [effect.factors for effect in response.interactions] == [("a x b", "c")]
 
 
 def test_a_lab_holds_what_is_refused_today_as_a_sentence(tmp_path: Path) -> None:

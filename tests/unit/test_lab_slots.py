@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from lab_fakes import CACHE, POOL, FakeClock, FakeHost, FakeSystem
 
+from leadline.conclude.washout import settled_wash_out
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.run import RunResult, StudyRun
-from leadline.lab.slotmeasure import remeasure, slot_series
+from leadline.lab.slotmeasure import remeasure, slot_series, slots_of
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.system import SecondSeries
-from leadline.lab.washout import settled_wash_out
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.plan import Role
@@ -173,7 +173,7 @@ def carrying(constant: float) -> FakeCarryingSystem:
 def test_the_wash_out_is_estimated_at_the_end_of_a_run(tmp_path: Path, constant: float, expected: float) -> None:
     result, store = run(tmp_path, carrying(constant), STUDY.replace("65s", "3m"))
     record = store.load(result.study_id)
-    settled = settled_wash_out(record)
+    settled = settled_wash_out(record, slots_of(record))
     assert settled is not None
     assert settled.seconds == pytest.approx(expected, abs=1.01 if constant else 1e-6)
     assert settled.seconds <= 4
@@ -188,7 +188,7 @@ def test_a_given_wash_out_is_not_estimated(tmp_path: Path) -> None:
     text = STUDY.replace("slot: 5s", "slot: 5s, wash_out: 1s").replace("replicates: 2", "replicates: 1")
     result, store = run(tmp_path, FakeSystem(FakeHost(), effect=live_level), text)
     record = store.load(result.study_id)
-    assert settled_wash_out(record) is None
+    assert settled_wash_out(record, slots_of(record)) is None
     assert all(one.seconds == pytest.approx(4, abs=1e-3) for one in record.observations())
 
 
@@ -196,7 +196,7 @@ def test_a_given_wash_out_that_is_too_short_is_told_with_what_would_do(tmp_path:
     text = STUDY.replace("65s", "3m").replace("slot: 5s", "slot: 5s, wash_out: 1s")
     result, store = run(tmp_path, carrying(1.4), text)
     record = store.load(result.study_id)
-    settled = settled_wash_out(record)
+    settled = settled_wash_out(record, slots_of(record))
     assert settled is not None
     assert settled.seconds == 1.0
     found = re.match(r"The wash-out of 1s is too short: (\d)s in slots of (\d+)s would do\.", settled.sentence)

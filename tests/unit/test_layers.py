@@ -14,13 +14,26 @@ ALLOWED = {
     "gcanalysis": {"model"},
     "advice": {"model"},
     "planning": {"model", "design", "analysis"},
+    "conclude": {"model", "design", "analysis", "planning"},
     "catalogue": {"model"},
     "host": {"model", "catalogue"},
     "stack": {"model", "catalogue", "host"},
     "load": {"model", "host"},
     "observe": {"model", "host", "gcanalysis"},
-    "lab": {"model", "design", "analysis", "planning", "host", "stack", "load", "observe"},
-    "report": {"model", "design", "analysis", "planning", "figures", "gcanalysis", "advice", "load", "observe", "lab"},
+    "lab": {"model", "design", "analysis", "planning", "conclude", "host", "stack", "load", "observe"},
+    "report": {
+        "model",
+        "design",
+        "analysis",
+        "planning",
+        "conclude",
+        "figures",
+        "gcanalysis",
+        "advice",
+        "load",
+        "observe",
+        "lab",
+    },
     "simulate": {"model", "design", "analysis", "host", "lab"},
     "cli": {
         *(
@@ -28,6 +41,7 @@ ALLOWED = {
             "design",
             "analysis",
             "planning",
+            "conclude",
             "figures",
             "gcanalysis",
             "advice",
@@ -41,7 +55,7 @@ ALLOWED = {
         *("report", "simulate"),
     },
 }
-PURE = {"model", "design", "analysis", "planning", "figures", "gcanalysis", "advice", "catalogue"}
+PURE = {"model", "design", "analysis", "planning", "conclude", "figures", "gcanalysis", "advice", "catalogue"}
 WORLD = {"subprocess", "socket", "os", "shutil", "tempfile", "threading", "sqlalchemy", "urllib", "signal", "time"}
 
 

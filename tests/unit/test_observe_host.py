@@ -181,7 +181,7 @@ def test_text_that_makes_no_sense_gives_nothing(text: str) -> None:
 def test_process_stat_with_a_name_of_parentheses_and_blanks() -> None:
     line = "7 (a) b) (c) S 1 7 7 0 -1 4194560 11 2 3 4 50 60 70 80 20 0 9 0 12345 1000 42 18446744073709551615\n"
     parsed = procfs.process_stat(line)
-    assert parsed == procfs.ProcessStat(1, 11, 3, 50, 60, 70, 80, 9, 12345, 42)
+    assert parsed == procfs.ProcessStat(1, 11, 3, 50, 60, 70, 80, 9, 12345, 42, "a) b) (c")
     assert procfs.process_stat(line[:40]) is None
     assert procfs.process_stat("") is None
 

@@ -11,7 +11,7 @@ from leadline.observe.base import ObserverContext
 from leadline.observe.frames import Frame, read_frames
 from leadline.observe.process_series import UNITS, decode
 from leadline.observe.processes import ProcessObserver
-from leadline.observe.window import cpu_between
+from leadline.observe.window import CpuLines
 
 
 class FakeProcess:
@@ -202,11 +202,11 @@ def test_this_process_is_recorded_and_a_role_may_come_late(tmp_path: Path) -> No
     path = observer.collect()
     assert path is not None
     table = pl.read_parquet(path)
-    assert set(table["subject"]) == {"server", "driver", "processes"}
+    assert {"server", "driver", "processes", "leadline"} <= set(table["subject"])
     assert set(table["metric"]) <= set(UNITS)
     rss = table.filter((pl.col("metric") == "rss") & (pl.col("subject") == "server"))["value"]
     assert rss.min() > 1 << 20  # type: ignore[operator]
-    use = cpu_between(path.parent, "server", began - 60, began + 60)
+    use = CpuLines(path.parent).between("server", began, time.time())
     assert use is not None
     assert use.seconds > 0.4
     assert "context_switches.involuntary" in set(table["metric"])

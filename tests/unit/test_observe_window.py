@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from leadline.observe.table import TallTable
-from leadline.observe.window import cpu_between, gc_share_between, host_cpu_between, mean_between
+from leadline.observe.window import (
+    CpuLines,
+    CpuUse,
+    cpu_per_transaction,
+    gc_share_between,
+    host_cpu_between,
+    mean_between,
+    other_programs_between,
+)
 
 
 @pytest.fixture
@@ -28,25 +36,30 @@ def series_dir(tmp_path: Path) -> Path:
 
 
 def test_cpu_between_two_samples_is_taken_as_even(series_dir: Path) -> None:
-    use = cpu_between(series_dir, "server", 101.5, 102.25)
+    use = CpuLines(series_dir).between("server", 101.5, 103)
     assert use is not None
-    assert use.seconds == pytest.approx(0.25 + 0.5)
-    assert use.share == pytest.approx(1.0)
+    assert use.seconds == pytest.approx(0.25 + 2)
+    assert use.share == pytest.approx(1.5)
     assert use.covered == 1
-    other = cpu_between(series_dir, "database", 100, 103)
+    short = CpuLines(series_dir).between("server", 102.25, 102.75)  # no sample inside: even between its neighbours
+    assert short is not None
+    assert short.share == pytest.approx(2.0)
+    assert CpuLines(series_dir).between("server", 100, 102.25) == CpuUse(1.0, 0.5, 2 / 2.25)
+    other = CpuLines(series_dir).between("database", 100, 103)
     assert other is not None
     assert other.seconds == pytest.approx(0.3)
 
 
 def test_a_window_that_is_covered_in_part(series_dir: Path) -> None:
-    use = cpu_between(series_dir, "server", 102, 106)
+    use = CpuLines(series_dir).between("server", 102, 104)
     assert use is not None
     assert use.seconds == pytest.approx(2)
     assert use.share == pytest.approx(2)
-    assert use.covered == pytest.approx(0.25)
-    assert cpu_between(series_dir, "server", 200, 201) is None
-    assert cpu_between(series_dir, "driver", 100, 103) is None
-    assert cpu_between(series_dir / "none", "server", 100, 103) is None
+    assert use.covered == pytest.approx(0.5)
+    assert CpuLines(series_dir).between("server", 102, 104.5) is None
+    assert CpuLines(series_dir).between("server", 200, 201) is None
+    assert CpuLines(series_dir).between("driver", 100, 103) is None
+    assert CpuLines(series_dir / "none").between("server", 100, 103) is None
 
 
 def test_means(series_dir: Path) -> None:
@@ -65,9 +78,40 @@ def test_share_of_pauses_counts_a_straddling_one_in_part(series_dir: Path) -> No
 
 def test_a_window_that_ends_before_it_begins_is_refused(series_dir: Path) -> None:
     for call in (
-        lambda: cpu_between(series_dir, "server", 2, 1),
+        lambda: CpuLines(series_dir).between("server", 2, 1),
         lambda: gc_share_between(series_dir, 2, 2),
         lambda: mean_between(series_dir, "host", "cpu.idle", "host", 2, 1),
     ):
         with pytest.raises(ValueError, match="before it begins"):
             call()
+
+
+def test_one_rule_gives_cpu_per_transaction(series_dir: Path) -> None:
+    found = cpu_per_transaction(CpuLines(series_dir), 100, 102, 100.0)
+    assert found == pytest.approx(
+        {"server_cpu_per_transaction": 5.0, "database_cpu_per_transaction": 1.0, "cpu_per_transaction": 6.0}
+    )
+    assert cpu_per_transaction(CpuLines(series_dir), 100, 102, 0.0) == {}
+
+
+def test_other_programs_are_what_the_host_did_beside_the_study(tmp_path: Path) -> None:
+    processes, host = TallTable(), TallTable()
+    for second in range(5):
+        for role, share in (("server", 0.5), ("database", 0.2), ("driver", 0.1)):
+            processes.add((100 + second) * 10**9, "cpu.seconds", role, share * second)
+        processes.add((100 + second) * 10**9, "program.cpu", "python3", 0.9)
+        for cpu in ("host", "cpu0", "cpu1"):
+            host.add((100 + second) * 10**9, "cpu.idle", cpu, 0.1)
+            host.add((100 + second) * 10**9, "cpu.iowait", cpu, 0.0)
+    processes.write(tmp_path / "processes.parquet")
+    assert other_programs_between(tmp_path, 100, 104) is None  # the host was not recorded
+    host.write(tmp_path / "host.parquet")
+    found = other_programs_between(tmp_path, 100, 104)
+    assert found is not None
+    assert found.share == pytest.approx(0.9 - 0.8 / 2)
+    assert found.programs == pytest.approx({"python3": 0.45})
+
+
+def test_a_series_that_cannot_be_read_leaves_the_other_programs_unknown(tmp_path: Path) -> None:
+    (tmp_path / "host.parquet").write_bytes(b"PAR1 cut off")
+    assert other_programs_between(tmp_path, 100, 104) is None

@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
 
-from leadline.cli.commands.results import analysis_of
-from leadline.lab.looking import SKIPPED
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
+from leadline.lab.results import analysis_of
 from leadline.lab.run import RunResult, StudyRun, study_failed
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.plan import Role
-from leadline.model.record import StudyRecord
+from leadline.model.record import SKIPPED, StudyRecord
 from leadline.model.result import Verdict
 
 STUDY = """\

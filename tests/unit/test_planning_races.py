@@ -8,19 +8,18 @@ import pytest
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
 from test_planning_looks import interrupting
 
-from leadline.cli.commands.results import analysis_of
+from leadline.conclude.stopping import course_of
 from leadline.design import check_plan, make_plan, plan_from_json, plan_problems, plan_to_json
 from leadline.design.racing import lay_out
-from leadline.lab.looking import SKIPPED
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
-from leadline.lab.racing import course_of
+from leadline.lab.results import analysis_of
 from leadline.lab.run import RunResult, StudyRun, study_failed
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.plan import Factor
-from leadline.model.record import StudyRecord
+from leadline.model.record import SKIPPED, StudyRecord
 from leadline.model.study import Design
 from leadline.planning.course import course
 

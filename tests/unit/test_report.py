@@ -315,7 +315,7 @@ def test_the_host_tile_says_what_was_changed_and_put_back(
 
 def test_a_drift_that_would_be_hidden_is_not_called_none(study: tuple[StudyRecord, StudyAnalysis]) -> None:
     record, analysis = study
-    for interval, value in ((Interval(-4.0, 5.0, 0.95), "none seen"), (Interval(-95.0, 210.0, 0.95), "cannot be told")):
+    for interval, value in ((Interval(-4.0, 5.0, 0.95), "none seen"), (Interval(-95.0, 210.0, 0.95), "inconclusive")):
         first = analysis.responses[0]
         drift = replace(first.drift, percent=0.5, interval=interval, detected=False)
         seen = replace(analysis, responses=(replace(first, drift=drift),))

@@ -19,7 +19,7 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.report import document
 from leadline.report.export import export
-from leadline.report.text import table
+from leadline.report.text import answer_line, table
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyRecord, StudyA
 
 def printed(study: tuple[StudyRecord, StudyAnalysis], width: int, *, soft_wrap: bool = False) -> str:
     out = io.StringIO()
-    Console(file=out, width=width).print(table(*study), soft_wrap=soft_wrap)
+    console = Console(file=out, width=width)
+    console.print(table(*study), soft_wrap=soft_wrap)
+    console.print(answer_line(study[1]), soft_wrap=soft_wrap)
     return out.getvalue()
 
 

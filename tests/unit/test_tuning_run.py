@@ -84,7 +84,7 @@ def test_a_tuning_is_ordinary_studies_and_their_record(tmp_path: Path) -> None:
     gain = found.progress.comparison.gains["orm"]
     assert gain.simultaneous is not None
     assert gain.simultaneous.contains(40)
-    assert found.answer.startswith("Throughput, tuned against untuned: orm +")
+    assert found.answer.startswith("SIMULATED: Throughput, tuned against untuned: orm +")
     assert found.answer.endswith("] by pool (95 % intervals).")
     untuned, tuned = found.measured
     assert (untuned.configuration, tuned.configuration) == ("orm untuned", "orm tuned")

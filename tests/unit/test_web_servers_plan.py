@@ -11,13 +11,12 @@ import pytest
 
 from leadline.host.httpd import find_httpd
 from leadline.host.local import LocalHost
-from leadline.lab.measure import _cpu
 from leadline.lab.planning import plan_study
 from leadline.lab.studyfile import builtin_studies, parse_study
 from leadline.lab.web import web_servers
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.record import Phases
 from leadline.observe.table import TallTable
+from leadline.observe.window import CpuLines, cpu_per_transaction
 from leadline.stack.certificate import make_certificate
 from leadline.stack.registry import service_catalogue
 from leadline.stack.web import httpd
@@ -169,7 +168,6 @@ def test_connections_are_counted_by_the_port_that_took_them(tmp_path: Path) -> N
 
 
 def test_cpu_of_a_transaction_holds_the_web_servers(tmp_path: Path) -> None:
-    phases = Phases(0.0, 10.0, 20.0, 21.0)
     for web in (False, True):
         table = TallTable()
         for second in range(0, 31):
@@ -177,7 +175,7 @@ def test_cpu_of_a_transaction_holds_the_web_servers(tmp_path: Path) -> None:
                 if web or role != "web":
                     table.add(second * 10**9, "cpu.seconds", role, share * second)
         table.write(tmp_path / "processes.parquet")
-        found = _cpu(tmp_path, phases, throughput=100.0)
+        found = cpu_per_transaction(CpuLines(tmp_path), 10.0, 20.0, 100.0)
         expected = {"server_cpu_per_transaction": 6.0, "database_cpu_per_transaction": 3.0, "cpu_per_transaction": 9.0}
         if web:
             expected |= {"web_cpu_per_transaction": 1.0, "cpu_per_transaction": 10.0}

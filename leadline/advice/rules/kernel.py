@@ -12,6 +12,18 @@ OVERFLOWS = 0.1  # connections a second
 STEAL = 0.05
 
 
+def others(trial: TrialFacts) -> list[Look]:
+    """Programs that are none of the study's on the same CPUs: what a trial shows may be theirs."""
+    share, sign = trial.host.others, None
+    if share is None:
+        return []
+    if trial.disturbed:
+        says = f"programs other than the study's used {percent(share)} of the CPUs"
+        remedy = "stop them or take a quiet machine, then run the study again: no setting is judged by these trials"
+        sign = Sign(says, {"other programs": (100 * share, "% of CPU")}, share, remedy=remedy)
+    return [Look("kernel.others", "host", None, None, sign)]
+
+
 def swap(trial: TrialFacts) -> list[Look]:
     """Pages of programs going to swap and back."""
     knob, pages = "vm.swappiness", trial.host.swapped_per_s
@@ -94,6 +106,7 @@ def steal(trial: TrialFacts) -> list[Look]:
 
 
 RULES = (
+    Rule("kernel.others", "kernel", "other programs use the CPUs", others, majority=False),
     Rule("kernel.swap", "kernel", "the host swaps", swap),
     Rule("kernel.reclaim", "kernel", "memory is reclaimed too late", reclaim),
     Rule("kernel.storage", "kernel", "storage holds tasks up", storage),

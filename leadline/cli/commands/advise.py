@@ -42,7 +42,8 @@ def advise(
     saved = _write(write, found, chosen if finding else found.together()) if write is not None else None
     if json:
         text = document(found.run, found.trials, chosen, found.checks, commands)
-        print_json({**text, **({"saved": str(write), "study": saved} if saved is not None else {})})
+        said = {"simulated": found.record.simulated, "answer": found.answer}
+        print_json({**text, **said, **({"saved": str(write), "study": saved} if saved is not None else {})})
         return
     from leadline.report.advice_text import lines
 
@@ -52,10 +53,12 @@ def advise(
         left = [one.name for one in chosen if one.testable and one.knob not in saved["factors"]]
         also = f"; not in it: {', '.join(left)}" if left else ""
         _say(f"saved: {write}; leadline run {shlex.quote(str(write))} runs it{also}")
+    _say(found.answer)
 
 
 def _advice(study: str, lab: Path) -> Advice:
-    from leadline.cli.commands.results import analysis_of, knobs_of
+    from leadline.cli.commands.results import knobs_of
+    from leadline.lab.results import analysis_of
     from leadline.lab.store import Store
     from leadline.report.advising import advice
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -17,6 +17,10 @@ from leadline.lab.studyfile import StudyFile
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.record import StudyRecord
+from leadline.model.units import format_duration
+
+if TYPE_CHECKING:
+    from leadline.planning.forecast import Need
 
 FEWEST = 3  # replicates, whatever the planning says: the noise must be seen, too
 
@@ -101,11 +105,11 @@ def _study(
     simulate: Path | None,
 ) -> StudyFile:
     """The confirmation study, with as many replicates as the effect needs at the noise of the first study."""
-    from leadline.cli.commands.results import analysis_of
     from leadline.lab.confirming import best_settings, confirmation_study, effect_to_find, named_setting
     from leadline.lab.pilot import noise_for, overhead_for
+    from leadline.lab.results import analysis_of
+    from leadline.model.naming import level_text
     from leadline.planning.forecast import forecast, setup_of
-    from leadline.report.words import level_text
 
     def describe(factor: str, level: Level) -> str:
         return level_text(record.study, factor, level)
@@ -132,7 +136,27 @@ def _study(
         raise UsageError(
             f"an effect of {wanted:+.2g} % on {name} cannot be confirmed: {why}; name a larger one (--effect)"
         )
-    return confirmation_study(record, choices, name, max(FEWEST, found.need.replicates), budget)
+    replicates = max(FEWEST, found.need.replicates)
+    own = max(
+        setup_of(record.study.design, record.study.workload, setup.overhead).seconds(record.plan),
+        first.study.budget or 0.0,
+    )
+    per_replicate = setup.seconds(planned.plan) / FEWEST
+    if replicates > FEWEST and replicates * per_replicate > own:
+        within = max(FEWEST, int(own / per_replicate))
+        most = _planned(confirmation_study(record, choices, name, within, budget), disposable, simulate)
+        _refuse(wanted, name, found.need, own, forecast(most.plan, noise, setup).smallest.get(0.8))
+    return confirmation_study(record, choices, name, replicates, budget)
+
+
+def _refuse(wanted: float, name: str, need: Need, own: float, smallest: float | None) -> NoReturn:
+    """A confirmation takes no longer than the study whose choice it confirms."""
+    said = f"{need.trials:,} trials and {format_duration(need.seconds)}" if need.trials and need.seconds else "more"
+    could = "" if smallest is None else f"; in that time an effect of {smallest:.2g} % could be confirmed"
+    raise UsageError(
+        f"confirming {wanted:+.2g} % on {name} takes {said}, longer than the study itself ({format_duration(own)})"
+        f"{could}: name a larger one (--effect {max(smallest or 0.0, 2 * wanted):.2g}%), or allow the time (--budget)"
+    )
 
 
 def _planned(file: StudyFile, disposable: bool, simulate: Path | None) -> Planned:

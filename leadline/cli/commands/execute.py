@@ -7,12 +7,13 @@ from typing import Any
 
 import typer
 
-from leadline.cli.commands.results import REPORT, analysis_of, knobs_of
+from leadline.cli.commands.results import REPORT, knobs_of
 from leadline.cli.live import watcher
 from leadline.cli.output import console, errors, print_json
 from leadline.host.local import LocalHost
 from leadline.lab.planning import Planned
 from leadline.lab.real import RealSystem
+from leadline.lab.results import analysis_of
 from leadline.lab.run import RunResult, StudyRun, study_failed
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
@@ -20,7 +21,7 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.report.document import document
 from leadline.report.page import build
-from leadline.report.text import table
+from leadline.report.text import answer_line, table
 from leadline.stack.standing import require_none_standing
 
 
@@ -65,3 +66,4 @@ def _print_end(record: StudyRecord, analysis: StudyAnalysis, result: RunResult, 
     if result.stopped:
         console.print(f"stopped: {result.stopped}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+    console.print(answer_line(analysis), soft_wrap=True)

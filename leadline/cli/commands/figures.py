@@ -12,10 +12,12 @@ from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, print_json
 from leadline.figures import StudyFigures, extremes_table, figures_of, figures_of_gains, parse_groups, table_of
 from leadline.figures.foreign import COLUMNS, Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
+from leadline.lab.results import analysis_of
 from leadline.lab.store import Store
 from leadline.model.errors import UsageError, nearest
-from leadline.model.result import RESPONSES, ResponseKind
-from leadline.report.words import level_text
+from leadline.model.naming import describing
+from leadline.model.record import StudyRecord
+from leadline.model.result import RESPONSES, ResponseKind, StudyAnalysis
 
 ENDINGS = (".csv", ".json")
 
@@ -59,6 +61,7 @@ def figures(
     json: JsonOption = False,
 ) -> None:
     """Study A's figures: gains against luck, failures, sensitivities, ranking over systems, test of a grouping."""
+    concluded: StudyAnalysis | None = None
     grouping = parse_groups([*(groups or []), *_lines(groups_file)])
     path = Path(source)
     if path.suffix.lower() in ENDINGS:
@@ -67,8 +70,10 @@ def figures(
     elif path.exists() and not path.is_dir():
         raise UsageError(f"{source}: a table ends in {' or '.join(ENDINGS)}")
     else:
-        found = _of_study(source, lab, response, system, grouping, cv)
-    _print(found, out, json)
+        record = _record(source, lab)
+        found = _of_study(record, response, system, grouping, cv)
+        concluded = analysis_of(record)
+    _print(found, out, json, concluded)
 
 
 def _lines(path: Path | None) -> list[str]:
@@ -116,16 +121,18 @@ def _of_file(
     return figures_of_gains(extremes_table(read_gains(rows), settings=settings, replicates=replicates, cv=cv))
 
 
+def _record(source: str, lab: Path) -> StudyRecord:
+    store = Store(lab, create=False)
+    return store.load(store.find(source))
+
+
 def _of_study(
-    source: str,
-    lab: Path,
+    record: StudyRecord,
     response: str | None,
     system: str | None,
     groups: Mapping[str, Sequence[str]],
     cv: float | None,
 ) -> StudyFigures:
-    store = Store(lab, create=False)
-    record = store.load(store.find(source))
     known = list(record.study.responses)
     if response is not None and response not in known:
         near = nearest(response, known)
@@ -137,23 +144,28 @@ def _of_study(
         record.observations(),
         response or known[0],
         system,
-        describe=lambda factor, level: level_text(record.study, factor, level),
+        describe=describing(record.study),
     )
     return figures_of(table, groups, cv)
 
 
-def _print(found: StudyFigures, out: Path | None, json: bool) -> None:
+def _print(found: StudyFigures, out: Path | None, json: bool, concluded: StudyAnalysis | None) -> None:
+    """``concluded``: of a study of the lab, whose answer is the last line."""
     written: list[Path] = []
+    simulated = concluded is not None and concluded.simulated
     if out is not None:
         from leadline.report.figures.files import write
 
-        written = write(found, out)
+        written = write(found, out, simulated=simulated)
     if json:
         from leadline.report.figures.files import document
 
-        print_json({**document(found), **({"files": [str(path) for path in written]} if out else {})})
+        said = {"answer": concluded.answer} if concluded is not None else {}
+        files = {"files": [str(path) for path in written]} if out else {}
+        print_json({**document(found, simulated=simulated), **said, **files})
         return
     from leadline.report.figures.text import lines
 
-    for line in (*lines(found), *(str(path) for path in written)):
+    last = [concluded.answer] if concluded is not None else []
+    for line in (*lines(found), *(str(path) for path in written), *last):
         console.print(line, markup=False, highlight=False, soft_wrap=True)

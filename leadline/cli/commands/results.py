@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from leadline.analysis import analyse
-from leadline.analysis.composite import as_one_factor
 from leadline.cli.options import JsonOption, LabOption, StudyArgument
 from leadline.cli.output import console, print_json
-from leadline.lab.configurations import configuration_names
-from leadline.lab.confirming import concluded
-from leadline.lab.looking import plan_that_ran, with_looks
-from leadline.lab.racing import with_race
+from leadline.lab.results import analysis_of
 from leadline.lab.store import Store
-from leadline.lab.washout import settled_wash_out
 from leadline.model.errors import UsageError
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.report.document import document
-from leadline.report.text import table
-from leadline.report.words import level_text
+from leadline.report.text import answer_line, table
 
 REPORT = "report.html"
 
@@ -34,28 +26,6 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: leadline show quickstart")(show)
     app.command(epilog="Example: leadline report quickstart --out report.html")(report)
     app.command(epilog="Example: leadline export quickstart --out figures --format csv,png")(export)
-
-
-def analysis_of(record: StudyRecord) -> StudyAnalysis:
-    """The analysis of what has been run so far."""
-
-    def describe(factor: str, level: Level) -> str:
-        return level_text(record.study, factor, level)
-
-    study = record.study
-    ran = plan_that_ran(record)
-    plan, observations = as_one_factor(ran, record.observations(), describe, configuration_names(study, ran))
-    found = analyse(
-        plan,
-        observations,
-        study.responses,
-        describe=describe,
-        equivalence_margin=100 * study.equivalence,
-    )
-    settled = settled_wash_out(record)
-    if settled is not None:
-        found = replace(found, warnings=(*found.warnings, settled.sentence))
-    return concluded(record, with_race(record, with_looks(record, found, describe), describe))
 
 
 def knobs_of(record: StudyRecord) -> dict[str, Knob]:
@@ -88,6 +58,7 @@ def show(study: StudyArgument, lab: LabOption = Path("lab"), json: JsonOption = 
         print_json(document(record, analysis))
     else:
         console.print(table(record, analysis), soft_wrap=not console.is_terminal)
+        console.print(answer_line(analysis), soft_wrap=True)
 
 
 def report(

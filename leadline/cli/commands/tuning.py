@@ -168,10 +168,11 @@ def present(store: Store, result: TuningResult, *, json: bool) -> None:
     if json:
         print_json({**document(view), "run": ended})
     else:
-        _print(lines(view))
+        *table, answer = lines(view)
+        _print(table)
         _print([*(f"put back: {line}" for line in result.restored)])
         _print([f"stopped: {result.stopped}"] if result.stopped else [])
-        _print([f"report: {page}"])
+        _print([f"report: {page}", answer])
     if not result.complete:
         raise typer.Exit(1)
 

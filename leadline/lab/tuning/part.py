@@ -9,7 +9,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from leadline.lab.configurations import planned_level, same_level
+from leadline.conclude.configurations import planned_level, same_level
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.lab.tuning.file import TuningFile
 from leadline.model.plan import Plan, Treatment

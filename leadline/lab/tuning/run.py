@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from leadline.host.base import Host
-from leadline.lab.looking import finished, is_left
 from leadline.lab.planning import OVERHEAD, Planned, plan_study
 from leadline.lab.run import GIVE_UP, RunResult
 from leadline.lab.store import Store
@@ -65,8 +64,8 @@ def progress_of(store: Store, record: TuningRecord) -> tuple[Progress, dict[str,
 def measure(store: Store, tuning: Tuning, part: Part, study_id: int) -> Measured:
     """What the study of a part gave so far."""
     record = store.load(study_id)
-    left = any(is_left(trial) for trial in record.trials)
-    return measured(part_file(tuning, part), part, record.plan, finished(record), not left)
+    left = any(trial.is_left for trial in record.trials)
+    return measured(part_file(tuning, part), part, record.plan, record.observations(), not left)
 
 
 @dataclass

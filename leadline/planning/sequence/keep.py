@@ -11,7 +11,7 @@ from leadline.analysis.contrasts import Change, contrasts
 from leadline.analysis.maxt import max_t
 from leadline.analysis.power import detectable
 from leadline.analysis.scale import response_kind
-from leadline.model.errors import FailureClass
+from leadline.model.errors import BLAMED
 from leadline.model.plan import Treatment
 from leadline.model.result import Observation, Verdict
 from leadline.model.tuning import Step, Tuning
@@ -20,7 +20,6 @@ from leadline.planning.sequence.parts import Kept, Levels, Measured, Part, Stage
 FALSE_KEEP = 0.05  # share of whole tunings that may keep anything where nothing helps
 CONFIRM_LEVEL = 0.95
 LOOSEST = 0.2  # one-sided: how easily a candidate may go to its confirmation
-_BLAMED = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ def broken_limit(tuning: Tuning, observations: Sequence[Observation], treatment:
     Trials that failed by the candidate's own doing, and a latency limit that it misses where the best so far did not.
     """
     mine = [one for one in observations if one.treatment == treatment]
-    failed = [one.failure for one in mine if one.failure in _BLAMED]
+    failed = [one.failure for one in mine if one.failure in BLAMED]
     if failed:
         kinds = ", ".join(sorted({failure.value for failure in failed if failure}))
         return f"{len(failed)} of its {len(mine)} trials failed ({kinds})"

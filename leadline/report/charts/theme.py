@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
@@ -70,6 +70,18 @@ def figure(
     spec["description"] = description or f"{title}. {caption}"
     spec.pop("$schema", None)
     return Figure(name, title, caption, spec)
+
+
+def marked(drawn: Figure, simulated: bool) -> Figure:
+    """The figure of a simulated study with the word in its title, which goes wherever the picture goes."""
+    if not simulated:
+        return drawn
+    title = drawn.spec.get("title", "")
+    rest = dict(title) if isinstance(title, Mapping) else {"text": title}
+    text = rest.get("text") or drawn.title
+    head = "SIMULATED: "
+    rest["text"] = [head + text[0], *text[1:]] if isinstance(text, list) else f"{head}{text}"
+    return replace(drawn, title=f"{head}{drawn.title}", spec={**drawn.spec, "title": rest})
 
 
 class DataSets(dict[str, list[dict[str, Any]]]):

@@ -8,19 +8,20 @@ from typing import Any
 
 from leadline.figures.everything import StudyFigures
 from leadline.model.errors import UsageError
-from leadline.report.document import plain
+from leadline.report.charts.theme import marked
+from leadline.report.document import plain, with_simulated
 from leadline.report.figures.charts import charts
 from leadline.report.figures.tables import csv_text, tables
 
 FORMAT = "leadline-figures/1"
 
 
-def document(figures: StudyFigures) -> dict[str, Any]:
+def document(figures: StudyFigures, *, simulated: bool = False) -> dict[str, Any]:
     """The figures as JSON types (docs/study-a.md)."""
-    return {"format": FORMAT, "sentences": figures.sentences(), **plain(figures)}
+    return {"format": FORMAT, "simulated": simulated, "sentences": figures.sentences(), **plain(figures)}
 
 
-def write(figures: StudyFigures, directory: Path) -> list[Path]:
+def write(figures: StudyFigures, directory: Path, *, simulated: bool = False) -> list[Path]:
     """Write all files to the directory and return them. Raises UsageError when it cannot be written."""
     written: list[Path] = []
 
@@ -31,11 +32,14 @@ def write(figures: StudyFigures, directory: Path) -> list[Path]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, table in tables(figures).items():
-            save(f"{name}.csv", csv_text(table).encode())
-        for chart in charts(figures):
+            save(f"{name}.csv", csv_text(with_simulated(table, simulated)).encode())
+        for chart in (marked(one, simulated) for one in charts(figures)):
             save(f"{chart.name}.svg", chart.svg().encode())
             save(f"{chart.name}.png", chart.png())
-        save("figures.json", (json.dumps(document(figures), indent=2, allow_nan=False) + "\n").encode())
+        save(
+            "figures.json",
+            (json.dumps(document(figures, simulated=simulated), indent=2, allow_nan=False) + "\n").encode(),
+        )
     except OSError as error:
         raise UsageError(f"--out {directory} cannot be written: {error.strerror or error}") from error
     return written

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from leadline.figures.everything import figures_of
 from leadline.figures.study import table_of
 from leadline.model.errors import UsageError
+from leadline.model.naming import describing
 from leadline.model.record import StudyRecord
-from leadline.report.charts.theme import Figure
+from leadline.report.charts.theme import Figure, marked
 from leadline.report.figures.charts import charts
-from leadline.report.words import level_text
 
 FACTORS = 4  # with fewer, the effects say it all
 
@@ -35,9 +35,11 @@ def section(record: StudyRecord) -> Section | None:
             record.plan,
             record.observations(),
             response,
-            describe=lambda factor, level: level_text(record.study, factor, level),
+            describe=describing(record.study),
         )
     except UsageError:
         return None  # no run has a figure: the page says so where it lists the effects
     found = figures_of(table)
-    return Section(response, tuple(found.sentences()), tuple(charts(found)), found.notes)
+    return Section(
+        response, tuple(found.sentences()), tuple(marked(one, record.simulated) for one in charts(found)), found.notes
+    )

@@ -15,6 +15,7 @@ def document(view: TuningView) -> dict[str, Any]:
     record, progress = view.record, view.progress
     return {
         "format": FORMAT,
+        "simulated": view.simulated,
         "id": record.id,
         "tuning": record.tuning.model_dump(mode="json"),
         "document": record.document,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from leadline.analysis.contrasts import Change
+from leadline.report.document import with_simulated
 from leadline.report.export import check_formats
 from leadline.report.tuning.document import document
 from leadline.report.tuning.page import figures
@@ -31,8 +32,8 @@ def export(view: TuningView, out_dir: Path, formats: Iterable[str]) -> list[Path
         path.write_text(json.dumps(document(view), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         written.append(path)
     if "csv" in wanted:
-        written.append(_csv(out_dir / "steps.csv", _steps(view)))
-        written.append(_csv(out_dir / "comparison.csv", _comparison(view)))
+        written.append(_csv(out_dir / "steps.csv", _steps(view), view.simulated))
+        written.append(_csv(out_dir / "comparison.csv", _comparison(view), view.simulated))
     for figure in figures(view).values() if {"svg", "png"} & set(wanted) else ():
         if "svg" in wanted:
             path = out_dir / f"{figure.name}.svg"
@@ -91,7 +92,7 @@ def _comparison(view: TuningView) -> list[list[object]]:
     return rows
 
 
-def _csv(path: Path, rows: Sequence[Sequence[object]]) -> Path:
+def _csv(path: Path, rows: Sequence[Sequence[object]], simulated: bool) -> Path:
     with path.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream).writerows(rows)
+        csv.writer(stream).writerows(with_simulated(rows, simulated))
     return path

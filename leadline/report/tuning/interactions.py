@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import altair as alt
 
+from leadline.model.result import Effect
 from leadline.planning.sequence import Factorial
 from leadline.report import words
 from leadline.report.charts.theme import VERDICTS, DataSets, Figure, figure
 
 
-def interactions(one: Factorial) -> Figure | None:
-    """None where nothing could be estimated."""
+def steps_figure(one: Factorial) -> Figure | None:
+    """Each step over all combinations of the others; None where nothing could be estimated."""
+    caption = (
+        f"A {one.plan.kind} design of the steps in mode {one.mode}: effect of each step over all combinations of the "
+        "others. Intervals: all effects together."
+    )
+    return _forest(f"steps-{one.mode}", f"{one.mode}: each step", one.analysis.effects, "change, %", caption)
+
+
+def interactions_figure(one: Factorial) -> Figure | None:
+    """How the steps work together; None where the design tells no interaction."""
+    caption = (
+        f"How far two steps together differ from what each alone would give, in mode {one.mode}: not a change against "
+        "the untuned stack. Intervals: all pairs together."
+    )
+    title = f"{one.mode}: how steps work together"
+    return _forest(f"interactions-{one.mode}", title, one.analysis.interactions, "beyond each alone, %", caption)
+
+
+def _forest(name: str, title: str, effects: Sequence[Effect], axis: str, caption: str) -> Figure | None:
     rows = [
         {
             "label": effect.factor,
@@ -20,7 +41,7 @@ def interactions(one: Factorial) -> Figure | None:
             "verdict": effect.verdict.value,
             "text": f"{words.signed(effect.percent)} % {words.change_interval(effect.simultaneous)}",
         }
-        for effect in one.analysis.effects
+        for effect in effects
         if effect.percent is not None
     ]
     if not rows:
@@ -34,15 +55,8 @@ def interactions(one: Factorial) -> Figure | None:
         sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"),
         known.mark_rule(strokeWidth=1.8).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),
         known.mark_point(filled=True, size=58, opacity=1).encode(
-            x=alt.X("percent:Q", title="change, %"), y=y, color=colour, tooltip=["label:N", "text:N", "verdict:N"]
+            x=alt.X("percent:Q", title=axis), y=y, color=colour, tooltip=["label:N", "text:N", "verdict:N"]
         ),
         known.mark_text(align="left", fontSize=11).encode(x=alt.value(474), y=y, text="text:N", color=colour),
     ).properties(width=460, height=alt.Step(24))
-    caption = (
-        f"A {one.plan.kind} design of the steps in mode {one.mode}: effect of each step over all combinations of the "
-        "others; `a x b`: how far both together differ from what each alone would give. Intervals: all effects of a "
-        "kind together."
-    )
-    return figure(
-        f"interactions-{one.mode}", f"{one.mode}: steps and how they work together", caption, chart, sets=sets
-    )
+    return figure(name, title, caption, chart, sets=sets)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from leadline.report import words
-from leadline.report.charts.theme import Figure
+from leadline.report.charts.theme import Figure, marked
 from leadline.report.page import render_page, write_page
 from leadline.report.tuning.bars import bars_figure, measured_bars, published_bars
-from leadline.report.tuning.interactions import interactions
+from leadline.report.tuning.interactions import interactions_figure, steps_figure
 from leadline.report.tuning.view import TuningView, change_text, spread_text
 from leadline.report.tuning.waterfall import waterfall
 
@@ -28,8 +28,9 @@ def figures(view: TuningView) -> dict[str, Figure]:
         reference = next(iter(tuning.published.bars))
         found.append(bars_figure(published_bars(tuning.published), "bars-published", title, reference, note))
     found += [waterfall(view, mode) for mode in tuning.modes]
-    found += [interactions(one) for one in view.progress.factorials]
-    return {figure.name: figure for figure in found if figure is not None}
+    for one in view.progress.factorials:
+        found += [steps_figure(one), interactions_figure(one)]
+    return {figure.name: marked(figure, view.simulated) for figure in found if figure is not None}
 
 
 def build(view: TuningView, out: Path) -> Path:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from leadline.conclude.answer import SIMULATED
 from leadline.lab.tuning.check import SKIPPED
+from leadline.model.result import Interaction, Verdict
 from leadline.planning.sequence import Decision
 from leadline.report import words
 from leadline.report.tuning.view import TuningView, change_text
@@ -16,7 +18,7 @@ def lines(view: TuningView) -> list[str]:
     stack = tuning.stack
     studies = f"{len(view.studies)} {'study' if len(view.studies) == 1 else 'studies'}"
     found = [
-        f"Tuning {tuning.tuning}@{view.record.id}: {_line(tuning.question)}",
+        f"{SIMULATED if view.simulated else ''}Tuning {tuning.tuning}@{view.record.id}: {_line(tuning.question)}",
         f"{stack.app} on {stack.server} with {stack.database}, modes {', '.join(tuning.modes)}; "
         f"{view.done} of {words.plural(view.trials, 'trial')} done in {studies}",
     ]
@@ -45,6 +47,10 @@ def lines(view: TuningView) -> list[str]:
             for effect in one.analysis.effects
         ]
         found += _aligned(effects)
+        if one.analysis.interactions:
+            found += ["", f"{one.mode}: how far two steps together differ from what each alone would give"]
+            head = ("pair", "beyond each alone", "95 % interval", "all pairs", "distinguishable")
+            found += _aligned([head, *(_pair(pair) for pair in one.analysis.interactions)])
     found.append("")
     found += [f"Failed, {count} times, first in {study}: {_line(text)}" for text, count, study in view.failures]
     found += [f"Note: {_line(note)}" for note in (*view.warnings, *view.notes)]
@@ -53,6 +59,17 @@ def lines(view: TuningView) -> list[str]:
 
 
 _HEAD = ("step", "setting", "tried", "fresh trials", "kept")
+
+
+def _pair(pair: Interaction) -> tuple[str, ...]:
+    told = pair.verdict in (Verdict.BETTER, Verdict.WORSE)
+    intervals = words.change_interval(pair.interval), words.change_interval(pair.simultaneous)
+    return (
+        f"{pair.factors[0]} with {pair.factors[1]}",
+        f"{words.signed(pair.percent)} %",
+        *intervals,
+        "yes" if told else "no",
+    )
 
 
 def _row(one: Decision) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from leadline.analysis import is_interaction
 from leadline.analysis.contrasts import Change
+from leadline.conclude.answer import SIMULATED
 from leadline.lab.store import Store
 from leadline.lab.tuning.check import SKIPPED
 from leadline.lab.tuning.part import study_name
@@ -79,6 +79,10 @@ class TuningView:
         return self.record.tuning.responses[0]
 
     @property
+    def simulated(self) -> bool:
+        return "host.SIMULATED" in self.environment
+
+    @property
     def step_level(self) -> float:
         """Confidence of the intervals by which steps are chosen, percent."""
         tuning = self.record.tuning
@@ -93,6 +97,7 @@ def gather(store: Store, record: TuningRecord) -> TuningView:
     records = [store.load(study) for _, study in studies]
     bars: dict[str, tuple[StepBar, ...]] = {mode: tuple(_bars(progress, mode)) for mode in record.tuning.modes}
     sums: dict[str, float | None] = {mode: product([bar.change for bar in bars[mode]]) for mode in record.tuning.modes}
+    simulated = any(one.simulated for one in records)
     return TuningView(
         record=record,
         progress=progress,
@@ -105,7 +110,7 @@ def gather(store: Store, record: TuningRecord) -> TuningView:
         bars=bars,
         sums=sums,
         measured=tuple(_measured(store, record.tuning, progress, found)),
-        answer=_answer(record, progress),
+        answer=(SIMULATED if simulated else "") + _answer(record, progress),
         notes=tuple(_notes(progress, bars, sums)),
     )
 
@@ -231,8 +236,8 @@ def _notes(
         pairs = [
             f"{one.mode}: {effect.factor} {words.signed(effect.percent)} %"
             for one in progress.factorials
-            for effect in one.analysis.effects
-            if is_interaction(effect) and effect.verdict in (Verdict.BETTER, Verdict.WORSE)
+            for effect in one.analysis.interactions
+            if effect.verdict in (Verdict.BETTER, Verdict.WORSE)
         ]
         told = "; ".join(pairs) if pairs else "none that could be told from noise"
         found.append(f"Interactions in the factorials: {told}.")

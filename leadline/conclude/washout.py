@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,15 +11,22 @@ import numpy as np
 from leadline.analysis.washout import ALPHA, SlotSeries, WashOut, estimate
 from leadline.analysis.washout_levels import LevelledSlot, LevelWashOut, by_level
 from leadline.design.switchback import assumed_wash_out
-from leadline.lab.slotmeasure import SlotSeries as SlotSeconds
-from leadline.lab.slotmeasure import remeasure, slot_series
-from leadline.lab.store import Store
-from leadline.lab.system import System
 from leadline.model.record import SlotRecord, StudyRecord, TrialRecord
 from leadline.model.units import format_duration
 
 RESPONSES = ("throughput", "mean", "p99")
 _TESTS = 2 * len(RESPONSES)  # of all slots together and by level
+
+
+@dataclass(frozen=True)
+class SlotSeconds:
+    """Per-second values of one slot. ``seconds``: start of each second, from the moment the slot's levels were in
+    force; ``values``: response -> one value a second, NaN where no transaction ended in it.
+    """
+
+    slot: int
+    seconds: tuple[float, ...]
+    values: Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,7 @@ class _Needed:
     sentence: str
 
 
-def settled_wash_out(record: StudyRecord) -> SettledWashOut | None:
+def settled_wash_out(record: StudyRecord, slots: Mapping[int, Sequence[SlotSeconds]]) -> SettledWashOut | None:
     """What a study leaves out at the start of its slots.
 
     The longest estimate counts: over throughput, mean and 99th percentile, over all slots together and by factor level,
@@ -50,7 +57,7 @@ def settled_wash_out(record: StudyRecord) -> SettledWashOut | None:
     switchback = record.study.design.switchback
     if switchback is None:
         return None
-    found, levels = _estimates(record)
+    found, levels = _estimates(record, slots)
     needed = _longest(found, levels)
     if switchback.wash_out is not None:
         given = switchback.wash_out
@@ -79,9 +86,11 @@ def _would_do(needed: _Needed, slot: float) -> str:
     return f"{least}{format_duration(needed.seconds)}{slots} would do."
 
 
-def _estimates(record: StudyRecord) -> tuple[dict[str, WashOut], dict[str, tuple[LevelWashOut, ...]]]:
+def _estimates(
+    record: StudyRecord, slots: Mapping[int, Sequence[SlotSeconds]]
+) -> tuple[dict[str, WashOut], dict[str, tuple[LevelWashOut, ...]]]:
     """By response: of all slots together, and by the level that was changed to."""
-    trials = [(trial, slot_series(trial)) for trial in record.trials if trial.state == "done"]
+    trials = [(trial, slots.get(trial.id, ())) for trial in record.trials if trial.state == "done"]
     found, levels = {}, {}
     for name in RESPONSES:
         rows = [row for trial, series in trials for row in _series(trial, {s.slot: s for s in series}, name)]
@@ -110,18 +119,6 @@ def _of_level(name: str, one: LevelWashOut) -> str:
         f"{100 * min(max(one.share, 0.0), 1.0):.0f} % of the change is left in the first second "
         f"(adjusted p = {one.p_value:.2g}), with a time constant of {one.time_constant:.2g} s."
     )
-
-
-def settle(store: Store, study_id: int, system: System) -> str:
-    """At the end of a run: estimate the wash-out and measure every slot with it. Returns what was found in a sentence,
-    empty for a study that has none to settle. Raises LeadlineError when a trial's files are gone.
-    """
-    record = store.load(study_id)
-    settled = settled_wash_out(record)
-    if settled is None:
-        return ""
-    remeasure(store, record, system, settled.seconds)
-    return settled.sentence
 
 
 def _series(trial: TrialRecord, seconds: Mapping[int, SlotSeconds], name: str) -> list[LevelledSlot]:

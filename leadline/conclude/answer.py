@@ -1,0 +1,307 @@
+"""The answer of a study: what matters over all its responses, by how much, at which cost, and what stays open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from leadline.analysis.equivalence import inside
+from leadline.analysis.scale import response_kind
+from leadline.model.errors import BLAMED, FailureClass
+from leadline.model.naming import Describe
+from leadline.model.record import SKIPPED, StudyRecord
+from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis, Verdict
+from leadline.model.units import format_duration
+
+SIMULATED = "SIMULATED: "  # before the answer of a study on a simulated host
+_MOST = 3  # settings told in full, responses of one setting, names in a list
+_NOUN = {"mean": "the mean response time", "max": "the largest response time", "startup": "the start-up time"}
+_TOLD = (Verdict.BETTER, Verdict.WORSE)
+MINUS = "\u2212"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the answer needs to know of a study beside its analysis. ``seconds``: wall time of a trial, as it ran."""
+
+    describe: Describe
+    done: int
+    planned: int
+    left: int
+    interrupted: int
+    seconds: float | None = None
+    outcome: str = ""  # what the stopping rule found
+
+    @classmethod
+    def of(cls, record: StudyRecord, describe: Describe, outcome: str = "") -> Facts:
+        ran = [trial for trial in record.trials if trial.state == "done"]
+        lengths = [trial.ended - trial.started for trial in ran if trial.ended and trial.started]
+        return cls(
+            describe,
+            done=len(ran),
+            planned=sum(trial.state != SKIPPED for trial in record.trials),
+            left=sum(trial.is_left for trial in record.trials),
+            interrupted=sum(
+                trial.failure is FailureClass.INTERRUPTED and trial.state != SKIPPED for trial in record.trials
+            ),
+            seconds=sum(lengths) / len(lengths) if lengths else None,
+            outcome=outcome,
+        )
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """A level that is not its factor's baseline, with its effect on every response that was analysed."""
+
+    name: str
+    effects: tuple[tuple[ResponseAnalysis, Effect], ...]
+
+    def of(self, *verdicts: Verdict) -> list[tuple[ResponseAnalysis, Effect]]:
+        """Those with one of the verdicts; what is better or worse by less than the margin counts as equivalent."""
+        return [(one, effect) for one, effect in self.effects if _verdict(one, effect) in verdicts]
+
+
+def answer(analysis: StudyAnalysis, facts: Facts) -> str:
+    """The conclusion in a line: the first response leads only where it has something to say."""
+    sentences = []
+    if facts.left:
+        cut = f"; {_count(facts.interrupted, 'trial')} interrupted" if facts.interrupted else ""
+        sentences.append(f"Not finished: {facts.done} of {facts.planned} trials done{cut}")
+    if analysis.disturbance is not None and analysis.disturbance.found:
+        sentences.append(analysis.disturbance.sentence.removesuffix("."))
+    if facts.outcome:
+        sentences.append(facts.outcome)
+    settings = _settings(analysis, facts.describe)
+    if analysis.confirmations:
+        sentences += [one.sentence.removesuffix(".") for one in analysis.confirmations]
+        sentences += _elsewhere(analysis, settings)
+    elif not analysis.responses:
+        sentences.append("The study has no response to analyse")
+    elif facts.done or not facts.left:
+        sentences += _findings(analysis, facts, settings)
+    text = ". ".join(sentences) + "."
+    return (SIMULATED if analysis.simulated else "") + text
+
+
+def _settings(analysis: StudyAnalysis, describe: Describe) -> list[_Setting]:
+    found: dict[tuple[str, str], list[tuple[ResponseAnalysis, Effect]]] = {}
+    for one in analysis.responses:
+        for effect in one.effects:
+            found.setdefault((effect.factor, describe(effect.factor, effect.level)), []).append((one, effect))
+    return [_Setting(f"{factor}={level}", tuple(effects)) for (factor, level), effects in found.items()]
+
+
+def _verdict(one: ResponseAnalysis, effect: Effect) -> Verdict:
+    small = effect.verdict in _TOLD and inside(effect.simultaneous, one.margin)
+    return Verdict.EQUIVALENT if small else effect.verdict
+
+
+def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting]) -> list[str]:
+    silent = [one for one in analysis.responses if one.reason and not _judged(one)]
+    if len(silent) == len(analysis.responses):
+        return [*_of_failures(settings), *_nothing(silent)]
+    first = analysis.responses[0]
+    moved = [one for one in settings if one.of(*_TOLD)]
+    moved.sort(key=lambda one: (first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
+    found = [_matters(one, first) for one in moved[:_MOST]]
+    if len(moved) > _MOST:
+        found.append(f"Changed as well: {_list(one.name for one in moved[_MOST:])}")
+    found += _luck(moved)
+    found += _of_interactions(analysis)
+    found += _of_failures(settings)
+    found += _same(analysis, settings, moved)
+    found += _open(analysis, facts, settings, bool(moved))
+    return found + _nothing(silent)
+
+
+def _judged(one: ResponseAnalysis) -> bool:
+    return any(effect.verdict not in (Verdict.UNDETERMINED, Verdict.FAILED) for effect in one.effects)
+
+
+def _matters(setting: _Setting, first: ResponseAnalysis) -> str:
+    """``a=1 helps: throughput +9 % [+5, +13], at the cost of p99 +40 % [+31, +50]``."""
+    gains, losses = setting.of(Verdict.BETTER), setting.of(Verdict.WORSE)
+    if gains and losses:
+        text = f"{setting.name} helps: {_changes(gains)}; at the cost of {_changes(losses)}"
+    else:
+        text = f"{setting.name} {'helps' if gains else 'hurts'}: {_changes(gains or losses)}"
+    same = [one for one, _ in setting.of(Verdict.EQUIVALENT) if one is first]
+    return text + (f"; {_noun(first.response)} stays within {first.margin:g} %" if same else "")
+
+
+def _changes(found: Sequence[tuple[ResponseAnalysis, Effect]]) -> str:
+    parts = []
+    for one, effect in found[:_MOST]:
+        if effect.percent is None:
+            parts.append(f"{_noun(one.response)} ({effect.reason})")
+            continue
+        wide = effect.simultaneous
+        interval = f" [{_signed(wide.low)}, {_signed(wide.high)}]" if wide is not None else ""
+        parts.append(f"{_noun(one.response)} {_signed(effect.percent)} %{interval}")
+    rest = len(found) - _MOST
+    return ", ".join(parts) + (f" and {_count(rest, 'more response')}" if rest > 0 else "")
+
+
+def _luck(moved: Sequence[_Setting]) -> list[str]:
+    """What a chosen gain must be held against: the expected maximum where nothing helps."""
+    gains = [pair for setting in moved for pair in setting.of(Verdict.BETTER)]
+    if not gains:
+        return []
+    one = gains[0][0]
+    if one.luck is None or one.luck.comparisons < 2:
+        return ["Confirm the gain by fresh trials"]
+    return [
+        f"Confirm the gain by fresh trials: luck alone would give the best of {one.luck.comparisons} about "
+        f"{_size(one.luck.expected_gain)} % of {_noun(one.response)}"
+    ]
+
+
+def _of_interactions(analysis: StudyAnalysis) -> list[str]:
+    told: dict[tuple[object, ...], str] = {}
+    for one in analysis.responses:
+        for pair in one.interactions:
+            if pair.sentence and not inside(pair.simultaneous, one.margin):
+                told.setdefault((*pair.factors, *pair.levels), pair.sentence)
+    return list(told.values())[:_MOST]
+
+
+def _of_failures(settings: Sequence[_Setting]) -> list[str]:
+    """Settings without a figure: by their own doing, or by what judges no setting."""
+    own = [one for one in settings if one.effects[0][1].verdict is Verdict.FAILED]
+    lost = [one for one in settings if one not in own and 0 < one.effects[0][1].trials == one.effects[0][1].failures]
+    found = [f"Every trial of {_list(one.name for one in own)} failed ({_classes(own)})"] if own else []
+    return found + [f"{one.name} has no figure: {one.effects[0][1].reason}" for one in lost]
+
+
+def _classes(failed: Sequence[_Setting]) -> str:
+    reasons = [one.effects[0][1].reason for one in failed]
+    return ", ".join(kind.value for kind in BLAMED if any(kind.value in reason for reason in reasons))
+
+
+def _same(analysis: StudyAnalysis, settings: Sequence[_Setting], moved: Sequence[_Setting]) -> list[str]:
+    """``b=2 and c=3 make no difference to throughput (within 2 %)``, responses with the same settings together."""
+    still = [one for one in settings if one not in moved]
+    groups = _by_settings(analysis, still, Verdict.EQUIVALENT)
+    found = []
+    for names, responses in groups:
+        every = len(responses) == len(analysis.responses)
+        what = "" if every and len(responses) > 1 else f" to {_list(_noun(one.response) for one in responses)}"
+        verb = "makes" if len(names) == 1 else "make"
+        found.append(f"{_list(names)} {verb} no difference{what} (within {responses[0].margin:g} %)")
+    return found[:_MOST]
+
+
+def _open(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting], moved: bool) -> list[str]:
+    """What is inconclusive, and what it would take."""
+    judged = [one for one in settings if one.of(*Verdict) and one.effects[0][1].verdict is not Verdict.FAILED]
+    groups = _by_settings(analysis, judged, Verdict.UNDETERMINED)
+    if not groups:
+        return []
+    every = len(groups) == 1 and len(groups[0][0]) == len(settings) and not moved
+    if every and len(groups[0][1]) == len(analysis.responses):
+        text = (
+            f"No change of {_list((_noun(one.response) for one in groups[0][1]), 'or')} is distinguishable from noise"
+        )
+        return [text + _takes(groups[0][1], facts), *_best_of_rest(analysis.responses[0], facts.describe)]
+    takes = _takes([one for _, many in groups for one in many], facts)
+    if len(groups) > 1 and not any(one.of(Verdict.EQUIVALENT) for one in judged):
+        return [("All else" if moved else "Everything") + f" is inconclusive{takes}"]
+    parts = []
+    for names, responses in groups:
+        who = "all settings" if len(names) == len(settings) > 1 else _list(names)
+        parts.append(f"{_list(_noun(one.response) for one in responses)} of {who}")
+    return [f"Inconclusive: {'; '.join(parts[:_MOST])}" + takes]
+
+
+def _takes(responses: Iterable[ResponseAnalysis], facts: Facts) -> str:
+    """What the study finds, and what half of that costs: four times the trials."""
+    known = {one.response: one.detectable for one in responses if one.detectable is not None}
+    if not known:
+        return ""
+    least = {name: f"{_size(percent)} %" if percent <= 100 else "more than 100 %" for name, percent in known.items()}
+    found = ", ".join(f"{_noun(name)} from {size}" for name, size in list(least.items())[: 2 * _MOST])
+    trials = 4 * (facts.done or facts.planned)
+    time = "" if facts.seconds is None else f", about {format_duration(trials * facts.seconds)}"
+    return f" (4 of 5 such studies find {found}; half of that takes {trials} trials{time})"
+
+
+def _best_of_rest(one: ResponseAnalysis, describe: Describe) -> list[str]:
+    """What to think of the best level where nothing was found."""
+    if one.luck is None or len(one.effects) < 2 or one.effects[0].percent is None:
+        return []
+    best = one.effects[0]
+    percent = best.percent or 0.0
+    gain = percent if response_kind(one.response).higher_is_better else -percent
+    if gain <= 0:
+        return []
+    more = "more" if gain > one.luck.gain_95 else "no more"
+    return [
+        f"The best level, {best.factor}={describe(best.factor, best.level)} ({_noun(one.response)} {_signed(percent)} "
+        f"%), gains {more} than luck may give the best of {one.luck.comparisons} ({_size(one.luck.expected_gain)} % on "
+        f"average, up to {_size(one.luck.gain_95)} %)"
+    ]
+
+
+def _nothing(silent: Sequence[ResponseAnalysis]) -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for one in silent:
+        reasons.setdefault(one.reason, []).append(_noun(one.response))
+    return [f"Nothing can be said about {_list(names)}: {reason}" for reason, names in reasons.items()]
+
+
+def _elsewhere(analysis: StudyAnalysis, settings: Sequence[_Setting]) -> list[str]:
+    """What a confirmed setting does to the other responses."""
+    confirmed = {one.response for one in analysis.confirmations}
+    found = []
+    for setting in settings:
+        others = [(one, effect) for one, effect in setting.of(*_TOLD) if one.response not in confirmed]
+        if others:
+            who = f" of {setting.name}" if len(settings) > 1 else ""
+            found.append(f"Elsewhere{who}: {_changes(others)}")
+    return found
+
+
+def _by_settings(
+    analysis: StudyAnalysis, settings: Sequence[_Setting], verdict: Verdict
+) -> list[tuple[list[str], list[ResponseAnalysis]]]:
+    """Names of the settings with the verdict, with the responses for which they are these."""
+    found: dict[tuple[str, ...], list[ResponseAnalysis]] = {}
+    for one in analysis.responses:
+        if one.reason and not _judged(one):
+            continue
+        names = tuple(setting.name for setting in settings if one.response in _names(setting.of(verdict)))
+        if names:
+            found.setdefault(names, []).append(one)
+    return [(list(names), responses) for names, responses in found.items()]
+
+
+def _names(found: Iterable[tuple[ResponseAnalysis, Effect]]) -> list[str]:
+    return [one.response for one, _ in found]
+
+
+def _largest(found: Iterable[tuple[ResponseAnalysis, Effect]]) -> float:
+    return max((abs(effect.percent or 0.0) for _, effect in found), default=0.0)
+
+
+def _signed(percent: float) -> str:
+    return f"{'+' if percent >= 0 else MINUS}{_size(abs(percent))}"
+
+
+def _size(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.1g}"
+
+
+def _noun(response: str) -> str:
+    return _NOUN.get(response, response.replace("_", " "))
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _list(parts: Iterable[str], word: str = "and") -> str:
+    """``a, b and c``; of many the first ones, and how many more."""
+    names = list(parts)
+    if len(names) > 2 * _MOST:
+        names = [*names[: 2 * _MOST - 1], f"{len(names) - 2 * _MOST + 1} more"]
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" {word} " + names[-1]

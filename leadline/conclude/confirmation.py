@@ -1,0 +1,85 @@
+"""What a confirmation study says: the fresh figures beside those of the choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from leadline.model.knob import Level
+from leadline.model.plan import Factor
+from leadline.model.record import StudyRecord
+from leadline.model.result import Confirmation, Effect, Interval, StudyAnalysis, Verdict
+from leadline.model.study import FirstEstimate, RawLevel, Study
+
+_WORDS = {
+    Verdict.BETTER: "Confirmed",
+    Verdict.WORSE: "Refuted",
+    Verdict.EQUIVALENT: "Refuted: it makes no difference that matters",
+    Verdict.FAILED: "Not confirmed: every trial failed",
+    Verdict.UNDETERMINED: "Not confirmed",
+}
+
+
+def confirmations_of(record: StudyRecord, analysis: StudyAnalysis) -> tuple[Confirmation, ...]:
+    """One for each setting that the study confirms; none for a study of another kind."""
+    asked = record.study.confirms
+    one = next((each for each in analysis.responses if asked and each.response == asked.response), None)
+    if asked is None or one is None:
+        return ()
+    found = []
+    for first in asked.settings:
+        single = len(asked.settings) == 1 and len(one.effects) == 1
+        effect = one.effects[0] if single else _of(first, one.effects, record)
+        if effect is not None:
+            found.append(_confirmation(effect, first, asked.run, one.baseline_trials))
+    return tuple(found)
+
+
+def _of(first: FirstEstimate, effects: Sequence[Effect], record: StudyRecord) -> Effect | None:
+    factors = {each.name: each for each in record.plan.factors}
+    for each in effects:
+        raw = first.levels.get(each.factor)
+        if raw is not None and raw_level(record.study, factors[each.factor], each.level) == raw:
+            return each
+    return None
+
+
+def _confirmation(effect: Effect, first: FirstEstimate, run: str, baseline_trials: int) -> Confirmation:
+    interval = None
+    if first.low is not None and first.high is not None:
+        interval = Interval(first.low, first.high)
+    fresh = effect.simultaneous
+    seen = "no figure" if effect.percent is None else f"{effect.percent:+.2g} %"
+    if fresh is not None:
+        seen += f" [{fresh.low:+.2g}, {fresh.high:+.2g}]"
+    before = f"{first.percent:+.2g} %" + (f" [{interval.low:+.2g}, {interval.high:+.2g}]" if interval else "")
+    without = "" if first.shrunken is None else f", {first.shrunken:+.2g} % without its luck"
+    sentence = (
+        f"{_WORDS[effect.verdict]}: {said(first.levels)} changes {effect.response} by {seen} in {effect.trials} fresh "
+        f"trials against {baseline_trials} of the baseline; {run}, on which it was chosen, had {before}{without}."
+    )
+    if effect.reason and effect.verdict is not Verdict.EQUIVALENT:
+        sentence += f" {effect.reason[0].upper()}{effect.reason[1:]}."
+    return Confirmation(
+        effect.response,
+        effect.verdict,
+        effect.percent,
+        fresh,
+        effect.p_adjusted,
+        effect.trials,
+        baseline_trials,
+        sentence,
+        said(first.levels),
+        first.percent,
+        interval,
+        first.shrunken,
+    )
+
+
+def raw_level(study: Study, factor: Factor, level: Level) -> RawLevel:
+    """The level as the study file wrote it."""
+    written: Sequence[RawLevel] = study.pseudo_factors.get(factor.name, study.factors.get(factor.name, []))
+    return written[factor.levels.index(level)]
+
+
+def said(levels: Mapping[str, object]) -> str:
+    return " with ".join(f"{name}={level}" for name, level in levels.items())

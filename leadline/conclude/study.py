@@ -1,0 +1,59 @@
+"""From the record of a study to its conclusion."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from leadline.analysis import analyse
+from leadline.analysis.composite import as_one_factor
+from leadline.conclude.answer import Facts, answer
+from leadline.conclude.configurations import configuration_names
+from leadline.conclude.confirmation import confirmations_of
+from leadline.conclude.disturbance import OtherPrograms, disturbance_of
+from leadline.conclude.interactions import in_words
+from leadline.conclude.stopping import StoppingRule, rule_of
+from leadline.conclude.washout import SlotSeconds, settled_wash_out
+from leadline.model.naming import describing
+from leadline.model.record import StudyRecord
+from leadline.model.result import StudyAnalysis
+
+
+@dataclass(frozen=True)
+class Series:
+    """What the conclusion needs of the trials' series, by trial: seconds of slots, and CPU that others used."""
+
+    slots: Mapping[int, Sequence[SlotSeconds]] = field(default_factory=dict)
+    others: Mapping[int, OtherPrograms] = field(default_factory=dict)
+
+
+def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRule | None = None) -> StudyAnalysis:
+    """What the trials that have run so far say. ``rule``: when the study stops, that of its file if absent."""
+    seen = series or Series()
+    rule = rule or rule_of(record)
+    study, ran = record.study, record.plan_that_ran
+    describe = describing(study)
+    plan, observations = as_one_factor(ran, record.observations(), describe, configuration_names(study, ran))
+    found = analyse(plan, observations, study.responses, describe=describe, equivalence_margin=100 * study.equivalence)
+    settled = settled_wash_out(record, seen.slots)
+    told = [settled.sentence] if settled is not None else []
+    stopped = rule.applied(found)
+    found = replace(
+        stopped.analysis,
+        responses=tuple(in_words(one, describe) for one in stopped.analysis.responses),
+        failures=_failures(record),
+        warnings=(*stopped.notes, *stopped.analysis.warnings, *told),
+        simulated=record.simulated,
+        disturbance=disturbance_of(record, seen.others),
+    )
+    found = replace(found, confirmations=confirmations_of(record, found))
+    return replace(found, answer=answer(found, Facts.of(record, describe, stopped.outcome)))
+
+
+def _failures(record: StudyRecord) -> dict[str, int]:
+    """Failure class -> trials and slots, most frequent first; interrupted trials are counted, and judge no setting."""
+    kinds = [slot.failure for trial in record.trials if trial.state == "done" for slot in trial.slots]
+    kinds += [trial.failure for trial in record.trials if trial.state == "failed"]
+    counts = Counter(kind.value for kind in kinds if kind is not None)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,231 @@
+"""The answer over all responses, on studies whose truth is planted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from leadline.advice import advise
+from leadline.advice.facts import HostUse, Pool, TrialFacts
+from leadline.conclude import Series, conclude
+from leadline.conclude.disturbance import OtherPrograms
+from leadline.lab.studyfile import parse_study
+from leadline.model.disturbance import disturbed
+from leadline.model.errors import FailureClass
+from leadline.model.knob import ApplyCost, Kind, Knob
+from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.result import StudyAnalysis, Verdict
+from leadline.report import health
+from leadline.simulate import bound, parse_truth, simulate_observations
+from leadline.simulate.study import plan_simulated
+
+KNOBS = [Knob(f"server.{name}", Kind.INTEGER, ApplyCost.RESTART, name, default=10, minimum=0) for name in "abc"]
+HEAD = "workload: { users: 40, ramp_up: 2s, steady: 12s, ramp_down: 1s }\nresponses: [throughput, p50, p99]\n"
+QUIET = "noise: { trials: 0.4%, latency_trials: 0.4%, seconds: 1%, latency_seconds: 1% }"
+
+
+def study(effects: str, design: str = "replicates: 4, seed: 3", more: str = "", extra: str = "") -> StudyRecord:
+    """A study of two factors that has run, with planted effects."""
+    text = (
+        "study: planted\nquestion: Which matters?\n"
+        f"{HEAD}factors: {{ server.a: [10, 20], server.b: [10, 20] }}\ndesign: {{ {design} }}\n{more}"
+    )
+    file = parse_study(text, "planted.yaml")
+    planned = plan_simulated(file, [], KNOBS)
+    known = parse_truth(f"truth:\n  seed: 4\n  {QUIET}\n{extra}  effects: [{effects}]\n", "truth.yaml")
+    held = bound(known, planned.plan.factors, {knob.name: knob for knob in KNOBS}, "truth.yaml")
+    trials = tuple(
+        TrialRecord(
+            *(number, trial, "failed" if one.failure else "done", 1, one.started, one.started + 30.0, one.failure),
+            responses=one.responses,
+        )
+        for number, (trial, one) in enumerate(
+            zip(planned.plan.trials, simulate_observations(planned.plan, held, file.study.workload), strict=True), 1
+        )
+    )
+    return StudyRecord(1, file.study, file.text, planned.plan, 0.0, {}, trials)
+
+
+def interrupted(record: StudyRecord, level: int) -> StudyRecord:
+    """Ctrl-C in the first trial with this level of server.a; what was planned after it did not run."""
+    at = next(n for n, trial in enumerate(record.trials) if trial.planned.treatment["server.a"] == level)
+    cut = replace(record.trials[at], state="failed", failure=FailureClass.INTERRUPTED, responses={})
+    left = tuple(replace(trial, state="planned", started=None, ended=None, responses={}) for trial in record.trials)
+    return replace(record, trials=(*record.trials[:at], cut, *left[at + 1 :]))
+
+
+def test_a_response_that_moved_is_the_answer_whichever_comes_first() -> None:
+    told = conclude(study("{ when: { server.a: 20 }, percent: { p50: 60% } }")).answer
+    assert told.startswith("server.a=20 hurts: p50 +60 % [+5")
+    assert "throughput stays within 2 %" in told
+    assert "No change" not in told
+
+
+def test_a_gain_is_told_with_its_cost() -> None:
+    told = conclude(study("{ when: { server.b: 20 }, percent: { throughput: 12%, p99: 40% } }")).answer
+    assert told.startswith("server.b=20 helps: throughput +12 % [+")
+    assert re.search(r"; at the cost of p99 \+4[01] % \[\+3", told)
+    assert "Confirm the gain by fresh trials: luck alone would give the best of 2 about" in told
+
+
+def test_nothing_is_told_with_what_it_would_take() -> None:
+    record = study("")
+    record = replace(
+        record,
+        trials=tuple(
+            replace(
+                trial,
+                responses={name: value * (1 + 0.06 * ((7 * n) % 5 - 2)) for name, value in trial.responses.items()},
+            )
+            for n, trial in enumerate(record.trials)
+        ),
+    )
+    told = conclude(record).answer
+    assert told.startswith(
+        "No change of throughput, p50 or p99 is distinguishable from noise (4 of 5 such studies find"
+    )
+    assert f"half of that takes {4 * len(record.trials)} trials, about {4 * len(record.trials) * 30 // 60}m" in told
+
+
+def test_what_makes_no_difference_is_said_within_the_margin() -> None:
+    found = conclude(study("", "replicates: 12, seed: 3"))
+    assert found.answer == "server.a=20 and server.b=20 make no difference (within 2 %)."
+
+
+def test_an_interrupted_trial_fails_no_setting() -> None:
+    found = conclude(interrupted(study("{ when: { server.a: 20 }, percent: { throughput: 9% } }"), 20))
+    assert found.answer.startswith("Not finished: ")
+    assert "1 trial interrupted" in found.answer
+    assert "failed" not in found.answer
+    assert found.failures == {"interrupted": 1}
+    assert all(effect.verdict is not Verdict.FAILED for one in found.responses for effect in one.effects)
+
+
+@pytest.mark.parametrize("kind", [FailureClass.INFRASTRUCTURE, FailureClass.BOTTLENECK])
+def test_a_lost_host_or_a_slow_driver_is_no_failure_of_the_setting(kind: FailureClass) -> None:
+    record = study("")
+    trials = tuple(
+        replace(trial, state="failed", failure=kind, responses={})
+        if trial.planned.treatment["server.a"] == 20
+        else trial
+        for trial in record.trials
+    )
+    found = conclude(replace(record, trials=trials))
+    assert "Every trial of" not in found.answer
+    assert f"server.a=20 has no figure: all 4 trials failed ({kind.value} 4)" in found.answer
+
+
+def test_a_setting_that_failed_is_said_with_its_class() -> None:
+    broken = "  failures: [{ class: configuration, probability: 100%, when: { server.a: 20 } }]\n"
+    found = conclude(study("{ when: { server.b: 20 }, percent: { p50: -30% } }", extra=broken))
+    assert found.answer.startswith("server.b=20 helps: p50 \u221230 % [")
+    assert "Every trial of server.a=20 failed (configuration)" in found.answer
+
+
+def test_an_interaction_is_told_in_words_and_is_no_effect_against_the_baseline() -> None:
+    both = "{ when: { server.a: 20, server.b: 20 }, percent: { throughput: 30% } }"
+    found = conclude(study(both, "kind: full-factorial, replicates: 3, seed: 3"))
+    one = found.responses[0]
+    assert {effect.factor for effect in one.effects} == {"server.a", "server.b"}
+    pair = one.interactions[0]
+    assert (pair.factors, pair.levels) == (("server.a", "server.b"), (20, 20))
+    assert pair.sentence.startswith("server.a=20 helps only with server.b=20 (throughput +3")
+    assert pair.sentence in found.answer
+    cells = {cell.levels: cell.mean for cell in one.cells}
+    assert cells[20, 20] / cells[10, 10] == pytest.approx(1.3, rel=0.03)
+
+
+def test_a_factor_may_be_called_as_an_interaction_is() -> None:
+    text = (
+        "study: s\nquestion: q\n" + HEAD + "pseudo_factors: { 'a x b': [x, y] }\ndesign: { replicates: 3, seed: 1 }\n"
+    )
+    file = parse_study(text, "s.yaml")
+    plan = plan_simulated(file, [], KNOBS).plan
+    seen = simulate_observations(plan, parse_truth("truth: { seed: 1 }", "t"), file.study.workload)
+    trials = tuple(
+        TrialRecord(n, trial, "done", 1, one.started, responses=one.responses)
+        for n, (trial, one) in enumerate(zip(plan.trials, seen, strict=True), 1)
+    )
+    found = conclude(StudyRecord(1, file.study, text, plan, 0.0, {}, trials))
+    assert [effect.factor for effect in found.responses[0].effects] == ["a x b"]
+    assert found.responses[0].interactions == ()
+
+
+def others(record: StudyRecord, shares: Mapping[int, float]) -> Series:
+    return Series(
+        others={trial.id: OtherPrograms(shares.get(trial.id, 0.02), {"cc1": 0.3, "sh": 0.1}) for trial in record.trials}
+    )
+
+
+def test_a_disturbed_machine_comes_first_in_the_answer_and_the_strip() -> None:
+    record = study("{ when: { server.a: 20 }, percent: { throughput: -40% } }")
+    quiet, found = (conclude(record, others(record, shares)) for shares in ({}, {3: 0.62, 5: 0.4}))
+    assert not quiet.answer.startswith("Other programs")
+    assert found.answer.startswith("Other programs (cc1, sh) used 40 % to 62 % of the CPUs in 2 of ")
+    for analysis, state in ((quiet, "good"), (found, "bad")):
+        first = health.health(record, analysis, [])[0]
+        assert (first.title, first.state) == ("Other programs", state)
+    assert conclude(record).disturbance is None
+
+
+def test_a_trial_is_disturbed_above_the_bound_or_far_above_the_others() -> None:
+    assert disturbed({}) == ()
+    assert disturbed({1: 0.02, 2: 0.04, 3: 0.03}) == ()
+    assert disturbed({1: 0.01, 2: 0.01, 3: 0.08}) == (3,)
+    assert disturbed({1: 0.3, 2: 0.3, 3: 0.3}) == (1, 2, 3)
+
+
+def test_no_larger_pool_is_advised_from_disturbed_trials() -> None:
+    pool = Pool("jdbc", 10.0, 10.0, 10.0, 1.0, 5.0, 9.0, 8.0)
+    facts = [
+        TrialFacts(
+            *(trial, "baseline", 20, {"server.datasource.max_connections": 10}, (pool,)),
+            host=HostUse(idle=0.3, iowait=0.0, others=0.5 if bad else 0.01),
+            disturbed=bad,
+        )
+        for trial, bad in enumerate((True, True, True))
+    ]
+    assert [one.rule for one in advise(facts)] == ["kernel.others"]
+    calm = [replace(one, disturbed=False, host=HostUse(idle=0.3, iowait=0.0, others=0.01)) for one in facts]
+    assert "server.pool" in [one.rule for one in advise(calm)]
+    mixed = advise([facts[0], *calm[1:]])
+    assert mixed[0].rule == "kernel.others"
+
+
+def test_a_simulated_study_says_so_first() -> None:
+    record = study("")
+    found = conclude(replace(record, environment={"host.SIMULATED": "truth"}))
+    assert found.simulated
+    assert found.answer.startswith("SIMULATED: ")
+    assert not conclude(record).simulated
+
+
+def test_a_race_says_what_it_found_and_the_costs_elsewhere() -> None:
+    text = "kind: racing, replicates: 8, looks: 2, seed: 3"
+    record = study("{ when: { server.a: 20 }, percent: { throughput: 30%, p99: 50% } }", text)
+    found = conclude(record)
+    assert found.answer.startswith("Race: server.a=20 is the best after round ")
+    assert "p99 +50 %" in found.answer
+
+
+def confirmed(effects: str) -> StudyAnalysis:
+    more = (
+        "confirms: { run: first@1, response: throughput, settings: "
+        "[{ levels: { server.a: 20, server.b: 20 }, percent: 9.0, low: 5.0, high: 13.0 }] }\n"
+    )
+    text = "kind: confirmation, replicates: 6, sentinels: null, seed: 5"
+    record = study(effects, text, more=more)
+    return conclude(record)
+
+
+def test_a_confirmation_that_fails_says_so_and_one_that_holds_tells_its_cost() -> None:
+    failed = confirmed("")
+    assert failed.answer.startswith(
+        "Refuted: it makes no difference that matters: server.a=20 with server.b=20 changes "
+    )
+    held = confirmed("{ when: { server.a: 20 }, percent: { throughput: 9%, p99: 30% } }")
+    assert held.answer.startswith("Confirmed: server.a=20 with server.b=20 changes throughput by +")
+    assert "Elsewhere: p99 +3" in held.answer
