@@ -20,7 +20,7 @@ from leadline.lab.studyfile import StudyFile, find_study, parse_study
 from leadline.lab.tuning.file import parse_tuning
 from leadline.lab.tuning.records import TuningRecords
 from leadline.lab.twin import aa_twin
-from leadline.model.knob import ApplyCost, Kind, Knob
+from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import StudyAnalysis
 from leadline.model.tuning import MODE
@@ -38,8 +38,8 @@ BUILTIN = (
     *("quickstart", "response-cache", "statement-cache", "vmm", "web-server-place"),
 )
 HOST = [
-    Knob("vm.ratio", Kind.INTEGER, ApplyCost.LIVE, "live", default=10, minimum=0),
-    Knob("vm.age", Kind.INTEGER, ApplyCost.LIVE, "live", default=10, minimum=0),
+    Knob("vm.ratio", Kind.INTEGER, ApplyCost.LIVE, "live", default=10, minimum=0, owner=Owner.HOST),
+    Knob("vm.age", Kind.INTEGER, ApplyCost.LIVE, "live", default=10, minimum=0, owner=Owner.HOST),
 ]
 SERVICE = [
     *(Knob(f"server.{name}", Kind.INTEGER, ApplyCost.RESTART, name, default=10, minimum=0) for name in "abcdefg"),
