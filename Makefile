@@ -19,7 +19,7 @@ PYTHON_CODE := leadline tests tools $(wildcard bench)
 
 say = @printf '\033[1m==>\033[0m %s\n' $(1)
 
-.PHONY: quickstart install test test-rust test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench lock clean check-tools check-python
+.PHONY: quickstart install check matrix test test-rust test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench lock clean check-tools check-python
 .DELETE_ON_ERROR:
 
 quickstart: install  ## provision, run the built-in study, write its report
@@ -28,11 +28,19 @@ quickstart: install  ## provision, run the built-in study, write its report
 
 install: check-tools $(VENV)/.run $(DRIVER) $(JAVA)  ## everything .venv/bin/leadline needs in this checkout
 
+check: lint $(DRIVER) $(JAVA)  ## the inner loop: formatters, linters, strict types and unit tests, about three minutes
+	$(call say,"unit tests (Python)")
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit
+
 test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every test
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust test-rust lint-java test-java $(DRIVER)
 	$(call say,"testing leadline (Python)")
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit tests/statistics tests/golden
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-host test-beside
+	$(call say,"testing with real servers and databases and pages: two chains side by side")
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line test-host test-beside
+
+matrix: export LEADLINE_MATRIX := 1
+matrix: test  ## every test with every server and database and mode and queue and generator that is installed
 
 test-rust: lint-rust
 	$(call say,"testing the driver (Rust)")
@@ -44,11 +52,11 @@ test-java: lint-java  # the compiler lints too
 	@touch $(JAVA)
 
 test-host:  # tests that take the host's lease or change its settings, one after the other; then some of the others
-	$(BIN)/pytest -m host tests/stack tests/browser
-	$(BIN)/pytest -m "not host" $(AFTER_HOST)
+	$(BIN)/pytest -vv --no-header -m host tests/stack tests/browser
+	$(BIN)/pytest -vv --no-header -m "not host" $(AFTER_HOST)
 
 test-beside:  # real servers, databases and pages that need nothing to themselves
-	$(BIN)/pytest -m "not host" $(AFTER_HOST:%=--ignore=%) tests/stack tests/browser
+	$(BIN)/pytest -vv --no-header -m "not host" $(AFTER_HOST:%=--ignore=%) tests/stack tests/browser
 
 lint: check-tools $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust lint-java
