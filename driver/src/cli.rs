@@ -363,7 +363,7 @@ mod tests {
         for (line, part) in [
             ("rnu s.yaml", "did you mean `run`"),
             ("run --url http://h --out d", "not provided: <SCENARIO>"),
-            ("", "no command: one of run, check, schema, host"),
+            ("", "no command: one of run, check, judge, schema, host"),
             ("run s.yaml --out d", "not provided: --url <URL[=WEIGHT]>"),
             ("run s.yaml --url http://h", "not provided: --out <DIR>"),
             ("run s.yaml --uesrs 3", "unexpected argument '--uesrs' found; tip: a similar argument exists: '--users'"),
