@@ -90,9 +90,11 @@ class Reader:
     def _read(self, text: str) -> None:
         line = self._split(text)
         if line is None:
+            if not self.log.jvms:
+                self._splitter.defer(text)
             self._foreign(text)
             return
-        self.log.understood += 1
+        self.log.understood += 1 if self.log.jvms else 1 + self._splitter.recall()
         self._line = line
         tags, message = line.tags, line.message
         if len(message) > _LONGEST:
