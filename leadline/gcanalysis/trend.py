@@ -17,7 +17,7 @@ _FEWEST_CYCLES = 2.0
 _MOST_CYCLES = 60
 _RHYTHM = 0.35  # of what the line leaves: what a rhythm has to explain
 _SAME = 0.8  # of what a slower rhythm explains
-_UNIT_ROOT = 1.5  # over the root of the number of points: how near to 1 is taken for 1
+_UNIT_ROOT = 1.2  # over the root of the number of points: how near to 1 is taken for 1
 _DOUBTFUL = 0.4  # a coefficient above it may be that of a random walk with independent noise upon it
 _PLAIN = 2.5  # standard errors of a correlation that is none
 _CHANCE = 0.01  # of a rhythm that is none
@@ -144,12 +144,24 @@ def _in_steps(at: Array, values: Array, cycles: float) -> bool:
     """Whether the steps between means of neighbours have the rhythm; those of a random walk have none."""
     parts = np.array_split(np.arange(len(at)), min(len(at), max(20, math.ceil(12 * cycles))))
     means = np.diff([float(values[part].mean()) for part in parts])
-    turns = 2 * math.pi * cycles * np.array([float(at[part].mean()) for part in parts])
+    places = np.array([float(at[part].mean()) for part in parts])
     base = np.ones((len(means), 1))
-    left = _left(base, means)
-    rest = _left(np.column_stack([base, np.diff(np.sin(turns)), np.diff(np.cos(turns))]), means)
-    bound = (_CHANCE / (4 * cycles)) ** (2 / (len(means) - 3))
-    return bool(float(rest @ rest) < bound * float(left @ left))
+    season = [np.diff(term) for term in _season(places, cycles, len(at))]
+    left, rest = _left(base, means), _left(np.column_stack([base, *season]), means)
+    total = float(left @ left)
+    spare = len(means) - 1 - len(season)
+    return spare > 3 and total > 0 and _by_chance(float(rest @ rest) / total, spare, len(season)) < _CHANCE / (
+        4 * cycles
+    )
+
+
+def _by_chance(ratio: float, spare: int, terms: int) -> float:
+    """How likely it is that an even number of terms leaves no more than this ratio of independent noise (beta law)."""
+    half, factor, total = spare / 2, 1.0, 0.0
+    for n in range(terms // 2):
+        total += factor
+        factor *= (half + n) / (n + 1) * (1 - ratio)
+    return float(ratio**half * total)
 
 
 def _harmonics(count: int) -> int:
