@@ -150,8 +150,8 @@ def _in_steps(at: Array, values: Array, cycles: float) -> bool:
     left, rest = _left(base, means), _left(np.column_stack([base, *season]), means)
     total = float(left @ left)
     spare = len(means) - 1 - len(season)
-    return spare > 3 and total > 0 and _by_chance(float(rest @ rest) / total, spare, len(season)) < _CHANCE / (
-        4 * cycles
+    return (
+        spare > 3 and total > 0 and _by_chance(float(rest @ rest) / total, spare, len(season)) < _CHANCE / (4 * cycles)
     )
 
 
