@@ -157,6 +157,7 @@ class GcLog:
     foreign: int = 0  # lines that are none of the log's: a program's own output
     truncated: bool = False  # the last line is cut
     timeless: bool = False  # lines have neither uptime nor wall clock
+    alternating: bool = False  # several JVMs wrote line by line and cannot be told apart
     notes: list[str] = field(default_factory=list)  # what was read otherwise than asked: rotated files, mixed lines
 
     def not_known(self, number: int, text: str) -> None:
@@ -220,12 +221,17 @@ class GcLog:
             first, count = self.damaged[0], len(self.damaged) + self.more_damaged
             lines = "1 line is damaged and was" if count == 1 else f"{count} lines are damaged and were"
             found.append(f"{lines} left out; the first is line {first.number}: {first.text}")
-        if len(self.jvms) > 1:
+        if self.alternating:
+            found.append(
+                "lines of several JVMs alternate and cannot be told apart: the pauses are those of all, and nothing that "
+                "needs a time is told; log each to a file of its own, or with the decorators uptime and time"
+            )
+        elif len(self.jvms) > 1:
             found.append(f"{len(self.jvms)} JVMs wrote into this log; the first figures take them together")
-        for number, jvm in enumerate(self.jvms):
+        for number, jvm in enumerate(() if self.alternating else self.jvms):
             who = f"JVM {number + 1}: " if len(self.jvms) > 1 else ""
             found += [f"{who}{text}" for text in _gaps(jvm)]
-        if self.timeless and (self.pauses or self.cycles):
+        if self.timeless and not self.alternating and (self.pauses or self.cycles):
             found.append("the lines have no time: nothing that needs one is told")
         if self.truncated:
             found.append("the last line is cut")

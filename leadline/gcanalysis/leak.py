@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from leadline.gcanalysis.live import LivePoint
-from leadline.gcanalysis.trend import Estimate, thinned, trend
+from leadline.gcanalysis.trend import Array, Estimate, Trend, thinned, trend
 
 WARM_UP = 0.25  # of the time from the first to the last point is not looked at
 FEWEST = 10  # points after the warm-up
 LEVEL = 0.99  # of the interval of the slope
 SURE = 0.95  # one-sided, that it goes on rising
-STEADY = 0.65  # of the pace of the earlier half: what the later half has to keep for a leak
+STEADY = 0.65  # of the pace of the earlier half: what the later half has to keep for a leak, warm-up and all
+BEHIND = 0.8  # the same without the warm-up, where a cache that still fills is nearly straight
 SMALLEST = 0.01  # of the live set: a rise below it over the whole log is not called a leak
 WIDEST = 1.0  # of the live set: an interval that allows for a larger rise or fall tells nothing
 
@@ -42,8 +43,34 @@ class Leak:
     full_in_s: float | None = None
 
 
+@dataclass(frozen=True)
+class _Line:
+    """A trend over ``span`` seconds; its slope with an interval, bytes/s."""
+
+    found: Trend
+    span: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(times: Array, sizes: Array, unit: float) -> _Line:
+        found = trend(*thinned(times, sizes), (STEADY, BEHIND))
+        span, rise = float(times[-1] - times[0]), found.rise
+        low = min(rise.bound((1 - LEVEL) / 2), rise.value - unit) / span
+        return _Line(found, span, low, max(rise.bound((1 + LEVEL) / 2), rise.value + unit) / span)
+
+    def rises(self, live: float) -> bool:
+        return self.low * self.span > SMALLEST * live
+
+    def goes_on(self, share: int) -> bool:
+        """Surely, at a pace of this share (0: STEADY, 1: BEHIND) of the earlier one, and as no random walk would."""
+        needed = (self.found.steps, self.found.keeps[share], self.found.end)
+        return all(one.bound(1 - SURE) > 0 for one in needed)
+
+
 def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -> Leak:
-    """Of the points of one JVM. The trend has to show over all of the log but its warm-up, and go on in its later half.
+    """Of the points of one JVM. The trend has to show, and to go on in the later half and the last quarter: of the whole
+    log, where a warm-up or a cache that fills is plain by its bend; or of what comes behind the warm-up.
 
     A live set that rises and then stays (a cache that fills, classes that are loaded) "levels off"; where the later
     half is too short to tell one from the other it is "growing".
@@ -52,27 +79,30 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
         return _undetermined(len(points), basis, "no two collections at different times show what is live")
     times = np.array([point.at for point in points])
     sizes = np.array([float(point.size) for point in points])
-    keep = times >= times[0] + WARM_UP * (times[-1] - times[0])
     fresh = np.concatenate(([True], np.diff(times) > 0))  # the log's resolution may give two the same time
-    times, sizes = times[keep & fresh], sizes[keep & fresh]
-    count = len(times)
+    times, sizes = times[fresh], sizes[fresh]
+    keep = times >= times[0] + WARM_UP * (times[-1] - times[0])
+    count = int(keep.sum())
     if count < FEWEST:
         told = f"too short to tell: of the heap {basis} the log has {count} figures behind the warm-up"
         return _undetermined(count, basis, f"{told}, {FEWEST} are needed")
-    times, sizes = thinned(times, sizes)
-    found = trend(times, sizes, STEADY)
-    span, live = float(times[-1] - times[0]), float(np.median(sizes))
+    live = float(np.median(sizes[keep]))
     # Both ends of the line are known to half a unit of the log, mostly a MiB.
     unit = _MIB if not np.any(sizes % _MIB) else 1024.0 if not np.any(sizes % 1024) else 1.0
-    rise = found.rise.value
-    low = min(found.rise.bound((1 - LEVEL) / 2), rise - unit) / span
-    high = max(found.rise.bound((1 + LEVEL) / 2), rise + unit) / span
-    slope, verdict, full = rise / span, "none", None
-    if low * span > SMALLEST * live:
-        if found.keeps.bound(1 - SURE) > 0 and found.end.bound(1 - SURE) > 0:
-            verdict = "leak"
-        else:
-            verdict = "levels off" if found.keeps.bound(SURE) < 0 or found.end.bound(SURE) < 0 else "growing"
+    line = _Line.of(times, sizes, unit)
+    leaks = line.rises(live) and line.goes_on(0)
+    if leaks:
+        count = len(times)
+    else:
+        line = _Line.of(times[keep], sizes[keep], unit)
+        leaks = line.rises(live) and line.goes_on(1)
+    found, span, low, high = line.found, line.span, line.low, line.high
+    slope, verdict, full = found.rise.value / span, "none", None
+    if leaks:
+        verdict = "leak"
+    elif line.rises(live):
+        bends = found.keeps[0].bound(SURE) < 0 or found.end.bound(SURE) < 0
+        verdict = "levels off" if bends else "growing"
     elif (high - low) * span > 2 * WIDEST * max(live, unit):
         return _undetermined(count, basis, "too short to tell: the noise could hide the live set's doubling")
     if verdict == "leak" and heap_max and slope > 0:

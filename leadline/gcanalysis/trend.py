@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MOST = 400  # points
+MOST = 240  # points
 _NORMAL = NormalDist()  # scipy.stats would cost a second at the start of every command
 _FEWEST_CYCLES = 2.0
+_MOST_CYCLES = 60
 _RHYTHM = 0.35  # of what the line leaves: what a rhythm has to explain
-_UNIT_ROOT = 1.5  # over the root of the number of points: how near to 1 is taken for 1
+_SAME = 0.8  # of what a slower rhythm explains
+_UNIT_ROOT = 1.2  # over the root of the number of points: how near to 1 is taken for 1
+_DOUBTFUL = 0.4  # a coefficient above it may be that of a random walk with independent noise upon it
+_PLAIN = 2.5  # standard errors of a correlation that is none
 _CHANCE = 0.01  # of a rhythm that is none
 
 Array = NDArray[Any]
@@ -36,22 +40,24 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Trend:
-    """Rises are of the whole series, in its unit. ``early`` and ``late`` are the rises at the pace of each half.
+    """Rises are of the whole series, in its unit.
 
-    ``keeps``: the late rise less a share of the early one; ``end``: the rise at the pace of the last quarter.
-    ``walk``: what is left hangs together like a random walk, so its steps are looked at. ``period``: of the rhythm, in
-    units of time; None without one.
+    ``steps``: the rise as of a random walk, where what is left hangs together so much that it may be one; else ``rise``.
+    ``keeps``: for each share asked for, the rise at the later half's pace less that share of the earlier half's;
+    ``end``: the rise at the pace of the last quarter. ``walk``: what is left hangs together like a random walk, so its
+    steps are looked at. ``period``: of the rhythm, in units of time; None without one.
     """
 
     rise: Estimate
-    keeps: Estimate
+    steps: Estimate
+    keeps: tuple[Estimate, ...]
     end: Estimate
     points: int
     walk: bool
     period: float | None
 
 
-def trend(times: Array, values: Array, share: float = 0.65) -> Trend:
+def trend(times: Array, values: Array, shares: Sequence[float] = ()) -> Trend:
     """Least squares with a rhythm, by quasi-differences: an autoregression of first order whose coefficient is taken
     for 1 where it cannot be told from it (Perron and Yabu 2009, J. Econometrics 151), so that the same test holds for
     noise that comes back and for a random walk. Errors are those of White (1980) in the form HC3, which unequal noise
@@ -71,11 +77,12 @@ def trend(times: Array, values: Array, share: float = 0.65) -> Trend:
     quarter = np.column_stack([*line, broken, _above(at, 0.75), *season])
     together = _together(halves, values)
     rise = _linear(whole, values, together, [0, 1])
-    keeps = _linear(halves, values, together, [0, 1 - share, 1])
+    steps = _linear(whole, values, 1.0, [0, 1]) if _DOUBTFUL < together < 1 else rise
+    keeps = tuple(_times(_linear(halves, values, together, [0, 1 - share, 1]), scale) for share in shares)
     end = _linear(quarter, values, together, [0, 1, 1, 1])
     period = None if cycles is None else float(times[-1] - times[0]) / cycles
-    rise, keeps, end = (_times(one, scale) for one in (rise, keeps, end))
-    return Trend(rise, keeps, end, len(at), together == 1.0, period)
+    rise, steps, end = (_times(one, scale) for one in (rise, steps, end))
+    return Trend(rise, steps, keeps, end, len(at), together == 1.0, period)
 
 
 def rhythm(at: Array, values: Array) -> float | None:
@@ -86,17 +93,15 @@ def rhythm(at: Array, values: Array) -> float | None:
     total = float(left @ left)
     if total <= 1e-18 * count:
         return None
-    candidates = np.arange(_FEWEST_CYCLES, max(_FEWEST_CYCLES, min(count / 5, 60)) + 0.1, 0.25)
-
-    def rest(cycles: float) -> float:
-        found = _left(np.column_stack([base, *_season(at, cycles, count)]), values)
-        return float(found @ found)
-
-    least, best = min((rest(cycles), cycles) for cycles in candidates.tolist())
-    for near in (0.2, 0.04, 0.008):
-        least, best = min(
-            (rest(one), one) for one in (best + np.linspace(-near, near, 9)).tolist() if one >= _FEWEST_CYCLES
-        )
+    candidates = np.arange(_FEWEST_CYCLES, max(_FEWEST_CYCLES, min(count / 5, _MOST_CYCLES)) + 0.1, 0.25)
+    rests = _rests(base, at, values, candidates)
+    least, best = _refined(base, at, values, float(candidates[rests.argmin()]))
+    # A slower rhythm has the true one among its harmonics: the fastest that explains nearly as much is meant.
+    for multiple in (2, 3):
+        rest, faster = _refined(base, at, values, multiple * best)
+        if faster <= candidates[-1] and total - rest > _SAME * (total - least):
+            least, best = rest, faster
+            break
     terms = 2 * _harmonics(count)
     spare = count - base.shape[1] - terms
     if spare < 4:
@@ -107,16 +112,56 @@ def rhythm(at: Array, values: Array) -> float | None:
     return best if plain else None
 
 
+def _refined(base: Array, at: Array, values: Array, cycles: float) -> tuple[float, float]:
+    """What the best number of cycles near to this one leaves, and that number."""
+    least = math.inf
+    for near in (0.2, 0.04, 0.008):
+        finer = np.maximum(_FEWEST_CYCLES, cycles + np.linspace(-near, near, 9))
+        rests = _rests(base, at, values, finer)
+        least, cycles = float(rests.min()), float(finer[rests.argmin()])
+    return least, cycles
+
+
+def _rests(base: Array, at: Array, values: Array, cycles: Array) -> Array:
+    """Sums of squares that base and season leave, of all these numbers of cycles at once."""
+    count, harmonics = len(at), _harmonics(len(at))
+    turn = np.exp(2j * math.pi * np.outer(cycles, at))
+    powers = [turn]
+    while len(powers) < harmonics:
+        powers.append(powers[-1] * turn)
+    season = np.stack([part for power in powers for part in (power.real, power.imag)], axis=1)
+    basis = np.linalg.qr(base)[0]
+    season -= (season @ basis) @ basis.T
+    left = values - basis @ (basis.T @ values)
+    gram = season @ season.swapaxes(1, 2) + 1e-9 * count * np.eye(2 * harmonics)
+    shared = season @ left
+    found = np.linalg.solve(gram, shared[:, :, None])[:, :, 0]
+    rests: Array = float(left @ left) - np.sum(shared * found, axis=1)
+    return rests
+
+
 def _in_steps(at: Array, values: Array, cycles: float) -> bool:
     """Whether the steps between means of neighbours have the rhythm; those of a random walk have none."""
     parts = np.array_split(np.arange(len(at)), min(len(at), max(20, math.ceil(12 * cycles))))
     means = np.diff([float(values[part].mean()) for part in parts])
-    turns = 2 * math.pi * cycles * np.array([float(at[part].mean()) for part in parts])
+    places = np.array([float(at[part].mean()) for part in parts])
     base = np.ones((len(means), 1))
-    left = _left(base, means)
-    rest = _left(np.column_stack([base, np.diff(np.sin(turns)), np.diff(np.cos(turns))]), means)
-    bound = (_CHANCE / (4 * cycles)) ** (2 / (len(means) - 3))
-    return bool(float(rest @ rest) < bound * float(left @ left))
+    season = [np.diff(term) for term in _season(places, cycles, len(at))]
+    left, rest = _left(base, means), _left(np.column_stack([base, *season]), means)
+    total = float(left @ left)
+    spare = len(means) - 1 - len(season)
+    return (
+        spare > 3 and total > 0 and _by_chance(float(rest @ rest) / total, spare, len(season)) < _CHANCE / (4 * cycles)
+    )
+
+
+def _by_chance(ratio: float, spare: int, terms: int) -> float:
+    """How likely it is that an even number of terms leaves no more than this ratio of independent noise (beta law)."""
+    half, factor, total = spare / 2, 1.0, 0.0
+    for n in range(terms // 2):
+        total += factor
+        factor *= (half + n) / (n + 1) * (1 - ratio)
+    return float(ratio**half * total)
 
 
 def _harmonics(count: int) -> int:
@@ -143,10 +188,15 @@ def _together(design: Array, values: Array) -> float:
     """The coefficient of the autoregression, freed of the bias that the fit gives it; 1 where it may be 1."""
     count, terms = design.shape
     left = _left(design, values)
-    power = float(left[:-1] @ left[:-1])
+    power = float(left @ left)
     if power <= 1e-18 * count:
         return 0.0
-    raw = float(left[1:] @ left[:-1]) / power
+    raw = float(left[1:] @ left[:-1]) / float(left[:-1] @ left[:-1])
+    # Independent noise upon a random walk hides it from neighbours, not from points farther apart.
+    for apart in (2, 4):
+        shared = float(left[apart:] @ left[:-apart]) / power
+        if apart < count / 8 and shared > _PLAIN / math.sqrt(count):
+            raw = max(raw, shared ** (1 / apart))
     freed = (count * raw + terms) / max(1, count - terms - 2)
     if freed > 1 - _UNIT_ROOT / math.sqrt(count):
         return 1.0

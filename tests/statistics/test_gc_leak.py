@@ -33,26 +33,31 @@ def noise(rng: np.random.Generator, count: int, phi: float) -> NDArray[np.float6
 
 @pytest.mark.parametrize("name", list(_TABLE.NONE))
 def test_what_is_no_leak_is_none_of_them(name: str) -> None:
-    """A short form of the table in docs/gc.md (bench/gc/leaks.py): at most 5 % in a row, and what chance adds to 40."""
-    for count in (20, 60):
-        found = sum((_TABLE.verdicts(_TABLE.NONE[name], count, noise, 10, 5) for noise in _TABLE.NOISES), Counter())
-        assert found["leak"] <= 5, (count, found)
+    """A short form of the table in docs/gc.md (bench/gc/leaks.py): at most 5 % in a row."""
+    found = sum(
+        (_TABLE.verdicts(_TABLE.NONE[name], count, noise, 8, 5) for count in (20, 60) for noise in _TABLE.NOISES),
+        Counter(),
+    )
+    assert found["leak"] <= 0.05 * found.total(), found
 
 
 @pytest.mark.parametrize(
     ("name", "count", "least"),
     [
-        ("from the start, + 100 %", 40, 28),
-        ("from the start, + 100 %", 100, 34),
-        ("from the middle, + 30 %", 100, 30),
-        ("from the middle, + 100 %", 20, 32),
-        ("doubling under a rhythm", 100, 20),
-        ("doubling after a warm-up", 40, 26),
+        ("from the start, + 100 %", 20, 0.9),
+        ("from the start, + 100 %", 50, 0.9),
+        ("from the start, + 100 %", 200, 0.9),
+        ("from the middle, + 30 %", 100, 0.7),
+        ("from the middle, + 100 %", 20, 0.9),
+        ("doubling under a rhythm", 60, 0.8),
+        ("doubling under a rhythm of 80 %", 60, 0.8),
+        ("doubling under office hours", 100, 0.75),
+        ("doubling after a warm-up", 50, 0.6),
     ],
 )
-def test_leaks_are_found(name: str, count: int, least: int) -> None:
+def test_leaks_are_found(name: str, count: int, least: float) -> None:
     found = sum((_TABLE.verdicts(_TABLE.LEAKS[name], count, noise, 10, 5) for noise in _TABLE.NOISES), Counter())
-    assert found["leak"] >= least, found
+    assert found["leak"] >= least * found.total(), found
 
 
 @pytest.mark.parametrize(("phi", "count"), [(0.0, 40), (0.5, 60)])

@@ -116,6 +116,21 @@ def test_a_part_that_was_written_over_is_missed(tmp_path: Path) -> None:
     assert "the log begins with collection 20: the first 20 are not in it" in "\n".join(read.warnings)
 
 
+def test_packed_parts_are_joined_in_the_order_of_their_times(tmp_path: Path) -> None:
+    """As a rotation leaves them that packs: the JVM's numbers go round, so they are not the order."""
+    lines = jvm("G1", 12)
+    newest, parts = lines[19:], {0: lines[13:19], 1: lines[:7], 2: lines[7:13]}
+    (tmp_path / "gc.log").write_text("".join(newest))
+    for number, part in parts.items():
+        (tmp_path / f"gc.log.{number}.gz").write_bytes(gzip.compress("".join(part).encode()))
+    (log,) = logs_of([tmp_path / "gc.log"])
+    assert [part.name for part in log.parts] == ["gc.log.1.gz", "gc.log.2.gz", "gc.log.0.gz", "gc.log"]
+    found = parse_files(log)
+    assert [one.gc_id for one in found.pauses] == list(range(12))
+    assert len(found.jvms) == 1
+    assert found.warnings == ("rotated: read as one log, gc.log.1.gz, gc.log.2.gz, gc.log.0.gz, gc.log",)
+
+
 def test_one_of_the_parts_alone(tmp_path: Path) -> None:
     rotated(tmp_path)
     assert len(parse_files(logs_of([tmp_path / "gc.log.1"])[0]).pauses) == 9

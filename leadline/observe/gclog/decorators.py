@@ -7,6 +7,7 @@ words that begin the JVM's messages, and what the fields are is learnt from thes
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -50,6 +51,8 @@ class Splitter:
     def __init__(self) -> None:
         self._tags: dict[str, frozenset[str]] = {"": _NO_TAGS}
         self._layouts: dict[int, _Layout] = {}
+        self._forms: set[tuple[int, str]] = set()  # number of fields, kind of the first one
+        self._deferred: Counter[tuple[int, str]] = Counter()
         self._no_tags: set[str] = set()  # last fields that are none: hosts, levels
         self._begin = 0  # where the fields began in the line before
         self._stamp = ""
@@ -72,9 +75,19 @@ class Splitter:
         begin = self._begin
         if text[begin : begin + 1] == "[":
             end = text.find("] ", begin, begin + _FARTHEST)
-            if end >= 0:
-                return text.count("][", begin, end) + 1 in self._layouts
-        return _MESSAGE.search(text, 0, _FARTHEST) is not None
+            if end >= 0 and (text.count("][", begin, end) + 1, _kind(text[begin + 1])) in self._forms:
+                return True
+        return _MESSAGE.search(text, 0, _FARTHEST) is not None or bool(_forms(text) & self._forms)
+
+    def defer(self, text: str) -> None:
+        """A line that came before any that teaches what the fields are."""
+        self._deferred.update(_forms(text))
+
+    def recall(self) -> int:
+        """How many of the deferred lines have the log's decorators, as is known now."""
+        count = max((self._deferred[form] for form in self._forms), default=0)
+        self._deferred.clear()
+        return count
 
     def _search(self, text: str) -> Line | None:
         match = _MESSAGE.search(text, 0, _FARTHEST)
@@ -116,6 +129,7 @@ class Splitter:
             if not learn:
                 return None
             layout = self._layouts[len(fields)] = self._learnt(fields, layout)
+            self._forms.add((len(fields), _kind(fields[0])))
             found = self._clocks(fields, layout) or (None, None)
         assert layout is not None
         tags = _NO_TAGS
@@ -178,6 +192,24 @@ def _fields_before(text: str, end: int) -> tuple[int, list[str]]:
         fields.append(text[begin + 1 : place - 1])
         place = begin
     return place, fields[::-1]
+
+
+def _forms(text: str) -> set[tuple[int, str]]:
+    """What fields may stand before the message, by their number and the kind of the first one."""
+    found = set()
+    end = text.find("] ", 0, _FARTHEST)
+    while end >= 0:
+        _, fields = _fields_before(text, end + 1)
+        if fields:
+            found.add((len(fields), _kind(fields[0])))
+        end = text.find("] ", end + 1, _FARTHEST)
+    return found
+
+
+def _kind(field: str) -> str:
+    """A number or a time, a word of the JVM's (level, tag), anything else."""
+    first = field.lstrip()[:1]
+    return "number" if first.isdigit() else "word" if first.islower() else ""
 
 
 def _ours(field: str) -> bool:

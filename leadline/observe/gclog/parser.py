@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import ClassVar
 
 from leadline.gcanalysis.events import Cleanup, Cycle, GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, Stall
@@ -31,6 +32,9 @@ _MOST = 4_000_000  # events: a few GB of a log, and of memory
 _SLACK = 1.0  # s by which lines of several threads may be out of order
 _BESIDE = 8  # collections that may be under way beside one another
 _SAME_START = 0.25  # s; uptime and wall clock of one JVM agree on when it began, but for steps of the clock
+_TORN = 3  # collections out of place, for several JVMs at once to be believed
+_ENOUGH = 10  # pauses
+_LEAP = 60.0  # s
 _ID = re.compile(r"GC\((\d+)\) ")
 _HALF = re.compile(r" \d{1,12}[.,]\d{1,9}ms$")
 _OF_A_PAUSE = re.compile(r"Pause|GC\(\d+\)|\d[KMG]->\d")
@@ -90,9 +94,11 @@ class Reader:
     def _read(self, text: str) -> None:
         line = self._split(text)
         if line is None:
+            if not self.log.jvms:
+                self._splitter.defer(text)
             self._foreign(text)
             return
-        self.log.understood += 1
+        self.log.understood += 1 if self.log.jvms else 1 + self._splitter.recall()
         self._line = line
         tags, message = line.tags, line.message
         if len(message) > _LONGEST:
@@ -142,8 +148,11 @@ class Reader:
         for state in self._states:
             log.cycles.extend(state.shenandoah.values())
         log.cycles.sort(key=lambda cycle: (cycle.jvm, cycle.at))
+        self._leaps()
         log.timeless = bool(log.jvms) and all(jvm.last == 0.0 and jvm.first_unix is None for jvm in log.jvms)
-        if self._mixed:
+        if _alternate(log):
+            log.alternating = log.timeless = True
+        elif self._mixed:
             log.notes.append("lines of several JVMs alternate; they are told apart by the time at which each began")
         return log
 
@@ -154,6 +163,7 @@ class Reader:
         jvms, origin = self.log.jvms, self._state.began
         at = line.uptime
         if at is None and line.unix is not None:  # no such decorator, or a damaged one
+            self._state.wall_alone = origin is None
             at = line.unix - (origin if origin is not None else self._state.shift)
             if origin is None and not using and jvms and at < jvms[self._current].last - _SLACK:
                 at = self._set_back(line, at)
@@ -188,9 +198,40 @@ class Reader:
         self._state.shift -= jvm.last - at
         where = f" at collection {numbered[1]}" if numbered else ""
         note = f"the wall clock was set back by {jvm.last - at:.1f} s{where}: times count on from there"
-        if len(self.log.notes) < 20:
-            self.log.notes.append(note)
+        self._note(note)
         return jvm.last
+
+    def _set_forward(self, gc_id: int, ms: float) -> None:
+        """By a wall clock alone a pause took far longer than it says: the clock was set, and times go on from there."""
+        state, jvm = self._state, self.log.jvms[self._current]
+        step = self._at - state.stopped[1] - ms / 1e3
+        if gc_id != state.stopped[0] or self._line.uptime is not None or self._line.unix is None or step <= _SLACK:
+            return
+        state.shift += step
+        self._at -= step
+        jvm.last = self._at
+        self._note(f"the wall clock was set forward by {step:.1f} s in collection {gc_id}: times count on from there")
+
+    def _note(self, text: str) -> None:
+        if len(self.log.notes) < 20:
+            self.log.notes.append(text)
+
+    def _leaps(self) -> None:
+        """Rests far beyond all others in a log that has a wall clock alone: the clock may have been set forward."""
+        for number, state in enumerate(self._states):
+            pauses = [one for one in self.log.pauses if one.jvm == number]
+            if not state.wall_alone or len(pauses) < _ENOUGH:
+                continue
+            rests = sorted((other.at - one.at, one.gc_id) for one, other in pairwise(pauses))
+            usual = rests[len(rests) * 9 // 10 - 1][0]
+            for rest, gc_id in rests[::-1]:
+                if rest <= max(_LEAP, 50 * usual):
+                    break
+                after = "" if gc_id is None else f" after collection {gc_id}"
+                self._note(
+                    f"no pause for {rest:.0f} s{after}, others came within {usual:.3g} s: if the wall clock was set "
+                    f"forward there, the log is shorter by that; the decorator uptime would tell"
+                )
 
     def _other_jvm(self, at: float, unix: float | None, began: float) -> None:
         """One that has written before and began then, or a new one; a stepped clock is neither."""
@@ -223,6 +264,7 @@ class Reader:
             numbered = _ID.match(message)
             if numbered:
                 jvm.begun[whole(numbered[1])] = self.log.lines
+                self._state.stopped = whole(numbered[1]), self._at
             return
         if match is None or match["name"] not in known.PAUSES:
             self.log.not_known(self.log.lines, text)
@@ -232,6 +274,8 @@ class Reader:
             self._damaged(text)
             return
         gc_id = optional(match["id"])
+        if gc_id is not None:
+            self._set_forward(gc_id, ms)
         name, groups = match["name"], match["groups"].strip()
         generation = f"{match['generation']}: " if match["generation"] else ""
         kind = f"{generation}Pause {name} {groups}".strip()
@@ -420,12 +464,29 @@ class Reader:
         state.shenandoah[gc_id] = Cycle(self._at, self._line.unix, self._current, gc_id, kind, "", ms, heap)
 
 
+def _alternate(log: GcLog) -> bool:
+    """Several JVMs wrote line by line: collections are numbered twice in one, or their numbers begin again and again
+    somewhere above zero.
+    """
+    seen: set[tuple[int, int | None, str]] = set()
+    twice = 0
+    for one in log.pauses:
+        if one.gc_id is not None and (one.name in known.ONCE):
+            key = (one.jvm, one.gc_id, one.kind.partition(" (")[0])
+            twice += key in seen
+            seen.add(key)
+    pieces = sum(1 for jvm in log.jvms[1:] if jvm.ids and min(jvm.ids) > 0)
+    return twice >= _TORN or (pieces >= _TORN and 2 * pieces >= len(log.jvms))
+
+
 class _State:
     """What earlier lines of one JVM said that later ones need. ``began``: unix seconds of its start."""
 
     def __init__(self, began: float | None = None) -> None:
         self.began = began
         self.shift = 0.0  # s that a wall clock without uptime was set back, in unix seconds of the log
+        self.stopped = (-1, 0.0)  # the collection whose pause began last, and when
+        self.wall_alone = False
         self.counted = -1  # the last collection that stopped the application from its beginning to its end
         self.used = False  # it has said which collector it uses
         self.start_of: dict[int, float] = {}  # a cycle's id -> uptime

@@ -17,6 +17,8 @@ PAUSES = frozenset(
 )
 # With these the parentheses after the name end in the cause; elsewhere they tell of the phase.
 CAUSED = frozenset(("Young", "Full", "Mixed", "Initial Mark"))
+# Of these a collection has one.
+ONCE = frozenset(("Young", "Full", "Mixed", "Initial Mark", "Mark Start", "Init Mark"))
 G1_TYPES = frozenset(("Normal", "Concurrent Start", "Prepare Mixed", "Mixed", "Concurrent End", "Mixed GC"))
 
 _ID = r"(?:GC\((?P<id>\d+)\) )?(?:(?P<generation>[YyOo]): )?"

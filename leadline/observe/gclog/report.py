@@ -29,7 +29,8 @@ def read(log: LogFiles, reader: Callable[[LogFiles], GcLog] = parse_files) -> Gc
 
 def figures_of(log: GcLog) -> tuple[GcSummary, list[GcSummary]]:
     """Of the whole log, and of each JVM where there are several."""
-    parts = [summary(log.of(number)) for number in range(len(log.jvms))] if len(log.jvms) > 1 else []
+    several = len(log.jvms) > 1 and not log.alternating
+    parts = [summary(log.of(number)) for number in range(len(log.jvms))] if several else []
     return summary(log), parts
 
 
