@@ -119,10 +119,9 @@ def test_closed_streams_lead_nowhere(closed: str) -> None:
 
 
 def test_a_foreseen_error_of_the_system_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
     environment = {**os.environ, "LEADLINE_STATE": str(tmp_path / "state")}
     (tmp_path / "state").mkdir()
-    (tmp_path / "state/lease").write_text("a file where a directory should be")
+    (tmp_path / "state/undo").write_text("a file where a directory should be")
     argv = [sys.executable, "-m", "leadline.cli", "restore"]
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1

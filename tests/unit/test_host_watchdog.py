@@ -172,7 +172,7 @@ def test_one_that_takes_over_and_dies_before_it_undid_anything(
     first = run(0.5)
     first.process.kill()
     first.process.wait()
-    argv = [sys.executable, "-c", TAKES_OVER, str(tmp_path / "state/lease/local.lock")]
+    argv = [sys.executable, "-c", TAKES_OVER, str(tmp_path / "root")]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as second:
         assert second.stdout is not None
         assert second.stdout.readline() == b"taken\n"

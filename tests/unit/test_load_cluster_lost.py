@@ -72,7 +72,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
 def begin(cluster: Cluster, tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
-    scenario.write_text("scenario: s\n")
+    scenario.write_text("scenario: s\ntransactions: {}\n")
     cluster.open()
     cluster.begin(Job(scenario, ["http://h"], [("--users", "2")]))
 

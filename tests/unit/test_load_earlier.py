@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import stat
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,33 +29,28 @@ END
 
 
 # A driver that refuses a mistyped option, waits for its start where it is told to, and fails when it starts.
-DRIVER = """#!PYTHON
-import sys, time
-if sys.argv[1] == "host":
-    print('{"version": "1", "cpus": 1, "open_files": 9, "name": "fake"}', flush=True)
-    for _ in sys.stdin:
-        print(time.time_ns(), flush=True)
-    sys.exit()
-def die(text):
-    sys.stderr.write("leadline-load: " + text + "\\n")
-    sys.exit(2)
-if "--tiemout" in sys.argv:
-    die("unknown option `--tiemout`")
-if "--start-at" in sys.argv:
-    print('{"ready":true}', flush=True)
-    for line in sys.stdin:
-        if line == "stop\\n":
-            sys.exit(130)
-        if line.startswith("start "):
-            break
-die("WORDS")
+DRIVER = """#!/bin/sh
+die() { echo "leadline-load: $*" >&2; exit 2; }
+if [ "$1" = host ]; then
+  echo '{"version": "1", "cpus": 1, "open_files": 9, "name": "fake"}'
+  while read -r line; do date +%s%N; done
+  exit
+fi
+case " $* " in *" --tiemout "*) die "unknown option \\`--tiemout\\`";; esac
+case " $* " in *" --start-at "*)
+  echo '{"ready":true}'
+  while read -r line; do
+    case "$line" in stop) exit 130;; "start "*) break;; esac
+  done;;
+esac
+die "WORDS"
 """
 
 
 def fake_driver(place: Path, words: str) -> Path:
     """Its path; once started it ends with these words."""
     driver = place / "driver"
-    driver.write_text(DRIVER.replace("PYTHON", sys.executable).replace("WORDS", words))
+    driver.write_text(DRIVER.replace("WORDS", words))
     driver.chmod(0o755)
     return driver
 
@@ -86,7 +79,7 @@ def fake_wrk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int],
 
     def place(requests: int) -> None:
         tool.write_text(TOOL.replace("NUMBER", str(requests)))
-        tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+        tool.chmod(0o755)
 
     place(7)
     return place

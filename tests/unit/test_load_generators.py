@@ -368,7 +368,7 @@ def test_placeholders_are_filled_in_or_refused(tmp_path: Path) -> None:
 
 
 def test_options_that_look_like_ours_go_to_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool, got = tmp_path / "jmeter", tmp_path / "got"  # stands for the tool
+    tool, got = tmp_path / "jmeter", tmp_path / "out/raw/got"  # stands for the tool, which runs as a user of its own
     tool.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {got}\nexit 3\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
@@ -385,11 +385,15 @@ def test_options_that_look_like_ours_go_to_the_tool(tmp_path: Path, monkeypatch:
 
 def test_a_run_in_which_nothing_succeeded_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = {"requests": 8, "duration_us": 1e6, "connect": 0, "read": 0, "write": 0, "status": 8, "timeout": 0}
-    result = tmp_path / "result.json"
-    result.write_text(json.dumps(figures | dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "p999", "max"), 1000)))
+    figures |= dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "p999", "max"), 1000)
     tool = tmp_path / "wrk"  # stands for the tool
-    tool.write_text(f"#!/bin/sh\ncp {result} $LEADLINE_WRK_RESULT\n")
-    tool.chmod(0o755)
+
+    def place(status: int) -> None:
+        result = json.dumps(figures | {"status": status})
+        tool.write_text(f"#!/bin/sh\necho '{result}' > $LEADLINE_WRK_RESULT\n")
+        tool.chmod(0o755)
+
+    place(8)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     words = ["load", "--generator", "wrk", "--url", "http://h", "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(app, words)
@@ -398,12 +402,12 @@ def test_a_run_in_which_nothing_succeeded_fails(tmp_path: Path, monkeypatch: pyt
     verdict = read_summary(tmp_path / "out").verdict
     assert verdict is not None
     assert not verdict.passed
-    result.write_text(json.dumps(json.loads(result.read_text()) | {"status": 1}))
+    place(1)
     assert CliRunner().invoke(app, [*words, "--replace"]).exit_code == 1  # one of eight
     done = CliRunner().invoke(app, [*words, "--replace", "--limit-errors", "20%"])
     assert (done.exit_code, done.stdout.split(":")[0]) == (0, "passed")
     plan = tmp_path / "plan.json"
-    result.write_text(json.dumps(json.loads(result.read_text()) | {"status": 8}))
+    place(8)
     run = Plan("wrk", Job("http://h", tmp_path / "trial" / "raw", 1.0), tmp_path / "trial")
     plan.write_text(plan_text(run))
     monkeypatch.setattr("sys.argv", ["run", str(plan)])

@@ -86,7 +86,7 @@ class Job:
             name = found["name"]
             if found[0].startswith("$$"):
                 return found[0][1:]
-            if name in values:
+            if name in values and found[0].endswith("}"):
                 return values[name]
             close = nearest(name, list(values)) if name else None
             hint = f"did you mean ${{{close}}}?" if close else f"there are {', '.join(f'${{{n}}}' for n in values)}"
