@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import os
 import random
 import shutil
 import signal
@@ -19,7 +20,7 @@ from types import FrameType
 
 from bench.fuzz.mutate import mutated
 from bench.fuzz.targets import Disagreement, Target
-from leadline.model.errors import LeadlineError
+from leadline.model.errors import LeadlineError, shortened
 
 MOST_LINES = 40
 LONGEST_LINE = 1_000
@@ -68,7 +69,7 @@ def try_one(target: Target, data: bytes, folder: Path, outcome: Outcome, limit: 
     except LeadlineError as error:
         lines = str(error).split("\n")
         if not str(error).strip() or len(lines) > MOST_LINES or max(map(len, lines)) > LONGEST_LINE:
-            outcome.add("bad message", f"{len(lines)} lines", data, str(error))
+            outcome.add("bad message", f"{len(lines)} lines: {shortened(lines[0], 80)}", data, str(error))
         else:
             outcome.counts["refused"] += 1
     except TooLong:
@@ -87,9 +88,10 @@ def _where() -> str:
 def fuzz(target: Target, *, count: int | None, until: float | None, seed: int, limit: float = 1.0) -> Outcome:
     """So many inputs, or as many as fit until ``time.monotonic()`` is ``until``."""
     rng, outcome, done = random.Random(seed), Outcome(), 0
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # no disk is waited for
     while (count is None or done < count) and (until is None or time.monotonic() < until):
         data = mutated(target.seeds, rng, target.binary) if done >= len(target.seeds) else target.seeds[done]
-        folder = Path(tempfile.mkdtemp(prefix="leadline-fuzz-"))
+        folder = Path(tempfile.mkdtemp(prefix="leadline-fuzz-", dir=memory))
         try:
             try_one(target, data, folder, outcome, limit)
         finally:

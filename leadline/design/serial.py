@@ -88,7 +88,7 @@ def plan_from_json(text: str) -> Plan:
         )
     except KeyError as error:
         raise UsageError(f"plan: the key {quoted(error.args[0])} is missing") from error
-    except (TypeError, AttributeError, ValueError) as error:
+    except (TypeError, AttributeError, ValueError, OverflowError) as error:
         raise UsageError(f"plan: not a saved plan: {shortened(str(error), 200)}") from error
 
 

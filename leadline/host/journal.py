@@ -170,7 +170,7 @@ class UndoJournal:
                         _read_line(line, entries)
                     except _UNREADABLE as error:
                         if whole:  # the last line has no end: torn
-                            what = str(error) if isinstance(error, _Damaged) else "no JSON"
+                            what = str(error) if isinstance(error, _Damaged) else _reason(error)
                             problems.append(f"{self.path}: line {number} is unreadable ({what}), passed over")
         except FileNotFoundError:
             return [], []
@@ -248,7 +248,12 @@ class _Damaged(Exception):
     """A line that is none of the journal's, with the reason."""
 
 
+_JSON = {list: "a list", str: "a text", bool: "a switch", type(None): "null"}
 _UNREADABLE = (_Damaged, ValueError, TypeError, KeyError, RecursionError)
+
+
+def _reason(error: Exception) -> str:
+    return "no JSON" if isinstance(error, (ValueError, RecursionError)) else "an entry of another form"
 
 
 def _require_own(handle: int) -> None:
@@ -279,7 +284,7 @@ def _read_line(line: bytes | None, entries: dict[str, Entry]) -> None:
         raise _Damaged(f"longer than {_LINE_MAX} bytes")
     record = json.loads(line)
     if not isinstance(record, dict):
-        raise _Damaged(f"a {type(record).__name__}")
+        raise _Damaged(_JSON.get(type(record), "a number"))
     if "done" in record:
         entries.pop(record["done"], None)
     elif "update" in record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,17 @@ def read_scenario(path: Path, typ: str = "safe") -> Any:
 
 def parameters(path: Path) -> list[str]:
     """Names of the parameters that a scenario declares. Raises UsageError."""
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError:
+        changed = 0  # read_scenario says what is wrong
+    return list(_parameters(path, changed))
+
+
+@lru_cache(maxsize=16)
+def _parameters(path: Path, changed: int) -> tuple[str, ...]:  # noqa: ARG001 - a new file is read again
     found = read_scenario(path).get("parameters")
-    return [str(name) for name in found] if isinstance(found, Mapping) else []
+    return tuple(str(name) for name in found) if isinstance(found, Mapping) else ()
 
 
 def sent_variables(load: Workload) -> dict[str, Level]:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+LONGEST_LINE = 900  # characters of a message
+
+
 class LeadlineError(Exception):
     """A message for the user; the command ends with ``exit_code``."""
 
@@ -14,9 +17,14 @@ class LeadlineError(Exception):
 
 
 class UsageError(LeadlineError):
-    """Bad input: says where, what is wrong and the nearest valid choice."""
+    """Bad input: says where, what is wrong and the nearest valid choice; a line for each problem. What it quotes of the
+    input may be of any length and hold any characters: what is too long is cut in the middle of its line.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        super().__init__("\n".join(_bounded(line) for line in message.split("\n")))
 
 
 class KeyedError(ValueError):
@@ -70,10 +78,20 @@ class TrialFailure(LeadlineError):
         return self.message
 
 
+def _bounded(line: str) -> str:
+    cut = line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 3 :]}"
+    return printable(cut)
+
+
+def printable(text: str) -> str:
+    """``text`` with a question mark for every character that does not print."""
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
 def shortened(text: str, longest: int = 60) -> str:
     """``text`` for a message: cut where it is long, without characters that do not print."""
     cut = text if len(text) <= longest else text[: longest - 3] + "..."
-    return "".join(each if each.isprintable() else "?" for each in cut)
+    return printable(cut)
 
 
 def quoted(value: object, longest: int = 60) -> str:

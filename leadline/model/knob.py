@@ -382,7 +382,7 @@ class Catalogue:
             return self._knobs[name]
         near = nearest(name, list(self._knobs))
         hint = f"; did you mean {near}?" if near else "; see leadline knobs"
-        raise UsageError(f"unknown knob {name!r}{hint}")
+        raise UsageError(f"unknown knob {quoted(name)}{hint}")
 
     def matching(self, pattern: str) -> list[Knob]:
         """Knobs of the family ``pattern`` (``vm``); else those whose name contains it or fits it as a shell pattern."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,11 +58,12 @@ def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -
     if len(text) > limits.characters:
         raise UsageError(f"{source}: {len(text):,} characters; at most {limits.characters:,} are read")
     try:
-        check_yaml(text, source, limits)
         yaml = YAML(typ=typ, pure=True)
         yaml.preserve_quotes = True
+        yaml.composer.warn_double_anchors = False  # the later one holds, as YAML has it
         if limits.texts:
             yaml.Resolver = _Texts
+        _checked(yaml, source, limits)
         return yaml.load(text)
     except UsageError:
         raise
@@ -83,34 +83,60 @@ def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -
 
 def check_yaml(text: str, source: str, limits: Limits) -> None:
     """Raises UsageError for what breaks the limits, YAMLError for what is no YAML."""
-    sizes: dict[str, int] = {}  # of closed anchors
-    open_: list[tuple[str | None, int]] = []  # anchor and values before it
-    values = 0
-    for event in _events(text):
-        line = event.start_mark.line + 1
+    check = _Check(source, limits)
+    for event in YAML(typ="safe", pure=True).parse(text):
+        check(event)
+
+
+class _Check:
+    """Raises UsageError at the event that breaks a limit, so that nothing is built of what follows."""
+
+    def __init__(self, source: str, limits: Limits) -> None:
+        self._source, self._limits = source, limits
+        self._sizes: dict[str, int] = {}  # of closed anchors
+        self._open: list[tuple[str | None, int]] = []  # anchor and values before it
+        self._values = 0
+
+    def __call__(self, event: Event) -> None:
+        place, limits = f"{self._source}:{event.start_mark.line + 1}", self._limits
         if isinstance(event, AliasEvent):
-            if event.anchor not in sizes:
-                raise UsageError(f"{source}:{line}: the alias *{shortened(event.anchor, 40)} stands for itself")
-            values += sizes[event.anchor]
+            self._values += self._aliased(event.anchor, place)
         elif isinstance(event, NodeEvent):
-            values += 1
-            _check_node(event, f"{source}:{line}", limits)
+            self._values += 1
+            _check_node(event, place, limits)
             if isinstance(event, CollectionStartEvent):
-                open_.append((event.anchor, values - 1))
+                self._open.append((event.anchor, self._values - 1))
             elif event.anchor:
-                sizes[event.anchor] = 1
+                self._sizes[event.anchor] = 1
         elif isinstance(event, CollectionEndEvent):
-            anchor, before = open_.pop()
+            anchor, before = self._open.pop()
             if anchor:
-                sizes[anchor] = values - before
-        if len(open_) > limits.depth:
-            raise UsageError(f"{source}:{line}: more than {limits.depth} lists and mappings in each other")
-        if values > limits.values:
-            raise UsageError(f"{source}:{line}: more than {limits.values:,} values; is this the file that was meant?")
+                self._sizes[anchor] = self._values - before
+        if len(self._open) > limits.depth:
+            raise UsageError(f"{place}: more than {limits.depth} lists and mappings in each other")
+        if self._values > limits.values:
+            raise UsageError(f"{place}: more than {limits.values:,} values; is this the file that was meant?")
+
+    def _aliased(self, anchor: str, place: str) -> int:
+        alias = f"{place}: the alias *{shortened(anchor, 40)}"
+        if any(anchor == one for one, _ in self._open):
+            raise UsageError(f"{alias} stands for itself")
+        if anchor not in self._sizes:
+            raise UsageError(f"{alias} stands for nothing; a word that starts with * is written in quotes")
+        return self._sizes[anchor]
 
 
-def _events(text: str) -> Iterator[Event]:
-    yield from YAML(typ="safe", pure=True).parse(text)
+def _checked(yaml: YAML, source: str, limits: Limits) -> None:
+    """Check every event as the parser hands it on: one pass over the text."""
+    check, parser = _Check(source, limits), yaml.parser
+    get = parser.get_event
+
+    def get_event() -> Event:
+        event: Event = get()
+        check(event)
+        return event
+
+    parser.get_event = get_event
 
 
 def _check_node(event: NodeEvent, place: str, limits: Limits) -> None:
@@ -119,7 +145,7 @@ def _check_node(event: NodeEvent, place: str, limits: Limits) -> None:
         raise UsageError(f"{place}: the tag {shortened(str(tag), 40)}: tags are not read here")
     if not isinstance(event, ScalarEvent):
         return
-    value = event.value
+    value = event.value.replace("\a", "") if event.style == ">" else event.value  # the parser's marks of folds
     if len(value) > limits.scalar:
         raise UsageError(f"{place}: a text of {len(value):,} characters; at most {limits.scalar:,} are read")
     if limits.tags or limits.texts:

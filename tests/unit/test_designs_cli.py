@@ -80,16 +80,29 @@ def test_a_damaged_plan_is_refused_with_its_file(study: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["design.kind=plackett-burman"], "screen.yaml:11: design: plackett-burman takes two levels of every factor"),
+        (
+            ["design.kind=plackett-burman"],
+            "--set design.kind=plackett-burman: design: plackett-burman takes two levels of every factor",
+        ),
         (["design.kind=definitive-screening"], "screen.yaml:5: design: definitive-screening takes three levels"),
-        (["design.runs=4"], "screen.yaml:10: design: 4 runs cannot estimate the 7 figures"),
+        (["design.runs=4"], "--set design.runs=4: design: 4 runs cannot estimate the 7 figures"),
         (["design.replicates=1", "design.sentinels=null"], "screen.yaml:10: design: one replicate without sentinels"),
         (["design.blocks=latin"], "screen.yaml:12: design: latin blocks of"),
     ],
 )
-def test_refusals_name_the_line(study: Path, options: list[str], words: str) -> None:
+def test_refusals_name_the_line_or_the_option(study: Path, options: list[str], words: str) -> None:
     flags = [flag for option in options for flag in ("--set", option)]
-    assert words in refused(study, *flags)
+    told = refused(study, *flags)
+    assert words in told
+    assert "\n" not in told
+
+
+def test_refusals_of_a_file_name_its_line(study: Path) -> None:
+    text = study.read_text()
+    study.write_text(text.replace("d-optimal", "plackett-burman"))
+    assert refused(study).startswith(f"{study}:11: design: plackett-burman takes two levels of every factor")
+    study.write_text(f"{text}  runs: 4\n")
+    assert refused(study).startswith(f"{study}:13: design: 4 runs cannot estimate the 7 figures")
 
 
 def test_bad_use_is_told(study: Path, tmp_path: Path) -> None:

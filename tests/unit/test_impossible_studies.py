@@ -198,20 +198,30 @@ def test_a_lab_that_is_no_database_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["[]", "3", "null", '"x"', '{"id": 1}', '{"update": {}}', "[" * 3000, "\udcff", '{"kind": "file"}'],
+    ("line", "reason"),
+    [
+        ("[]", "a list"),
+        ("3", "a number"),
+        ("null", "null"),
+        ('"x"', "a text"),
+        ('{"id": 1}', "an entry of another form"),
+        ('{"update": {}}', "an entry of another form"),
+        ("[" * 3000, "no JSON"),
+        ("\udcff", "no JSON"),
+        ('{"kind": "file"}', "an entry of another form"),
+    ],
 )
-def test_any_line_of_the_journal_is_passed_over(tmp_path: Path, line: str) -> None:
+def test_any_line_of_the_journal_is_passed_over(tmp_path: Path, line: str, reason: str) -> None:
     path = tmp_path / "host.jsonl"
     path.write_bytes(line.encode("utf-8", errors="surrogateescape") + b"\n")
     (told,) = UndoJournal(path, root=tmp_path).restore()
-    assert told == f"{path}: line 1 is unreadable, passed over"
+    assert told == f"{path}: line 1 is unreadable ({reason}), passed over"
 
 
 def test_a_stack_of_the_command_line_is_checked() -> None:
     with pytest.raises(UsageError, match=r"no mode 'obm', there is direct, session, orm; did you mean orm\?"):
         choice_of("liberty/obm")
-    with pytest.raises(UsageError, match="is not a finite number"):
+    with pytest.raises(UsageError, match="'inf' is not a number that can be set"):
         settings_of(choice_of("liberty"), ["server.threads.max=inf"])
 
 

@@ -14,7 +14,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from leadline.load.convert.examples import Examples
 from leadline.load.convert.write import Draft, Names, literal, literals
-from leadline.model.errors import UsageError
+from leadline.model.errors import UsageError, shortened
 from leadline.model.yamltext import LARGE, check_yaml
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
@@ -48,7 +48,7 @@ def from_openapi(text: str, name: str) -> Draft:
         raise UsageError("not an OpenAPI description: it has neither `openapi` nor `swagger` (the version)")
     version = str(document.get("openapi", document.get("swagger")))
     if not version.startswith(("2.", "3.")):
-        raise UsageError(f"OpenAPI {version}: only 2.0 and 3.x are read")
+        raise UsageError(f"OpenAPI {shortened(str(version))}: only 2.0 and 3.x are read")
     return _Converter(document).draft(name)
 
 
