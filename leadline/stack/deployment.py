@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 _PLAIN = re.compile(r"[A-Za-z_][\w.-]*(/[A-Za-z_][\w.-]*)*", re.ASCII)  # stands in any configuration as it is
-_ROOT = re.compile(r"(/[\w.-]+)+|/", re.ASCII)
+_ROOT = re.compile(r"/[\w.-]*", re.ASCII)  # one part: servers that take it from the archive's name know no more
 
 
 class Feature(StrEnum):
@@ -121,6 +121,11 @@ class Deployment:
     def path(self) -> str:
         """The context root as the beginning of a path."""
         return self.context_root.rstrip("/")
+
+    @property
+    def file_name(self) -> str:
+        """What a server that takes the context root from a file's name must find, without the suffix."""
+        return self.context_root[1:] or "ROOT"
 
     @property
     def destinations(self) -> tuple[Queue | Topic, ...]:

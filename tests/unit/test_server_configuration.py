@@ -197,7 +197,7 @@ def test_no_statement_cache_means_no_pooling_of_statements(context: ServiceConte
     assert "leadline.statements.pooled" not in tomcat_properties(context, {"server.datasource.statement_cache": 0})
 
 
-@pytest.mark.parametrize(("root", "file"), [("/brokerage", "brokerage"), ("/a/b", "a#b"), ("/", "ROOT")])
+@pytest.mark.parametrize(("root", "file"), [("/brokerage", "brokerage"), ("/", "ROOT")])
 def test_tomcat_deploys_at_the_context_root(context: ServiceContext, root: str, file: str) -> None:
     Tomcat().configure(replace(context, deployment=replace(context.application, context_root=root)), {})
     assert (context.directory / "conf" / "Catalina" / "localhost" / f"{file}.xml").exists()

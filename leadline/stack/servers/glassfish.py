@@ -98,8 +98,8 @@ class GlassFish(JavaServer):
             context.certificate.write_keystore(store, _STORE_PASSWORD, glassfish_domain.KEY)
         write_private(domain / "config" / "admin-keyfile", glassfish_domain.administrator())
         (domain / "config" / "logging.properties").write_text(template("glassfish-logging.properties"))
-        name = context.application.path.strip("/").replace("/", "-") or "ROOT"
-        (domain / "autodeploy" / f"{name}.war").symlink_to(context.application.archive)
+        application = context.application
+        (domain / "autodeploy" / f"{application.file_name}.war").symlink_to(application.archive)
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
         domain, home = context.directory / "domain", self.unpacked

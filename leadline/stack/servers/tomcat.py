@@ -65,8 +65,7 @@ class Tomcat(JavaServer):
             server = tomcat_levels.with_tls(server, str(certificate), str(key))
         (base / "conf" / "server.xml").write_text(server)
         (base / "conf" / "logging.properties").write_text(template("tomcat-logging.properties"))
-        application = context.application.path.strip("/").replace("/", "#") or "ROOT"
-        context_file = base / "conf" / "Catalina" / "localhost" / f"{application}.xml"
+        context_file = base / "conf" / "Catalina" / "localhost" / f"{context.application.file_name}.xml"
         context_file.write_text(template(f"{self.name}-context.xml", context.application))
         # Tomcat reads this file first and makes its entries system properties: the loaders come from its own copy.
         own = (home / "conf" / "catalina.properties").read_text()

@@ -90,7 +90,7 @@ class WildFly(JavaServer):
         (module / "driver.jar").symlink_to(self.driver.jar())
         deployments = base / "deployments"
         deployments.mkdir()
-        (deployments / f"{application.path.strip('/') or 'ROOT'}.war").symlink_to(application.archive)
+        (deployments / f"{application.file_name}.war").symlink_to(application.archive)
         properties = self._properties(context, settings)
         levels = base / "levels.properties"
         write_private(levels, properties_text(properties))
