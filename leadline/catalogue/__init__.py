@@ -38,9 +38,17 @@ def families() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (_FOLDER / "host").glob("*.toml")))
 
 
-def programs() -> tuple[str, ...]:
-    """Names of the other files."""
-    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+def programs(owner: Owner | None = None) -> tuple[str, ...]:
+    """Names of the other files; those of the programs whose knobs one owner sets."""
+    found = sorted(path.stem for path in _FOLDER.glob("*.toml"))
+    return tuple(name for name in found if owner is None or _owner(name) == owner)
+
+
+def _owner(name: str) -> str | None:
+    """Of a program's file; None for one that only completes others."""
+    own = _read(name)["defaults"]
+    shared = _read(own["definitions"])["defaults"] if "definitions" in own else {}
+    return {**shared, **own}["owner"] if "program" in own else None
 
 
 @cache

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from leadline import catalogue
 from leadline.catalogue import text
-from leadline.model.knob import Knob
+from leadline.model.knob import Knob, Owner
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 _HEAD = ("knob", "own name", "range", "default", "apply cost, risk", "what it is, and the manual")
 _PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "host": ("Knobs of the host", catalogue.families()),
     "jvm": ("Knobs of the JVM", ("jvm",)),
-    "servers": ("Knobs of the application servers", ("glassfish", "liberty", "tomcat", "tomee", "wildfly")),
-    "databases": ("Knobs of the databases", ("postgres", "mariadb")),
+    "servers": ("Knobs of the application servers", catalogue.programs(Owner.SERVER)),
+    "databases": ("Knobs of the databases", catalogue.programs(Owner.DATABASE)),
     "web": ("Knobs of the web servers in front", ("web",)),
-    "application": ("Knobs of the application", ("brokerage",)),
+    "application": ("Knobs of the application", catalogue.programs(Owner.APPLICATION)),
 }
 _MADE = "Generated from `leadline/catalogue` by `python -m leadline.catalogue.reference`; edit the data, not this page."
 _INTRO = """# Knobs

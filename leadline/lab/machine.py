@@ -15,7 +15,7 @@ from leadline.host.process import parse_cpus
 from leadline.lab.studyfile import StudyFile
 from leadline.model.errors import UsageError
 from leadline.model.units import format_size
-from leadline.stack.registry import check_java
+from leadline.stack.registry import server
 
 NOT_CHECKED = (
     "that downloads are to be had and the services start with these levels: a trial where they do not fails as "
@@ -59,7 +59,7 @@ def _problems(file: StudyFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
         home = Path(study.stack.java)
         if problem := _refused(lambda: java_home(home)):
             yield ("stack", "java"), problem
-    if problem := _refused(lambda: check_java(study.stack.server, study.stack.java)):
+    if problem := _refused(lambda: server(study.stack.server).check_java(study.stack.java)):
         yield ("stack", "java" if study.stack.java else "server"), problem
     for at, driver in enumerate(study.drivers):
         program = shlex.split(driver.via)[0]

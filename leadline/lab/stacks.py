@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from math import ceil
 
 from leadline.lab.studyfile import StudyFile
@@ -12,8 +13,9 @@ from leadline.model.knob import Knob, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.shapes import profile_points
 from leadline.model.study import Workload
-from leadline.stack.brokerage_knobs import CALLS, ORDERS, queued
-from leadline.stack.registry import StackError, stack_catalogue
+from leadline.stack.base import Application
+from leadline.stack.deployment import Feature
+from leadline.stack.registry import SERVERS, StackError, application, stack_catalogue
 from leadline.stack.servers import knobs, messaging
 
 _BOUNDS = ((knobs.MIN_CONNECTIONS, knobs.MAX_CONNECTIONS), (knobs.MIN_THREADS, knobs.THREADS))
@@ -49,10 +51,9 @@ def check_levels(
     def where(name: str) -> str:
         return file.where(("factors" if name in file.study.factors else "settings", name))
 
-    if not any(queued({ORDERS.name: level}) for level in levels.get(ORDERS.name, ())):
-        for name in levels:
-            if name in _OF_QUEUE and not (idle_settings and name in settings):
-                raise UsageError(f"{where(name)}: {name} changes nothing without a queue; set {ORDERS.name}: queue")
+    for name in levels:
+        if name in _OF_QUEUE and not (idle_settings and name in settings):
+            _check_messages(file, levels, where(name), name)
     for low, high in _BOUNDS:
         least, most = (
             [level for level in levels.get(knob.name, ()) if isinstance(level, (int, float))] for knob in (low, high)
@@ -65,25 +66,58 @@ def check_levels(
             )
 
 
+def _check_messages(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: str, name: str) -> None:
+    stack = file.study.stack
+    app = application(stack.app)
+    own = [knob.name for knob in _switches(app) if knob.name in levels]
+    for combined in product(*(levels[each] for each in own)):
+        if _needs(app, stack.mode, dict(zip(own, combined, strict=True)), Feature.MESSAGING):
+            return
+    ways = " or ".join(f"{knob.name}: {level}" for knob, level in _ways_to(app, stack.mode, Feature.MESSAGING))
+    remedy = f"set {ways}" if ways else f"{app.name} has none, leave it out"
+    raise UsageError(f"{where}: {name} changes nothing without a queue; {remedy}")
+
+
+def _switches(app: Application) -> list[Knob]:
+    """Its knobs of named levels, which may decide what it needs."""
+    return [knob for knob in app.knobs() if knob.choices]
+
+
+def _needs(app: Application, mode: str, levels: Mapping[str, Level], feature: Feature) -> bool:
+    own = {knob.name: levels[knob.name] for knob in _switches(app) if knob.name in levels}
+    return feature in app.deployment(mode, own).features
+
+
+def _ways_to(app: Application, mode: str, feature: Feature) -> list[tuple[Knob, Level]]:
+    """Knobs of the application with the level that makes it need a feature."""
+    pairs = ((knob, level) for knob in _switches(app) for level in knob.choices)
+    return [(knob, level) for knob, level in pairs if _needs(app, mode, {knob.name: level}, feature)]
+
+
 def starved_calls(file: StudyFile, plan: Plan, settings: Mapping[str, Level]) -> list[str]:
     """A sentence for each level of ``server.threads.max`` under which remote calls can come to a stand.
 
-    Open Liberty's ORB runs a call inside the server on a second thread of the one executor while the thread of the
-    request waits for it: as many requests at once as there are threads wait for each other until the ORB gives up.
+    Where a remote call inside the server runs on a second thread while the thread of the request waits for it, as many
+    requests at once as there are threads wait for each other until the server gives up.
     """
-    if file.study.stack.server != "liberty":
+    stack = file.study.stack
+    server, app = SERVERS[stack.server], application(stack.app)
+    if not server.second_thread:
         return []
     treatments = [{**settings, **trial.treatment.as_dict()} for trial in plan.trials]
-    remote = [levels for levels in treatments if levels.get(CALLS.name) == "remote"]
+    remote = [levels for levels in treatments if _needs(app, stack.mode, levels, Feature.REMOTE)]
+    ways = _ways_to(app, stack.mode, Feature.REMOTE)
+    how = "".join(f" with {knob.name} {level}" for knob, level in ways)
+    instead = "".join(f", or take {knob.name} {knob.default}" for knob, _ in ways)
     found = []
     for level in sorted({levels[knobs.THREADS.name] for levels in remote if knobs.THREADS.name in levels}):
         threads = int(level)
         at_once, who = _requests_at_once(file.study.workload)
         if threads < 2 * at_once:
             found.append(
-                f"Warning: {knobs.THREADS.name} {threads} with {CALLS.name} remote: on Open Liberty a request holds two"
+                f"Warning: {knobs.THREADS.name} {threads}{how}: on {server.title} a request holds two"
                 f" of these threads, and {threads} requests at once stand still for minutes; {who} need"
-                f" {2 * at_once}: raise it, leave it without a level, or take {CALLS.name} local"
+                f" {2 * at_once}: raise it, leave it without a level{instead}"
             )
     return found
 

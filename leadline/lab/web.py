@@ -10,10 +10,10 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.plan import Factor
 from leadline.model.study import Study
-from leadline.stack.registry import check_http
+from leadline.stack.registry import SERVERS, application, check_http, servers_with
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs
-from leadline.stack.web.front import UNIX_SOCKETS, cpu_set
+from leadline.stack.web.front import cpu_set
 
 
 def web_servers(study: Study) -> list[str]:
@@ -55,10 +55,10 @@ def check_web(
             raise UsageError(f"{file.where(('placement', 'web_cpus'))}: these CPUs are for a web server; {remedy}")
     if present:
         _check_place(file, places, where(knobs.PLACE.name))
-        if "unix" in among(knobs.UPSTREAM.name, "tcp") and study.stack.server not in UNIX_SOCKETS:
+        if "unix" in among(knobs.UPSTREAM.name, "tcp") and not SERVERS[study.stack.server].unix_socket:
             raise UsageError(
                 f"{where(knobs.UPSTREAM.name)}: {study.stack.server} listens on TCP only;"
-                f" {' and '.join(UNIX_SOCKETS)} can listen on a Unix socket"
+                f" {' and '.join(servers_with(lambda kind: kind.unix_socket))} can listen on a Unix socket"
             )
         if True in among(server_knobs.TLS.name, False):
             raise UsageError(
@@ -68,7 +68,7 @@ def check_web(
         if True in among(knobs.COMPRESSION.name, False) and not _asks_compressed(study.workload.scenario):
             raise UsageError(
                 f"{where(knobs.COMPRESSION.name)}: scenario {study.workload.scenario} does not ask for compressed"
-                " answers, so nothing would change; take one with `compression: true`, such as brokerage-static"
+                f" answers, so nothing would change; take one with `compression: true`{_such_as(study.stack.app)}"
             )
         if study.workload.http == "2" and among(knobs.HTTP2.name, False) != {True}:
             raise UsageError(
@@ -86,6 +86,10 @@ def check_web(
             check_http(study.stack.server, study.workload.http)
         except UsageError as error:
             raise UsageError(f"{file.where(('workload', 'http'))}: {error}") from None
+
+
+def _such_as(app: str) -> str:
+    return next((f", such as {name}" for name in application(app).scenarios() if _asks_compressed(name)), "")
 
 
 def _asks_compressed(scenario: str) -> bool:

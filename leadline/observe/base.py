@@ -12,7 +12,7 @@ from leadline.host.base import Process
 # Every series file is a tall Parquet table ``series/<observer>.parquet`` with these columns:
 #   time_ns  Int64   unix time, nanoseconds
 #   metric   Utf8    "cpu.user", "pool.in_use", "gc.pause"
-#   subject  Utf8    what it is of: "host", "cpu0", "vda", "server", "jdbc/brokerage", a collector's pause kind
+#   subject  Utf8    what it is of: "host", "cpu0", "vda", "server", "jdbc/orders", a collector's pause kind
 #   value    Float64 in the unit given by ``UNITS`` of the observer's module
 COLUMNS = ("time_ns", "metric", "subject", "value")
 

@@ -9,8 +9,8 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from leadline.stack.base import (
     ServiceContext,
     Settings,
 )
+from leadline.stack.deployment import Deployment
 from leadline.stack.jdbc import driver_for
 from leadline.stack.lock import exclusive
 from leadline.stack.servers import knobs as server_knobs
@@ -72,10 +73,10 @@ class Stack:
 
     def __init__(self, choice: StackChoice, host: Host, home: Path, options: StackOptions | None = None) -> None:
         registry.check_mode(choice.app, choice.mode, choice.server)
-        registry.check_java(choice.server, choice.java)
+        registry.SERVERS[choice.server].check_java(choice.java)
         self.choice = choice
         self.options = options or StackOptions()
-        self.server: Service = registry.server(choice.server)
+        self.server = registry.server(choice.server)
         self.database: Database = registry.database(choice.database, self.options.database_port)
         self.application: Application = registry.application(choice.app)
         self._host = host
@@ -110,7 +111,13 @@ class Stack:
     def url(self) -> str:
         """Base address of the running application: the web server's where there is one."""
         scheme = "https" if self.certificate() else "http"
-        return f"{scheme}://{_LOOPBACK}:{self._url_port}/{self.application.name}"
+        return f"{scheme}://{_LOOPBACK}:{self._url_port}{self.deployment().path}"
+
+    def deployment(self) -> Deployment:
+        """What the server is given at the levels of its last start. Raises UsageError."""
+        own = levels_of(self._settings, self._knobs, Owner.APPLICATION)
+        made = self.application.deployment(self.choice.mode, own)
+        return replace(made, properties={**self.options.properties, **made.properties})
 
     def certificate(self) -> str | None:
         """PEM of the certificate to trust at ``url``; None without TLS."""
@@ -119,7 +126,7 @@ class Stack:
         return self.front.certificate.certificate if tls else None
 
     def ready_url(self) -> str:
-        return f"{self.url()}{self.application.ready_path()}"
+        return f"{self.url()}{self.deployment().ready.path}"
 
     def endpoint(self) -> Endpoint:
         """Where the database listens. Raises LookupError while it has no data."""
@@ -137,6 +144,7 @@ class Stack:
         self.server.provision(progress)
         self._web_versions = self.front.provision(self.options.web_servers, progress)
         self.application.build(progress)
+        self.server.prepare(self.deployment(), progress)
 
     def prepare_data(self, progress: Progress) -> str:
         """Load the data and keep a snapshot, unless there is one; returns its name. The database is stopped after.
@@ -196,13 +204,12 @@ class Stack:
         fronted = web_knobs.chosen(settings) is not None
         self.front.check(settings)
         self._make_work()
-        self._socket = self.front.socket(settings, self.server.name)
+        self._socket = self.front.socket(settings, self.server.name if self.server.unix_socket else None)
         self._settings = dict(settings)
         self._http_port = self._url_port = (0 if fronted else self.options.http_port) or _free_port()
-        own = levels_of(settings, self._knobs, Owner.APPLICATION)
-        archive = self.application.archive(own)
-        if not archive.is_file():
-            raise LeadlineError(f"{self.application.name} is not built: {archive} does not exist")
+        deployment = self.deployment()
+        if not deployment.archive.is_file():
+            raise LeadlineError(f"{deployment.name} is not built: {deployment.archive} does not exist")
         context = self._context(
             self._work / self.server.name,
             directory,
@@ -211,13 +218,7 @@ class Stack:
             tls=bool(settings.get(server_knobs.TLS.name)),
             http_address=_LOOPBACK if fronted else self.options.http_address,
             database=self.endpoint(),
-            archive=archive,
-            context_root=f"/{self.application.name}",
-            properties={
-                **self.options.properties,
-                f"{self.application.name}.mode": self.choice.mode,
-                **self.application.properties(own),
-            },
+            deployment=deployment,
         )
         self._configured = True
         self.server.configure(context, levels_of(settings, self._knobs, Owner.SERVER, Owner.JVM))
@@ -231,8 +232,7 @@ class Stack:
         """
         self._settings = dict(settings)
         self._url_port = self.options.http_port or _free_port()
-        name, ready = self.application.name, self.application.ready_path()
-        behind = Behind(self._http_port, f"/{name}", ready, self.application.archive(settings))
+        behind = Behind(self._http_port, self.deployment())
         socket = self._socket if settings.get(web_knobs.UPSTREAM.name) == "unix" else None
         return self.front.start(
             settings,
@@ -286,13 +286,14 @@ class Stack:
         """
         if knob not in self._knobs:
             raise LookupError(f"no service of this stack has a knob {knob}")
-        owner = self._knobs[knob].owner
-        if owner is Owner.WEB:
-            return self.front.read_back(knob, self._settings)
-        if owner is Owner.APPLICATION:
-            return self.application.read_back(self._direct_url(), knob)
-        service = self.database if owner is Owner.DATABASE else self.server
-        return service.read_back(knob)
+        read: Mapping[Owner, Callable[[str], Level]] = {
+            Owner.DATABASE: self.database.read_back,
+            Owner.SERVER: self.server.read_back,
+            Owner.JVM: self.server.read_back,
+            Owner.WEB: lambda name: self.front.read_back(name, self._settings),
+            Owner.APPLICATION: lambda name: self.application.read_back(self._direct_url(), name),
+        }
+        return read[self._knobs[knob].owner](knob)
 
     def check_settings(self, settings: Settings) -> None:
         """Raises UsageError for a knob that no service of this stack has."""
@@ -355,7 +356,7 @@ class Stack:
 
     def _direct_url(self) -> str:
         scheme = "https" if self._settings.get(server_knobs.TLS.name) else "http"
-        return f"{scheme}://{_LOOPBACK}:{self._http_port}/{self.application.name}"
+        return f"{scheme}://{_LOOPBACK}:{self._http_port}{self.deployment().path}"
 
     def audit(self, counts: Mapping[str, Mapping[str, int]], log: Path) -> Sequence[AuditResult]:
         """The application's audits of its data; the database runs. ``counts`` as the driver counted them."""
@@ -378,9 +379,7 @@ class Stack:
         tls: bool = False,
         http_address: str | None = None,
         database: Endpoint | None = None,
-        archive: Path | None = None,
-        context_root: str = "/",
-        properties: Mapping[str, str] | None = None,
+        deployment: Deployment | None = None,
     ) -> ServiceContext:
         return ServiceContext(
             host=self._host,
@@ -393,10 +392,8 @@ class Stack:
             http_socket=http_socket,
             certificate=self.front.certificate if tls else None,
             database=database,
-            archive=archive,
-            context_root=context_root,
+            deployment=deployment,
             observe=self.options.observe,
-            properties=properties or {},
             raw=directory.absolute() / "raw",
         )
 

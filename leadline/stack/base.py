@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from leadline.host.base import Host, Process
+from leadline.model.errors import LeadlineError
 from leadline.model.knob import Knob, Level
 from leadline.model.study import Placement
 from leadline.stack.certificate import Certificate
+from leadline.stack.deployment import Deployment, Feature
 
 Progress = Callable[[str], None]
 Settings = Mapping[str, Level]  # knob name -> level, only knobs that this service knows
@@ -55,11 +57,16 @@ class ServiceContext:
     http_socket: Path | None = None  # a Unix socket to listen on beside the port
     certificate: Certificate | None = None  # for a port that speaks TLS
     database: Endpoint | None = None
-    archive: Path | None = None  # the application's WAR
-    context_root: str = "/brokerage"
+    deployment: Deployment | None = None  # the application, for a server
     observe: bool = True
-    properties: Mapping[str, str] = field(default_factory=dict)  # system properties of the server's JVM
     raw: Path | None = None  # where a service writes raw observations (gc.log) when ``observe``; None: nowhere
+
+    @property
+    def application(self) -> Deployment:
+        """What the server runs. Raises LeadlineError where nothing is deployed."""
+        if self.deployment is None:
+            raise LeadlineError("nothing is deployed here")
+        return self.deployment
 
 
 class Service(Protocol):
@@ -128,31 +135,41 @@ class AuditResult:
 
 
 class Application(Protocol):
-    """The application under test: its archive, its data and the audits of its work."""
+    """The application under test: its archive, its data, the audits of its work, and what it asks of a server.
+
+    A knob is one of ``knobs``, set by ``deployment`` and read by ``read_back``.
+    """
 
     @property
     def name(self) -> str: ...
     @property
     def version(self) -> str: ...
     def modes(self) -> Sequence[str]: ...
+    def scenarios(self) -> Sequence[str]:
+        """Names of the built-in scenarios that are made for it, the usual one first."""
+
     def knobs(self) -> Sequence[Knob]:
         """Switches of the application itself, named ``app.``; they need a restart of its server."""
 
-    def properties(self, settings: Settings) -> Mapping[str, str]:
-        """System properties of the server for these levels. Raises UsageError."""
+    def knobs_on(self, mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> Sequence[Knob]:
+        """The same with the levels refused that it cannot have in ``mode`` on ``server``; ``servers``: what each can
+        do, to name those that it can have them on.
+        """
+
+    def deployment(self, mode: str, settings: Settings) -> Deployment:
+        """What a server is given at these levels. Raises UsageError."""
 
     def read_back(self, url: str, knob: str) -> Level:
         """The level in force, asked of the application at ``url``. Raises LookupError."""
 
     def build(self, progress: Progress) -> None: ...
-    def archive(self, settings: Settings) -> Path:
-        """What the server deploys at these levels."""
-
     def data_key(self, load_units: int, seed: int) -> str:
         """Names the snapshot: changes when schema, generator, scale or seed change."""
 
     def load_data(self, database: Endpoint, load_units: int, seed: int, log: Path) -> None: ...
-    def ready_path(self) -> str: ...
+    def login(self) -> str:
+        """How a person logs in, in one phrase; empty where nobody does."""
+
     def drain(self, url: str, settings: Settings, times: Path) -> None:
         """After the load: wait until accepted work has had its effect, keep in ``times`` how long each piece took.
 

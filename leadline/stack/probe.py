@@ -9,6 +9,8 @@ import ssl
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from leadline.stack.deployment import Deployment
+
 _TIMEOUT = 3.0
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _EMPTY_SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
@@ -123,14 +125,17 @@ class Client:
         return most
 
 
-def ready(client: Client, path: str) -> str:
-    """Empty when the application says that it is up, else what was said instead."""
+def ready(client: Client, deployment: Deployment) -> str:
+    """Empty when the application answers as one that is up, else what was said instead."""
+    wanted = deployment.ready
+    path = f"{deployment.path}{wanted.path}"
     try:
         status, _, body = client.get(path)
-        if status != 200:
+        if status != wanted.status:
             return f"{path}: HTTP {status}"
-        up = json.loads(body)
-        return "" if isinstance(up, dict) and up.get("status") == "up" else f"{path}: {body[:80]!r}"
+        said = json.loads(body) if wanted.json else {}
+        up = isinstance(said, dict) and said.items() >= wanted.json.items()
+        return "" if up else f"{path}: {body[:80]!r}"
     except (OSError, ValueError) as error:
         return f"{path}: {error}"
 

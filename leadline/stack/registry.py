@@ -1,17 +1,17 @@
-"""What can be named in a study's ``stack``: one line for each server, database and application."""
+"""What can be named in a study's ``stack``: one row for each server, database and application. What a server can do is
+said by its class.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TypeVar
 
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.knob import Knob
 from leadline.model.study import StackChoice
-from leadline.stack import brokerage_knobs
+from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.base import Application, Database, Service
-from leadline.stack.brokerage import Brokerage
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.postgres import Postgres
 from leadline.stack.servers.common import JavaServer
@@ -33,7 +33,7 @@ class StackError(UsageError):
         self.key = key
 
 
-SERVERS: Mapping[str, Callable[[], Service]] = {
+SERVERS: Mapping[str, type[JavaServer]] = {
     "glassfish": GlassFish,
     "liberty": Liberty,
     "tomcat": Tomcat,
@@ -43,29 +43,8 @@ SERVERS: Mapping[str, Callable[[], Service]] = {
 DATABASES: Mapping[str, Callable[[int], Database]] = {"postgres": Postgres, "mariadb": MariaDb}
 APPLICATIONS: Mapping[str, Callable[[], Application]] = {"brokerage": Brokerage}
 
-# Persistence modes of the applications that a server can run; a servlet container has no session beans.
-MODES: Mapping[str, tuple[str, ...]] = {
-    "glassfish": ("direct", "session", "orm"),
-    "liberty": ("direct", "session", "orm"),
-    "tomcat": ("direct",),
-    "tomee": ("direct", "session", "orm"),
-    "wildfly": ("direct", "session", "orm"),
-}
 
-# Servers with a queue for the application's orders.
-MESSAGING = ("glassfish", "liberty", "tomee", "wildfly")
-
-# The knobs of an application in a stack, with the levels refused that this stack cannot have.
-_APPLICATION_KNOBS = {"brokerage": brokerage_knobs.for_stack}
-
-# Servers that do not run on every JDK from 17 on.
-_CHOOSY: Mapping[str, type[JavaServer]] = {"glassfish": GlassFish, "tomee": TomEE}
-
-# Servers whose plain port also speaks HTTP/2 to who begins with it (prior knowledge).
-HTTP2 = ("liberty", "tomcat", "tomee", "wildfly")
-
-
-def server(name: str) -> Service:
+def server(name: str) -> JavaServer:
     """A new server. Raises UsageError for an unknown name."""
     return _find("server", name, SERVERS)()
 
@@ -106,38 +85,37 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
     Raises UsageError for names that do not exist and a mode the server cannot run.
     """
     check_mode(choice.app, choice.mode, choice.server)
-    return [
-        *service_catalogue(choice.server, choice.database),
-        *_APPLICATION_KNOBS[choice.app](choice, MODES, MESSAGING),
-    ]
+    can = {name: kind.features for name, kind in SERVERS.items()}
+    own = application(choice.app).knobs_on(choice.mode, choice.server, can)
+    return [*service_catalogue(choice.server, choice.database), *own]
+
+
+def servers_with(able: Callable[[type[JavaServer]], bool]) -> list[str]:
+    """Names of the servers whose class says that they can."""
+    return [name for name, kind in SERVERS.items() if able(kind)]
 
 
 def check_mode(app: str, mode: str, server_name: str) -> None:
     """Raises UsageError when the application has no such mode or the server cannot run it."""
-    modes = list(application(app).modes())
-    _find("mode", mode, {name: name for name in modes})
+    chosen = application(app)
+    _find("mode", mode, {name: name for name in chosen.modes()})
     _find("server", server_name, SERVERS)
-    if mode not in MODES[server_name]:
-        able = [name for name, can in MODES.items() if mode in can]
-        raise StackError(
-            "mode",
-            f"{server_name} cannot run {app} in mode {mode}, only {', '.join(MODES[server_name])};"
-            f" {', '.join(able)} can",
-        )
+    if mode not in (own := modes(app, server_name)):
+        able = ", ".join(name for name in SERVERS if mode in modes(app, name))
+        raise StackError("mode", f"{server_name} cannot run {app} in mode {mode}, only {', '.join(own)}; {able} can")
 
 
-def check_java(server_name: str, java: str | None) -> None:
-    """Raises UsageError when the server does not run on the JDK ``java`` (None: on any JDK of this host)."""
-    if server_name in _CHOOSY:
-        _CHOOSY[server_name].find_java(Path(java) if java else None)
+def modes(app: str, server_name: str) -> list[str]:
+    """The modes of an application whose features the server has."""
+    chosen, can = application(app), SERVERS[server_name].features
+    return [mode for mode in chosen.modes() if chosen.deployment(mode, {}).features <= can]
 
 
 def check_http(server_name: str, version: str) -> None:
     """Raises UsageError when the server's port without TLS does not speak this version (``auto``, ``1.1``, ``2``)."""
-    if version == "2" and server_name not in HTTP2:
-        raise UsageError(
-            f"{server_name} does not speak HTTP/2 without TLS here; write 1.1, or take {' or '.join(HTTP2)} as server"
-        )
+    if version == "2" and not SERVERS[server_name].plain_http2:
+        able = " or ".join(servers_with(lambda kind: kind.plain_http2))
+        raise UsageError(f"{server_name} does not speak HTTP/2 without TLS here; write 1.1, or take {able} as server")
 
 
 def _find(kind: str, name: str, table: Mapping[str, _T]) -> _T:

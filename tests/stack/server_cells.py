@@ -131,7 +131,7 @@ def answers_by_tls_only(made: Stack) -> None:
     url = urlsplit(made.url())
     assert url.scheme == "https"
     assert url.port is not None
-    path = f"{url.path}{made.application.ready_path()}"
+    path = f"{url.path}{made.deployment().ready.path}"
     assert probe.Client(url.port, made.certificate()).get(path)[0] == 200
     try:
         status, _, _ = probe.Client(url.port).get(path)

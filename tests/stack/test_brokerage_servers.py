@@ -17,9 +17,9 @@ from leadline.host.local import LocalHost
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.stack import postgres_client as client
+from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.base import AuditResult
-from leadline.stack.brokerage import Brokerage
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 

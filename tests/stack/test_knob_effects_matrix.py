@@ -22,7 +22,7 @@ pytestmark = pytest.mark.stack
 _ALL = pytest.mark.skipif(
     os.environ.get("LEADLINE_MATRIX") != "1", reason="the effects of all knobs run with LEADLINE_MATRIX=1"
 )
-CELLS = [(server, mode) for server, modes in registry.MODES.items() for mode in modes]
+CELLS = [(server, mode) for server in registry.SERVERS for mode in registry.modes("brokerage", server)]
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,9 @@ def table() -> list[str]:
     for knob, (_, witness) in EFFECTS.items():
         have = [name for name, make in registry.SERVERS.items() if knob in {each.name for each in make().knobs()}]
         beans = knob in ("app.calls", "server.calls.by_reference")
-        servers = have or [name for name, modes in registry.MODES.items() if not beans or "session" in modes]
+        servers = have or [
+            name for name in registry.SERVERS if not beans or "session" in registry.modes("brokerage", name)
+        ]
         modes = "session, orm" if beans else "all"
         rows.append(f"| `{knob}` | {witness} | {', '.join(servers)} | {modes} |")
     return rows

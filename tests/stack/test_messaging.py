@@ -23,8 +23,8 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
-from leadline.stack import brokerage_queue
 from leadline.stack import postgres_client as client
+from leadline.stack.applications.brokerage import queue
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.servers import places
 from leadline.stack.servers.messaging import KNOBS
@@ -232,7 +232,7 @@ def test_kept_orders_have_one_effect_whatever_happens(server: str, place: Path) 
             kill_server(stack)
         stack.restart_server()
         eventually(lambda: len(outcomes(stack, 7)) == 50)
-        brokerage_queue.drain(stack.url(), 60)
+        queue.drain(stack.url(), 60)
         assert outcomes(stack, 7) == dict.fromkeys(broker.accepted, "FILLED"), "nothing that was accepted is lost"
         assert orders(stack, 7) == sorted(set(broker.accepted)), "and nothing is done twice"
         assert failed(stack, place, logins=2 + CROWD, buys=52 + CROWD) == {

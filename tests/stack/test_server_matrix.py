@@ -21,9 +21,9 @@ pytestmark = [
 
 CELLS = [
     (server, database, mode)
-    for server, modes in registry.MODES.items()
+    for server in registry.SERVERS
     for database in registry.DATABASES
-    for mode in modes
+    for mode in registry.modes("brokerage", server)
 ]
 
 

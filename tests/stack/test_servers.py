@@ -22,6 +22,7 @@ from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
+from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.certificate import make_certificate
 from leadline.stack.postgres import Postgres
@@ -138,9 +139,8 @@ def context(tmp_path: Path, host: LocalHost, database: Endpoint, archive: Path) 
         tmp_path / "trial" / "logs",
         http_port=free_port(),
         database=database,
-        archive=archive,
         raw=tmp_path / "trial" / "raw",
-        properties={"brokerage.mode": "direct"},
+        deployment=replace(Brokerage().deployment("direct", {}), archive=archive),
         certificate=make_certificate(),
     )
 

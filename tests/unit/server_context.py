@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -9,11 +10,24 @@ import pytest
 
 from leadline.host.base import Host
 from leadline.stack import jdbc
-from leadline.stack.base import Endpoint, Progress, ServiceContext
+from leadline.stack.applications.brokerage import Brokerage
+from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
+from leadline.stack.deployment import Deployment
 from leadline.stack.provision import Artefact
 from leadline.stack.servers import common
 
 PASSWORD = "a<b&c\\d"
+
+
+def brokerage(mode: str = "direct", settings: Settings | None = None) -> Deployment:
+    """The reference application at some levels, whether it is built or not."""
+    return Brokerage().deployment(mode, settings or {})
+
+
+def queued(context: ServiceContext, orders: str = "queue") -> ServiceContext:
+    """With the application's orders behind a queue."""
+    archive = context.application.archive
+    return replace(context, deployment=replace(brokerage("orm", {"app.orders": orders}), archive=archive))
 
 
 def server_context(
@@ -39,7 +53,6 @@ def server_context(
         java_home=java_home,
         http_port=15701,
         database=Endpoint("127.0.0.1", 15700, "leadline", "someone", PASSWORD),
-        archive=archive,
-        properties={"brokerage.mode": mode},
+        deployment=replace(brokerage(mode), archive=archive),
         raw=place / "trial" / "raw",
     )

@@ -16,8 +16,7 @@ from leadline.lab.planning import plan_study
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import UsageError
 from leadline.model.study import StackChoice
-from leadline.stack import brokerage_knobs
-from leadline.stack.brokerage import Brokerage
+from leadline.stack.applications.brokerage import Brokerage, knobs
 from leadline.stack.registry import stack_catalogue
 
 STUDY = """\
@@ -32,13 +31,14 @@ factors:
 
 def test_levels_become_system_properties() -> None:
     app = Brokerage()
-    assert app.properties({}) == {}
-    assert app.properties({"app.calls": "remote", "app.summary_cache": 60.0}) == {
+    assert app.deployment("direct", {}).properties == {"brokerage.mode": "direct"}
+    assert app.deployment("orm", {"app.calls": "remote", "app.summary_cache": 60.0}).properties == {
+        "brokerage.mode": "orm",
         "brokerage.calls": "remote",
         "brokerage.summary.ttl": "60",
     }
     with pytest.raises(UsageError, match=r"app\.summary_cache 1\.5s: .* whole seconds; the nearest is 2s"):
-        app.properties({"app.summary_cache": 1.5})
+        app.deployment("orm", {"app.summary_cache": 1.5})
 
 
 def test_a_mode_without_beans_refuses_remote_calls() -> None:
@@ -53,8 +53,8 @@ def test_a_mode_without_beans_refuses_remote_calls() -> None:
 
 
 def test_the_mode_is_a_knob_of_servers_that_run_it() -> None:
-    assert Brokerage().properties({"app.mode": "orm"}) == {"brokerage.mode": "orm"}
-    assert brokerage_knobs.level("app.mode", {"mode": "session"}) == "session"
+    assert Brokerage().deployment("direct", {"app.mode": "orm"}).properties == {"brokerage.mode": "orm"}
+    assert knobs.level("app.mode", {"mode": "session"}) == "session"
     text = STUDY.format(server="tomcat", mode="direct", factor="app.mode: [direct, orm]")
     with pytest.raises(UsageError, match=r"s\.yaml:6: .*orm cannot be had here: tomcat has no such mode, .*liberty"):
         plan_study(parse_study(text, "s.yaml"), LocalHost(), stack_catalogue(StackChoice(server="tomcat")))
@@ -148,4 +148,4 @@ def test_levels_are_read_from_the_running_application(url: str, monkeypatch: pyt
 
 def test_nothing_answers() -> None:
     with pytest.raises(LookupError, match="does not answer at http://127"):
-        brokerage_knobs.ask("http://127.0.0.1:9", "/health", timeout=2)
+        knobs.ask("http://127.0.0.1:9", "/health", timeout=2)

@@ -138,7 +138,7 @@ def test_connections_reach_the_driver(tmp_path: Path) -> None:
 
 
 def test_a_server_without_http2_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "HTTP2", ("liberty",))
+    monkeypatch.setattr(registry.SERVERS["tomcat"], "plain_http2", False)
     with pytest.raises(UsageError, match=r"s\.yaml:6: tomcat does not speak HTTP/2 without TLS.* take liberty"):
         planned("users: 5\n  http: 2")
     assert planned("users: 5\n  http: 1.1").http == "1.1"

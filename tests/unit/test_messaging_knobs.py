@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
+from server_context import brokerage
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
@@ -20,7 +21,7 @@ from leadline.lab.studyfile import parse_study
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
-from leadline.stack import brokerage_knobs, brokerage_queue
+from leadline.stack.applications.brokerage import knobs, queue
 from leadline.stack.base import Endpoint, ServiceContext, Settings
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.servers import liberty_messaging, places, tomee_messaging, wildfly_messaging
@@ -35,9 +36,8 @@ def context(directory: Path, orders: str = "queue", subprotocol: str = "postgres
         host(directory),
         directory,
         directory / "logs",
-        archive=Path("brokerage-queue.war"),
         database=Endpoint("127.0.0.1", 1, "d", "u", "p", subprotocol),
-        properties={"brokerage.orders": orders},
+        deployment=brokerage("direct", {"app.orders": orders}),
     )
 
 
@@ -115,7 +115,7 @@ def test_what_others_left_in_memory_is_not_touched(tmp_path: Path) -> None:
 def test_nothing_is_configured_and_nothing_in_play_without_a_queue(tmp_path: Path) -> None:
     settings = {"server.messaging.reliability": "assured-persistent"}
     assert liberty_messaging.elements(context(tmp_path, "direct"), settings) == []
-    with pytest.raises(NotInPlay, match=r"no messaging, as app\.orders is direct"):
+    with pytest.raises(NotInPlay, match=r"sends no messages"):
         liberty_messaging.level("server.messaging.reliability", {"configurations": {}})
 
 
@@ -181,7 +181,7 @@ def test_wildflys_levels_are_read_from_its_management_model(name: str, changes: 
 
 
 def test_wildfly_without_a_queue_has_nothing_in_play() -> None:
-    with pytest.raises(NotInPlay, match=r"no messaging, as app\.orders is direct"):
+    with pytest.raises(NotInPlay, match=r"sends no messages"):
         wildfly_messaging.level("server.messaging.store", {"beans": {}}, Path("/"))
 
 
@@ -236,7 +236,7 @@ def test_tomees_levels_are_read_from_the_brokers_beans(tmp_path: Path) -> None:
     assert tomee_messaging.level("server.messaging.reliability", lost) == "express-nonpersistent"
     with pytest.raises(NotInPlay, match=r"no store, as server\.messaging\.reliability is express-nonpersistent"):
         tomee_messaging.level("server.messaging.store_place", lost)
-    with pytest.raises(NotInPlay, match=r"no messaging, as app\.orders is direct"):
+    with pytest.raises(NotInPlay, match=r"sends no messages"):
         tomee_messaging.level("server.messaging.reliability", {"beans": {}})
 
 
@@ -316,8 +316,8 @@ class FakeTime:
 
 def drained(monkeypatch: pytest.MonkeyPatch, answers: Iterator[dict[str, Any]], timeout: float) -> tuple[Any, float]:
     clock = FakeTime()
-    monkeypatch.setattr(brokerage_knobs, "ask", lambda *_, **__: next(answers))
-    return brokerage_queue.drain("http://x", timeout, clock.now, clock.sleep), clock.seconds
+    monkeypatch.setattr(knobs, "ask", lambda *_, **__: next(answers))
+    return queue.drain("http://x", timeout, clock.now, clock.sleep), clock.seconds
 
 
 def test_a_queue_is_drained_when_everything_accepted_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:

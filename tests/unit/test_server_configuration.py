@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from server_context import PASSWORD, server_context
+from server_context import PASSWORD, brokerage, server_context
 
 from leadline import catalogue
 from leadline.host.base import Host, Process, ProcessSpec
@@ -156,10 +156,8 @@ def test_a_level_of_monitoring_wins_over_observing(
 
 def test_liberty_has_the_features_that_the_mode_needs(context: ServiceContext) -> None:
     assert features(overrides(context, {"server.monitoring": False})) == ["servlet-5.0", "jdbc-4.3", "jndi-1.0"]
-    orm = replace(context, properties={"brokerage.mode": "orm"})
+    orm = replace(context, deployment=replace(context.application, features=brokerage("orm").features))
     assert {"enterpriseBeansLite-4.0", "persistence-3.0"} <= set(features(overrides(orm, {})))
-    with pytest.raises(UsageError, match=r"no mode 'remote'; the modes are direct, session, orm"):
-        overrides(replace(context, properties={"brokerage.mode": "remote"}), {})
 
 
 def test_tomcat_writes_levels_as_properties(context: ServiceContext) -> None:
@@ -199,9 +197,9 @@ def test_no_statement_cache_means_no_pooling_of_statements(context: ServiceConte
     assert "leadline.statements.pooled" not in tomcat_properties(context, {"server.datasource.statement_cache": 0})
 
 
-@pytest.mark.parametrize(("root", "file"), [("/brokerage", "brokerage"), ("/a/b", "a#b"), ("/", "ROOT")])
+@pytest.mark.parametrize(("root", "file"), [("/brokerage", "brokerage"), ("/", "ROOT")])
 def test_tomcat_deploys_at_the_context_root(context: ServiceContext, root: str, file: str) -> None:
-    Tomcat().configure(replace(context, context_root=root), {})
+    Tomcat().configure(replace(context, deployment=replace(context.application, context_root=root)), {})
     assert (context.directory / "conf" / "Catalina" / "localhost" / f"{file}.xml").exists()
 
 
@@ -267,7 +265,7 @@ def test_what_is_missing_is_named(kind: type[JavaServer], context: ServiceContex
     with pytest.raises(UsageError, match="needs a database, an archive and a port"):
         server.configure(replace(context, database=None), {})
     with pytest.raises(LeadlineError, match=r"none.war does not exist; build it first"):
-        server.configure(replace(context, archive=Path("none.war")), {})
+        server.configure(replace(context, deployment=replace(context.application, archive=Path("none.war"))), {})
     with pytest.raises(LeadlineError, match="has not been configured"):
         server.start()
     with pytest.raises(LookupError, match="has not been started"):

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
-from server_context import PASSWORD, server_context
+from server_context import PASSWORD, queued, server_context
 
 from leadline.host.base import Process
 from leadline.model.errors import NotInPlay, UsageError
@@ -114,8 +114,7 @@ def test_a_queue_has_its_resources_and_levels(context: ServiceContext) -> None:
         "server.messaging.consumers": 3,
         "server.transactions.log_place": "disk",
     }
-    queued = replace(context, properties={"brokerage.orders": "queue"})
-    root = configured(queued, levels)
+    root = configured(queued(context), levels)
     names = {node.attrib["jndi-name"]: node[0].attrib["value"] for node in root.iter("admin-object-resource")}
     assert names == {
         "jms/brokerageOrders": "brokerageOrders",
@@ -136,10 +135,12 @@ def test_a_queue_has_its_resources_and_levels(context: ServiceContext) -> None:
     assert told["admin"] != "-2d5455c8583c24eec82c7a1e273ea02e", "the shipped one, admin"
     assert next(root.iter("mdb-container")).attrib == {"max-pool-size": "3"}
     assert next(root.iter("transaction-service")).attrib == {"automatic-recovery": "true"}
-    asked = {**glassfish_levels.QUESTION, **glassfish_messaging.QUESTION}
-    assert dict(GlassFish().question()) == asked
-    assert len(asked) == len(glassfish_levels.QUESTION) + len(glassfish_messaging.QUESTION), "under names of their own"
-    (service,) = configured(queued, {}).iter("jms-service")
+    server = GlassFish()
+    server.configure(context, {})
+    own = glassfish_levels.question(context.application)
+    assert dict(server.question()) == {**own, **glassfish_messaging.QUESTION}
+    assert len(server.question()) == len(own) + len(glassfish_messaging.QUESTION), "under names of their own"
+    (service,) = configured(queued(context), {}).iter("jms-service")
     assert service.attrib["start-args"].partition(" -Dimq.user_")[0].endswith("sync.enabled=false")
     assert [*configured(context, levels).iter("connector-connection-pool")] == []
 
@@ -154,7 +155,7 @@ def test_the_levels_of_messaging_are_read_from_the_server(context: ServiceContex
         }
     }
     name = "server.messaging.reliability"
-    with pytest.raises(NotInPlay, match=r"no messaging, as app\.orders is direct"):
+    with pytest.raises(NotInPlay, match=r"sends no messages"):
         glassfish_messaging.level(name, answer, context)
     broker = "com.sun.messaging.jms.server:subtype=Monitor,type=Broker"
     answer["beans"][broker] = {"Embedded": True, "InstanceName": "imqbroker"}
@@ -286,7 +287,7 @@ def test_the_answer_is_asked_for_until_every_bean_is_registered(
     context: ServiceContext, monkeypatch: pytest.MonkeyPatch, orders: str, beans: int
 ) -> None:
     server = asked(
-        replace(context, properties={"brokerage.orders": orders}),
+        queued(context, orders),
         {"server.messaging.consumers": 3},
     )
     agent = FakeAgent(monkeypatch, server.expected_beans(), beans)

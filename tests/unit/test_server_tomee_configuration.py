@@ -14,9 +14,9 @@ from server_context import PASSWORD, server_context
 from leadline.host.base import Host, ProcessSpec
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
-from leadline.stack import registry
 from leadline.stack.base import ServiceContext
 from leadline.stack.servers.tomee import TomEE
+from leadline.stack.servers.wildfly import WildFly
 
 TOP = f"apache-tomee-plume-{TomEE.distribution.version}"
 
@@ -122,9 +122,9 @@ def test_a_jdk_that_is_too_new_is_refused_before_anything_starts(
     home = jdk(tmp_path, version)
     words = rf"TomEE 9\.0\.0 runs on Java 17 to 23; {home} is Java {version[:2]}\. Set stack\.java"
     with pytest.raises(UsageError, match=words):
-        registry.check_java("tomee", str(home))
-    registry.check_java("tomee", str(context.java_home))
-    registry.check_java("wildfly", str(home))
+        TomEE.check_java(str(home))
+    TomEE.check_java(str(context.java_home))
+    WildFly.check_java(str(home))
     with pytest.raises(UsageError, match=words):
         TomEE().java_home(replace(context, java_home=home))
 

@@ -19,6 +19,7 @@ from leadline.model.study import StackChoice
 from leadline.stack import assembly, registry, standing
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.base import Endpoint, ServiceContext
+from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
 
 
 @dataclass
@@ -41,6 +42,7 @@ class FakeService:
     events: list[str]
     version: str = "1"
     stop_signal: int = signal.SIGINT
+    unix_socket: bool = False
     fails: bool = False
     log: Path | None = None
     contexts: list[ServiceContext] = field(default_factory=list)
@@ -53,6 +55,9 @@ class FakeService:
 
     def provision(self, _progress: Any) -> None:
         self.events.append(f"provision {self.name}")
+
+    def prepare(self, deployment: Deployment, _progress: Any) -> None:
+        self.events.append(f"prepare {self.name} for {deployment.name}")
 
     def configure(self, context: ServiceContext, settings: Mapping[str, Level]) -> None:
         self.contexts.append(context)
@@ -112,8 +117,16 @@ class FakeApplication:
     def knobs(self) -> Sequence[Knob]:
         return [Knob("app.switch", Kind.CHOICE, ApplyCost.RESTART, "a word", owner=Owner.APPLICATION)]
 
-    def properties(self, settings: Mapping[str, Level]) -> Mapping[str, str]:
-        return {name.replace("app", "brokerage"): str(level) for name, level in settings.items()}
+    def deployment(self, mode: str, settings: Mapping[str, Level]) -> Deployment:
+        levels = {name.replace("app", "brokerage"): str(level) for name, level in settings.items()}
+        return Deployment(
+            name=self.name,
+            archive=self.archive_file,
+            context_root="/brokerage",
+            data_source=DataSource("jdbc/brokerage"),
+            ready=Ready("/health"),
+            properties={"brokerage.mode": mode, **levels},
+        )
 
     def read_back(self, url: str, knob: str) -> Level:
         return f"{knob} at {url}"
@@ -121,17 +134,11 @@ class FakeApplication:
     def build(self, _progress: Any) -> None:
         self.events.append("build")
 
-    def archive(self, _settings: Mapping[str, Level]) -> Path:
-        return self.archive_file
-
     def data_key(self, load_units: int, seed: int) -> str:
         return f"key-{load_units}-{seed}"
 
     def load_data(self, database: Endpoint, load_units: int, seed: int, log: Path) -> None:
         self.events.append(f"load {load_units} {seed} {database.database} {log.name}")
-
-    def ready_path(self) -> str:
-        return "/health"
 
 
 class Parts:
@@ -197,7 +204,7 @@ def test_up_in_order_and_down_in_reverse(parts: Parts, tmp_path: Path) -> None:
     assert set(parts.stack.processes()) == {"database", "server"}
     (context,) = parts.server.contexts
     assert context.database == parts.database.endpoint()
-    assert context.properties == {"brokerage.mode": "direct", "brokerage.switch": "on"}
+    assert context.application.properties == {"brokerage.mode": "direct", "brokerage.switch": "on"}
     assert context.artefacts == tmp_path / "trial" / "logs"
     assert context.raw == tmp_path / "trial" / "raw"
     assert parts.stack.ready_url() == f"http://127.0.0.1:{context.http_port}/brokerage/health"
@@ -269,7 +276,7 @@ def test_names_and_modes_that_do_not_exist(tmp_path: Path) -> None:
     ):
         Stack(StackChoice(server="tomcat", mode="orm"), None, tmp_path)  # type: ignore[arg-type]
     for server in registry.SERVERS:
-        assert registry.MODES[server], "every server says which modes it runs"
+        assert Feature.SERVLETS in registry.SERVERS[server].features, "every server says what it can do"
 
 
 def test_the_catalogue_of_a_stack_has_every_layer() -> None:

@@ -66,9 +66,8 @@ def up(
         print_json({**told, "certificate": str(trusted) if certificate else None})
         return
     console.print(f"{saved.stack} is up after {seconds:.1f} s", markup=False, highlight=False)
-    console.print(
-        f"{saved.url}/   (log in as user-000001, password pw-000001; stop it with leadline down)", markup=False
-    )
+    words = "; ".join(filter(None, (standing.application.login(), "stop it with leadline down")))
+    console.print(f"{saved.url}/   ({words})", markup=False)
     if certificate is not None:
         console.print(f"certificate to trust (--ca): {trusted}", markup=False, highlight=False, soft_wrap=True)
 

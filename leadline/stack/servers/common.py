@@ -18,15 +18,13 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, Usa
 from leadline.model.knob import Knob, Level
 from leadline.stack import probe
 from leadline.stack.base import Progress, ServiceContext, Settings
+from leadline.stack.deployment import Deployment, Feature
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
 from leadline.stack.servers import evidence, jvm, knobs, large_pages, places, ports
 from leadline.stack.servers.agent import ask, ensure_agent
 from leadline.stack.started import Started
 
-MODE = "brokerage.mode"  # the system property that names the application's persistence mode
-CALLS = "brokerage.calls"  # by which interface its servlets call session beans
-READY_PATH = "/health"
 GC_LOG = "gc.log"
 _POLL = 0.1
 
@@ -40,6 +38,10 @@ class JavaServer(Started[ServiceContext]):
     distribution: ClassVar[Artefact]
     stop_grace: ClassVar[float] = 30.0
     newest_java: ClassVar[int | None] = None  # major version of the last JDK that it runs on; None: any from 17 on
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature)
+    plain_http2: ClassVar[bool] = True  # to who begins with it (prior knowledge)
+    unix_socket: ClassVar[bool] = False  # whether it can listen on one
+    second_thread: ClassVar[bool] = False  # whether a remote call inside the server holds one beside its request's
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,17 +92,22 @@ class JavaServer(Started[ServiceContext]):
         fetch(self.distribution, progress)
         ensure_agent(progress)
 
+    def prepare(self, deployment: Deployment, progress: Progress) -> None:
+        """Make what is made once for an application, before the first trial would wait for it."""
+        del deployment, progress
+
     def configure(self, context: ServiceContext, settings: Settings) -> None:
         known = {knob.name for knob in self.knobs()}
         for name in settings:
             if name not in known:
                 raise UsageError(f"{self.title} has no knob {name}; it has {', '.join(sorted(known))}")
-        if context.database is None or context.archive is None or not context.http_port:
+        if context.database is None or context.deployment is None or not context.http_port:
             raise UsageError(f"{self.title} needs a database, an archive and a port for HTTP")
         if settings.get(knobs.TLS.name) and context.certificate is None:
             raise UsageError(f"{knobs.TLS.name} is on, but {self.title} was given no certificate")
-        if not context.archive.exists():
-            raise LeadlineError(f"the application's archive {context.archive} does not exist; build it first")
+        archive = context.deployment.archive
+        if not archive.exists():
+            raise LeadlineError(f"the application's archive {archive} does not exist; build it first")
         if context.directory.exists():
             shutil.rmtree(context.directory)
         context.directory.mkdir(mode=0o700, parents=True)
@@ -152,7 +159,7 @@ class JavaServer(Started[ServiceContext]):
     def reads(self, context: ServiceContext) -> list[Path]:
         """What it must reach beside that."""
         java, shared = self.java_home(context), self._exchange(context)
-        found = [self.home, java, agent_jar(), shared, context.raw, context.archive, *self.jars()]
+        found = [self.home, java, agent_jar(), shared, context.raw, context.application.archive, *self.jars()]
         return [path for path in found if path is not None]
 
     def working_directory(self, context: ServiceContext) -> Path:
@@ -183,11 +190,10 @@ class JavaServer(Started[ServiceContext]):
         process, context = self.process, self.context
         self.ready_timeout = timeout
         deadline = self._started + timeout
-        path = f"{context.context_root.rstrip('/')}{READY_PATH}"
         while True:
             said = "nothing listens there yet"
             if ports.listens(process.pids(), context.http_port):
-                said = probe.ready(self.client(), path)
+                said = probe.ready(self.client(), context.application)
             if not said:
                 return time.monotonic() - self._started
             found = self._evidence()
@@ -278,7 +284,7 @@ class JavaServer(Started[ServiceContext]):
     def jvm_options(self, context: ServiceContext) -> list[str]:
         """Options of the JVM: the levels, the collector's log, the application's properties."""
         log = self._gc_log(context) if context.observe else None
-        properties = [f"-D{name}={value}" for name, value in sorted(context.properties.items())]
+        properties = [f"-D{name}={value}" for name, value in sorted(context.application.properties.items())]
         return [
             *jvm.options(self._settings, log),
             f"-XX:ErrorFile={self.own_artefacts(context)}/hs_err.log",
@@ -287,6 +293,12 @@ class JavaServer(Started[ServiceContext]):
 
     def java_home(self, context: ServiceContext) -> Path:
         return self.find_java(context.java_home)
+
+    @classmethod
+    def check_java(cls, wanted: str | None) -> None:
+        """Raises UsageError when it does not run on the JDK ``wanted`` (None: on any JDK of this host)."""
+        if cls.newest_java is not None:
+            cls.find_java(Path(wanted) if wanted else None)
 
     @classmethod
     def find_java(cls, wanted: Path | None) -> Path:

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from leadline.stack.deployment import Deployment
+
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def template(name: str) -> str:
-    """A configuration file shipped with leadline."""
-    return (_TEMPLATES / name).read_text()
+def template(name: str, deployment: Deployment | None = None) -> str:
+    """A configuration file shipped with leadline, with the names of the application for ``@name@``, ``@jndi@`` (of its
+    data source) and ``@pool@`` (the last part of that).
+    """
+    text = (_TEMPLATES / name).read_text()
+    if deployment is not None:
+        source = deployment.data_source
+        for mark, own in (("@name@", deployment.name), ("@jndi@", source.jndi), ("@pool@", source.name)):
+            text = text.replace(mark, own)
+    return text
 
 
 def properties_text(values: Mapping[str, str]) -> str:

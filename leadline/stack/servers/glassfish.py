@@ -63,6 +63,7 @@ class GlassFish(JavaServer):
     name: ClassVar[str] = "glassfish"
     title: ClassVar[str] = "GlassFish"
     distribution: ClassVar[Artefact] = GLASSFISH
+    plain_http2: ClassVar[bool] = False
     # Its OSGi configuration (config/osgi.properties) knows no later execution environment.
     newest_java: ClassVar[int | None] = 23
 
@@ -97,9 +98,8 @@ class GlassFish(JavaServer):
             context.certificate.write_keystore(store, _STORE_PASSWORD, glassfish_domain.KEY)
         write_private(domain / "config" / "admin-keyfile", glassfish_domain.administrator())
         (domain / "config" / "logging.properties").write_text(template("glassfish-logging.properties"))
-        assert context.archive is not None
-        application = context.context_root.strip("/").replace("/", "-") or "ROOT"
-        (domain / "autodeploy" / f"{application}.war").symlink_to(context.archive)
+        application = context.application
+        (domain / "autodeploy" / f"{application.file_name}.war").symlink_to(application.archive)
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
         domain, home = context.directory / "domain", self.unpacked
@@ -128,11 +128,14 @@ class GlassFish(JavaServer):
         return super().failed_for_good(found) or any(_NOT_DEPLOYED.search(line) for line in found.errors)
 
     def question(self) -> Mapping[str, str]:
-        return {**glassfish_levels.QUESTION, **glassfish_messaging.QUESTION}
+        return {**glassfish_levels.question(self.context.application), **glassfish_messaging.QUESTION}
 
     def expected_beans(self) -> Collection[str]:
         # Asking for them only begins their registration, which a thread of its own does.
-        return [*glassfish_levels.EXPECTED, *glassfish_messaging.expected(self.context, self._settings)]
+        return [
+            *glassfish_levels.expected(self.context.application),
+            *glassfish_messaging.expected(self.context, self._settings),
+        ]
 
     def level_of(self, name: str, answer: Answer) -> Level:
         if messaging.knows(name):

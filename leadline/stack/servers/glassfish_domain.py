@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.deployment import DataSource
 from leadline.stack.servers import glassfish_levels, glassfish_messaging, knobs
 
 _LOOPBACK = "127.0.0.1"
 _LISTENER = "http-listener-1"
 KEY = "s1as"  # the name under which its listeners look for a key
-_NAMES = ("jdbc/brokerage", "jdbc/__default")  # both: a persistence unit that names none shares the pool
+_DEFAULT = "jdbc/__default"  # shares the pool: a persistence unit may name none
 
 
 def written(
@@ -34,7 +35,7 @@ def written(
     """
     root = ElementTree.fromstring(shipped)
     config = _only(root, "configs/config[@name='server-config']")
-    _pool(root, database)
+    _pool(root, database, context.application.data_source)
     _ports(config, context.http_address, context.http_port)
     _broker(config, broker)
     if settings.get(knobs.TLS.name):
@@ -42,7 +43,7 @@ def written(
     # Two beans with one remote interface would be bound under one name.
     _property(_added(config, "ejb-container"), "disable-nonportable-jndi-names", "true")
     _added(_added(config, "monitoring-service"), "module-monitoring-levels")
-    glassfish_levels.apply(root, settings)
+    glassfish_levels.apply(root, settings, context.application.data_source.name)
     glassfish_messaging.apply(root, context, settings, log, database)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 
@@ -56,17 +57,17 @@ def administrator() -> str:
     return f"admin;{{SSHA256}}{hashed};asadmin\n"
 
 
-def _pool(root: ElementTree.Element, database: Mapping[str, str]) -> None:
+def _pool(root: ElementTree.Element, database: Mapping[str, str], source: DataSource) -> None:
     resources, server = _only(root, "resources"), _only(root, "servers/server")
     for found in list(resources):
-        if found.get("jndi-name") == "jdbc/__default" or found.get("name") == "DerbyPool":
+        if found.get("jndi-name") == _DEFAULT or found.get("name") == "DerbyPool":
             resources.remove(found)
-    for name in _NAMES:
-        names = {"pool-name": glassfish_levels.POOL, "jndi-name": name}
+    for name in (source.jndi, _DEFAULT):
+        names = {"pool-name": source.name, "jndi-name": name}
         ElementTree.SubElement(resources, "jdbc-resource", names)
-    ElementTree.SubElement(server, "resource-ref", {"ref": _NAMES[0]})
+    ElementTree.SubElement(server, "resource-ref", {"ref": source.jndi})
     attributes = {
-        "name": glassfish_levels.POOL,
+        "name": source.name,
         "res-type": "java.sql.Driver",
         "driver-classname": database["leadline.database.driver"],
     }

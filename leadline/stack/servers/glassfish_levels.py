@@ -10,15 +10,15 @@ from typing import Any, Literal
 from leadline import catalogue
 from leadline.model.knob import Level
 from leadline.stack.base import Settings
+from leadline.stack.deployment import Deployment
 from leadline.stack.servers import knobs
 from leadline.stack.servers.beans import beans
 
-POOL = "brokerage"
 _LISTENER = "http-listener-1"
 _CONFIG = "configs/config[@name='server-config']"
 # Elements of domain.xml that have knobs, and the name of the bean that shows each.
 _ELEMENTS = {
-    "pool": f"resources/jdbc-connection-pool[@name='{POOL}']",
+    "pool": "resources/jdbc-connection-pool[@name='{pool}']",
     "threads": f"{_CONFIG}/thread-pools/thread-pool[@name='http-thread-pool']",
     "http": f"{_CONFIG}/network-config/protocols/protocol[@name='{_LISTENER}']/http",
     "transport": f"{_CONFIG}/network-config/transports/transport[@name='tcp']",
@@ -27,7 +27,7 @@ _ELEMENTS = {
     "monitoring": f"{_CONFIG}/monitoring-service/module-monitoring-levels",
 }
 _BEANS = {
-    "pool": f"name={POOL},pp=/domain/resources,type=jdbc-connection-pool",
+    "pool": "pp=/domain/resources,type=jdbc-connection-pool",  # without its name
     "threads": "name=http-thread-pool,pp=/domain/configs/config[server-config]/thread-pools,type=thread-pool",
     "http": f"pp=/domain/configs/config[server-config]/network-config/protocols/protocol[{_LISTENER}],type=http",
     "transport": "name=tcp,pp=/domain/configs/config[server-config]/network-config/transports,type=transport",
@@ -109,36 +109,37 @@ def _bean_attribute(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("-"))
 
 
-# The beans appear only after the operation.
-QUESTION = {"invoke.0": "amx-support:type=boot-amx|bootAMX"} | {
-    f"bean.{kind}": "|".join(
-        (
-            f"amx:{name}",
-            ",".join(_bean_attribute(each) for row in _TABLE if row.element == kind for each in row.attributes),
-        )
-    )
-    for kind, name in _BEANS.items()
-}
-
-EXPECTED = tuple(f"amx:{name}" for name in _BEANS.values())
+def expected(application: Deployment) -> list[str]:
+    """Canonical names of the beans that must be there."""
+    pool = f"name={application.data_source.name},"
+    return [f"amx:{pool if kind == 'pool' else ''}{name}" for kind, name in _BEANS.items()]
 
 
-def apply(root: ElementTree.Element, settings: Settings) -> None:
-    """Set the attributes of the levels in a domain's tree. Raises UsageError for levels that contradict."""
+def question(application: Deployment) -> dict[str, str]:
+    """What the agent is asked. The beans appear only after the operation."""
+    found = {"invoke.0": "amx-support:type=boot-amx|bootAMX"}
+    for kind, name in zip(_BEANS, expected(application), strict=True):
+        own = (_bean_attribute(each) for row in _TABLE if row.element == kind for each in row.attributes)
+        found[f"bean.{kind}"] = f"{name}|{','.join(own)}"
+    return found
+
+
+def apply(root: ElementTree.Element, settings: Settings, pool: str) -> None:
+    """Set the attributes of the levels in a domain's tree; ``pool`` names its pool. Raises UsageError."""
     knobs.check_threads(settings, catalogue.load("glassfish")[knobs.THREADS.name].default)
     for name, level_ in settings.items():
         if name in _OWN:
             row = _OWN[name]
-            element = root.find(_ELEMENTS[row.element])
+            element = root.find(_ELEMENTS[row.element].format(pool=pool))
             assert element is not None, row.element
             for attribute in row.attributes:
                 element.set(attribute, _written(row, level_))
     if settings.get(knobs.VALIDATION.name):
-        pool = root.find(_ELEMENTS["pool"])
-        assert pool is not None
+        found = root.find(_ELEMENTS["pool"].format(pool=pool))
+        assert found is not None
         # Its other ways ask a driver that answers from memory, or count the rows of a table.
-        pool.set("connection-validation-method", "custom-validation")
-        pool.set("validation-classname", "org.glassfish.api.jdbc.validation.JDBC40ConnectionValidation")
+        found.set("connection-validation-method", "custom-validation")
+        found.set("validation-classname", "org.glassfish.api.jdbc.validation.JDBC40ConnectionValidation")
 
 
 def _written(row: _Own, level_: Level) -> str:
@@ -158,7 +159,7 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
     if name not in _OWN:
         raise LookupError(f"GlassFish does not tell the level of {name}")
     row = _OWN[name]
-    bean = beans(answer, f"amx:{_BEANS[row.element]}")[0]
+    bean = beans(answer, _BEANS[row.element])[0]
     values = {str(bean[_bean_attribute(attribute)]) for attribute in row.attributes}
     if len(values) > 1:
         raise LookupError(f"GlassFish has {name} at different levels: {', '.join(sorted(values))}")

@@ -17,13 +17,7 @@ from leadline.stack.servers import messaging, places
 from leadline.stack.servers.beans import beans
 
 _CONFIG = "configs/config[@name='server-config']"
-_CONNECTIONS = "jms/brokerageConnections"
 _DEAD = "mq.sys.dmq"  # Open MQ's own queue of dead letters, whose name is fixed
-_DESTINATIONS = (
-    ("jms/brokerageOrders", "Queue", "brokerageOrders"),
-    ("jms/brokerageDeadOrders", "Queue", _DEAD),
-    ("jms/brokerageQuotes", "Topic", "brokerageQuotes"),
-)
 _SYNC = "imq.persist.file.sync.enabled"
 _PERSISTENT, _ASSURED = "reliable-persistent", "assured-persistent"
 
@@ -61,8 +55,11 @@ def apply(
     if not messaging.in_use(context):
         return
     wanted = settings.get(messaging.RELIABILITY.name, _PERSISTENT)
+    application = context.application
+    assert application.connection_factory is not None
+    connections = application.connection_factory.jndi
     attributes = {
-        "name": _CONNECTIONS,
+        "name": connections,
         "resource-adapter-name": "jmsra",
         "connection-definition-name": "jakarta.jms.ConnectionFactory",
         "transaction-support": "XATransaction",
@@ -78,13 +75,15 @@ def apply(
     for host in config.iter("jms-host"):
         host.set("admin-user-name", "admin")
         host.set("admin-password", given["leadline.broker.admin.password"])
-    names = {"pool-name": _CONNECTIONS, "jndi-name": _CONNECTIONS}
+    names = {"pool-name": connections, "jndi-name": connections}
     ElementTree.SubElement(resources, "connector-resource", names)
-    for name, kind, destination in _DESTINATIONS:
-        names = {"jndi-name": name, "res-type": f"jakarta.jms.{kind}", "res-adapter": "jmsra"}
+    for each in application.destinations:
+        kind = f"jakarta.jms.{type(each).__name__}"
+        names = {"jndi-name": each.jndi, "res-type": kind, "res-adapter": "jmsra"}
         made = ElementTree.SubElement(resources, "admin-object-resource", names)
+        destination = _DEAD if application.takes_dead_letters(each) else each.name
         ElementTree.SubElement(made, "property", {"name": "Name", "value": destination})
-    for name in (_CONNECTIONS, *(name for name, _, _ in _DESTINATIONS)):
+    for name in (connections, *(each.jndi for each in application.destinations)):
         ElementTree.SubElement(server, "resource-ref", {"ref": name})
     service = _found(config, "jms-service")
     sync = str(wanted == _ASSURED).lower()
@@ -149,7 +148,7 @@ QUESTION = {f"bean.messaging_{kind}": f"{bean}|{_ATTRIBUTES[kind]}" for kind, be
 
 
 def expected(context: ServiceContext, settings: Settings) -> list[str]:
-    """Canonical names of the beans that must be there; none where orders do not go through a queue."""
+    """Canonical names of the beans that must be there; none where no messages are sent."""
     if not messaging.in_use(context):
         return []
     kinds = ["service", "transactions", *(["receivers"] if messaging.CONSUMERS.name in settings else [])]
@@ -157,11 +156,11 @@ def expected(context: ServiceContext, settings: Settings) -> list[str]:
 
 
 def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Level:
-    """A knob's level from the agent's answer. Raises KeyError, LookupError, NotInPlay where orders do not go through a
-    queue: then no broker runs.
+    """A knob's level from the agent's answer. Raises KeyError, LookupError, NotInPlay where no messages are sent: no
+    broker runs then.
     """
     if _BROKER not in answer["beans"]:
-        raise NotInPlay("no messaging, as app.orders is direct")
+        raise NotInPlay(messaging.NONE)
     if name == messaging.RELIABILITY.name:
         return _ASSURED if f"-D{_SYNC}=true" in _told(answer, "service").split() else _PERSISTENT
     if name == messaging.CONSUMERS.name:

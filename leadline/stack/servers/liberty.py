@@ -11,22 +11,24 @@ from typing import ClassVar
 from xml.sax.saxutils import quoteattr
 
 from leadline.host.privilege import write_private
-from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.deployment import Feature
 from leadline.stack.provision import LIBERTY, Artefact
 from leadline.stack.servers import evidence, knobs, liberty_levels, liberty_messaging, messaging, places
-from leadline.stack.servers.common import CALLS, MODE, Answer, JavaServer
+from leadline.stack.servers.common import Answer, JavaServer
 from leadline.stack.servers.files import template
 
 _SERVER = "leadline"
 _KEYSTORE = "tls.p12"
-# Jakarta EE 9.1, the level that the archive is compiled against; each mode has what it needs and no more.
-_SERVLETS = ("servlet-5.0", "jdbc-4.3", "jndi-1.0")
-_BEANS = (*_SERVLETS, "enterpriseBeansLite-4.0", "persistence-3.0")
-# The container checks all beans of the archive at start, so those of mode orm need their provider in mode session too.
-_FEATURES = {"direct": _SERVLETS, "session": _BEANS, "orm": _BEANS}
-_REMOTE = "enterpriseBeansRemote-4.0"
+# Jakarta EE 9.1; an application gets what it needs and no more.
+_FEATURES = {
+    Feature.SERVLETS: ("servlet-5.0", "jdbc-4.3", "jndi-1.0"),
+    Feature.BEANS: ("enterpriseBeansLite-4.0",),
+    Feature.PERSISTENCE: ("persistence-3.0",),
+    Feature.REMOTE: ("enterpriseBeansRemote-4.0",),
+    Feature.MESSAGING: liberty_messaging.FEATURES,
+}
 # Errors of the application (CWWKZ), of features (CWWKF) and of the configuration (CWWKG); CWWKZ0012I: not started.
 _NOT_STARTED = re.compile(r"\bCWWK[ZFG]\d{4}E\b|\bCWWKZ0012I\b")
 _LAUNCH_VARIABLES = ("JVM_ARGS", "WLP_DEBUG_ADDRESS", "LOG_FILE", "VARIABLE_SOURCE_DIRS", "SERVER_WORKING_DIR")
@@ -38,12 +40,15 @@ class Liberty(JavaServer):
     name: ClassVar[str] = "liberty"
     title: ClassVar[str] = liberty_levels.TITLE
     distribution: ClassVar[Artefact] = LIBERTY
+    # Its ORB runs a call inside the server on a thread of the one executor, while the request's waits for it.
+    second_thread: ClassVar[bool] = True
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         server = context.directory / "usr" / "servers" / _SERVER
         overrides = server / "configDropins" / "overrides"
         overrides.mkdir(parents=True)
-        (server / "server.xml").write_text(template("liberty-server.xml"))
+        text = template("liberty-server.xml", context.application)
+        (server / "server.xml").write_text(text)
         (server / "bootstrap.properties").write_text("command.port=-1\n")  # nobody sends it commands
         (server / "jvm.options").write_text("".join(f"{option}\n" for option in self.jvm_options(context)))
         variables = self._variables(context, settings)
@@ -53,7 +58,7 @@ class Liberty(JavaServer):
             variables |= {"leadline.http.plain": "-1", "leadline.https.port": port}
             variables[liberty_levels.KEYSTORE_PASSWORD] = password
         write_private(overrides / "levels.xml", self._overrides(context, settings, variables))
-        self.keep("server.xml", template("liberty-server.xml"))
+        self.keep("server.xml", text)
         hidden = {**variables, **{name: "(not kept)" for name in variables if name.endswith(".password")}}
         self.keep("levels.xml", self._overrides(context, settings, hidden))
 
@@ -62,8 +67,8 @@ class Liberty(JavaServer):
         values = {
             "leadline.http.address": context.http_address,
             "leadline.http.port": str(context.http_port),
-            "leadline.archive": str(context.archive),
-            "leadline.context.root": context.context_root,
+            "leadline.archive": str(context.application.archive),
+            "leadline.context.root": context.application.context_root,
             "leadline.driver": str(self.driver.jar()),
             **self.database_properties(context),
             # without a word it sets one of its own, whatever the database is told
@@ -73,15 +78,8 @@ class Liberty(JavaServer):
         return values | liberty_levels.variables(settings)
 
     def _overrides(self, context: ServiceContext, settings: Settings, variables: Mapping[str, str]) -> str:
-        mode = context.properties.get(MODE, "direct")
-        if mode not in _FEATURES:
-            raise UsageError(f"Open Liberty knows no mode {mode!r}; the modes are {', '.join(_FEATURES)}")
-        features = list(_FEATURES[mode])
-        remote = context.properties.get(CALLS) == "remote"
-        if remote:
-            features.append(_REMOTE)
-        if messaging.in_use(context):  # its receivers are beans, whatever the mode of the pages
-            features = [*_BEANS, *features[len(_FEATURES[mode]) :], *liberty_messaging.FEATURES]
+        needed = context.application.features
+        features = [own for feature, names in _FEATURES.items() if feature in needed for own in names]
         # A level that was set wins: observing must not undo a treatment.
         if settings.get(knobs.MONITORING.name, context.observe):
             features.append(liberty_levels.MONITOR)
@@ -99,7 +97,9 @@ class Liberty(JavaServer):
         if settings.get(knobs.TLS.name):
             lines.append(liberty_levels.keystore(str(context.directory / _KEYSTORE)))
         lines += liberty_messaging.elements(context, settings)
-        if remote:  # its own ORB serves calls inside the server; a fixed port would be in the way of a second one
+        if (
+            Feature.REMOTE in needed
+        ):  # its own ORB serves calls inside the server; a fixed port would be in the way of a second one
             lines.append('  <iiopEndpoint id="defaultIiopEndpoint" host="127.0.0.1" iiopPort="-1"/>')
         return "\n".join([*lines, "</server>", ""])
 
@@ -123,7 +123,7 @@ class Liberty(JavaServer):
         return super().failed_for_good(found) or any(_NOT_STARTED.search(line) for line in found.errors)
 
     def question(self) -> Mapping[str, str]:
-        return {**liberty_levels.QUESTION, **liberty_messaging.QUESTION}
+        return {**liberty_levels.QUESTION, **liberty_messaging.question(self.context.application)}
 
     def level_of(self, name: str, answer: Answer) -> Level:
         if messaging.knows(name):

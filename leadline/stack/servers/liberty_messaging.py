@@ -10,6 +10,7 @@ from xml.sax.saxutils import quoteattr
 from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.deployment import Deployment, Queue, Resource
 from leadline.stack.servers import messaging, places
 
 FEATURES = ("messaging-3.0", "messagingServer-3.0", "messagingClient-3.0", "mdb-4.0")
@@ -27,15 +28,28 @@ _DEFAULT = "reliable-persistent"  # of a connection factory, for messages that J
 
 
 _STORE, _SENDER, _QUEUE, _RECEIVER, _LOG = (
-    "(&(service.factoryPid=com.ibm.ws.sib.fileStore)(config.parentPID=com.ibm.ws.messaging.runtime))",
-    "(&(service.factoryPid=com.ibm.ws.jca.jmsConnectionFactory)(id=brokerageConnections))",
-    "(&(service.factoryPid=com.ibm.ws.jca.jmsQueue)(id=jms/brokerageOrders))",
-    "(&(service.factoryPid=com.ibm.ws.jca.jmsActivationSpec)(id=*/OrderReceiver))",
+    "(service.factoryPid=com.ibm.ws.sib.fileStore)",
+    "(service.factoryPid=com.ibm.ws.jca.jmsConnectionFactory)",
+    "(service.factoryPid=com.ibm.ws.jca.jmsQueue)",
+    "(service.factoryPid=com.ibm.ws.jca.jmsActivationSpec)",
     "(service.pid=com.ibm.ws.transaction)",
 )
-_ASKED = (_STORE, _SENDER, _QUEUE, _RECEIVER, _LOG)
-QUESTION = {f"configuration.messaging{number}": filter_ for number, filter_ in enumerate(_ASKED)}
 _OF_A_RESOURCE = "properties.0."  # how the resource adapter's own properties are named in a resolved configuration
+
+
+def question(application: Deployment) -> dict[str, str]:
+    """What the agent is asked: the store, the connection factory, the first queue and its receiver, the log."""
+    if application.connection_factory is None or not application.queues:
+        return {}
+    queue = application.queues[0]
+    asked = (
+        f"(&{_STORE}(config.parentPID=com.ibm.ws.messaging.runtime))",
+        f"(&{_SENDER}(id={application.connection_factory.name}))",
+        f"(&{_QUEUE}(id={queue.jndi}))",
+        f"(&{_RECEIVER}(id=*/{queue.receiver.bean}))",
+        _LOG,
+    )
+    return {f"configuration.messaging{number}": filter_ for number, filter_ in enumerate(asked)}
 
 
 def elements(context: ServiceContext, settings: Settings) -> Sequence[str]:
@@ -48,48 +62,54 @@ def elements(context: ServiceContext, settings: Settings) -> Sequence[str]:
     level, persistent = quoteattr(_LEVELS[wanted]), wanted in _PERSISTENT
     mapping = "persistentMapping" if persistent else "nonPersistentMapping"
     mode = 'deliveryMode="Persistent"' if persistent else 'deliveryMode="NonPersistent"'
-    module = context.archive.stem if context.archive else ""
-    consumers = settings.get(messaging.CONSUMERS.name, _CONSUMERS)
+    application = context.application
+    factory = application.connection_factory
+    assert factory is not None
     lines = [
         '  <wasJmsEndpoint enabled="false"/>',  # nobody connects from outside
         "  <messagingEngine>",
         f"    <fileStore path={store}/>",
-        f'    <queue id="brokerageOrders" forceReliability={level} exceptionDestination="brokerageDeadOrders"',
-        f'           redeliveryInterval="{_REDELIVERY_MS}"/>',
-        f'    <queue id="brokerageDeadOrders" forceReliability={level}/>',
+        *(line for queue in application.queues for line in _queue(queue, level)),
         "  </messagingEngine>",
-        '  <jmsConnectionFactory id="brokerageConnections" jndiName="jms/brokerageConnections">',
+        f'  <jmsConnectionFactory id="{factory.name}" jndiName="{factory.jndi}">',
         f"    <properties.wasJms {mapping}={level}/>",
         "  </jmsConnectionFactory>",
         f"  <transaction transactionLogDirectory={log}/>",
     ]
-    for name in ("brokerageOrders", "brokerageDeadOrders"):
-        lines.append(f'  <jmsQueue id="jms/{name}" jndiName="jms/{name}">')
-        lines.append(f'    <properties.wasJms queueName="{name}" {mode}/></jmsQueue>')
-    lines.append('  <jmsTopic id="jms/brokerageQuotes" jndiName="jms/brokerageQuotes">')
-    lines.append(f'    <properties.wasJms topicName="brokerageQuotes" {mode}/></jmsTopic>')
-    for bean, name, kind in (
-        ("OrderReceiver", "brokerageOrders", "Queue"),
-        ("DeadOrderReceiver", "brokerageDeadOrders", "Queue"),
-        ("QuoteReceiver", "brokerageQuotes", "Topic"),
-    ):
-        limit = f' maxConcurrency="{consumers}"' if bean == "OrderReceiver" else ""
-        lines.append(f'  <jmsActivationSpec id="{module}/{bean}"><properties.wasJms destinationRef="jms/{name}"')
+    for each in application.destinations:
+        kind = type(each).__name__
+        lines.append(f'  <jms{kind} id="{each.jndi}" jndiName="{each.jndi}">')
+        lines.append(f'    <properties.wasJms {kind.lower()}Name="{each.name}" {mode}/></jms{kind}>')
+    consumers = messaging.consumers(application, {messaging.CONSUMERS.name: _CONSUMERS, **settings})
+    for each in application.destinations:
+        bean, kind = each.receiver.bean, type(each).__name__
+        limit = f' maxConcurrency="{consumers[bean]}"' if bean in consumers else ""
+        spec = f"{application.archive.stem}/{bean}"
+        lines.append(f'  <jmsActivationSpec id="{spec}"><properties.wasJms destinationRef="{each.jndi}"')
         lines.append(f'    destinationType="jakarta.jms.{kind}"{limit}/></jmsActivationSpec>')
     return lines
 
 
+def _queue(queue: Queue, level: str) -> list[str]:
+    if not queue.dead_letters:
+        return [f'    <queue id="{queue.name}" forceReliability={level}/>']
+    dead = Resource(queue.dead_letters).name
+    return [
+        f'    <queue id="{queue.name}" forceReliability={level} exceptionDestination="{dead}"',
+        f'           redeliveryInterval="{_REDELIVERY_MS}"/>',
+    ]
+
+
 def level(name: str, answer: Mapping[str, Any]) -> Level:
-    """A knob's level from the agent's answer. Raises KeyError, NotInPlay where orders do not go through a queue."""
+    """A knob's level from the agent's answer. Raises KeyError, NotInPlay where no messages are sent."""
 
     def found(asked: str) -> Mapping[str, Any]:
-        rows: list[Mapping[str, Any]] = answer["configurations"].get(asked, [])
-        if not rows:
+        if not (rows := _rows(answer, asked)):
             raise KeyError(f"configuration {asked}")
         return rows[0]
 
-    if not answer["configurations"].get(_SENDER):
-        raise NotInPlay("no messaging, as app.orders is direct")
+    if not _rows(answer, _SENDER):
+        raise NotInPlay(messaging.NONE)
     if name == messaging.RELIABILITY.name:
         kept = found(_QUEUE)[f"{_OF_A_RESOURCE}deliveryMode"] == "Persistent"
         own = found(_SENDER)[f"{_OF_A_RESOURCE}{'persistentMapping' if kept else 'nonPersistentMapping'}"]
@@ -100,3 +120,8 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
         return places.place_of(Path(found(_LOG)["transactionLogDirectory"]))
     path = found(_STORE)["path"]
     return places.place_of(Path(path)) if name == messaging.STORE_PLACE.name else "file"
+
+
+def _rows(answer: Mapping[str, Any], asked: str) -> list[Mapping[str, Any]]:
+    """What was found by the filter of which ``asked`` is a part."""
+    return [row for filter_, rows in answer["configurations"].items() if asked in filter_ for row in rows]

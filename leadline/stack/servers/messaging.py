@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from leadline import catalogue
+from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.deployment import Deployment, Feature
 from leadline.stack.servers import places
-
-ORDERS = "brokerage.orders"  # system property of the application
-_QUEUE = "queue"
 
 _COMMON = catalogue.load("server")
 RELIABILITY = _COMMON["server.messaging.reliability"]
@@ -20,6 +19,7 @@ CONSUMERS = _COMMON["server.messaging.consumers"]
 LOG_PLACE = _COMMON["server.transactions.log_place"]
 KNOBS = (RELIABILITY, STORE, STORE_PLACE, CONSUMERS, LOG_PLACE)
 _NAMES = frozenset(knob.name for knob in KNOBS)
+NONE = "no messaging: the application sends no messages at its levels"
 _FOLDERS = {STORE_PLACE.name: "messages", LOG_PLACE.name: "transactions"}
 
 
@@ -45,8 +45,16 @@ def directories(context: ServiceContext, settings: Settings, server: str) -> Map
 
 
 def in_use(context: ServiceContext) -> bool:
-    """Whether the application sends orders through a queue."""
-    return context.properties.get(ORDERS) == _QUEUE
+    """Whether the application sends messages at these levels."""
+    return Feature.MESSAGING in context.application.features
+
+
+def consumers(deployment: Deployment, settings: Settings) -> Mapping[str, Level]:
+    """Message-driven bean -> how many work at once, for those of which a level says so."""
+    if CONSUMERS.name not in settings:
+        return {}
+    found = (each.receiver for each in deployment.destinations)
+    return {receiver.bean: settings[CONSUMERS.name] for receiver in found if receiver.parallel}
 
 
 def knows(name: str) -> bool:

@@ -15,6 +15,7 @@ from typing import ClassVar
 from leadline.host.privilege import write_private
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.deployment import Feature
 from leadline.stack.provision import TOMCAT, Artefact
 from leadline.stack.servers import evidence, knobs, tomcat_levels
 from leadline.stack.servers.common import Answer, JavaServer
@@ -41,6 +42,8 @@ class Tomcat(JavaServer):
     name: ClassVar[str] = "tomcat"
     title: ClassVar[str] = "Tomcat"
     distribution: ClassVar[Artefact] = TOMCAT
+    features: ClassVar[frozenset[Feature]] = frozenset({Feature.SERVLETS})
+    unix_socket: ClassVar[bool] = True
 
     @property
     def unpacked(self) -> Path:
@@ -54,7 +57,7 @@ class Tomcat(JavaServer):
         shutil.copyfile(home / "conf" / "web.xml", base / "conf" / "web.xml")
         jar = self.driver.jar()
         (base / "lib" / jar.name).symlink_to(jar)
-        server = tomcat_levels.configuration(template(f"{self.name}-server.xml"), settings)
+        server = tomcat_levels.configuration(template(f"{self.name}-server.xml", context.application), settings)
         if context.http_socket is not None:
             server = tomcat_levels.with_socket(server, str(context.http_socket))
         if settings.get(knobs.TLS.name) and context.certificate is not None:
@@ -62,9 +65,8 @@ class Tomcat(JavaServer):
             server = tomcat_levels.with_tls(server, str(certificate), str(key))
         (base / "conf" / "server.xml").write_text(server)
         (base / "conf" / "logging.properties").write_text(template("tomcat-logging.properties"))
-        application = context.context_root.strip("/").replace("/", "#") or "ROOT"
-        context_file = base / "conf" / "Catalina" / "localhost" / f"{application}.xml"
-        context_file.write_text(template(f"{self.name}-context.xml"))
+        context_file = base / "conf" / "Catalina" / "localhost" / f"{context.application.file_name}.xml"
+        context_file.write_text(template(f"{self.name}-context.xml", context.application))
         # Tomcat reads this file first and makes its entries system properties: the loaders come from its own copy.
         own = (home / "conf" / "catalina.properties").read_text()
         properties = self._properties(context, settings)
@@ -76,7 +78,7 @@ class Tomcat(JavaServer):
         values = {
             "leadline.http.address": context.http_address,
             "leadline.http.port": str(context.http_port),
-            "leadline.archive": str(context.archive),
+            "leadline.archive": str(context.application.archive),
             **self.database_properties(context),
         }
         return values | self.level_properties(settings)

@@ -8,13 +8,15 @@ from typing import ClassVar
 
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.deployment import Feature
 from leadline.stack.provision import TOMEE, Artefact
 from leadline.stack.servers import messaging, places, tomee_levels, tomee_messaging
 from leadline.stack.servers.common import Answer
 from leadline.stack.servers.files import properties_text, template
 from leadline.stack.servers.tomcat import Tomcat
 
-_UNIT = "brokerage"  # the persistence unit of the application
+# EclipseLink reads through the pool that writes, as it does where a server gives it no second one.
+_ONE_POOL = "eclipselink.jdbc.exclusive-connection.mode = Always"
 
 
 class TomEE(Tomcat):
@@ -23,6 +25,7 @@ class TomEE(Tomcat):
     name: ClassVar[str] = "tomee"
     title: ClassVar[str] = "TomEE"
     distribution: ClassVar[Artefact] = TOMEE
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature)
     # It sets a java.security.Policy, which the JDK refuses from 24 on (JEP 486).
     newest_java: ClassVar[int | None] = 23
 
@@ -32,13 +35,16 @@ class TomEE(Tomcat):
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         super().write_configuration(context, settings)
-        resources = tomee_levels.resources(template("tomee.xml"), settings)
+        resources = tomee_levels.resources(template("tomee.xml", context.application), settings)
         resources = resources.replace("</tomee>", f"{tomee_messaging.resources(context, settings)}</tomee>")
         conf = context.directory / "conf"
         (conf / "tomee.xml").write_text(resources)
-        properties = {f"{_UNIT}.{name}": value for name, value in self.driver.persistence_properties.items()}
+        units = context.application.persistence_units
+        own = self.driver.persistence_properties.items()
+        properties = {f"{unit}.{name}": value for unit in units for name, value in own}
         properties |= tomee_messaging.properties(context, settings)
-        (conf / "system.properties").write_text(template("tomee-system.properties") + properties_text(properties))
+        fixed = template("tomee-system.properties") + "".join(f"{unit}.{_ONE_POOL}\n" for unit in units)
+        (conf / "system.properties").write_text(fixed + properties_text(properties))
         self.keep("tomee.xml", resources)
 
     def level_properties(self, settings: Settings) -> dict[str, str]:
@@ -50,7 +56,8 @@ class TomEE(Tomcat):
         return [argv[0], f"-javaagent:{self.unpacked / 'lib' / 'openejb-javaagent.jar'}", *argv[1:]], environment
 
     def question(self) -> Mapping[str, str]:
-        return {**tomee_levels.QUESTION, **tomee_messaging.QUESTION}
+        application = self.context.application
+        return {**tomee_levels.question(application), **tomee_messaging.question(application)}
 
     def level_of(self, name: str, answer: Answer) -> Level:
         if messaging.knows(name):

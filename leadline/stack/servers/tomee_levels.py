@@ -8,6 +8,7 @@ from typing import Any
 
 from leadline.model.knob import Level
 from leadline.stack.base import Settings
+from leadline.stack.deployment import Deployment
 from leadline.stack.servers import knobs, tomcat_levels
 from leadline.stack.servers.beans import beans
 
@@ -72,12 +73,7 @@ _READ = (
     "TestOnBorrow",
     "JdbcInterceptors",
 )
-_DATA_SOURCE = "openejb.management:DataSource=jdbc_brokerage,ObjectType=datasources"
-QUESTION = {
-    **tomcat_levels.QUESTION,
-    "bean.pool": f"{_DATA_SOURCE}|{','.join(_READ)}",
-    "bean.stateless": "openejb.management:j2eeType=Pool,*|MaxSize",
-}
+_POOLS = "ObjectType=datasources"
 _ATTRIBUTES = {
     knobs.MAX_CONNECTIONS.name: "MaxActive",
     knobs.MIN_CONNECTIONS.name: "MinIdle",
@@ -89,13 +85,23 @@ _ATTRIBUTES = {
 _MILLISECONDS = (knobs.CONNECTION_TIMEOUT.name, knobs.IDLE_TIMEOUT.name, knobs.MAX_AGE.name)
 
 
+def question(application: Deployment) -> dict[str, str]:
+    """What the agent is asked: of the pools only the one that all work goes through."""
+    source = application.data_source.jndi.replace("/", "_")
+    return {
+        **tomcat_levels.QUESTION,
+        "bean.pool": f"openejb.management:DataSource={source},{_POOLS}|{','.join(_READ)}",
+        "bean.stateless": "openejb.management:j2eeType=Pool,*|MaxSize",
+    }
+
+
 def level(name: str, answer: Mapping[str, Any]) -> Level:
     """A knob's level from the agent's answer. Raises LookupError, KeyError."""
     if name.startswith(_OF_TOMCAT):
         return tomcat_levels.level(name, answer)
     if name == knobs.BEAN_INSTANCES.name:
         return int(beans(answer, "j2eeType=Pool")[0]["MaxSize"])
-    pool = beans(answer, _DATA_SOURCE)[0]
+    pool = beans(answer, _POOLS)[0]
     if name == knobs.STATEMENT_CACHE.name:
         kept = re.search(r"StatementCache\(.*\bmax=(\d+)", pool["JdbcInterceptors"] or "")
         return int(kept[1]) // int(pool["MaxActive"]) if kept else 0

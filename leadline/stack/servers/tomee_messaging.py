@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,50 +12,55 @@ from xml.sax.saxutils import escape
 from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.deployment import Deployment, Queue, Topic
 from leadline.stack.servers import messaging, places
 from leadline.stack.servers.beans import beans
 
-_BROKER, _CONTAINER = "brokerage", "brokerageMessages"
 _REDELIVERIES, _REDELIVERY_MS = 5, 1000
 _PERSISTENT, _IN_MEMORY = "reliable-persistent", "express-nonpersistent"
 _DEFAULT = _PERSISTENT
 
 # Ends in the dead letters of ActiveMQ's default policy, which has this name.
 _DEAD = "ActiveMQ.DLQ"
-_DESTINATIONS = (
-    ("OrderReceiver", "jms/brokerageOrders", "Queue", "brokerageOrders"),
-    ("DeadOrderReceiver", "jms/brokerageDeadOrders", "Queue", _DEAD),
-    ("QuoteReceiver", "jms/brokerageQuotes", "Topic", "brokerageQuotes"),
-)
+_BROKER = re.compile(r"org\.apache\.activemq:brokerName=[^,]+,type=Broker")  # keys sorted, as answers have them
+_STORE, _RECEIVER = "service=PersistenceAdapter", "MessageDrivenBean="
 
 
-_BROKER_BEAN = f"org.apache.activemq:brokerName={_BROKER},type=Broker"  # keys sorted, as answers have them
-_STORE_BEAN, _RECEIVER_BEAN = "service=PersistenceAdapter", "MessageDrivenBean=OrderReceiver"
-QUESTION = {
-    "bean.broker": f"{_BROKER_BEAN}|Persistent",
-    "bean.store": f"{_BROKER_BEAN},{_STORE_BEAN},*|Name",
-    "bean.receiver": f"openejb.management:{_RECEIVER_BEAN},j2eeType=Instances,*|InstanceLimit",
-}
+def question(application: Deployment) -> dict[str, str]:
+    """What the agent is asked: the broker, its store, how many of the receivers that work in parallel."""
+    broker = f"org.apache.activemq:brokerName={application.name},type=Broker"
+    found = {"bean.broker": f"{broker}|Persistent", "bean.store": f"{broker},{_STORE},*|Name"}
+    for each in application.destinations:
+        if each.receiver.parallel:
+            bean = f"openejb.management:{_RECEIVER}{each.receiver.bean},j2eeType=Instances,*"
+            found.setdefault("bean.receiver", f"{bean}|InstanceLimit")
+    return found if application.connection_factory else {}
 
 
 def resources(context: ServiceContext, settings: Settings) -> str:
     """Elements of tomee.xml: broker, container, connections and destinations; none without a queue."""
     if not messaging.in_use(context):
         return ""
+    application = context.application
+    assert application.connection_factory is not None
+    adapter = {"ResourceAdapter": f"{application.name}Broker"}
     found = [
-        _element("Resource", "brokerageBroker", "ActiveMQResourceAdapter", {
+        _element("Resource", f"{application.name}Broker", "ActiveMQResourceAdapter", {
             "BrokerXmlConfig": _broker(context, settings),
-            "ServerUrl": f"vm://{_BROKER}?create=false&waitForStart=20000",
+            "ServerUrl": f"vm://{application.name}?create=false&waitForStart=20000",
             "DataSource": "",
         }),
-        _element("Container", _CONTAINER, "MESSAGE", {"ResourceAdapter": "brokerageBroker"}),
-        _element("Resource", "jms/brokerageConnections", "jakarta.jms.ConnectionFactory", {
-            "ResourceAdapter": "brokerageBroker",
-        }),
+        _element("Container", f"{application.name}Messages", "MESSAGE", adapter),
+        _element("Resource", application.connection_factory.jndi, "jakarta.jms.ConnectionFactory", adapter),
     ]  # fmt: skip
-    for _, name, kind, destination in _DESTINATIONS:
-        found.append(_element("Resource", name, f"jakarta.jms.{kind}", {"destination": destination}))
+    for each in application.destinations:
+        kind = f"jakarta.jms.{type(each).__name__}"
+        found.append(_element("Resource", each.jndi, kind, {"destination": _destination(application, each)}))
     return "".join(found)
+
+
+def _destination(application: Deployment, each: Queue | Topic) -> str:
+    return _DEAD if application.takes_dead_letters(each) else each.name
 
 
 def _element(tag: str, name: str, kind: str, properties: Mapping[str, str]) -> str:
@@ -65,39 +71,45 @@ def _element(tag: str, name: str, kind: str, properties: Mapping[str, str]) -> s
 def _broker(context: ServiceContext, settings: Settings) -> str:
     """The broker's URI (ActiveMQ, "Broker Configuration URI")."""
     if settings.get(messaging.RELIABILITY.name, _DEFAULT) == _IN_MEMORY:
-        return f"broker:()/{_BROKER}?persistent=false"
+        return f"broker:()/{context.application.name}?persistent=false"
     store = messaging.directories(context, settings, "tomee")[messaging.STORE_PLACE.name]
-    return f"broker:()/{_BROKER}?persistent=true&usekahadb=true&kahadb.directory={quote_plus(str(store))}"
+    return (
+        f"broker:()/{context.application.name}?persistent=true&usekahadb=true&kahadb.directory={quote_plus(str(store))}"
+    )
 
 
 def properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
     """Properties of the system for the receivers; none without a queue."""
     if not messaging.in_use(context):
         return {}
-    found = {f"{bean}.activation.destination": destination for bean, _, _, destination in _DESTINATIONS}
+    application = context.application
+    found = {
+        f"{each.receiver.bean}.activation.destination": _destination(application, each)
+        for each in application.destinations
+    }
     for name, level_ in (
         ("maximumRedeliveries", _REDELIVERIES),
         ("initialRedeliveryDelay", _REDELIVERY_MS),
     ):
         found[f"mdb.activation.{name}"] = str(level_)
-    if messaging.CONSUMERS.name in settings:
-        consumers = str(settings[messaging.CONSUMERS.name])
-        found |= {"OrderReceiver.activation.maxSessions": consumers, "OrderReceiver.InstanceLimit": consumers}
+    for bean, most in messaging.consumers(application, settings).items():
+        found |= {f"{bean}.activation.maxSessions": str(most), f"{bean}.InstanceLimit": str(most)}
     return found
 
 
 def level(name: str, answer: Mapping[str, Any]) -> Level:
-    """A knob's level from the agent's answer. Raises KeyError, NotInPlay where orders do not go through a queue."""
-    if _BROKER_BEAN not in answer["beans"]:
-        raise NotInPlay("no messaging, as app.orders is direct")
+    """A knob's level from the agent's answer. Raises KeyError, NotInPlay where no messages are sent."""
+    broker = next((bean for bean in answer["beans"] if _BROKER.fullmatch(bean)), None)
+    if broker is None:
+        raise NotInPlay(messaging.NONE)
     if name == messaging.CONSUMERS.name:
-        return int(beans(answer, _RECEIVER_BEAN)[0]["InstanceLimit"])
-    kept = answer["beans"][_BROKER_BEAN]["Persistent"]
+        return int(beans(answer, _RECEIVER)[0]["InstanceLimit"])
+    kept = answer["beans"][broker]["Persistent"]
     if name == messaging.RELIABILITY.name:
         return _PERSISTENT if kept else _IN_MEMORY
     if not kept:
         raise NotInPlay(f"no store, as {messaging.RELIABILITY.name} is {_IN_MEMORY}")
-    store = str(beans(answer, _STORE_BEAN)[0]["Name"])  # KahaDBPersistenceAdapter[directory,Index:directory]
+    store = str(beans(answer, _STORE)[0]["Name"])  # KahaDBPersistenceAdapter[directory,Index:directory]
     if name == messaging.STORE.name:
         return "file" if store.startswith("KahaDB") else store
     return places.place_of(Path(store.partition("[")[2].removesuffix("]").partition(",Index:")[0]))

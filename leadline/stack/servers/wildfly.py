@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.host.jvm import find_java_home
 from leadline.host.privilege import write_private
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, ServiceContext, Settings
+from leadline.stack.deployment import Deployment, Feature
 from leadline.stack.provision import WILDFLY, Artefact
 from leadline.stack.servers import (
     evidence,
@@ -65,13 +65,12 @@ class WildFly(JavaServer):
     title: ClassVar[str] = "WildFly"
     distribution: ClassVar[Artefact] = WILDFLY
 
-    def provision(self, progress: Progress) -> None:
-        super().provision(progress)
-        self._prepared(_PROFILE, [], find_java_home(), progress)  # else the first trial would wait for it
+    def prepare(self, deployment: Deployment, progress: Progress) -> None:
+        self._prepared(deployment, [], self.find_java(None), progress)
 
-    def _prepared(self, profile: str, operations: Sequence[str], java: Path, progress: Progress) -> Path:
-        every = [*template("wildfly.cli").splitlines(), *operations]
-        return wildfly_cli.prepared(self._unpacked, java, profile, every, progress)
+    def _prepared(self, application: Deployment, operations: Sequence[str], java: Path, progress: Progress) -> Path:
+        every = [*template("wildfly.cli", application).splitlines(), *operations]
+        return wildfly_cli.prepared(self._unpacked, java, _profile(application), every, progress)
 
     @property
     def _unpacked(self) -> Path:
@@ -81,8 +80,9 @@ class WildFly(JavaServer):
         base = context.directory
         configuration = base / "configuration"
         own = [*wildfly_levels.operations(settings), *wildfly_messaging.operations(context, settings)]
-        profile = _profile(context)
-        shutil.copytree(self._prepared(profile, own, self.java_home(context), lambda _: None), configuration)
+        application = context.application
+        made = self._prepared(application, own, self.java_home(context), lambda _: None)
+        shutil.copytree(made, configuration)
         (configuration / "logging.properties").write_text(template("wildfly-logging.properties"))
         module = base / "modules" / "leadline" / "jdbc" / "main"
         module.mkdir(parents=True)
@@ -90,13 +90,11 @@ class WildFly(JavaServer):
         (module / "driver.jar").symlink_to(self.driver.jar())
         deployments = base / "deployments"
         deployments.mkdir()
-        application = f"{context.context_root.strip('/') or 'ROOT'}.war"
-        assert context.archive is not None
-        (deployments / application).symlink_to(context.archive)
+        (deployments / f"{application.file_name}.war").symlink_to(application.archive)
         properties = self._properties(context, settings)
         levels = base / "levels.properties"
         write_private(levels, properties_text(properties))
-        self.keep("standalone.xml", (configuration / profile).read_text())
+        self.keep("standalone.xml", (configuration / _profile(application)).read_text())
         hidden = {name: "(not kept)" for name in properties if name.endswith(".password")}
         self.keep("levels.properties", properties_text(properties | hidden))
 
@@ -129,7 +127,7 @@ class WildFly(JavaServer):
             "org.jboss.as.standalone",
             f"-Djboss.home.dir={home}",
             f"-Djboss.server.base.dir={base}",
-            f"--server-config={_profile(context)}",
+            f"--server-config={_profile(context.application)}",
             f"--properties={base / 'levels.properties'}",
         ]
         return argv, {"JBOSS_HOME": str(home)}
@@ -138,7 +136,8 @@ class WildFly(JavaServer):
         return super().failed_for_good(found) or any(_STARTED_WITH_ERRORS.search(line) for line in found.errors)
 
     def question(self) -> Mapping[str, str]:
-        return {**wildfly_levels.QUESTION, **wildfly_messaging.QUESTION}
+        application = self.context.application
+        return {**wildfly_levels.question(application), **wildfly_messaging.question(application)}
 
     def level_of(self, name: str, answer: Answer) -> Level:
         if messaging.knows(name):
@@ -152,5 +151,5 @@ class WildFly(JavaServer):
         return clean
 
 
-def _profile(context: ServiceContext) -> str:
-    return wildfly_messaging.PROFILE if messaging.in_use(context) else _PROFILE
+def _profile(application: Deployment) -> str:
+    return wildfly_messaging.PROFILE if Feature.MESSAGING in application.features else _PROFILE

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import Settings
+from leadline.stack.deployment import Deployment
 from leadline.stack.servers import knobs, wildfly_tls
 
 _WORKER = "/subsystem=io/worker=default"
@@ -26,7 +28,7 @@ _CHECKER = "org.jboss.jca.adapters.jdbc.extensions.novendor.JDBC4ValidConnection
 _MINUTE = 60
 # Management resources; of the worker what it has, not what its configuration asks for.
 _RESOURCES = {
-    "source": "subsystem=datasources,data-source=brokerage",
+    "source": "subsystem=datasources,data-source=*",  # the one of the application
     "worker": "subsystem=io,worker=default",
     "listener": "subsystem=undertow,server=default-server,http-listener=default",
     "secure": "subsystem=undertow,server=default-server,https-listener=default",
@@ -200,16 +202,15 @@ _TABLE = (
 _OWN = {row.knob: row for row in _TABLE}
 
 
-def _question() -> dict[str, str]:
+def question(application: Deployment) -> dict[str, str]:
+    """What the agent is asked: a resource each, with the attributes that have knobs."""
     asked = {}
     for number, (kind, resource) in enumerate(_RESOURCES.items()):
         same = {kind, *(first for first, other in _INSTEAD.items() if other == kind)}
         attributes = ",".join(row.attribute for row in _TABLE if row.resource in same and row.attribute)
-        asked[f"bean.{number}"] = f"jboss.as:{resource}|{attributes or _PRESENCE[kind]}"
+        named = resource.replace("*", application.data_source.name)
+        asked[f"bean.{number}"] = f"jboss.as:{named}|{attributes or _PRESENCE[kind]}"
     return asked
-
-
-QUESTION = _question()
 
 
 def operations(settings: Settings) -> list[str]:
@@ -258,9 +259,9 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
     if name not in _OWN:
         raise LookupError(f"WildFly does not tell the level of {name}")
     row = _OWN[name]
-    resource = _resource(answer, row.resource)
+    resource = attributes_of(answer, _RESOURCES[row.resource])
     if resource is None and row.resource in _INSTEAD:
-        resource = _resource(answer, _INSTEAD[row.resource])
+        resource = attributes_of(answer, _RESOURCES[_INSTEAD[row.resource]])
     if row.resource in _PRESENCE:
         return resource is not None
     if resource is None:
@@ -279,11 +280,15 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
     return found if isinstance(found, bool) else int(found)
 
 
-def _resource(answer: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
-    """Its attributes, None where the server has no such resource. MBean names come with their keys sorted."""
-    wanted = set(_RESOURCES[kind].split(","))
+def attributes_of(answer: Mapping[str, Any], wanted: str) -> Mapping[str, Any] | None:
+    """Of a management resource, whose last name may be ``*``; None where the server has no such resource. MBean names
+    come with their keys sorted.
+    """
+    *keys, last = wanted.split(",")
     for name, attributes in answer["beans"].items():
-        if set(name.partition(":")[2].split(",")) == wanted:
-            found: Mapping[str, Any] = attributes
-            return found
+        found = set(name.partition(":")[2].split(","))
+        rest = found.difference(keys)
+        if len(rest) == len(found) - len(keys) == 1 and fnmatchcase(rest.pop(), last):
+            said: Mapping[str, Any] = attributes
+            return said
     return None

@@ -9,29 +9,51 @@ from typing import Any
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.deployment import Deployment, Resource
 from leadline.stack.servers import messaging, places
+from leadline.stack.servers.wildfly_levels import attributes_of
 
 PROFILE = "standalone-full.xml"  # the default profile with messaging (and an ORB, which is taken out)
 _DEFAULT = "assured-persistent"  # durable messages, journal synchronised before a sender goes on
 _SERVER = "/subsystem=messaging-activemq/server=default"
-_RESOURCE = "jboss.as:subsystem=messaging-activemq,server=default"
+_RESOURCE = "subsystem=messaging-activemq,server=default"
 _PATHS = ("bindings", "journal", "large-messages", "paging")
 _STORE_DATABASE = "postgresql"
 _REDELIVERIES, _REDELIVERY_MS = 5, 1000
 
 
 _BEANS = (
-    f"{_RESOURCE}|persistenceEnabled,journalDatasource,journalSyncTransactional",
-    f"{_RESOURCE},jms-queue=brokerageOrders|durable",
-    f"{_RESOURCE},path=journal-directory|path",
-    "jboss.as:subsystem=transactions|objectStorePath",
-    "jboss.as:subsystem=ejb3,strict-max-bean-instance-pool=mdb-strict-max-pool|derivedSize",
+    (_RESOURCE, "persistenceEnabled,journalDatasource,journalSyncTransactional"),
+    (f"{_RESOURCE},jms-queue=*", "durable"),  # the first of the application
+    (f"{_RESOURCE},path=journal-directory", "path"),
+    ("subsystem=transactions", "objectStorePath"),
+    ("subsystem=ejb3,strict-max-bean-instance-pool=mdb-strict-max-pool", "derivedSize"),
 )
-QUESTION = {f"bean.messaging{number}": bean for number, bean in enumerate(_BEANS)}
 
 
-def _queue(name: str) -> str:
-    return f'{_SERVER}/jms-queue={name}:add(entries=["java:/jms/{name}"],durable="${{leadline.jms.durable:true}}")'
+def question(application: Deployment) -> dict[str, str]:
+    """What the agent is asked: a resource each; nothing of an application without a queue."""
+    queue = application.queues[0].name if application.queues else ""
+    return {
+        f"bean.messaging{number}": f"jboss.as:{bean.replace('*', queue)}|{attributes}"
+        for number, (bean, attributes) in enumerate(_BEANS)
+        if queue
+    }
+
+
+def _destinations(application: Deployment) -> list[str]:
+    lines = []
+    for queue in application.queues:
+        durable = 'durable="${leadline.jms.durable:true}"'
+        lines.append(f'{_SERVER}/jms-queue={queue.name}:add(entries=["java:/{queue.jndi}"],{durable})')
+    for topic in application.topics:
+        lines.append(f'{_SERVER}/jms-topic={topic.name}:add(entries=["java:/{topic.jndi}"])')
+    for queue in application.queues:
+        if queue.dead_letters:
+            dead = f"dead-letter-address=jms.queue.{Resource(queue.dead_letters).name}"
+            again = f"max-delivery-attempts={_REDELIVERIES + 1},redelivery-delay={_REDELIVERY_MS}"
+            lines.append(f"{_SERVER}/address-setting=jms.queue.{queue.name}:add({dead},{again})")
+    return lines
 
 
 def operations(context: ServiceContext, settings: Settings) -> Sequence[str]:
@@ -42,11 +64,7 @@ def operations(context: ServiceContext, settings: Settings) -> Sequence[str]:
         "/subsystem=ejb3/service=iiop:remove",
         "/subsystem=iiop-openjdk:remove",
         *(f"/socket-binding-group=standard-sockets/socket-binding={name}:remove" for name in ("iiop", "iiop-ssl")),
-        _queue("brokerageOrders"),
-        _queue("brokerageDeadOrders"),
-        f'{_SERVER}/jms-topic=brokerageQuotes:add(entries=["java:/jms/brokerageQuotes"])',
-        f"{_SERVER}/address-setting=jms.queue.brokerageOrders:add(dead-letter-address=jms.queue.brokerageDeadOrders,"
-        f"max-delivery-attempts={_REDELIVERIES + 1},redelivery-delay={_REDELIVERY_MS})",
+        *_destinations(context.application),
         f'{_SERVER}:write-attribute(name=persistence-enabled,value="${{leadline.jms.persistence:true}}")',
     ]
     for when in ("transactional", "non-transactional"):
@@ -100,12 +118,11 @@ def properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
 def level(name: str, answer: Mapping[str, Any], data: Path) -> Level:
     """A knob's level from the agent's answer; ``data`` is the server's data directory, where its stores are by default.
 
-    Raises KeyError, NotInPlay where orders do not go through a queue.
+    Raises KeyError, NotInPlay where no messages are sent.
     """
-    found = {number: _bean(answer, bean.partition("|")[0]) for number, bean in enumerate(_BEANS)}
-    server, queue, journal, log, instances = (found[number] for number in range(len(_BEANS)))
+    server, queue, journal, log, instances = (attributes_of(answer, bean) for bean, _ in _BEANS)
     if server is None or queue is None:
-        raise NotInPlay("no messaging, as app.orders is direct")
+        raise NotInPlay(messaging.NONE)
     if name == messaging.RELIABILITY.name:
         if not queue["durable"]:
             return "express-nonpersistent"
@@ -120,13 +137,3 @@ def level(name: str, answer: Mapping[str, Any], data: Path) -> Level:
     if name == messaging.LOG_PLACE.name and log:
         path = log["objectStorePath"]
     return places.place_of(data / str(path or "activemq"))
-
-
-def _bean(answer: Mapping[str, Any], wanted: str) -> Mapping[str, Any] | None:
-    """Its attributes, None where the server has no such resource. MBean names come with their keys sorted."""
-    keys = set(wanted.partition(":")[2].split(","))
-    for name, attributes in answer["beans"].items():
-        if set(name.partition(":")[2].split(",")) == keys:
-            found: Mapping[str, Any] = attributes
-            return found
-    return None

@@ -20,6 +20,7 @@ from leadline.model.knob import Level
 from leadline.stack import probe
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate
+from leadline.stack.deployment import Deployment
 from leadline.stack.servers import ports
 from leadline.stack.started import Started
 from leadline.stack.web import knobs, sockets
@@ -46,10 +47,8 @@ class FrontContext:
     address: str
     port: int
     server_port: int
-    context_root: str
-    ready_path: str  # below the context root
+    deployment: Deployment  # what the application server runs
     certificate: Certificate
-    archive: Path  # the application's
     socket: Path | None = None
     cpus: str | None = None
     memory: int | None = None
@@ -123,9 +122,13 @@ class WebServer(Started[FrontContext]):
         context.directory.chmod(0o700)
         context.artefacts.mkdir(parents=True, exist_ok=True)
         (site / "probe.html").write_text(probe.PAGE)
-        self._files = copy_files(context.archive, context.directory if settings.get(knobs.STATIC.name) else None)
+        self._files = copy_files(
+            context.deployment.archive, context.directory if settings.get(knobs.STATIC.name) else None
+        )
         if settings.get(knobs.STATIC.name) and not self._files:
-            raise UsageError(f"{knobs.STATIC.name} is on, but {context.archive.name} holds no files below {FILES}/")
+            raise UsageError(
+                f"{knobs.STATIC.name} is on, but {context.deployment.archive.name} holds no files below {FILES}/"
+            )
         self._context, self._settings = context, dict(settings)
         if settings.get(knobs.TLS.name):
             context.certificate.write(context.directory)
@@ -162,7 +165,7 @@ class WebServer(Started[FrontContext]):
                 raise self._failure(f"ended with exit code {process.exit_code()} before it was ready")
             said = "nothing listens there yet"
             if ports.listens(process.pids(), context.port):
-                said = probe.ready(self.client(), f"{context.context_root.rstrip('/')}{context.ready_path}")
+                said = probe.ready(self.client(), context.deployment)
             if not said:
                 return time.monotonic() - self._started
             if time.monotonic() - self._started > timeout:
@@ -206,7 +209,7 @@ class WebServer(Started[FrontContext]):
         """By the entity tag that web servers give files and the application does not. Raises OSError, ValueError."""
         if not self._files:
             return False
-        root = self.context.context_root.rstrip("/")
+        root = self.context.deployment.path
         status, headers, _ = client.get(f"{root}/{self._files[0]}")
         if status != 200:
             raise ValueError(f"{root}/{self._files[0]} was answered by HTTP {status}")

@@ -17,6 +17,7 @@ from leadline.model.knob import Level
 from leadline.model.study import Placement
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate, make_certificate
+from leadline.stack.deployment import Deployment
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs
 from leadline.stack.web.common import FrontContext, WebServer
@@ -24,7 +25,6 @@ from leadline.stack.web.httpd import Httpd
 from leadline.stack.web.nginx import Nginx
 
 WEB_SERVERS: Mapping[str, Callable[[], WebServer]] = {"nginx": Nginx, "httpd": Httpd}
-UNIX_SOCKETS = ("tomcat", "tomee")  # application servers that can listen on one
 _LONGEST = 100  # bytes of a socket's path; the kernel takes 108, unix(7)
 
 
@@ -33,9 +33,7 @@ class Behind:
     """The application server that is served."""
 
     port: int
-    context_root: str
-    ready_path: str
-    archive: Path
+    deployment: Deployment
 
 
 class Front:
@@ -81,17 +79,15 @@ class Front:
         if self._place(settings) == knobs.OWN and self._placement.web_cpus is None:
             raise UsageError("web.place is own, but placement.web_cpus names no CPUs")
 
-    def socket(self, settings: Settings, server: str) -> Path | None:
+    def socket(self, settings: Settings, server: str | None) -> Path | None:
         """Where the application server must listen for a web server with ``web.upstream: unix``; else None.
 
-        Raises UsageError where that server cannot.
+        Raises UsageError without a ``server`` that can.
         """
         if knobs.chosen(settings) is None or settings.get(knobs.UPSTREAM.name) != "unix":
             return None
-        if server not in UNIX_SOCKETS:
-            raise UsageError(
-                f"web.upstream is unix, but {server} listens on TCP only; {' and '.join(UNIX_SOCKETS)} can"
-            )
+        if server is None:
+            raise UsageError("web.upstream is unix, but the application server listens on TCP only")
         place = self._home / "socket"  # the application server's: it makes the socket
         place.mkdir(parents=True, exist_ok=True)
         place.chmod(0o711)
@@ -130,10 +126,8 @@ class Front:
             address=address,
             port=port,
             server_port=behind.port,
-            context_root=behind.context_root,
-            ready_path=behind.ready_path,
+            deployment=behind.deployment,
             certificate=self.certificate,
-            archive=behind.archive,
             socket=socket,
             cpus=self._cpus(settings),
             memory=self._placement.web_memory,

@@ -173,7 +173,7 @@ def _keepalive(settings: Settings) -> list[str]:
 
 
 def _proxy(context: FrontContext, settings: Settings, tls: bool) -> list[str]:
-    root = context.context_root.rstrip("/")
+    root = context.deployment.path
     direct = f"http://127.0.0.1:{context.server_port}{root}"
     target = f"unix:{context.socket}|http://localhost{root}" if context.socket else direct
     options = ""

@@ -80,7 +80,7 @@ class Nginx(WebServer):
         server = f"unix:{context.socket}" if context.socket else f"127.0.0.1:{context.server_port}"
         kept = int(settings.get(knobs.UPSTREAM_KEEPALIVE.name, _UPSTREAM_KEEPALIVE))
         tls, http2 = settings.get(knobs.TLS.name, False), settings.get(knobs.HTTP2.name, False)
-        root, static = context.context_root.rstrip("/"), settings.get(knobs.STATIC.name, False)
+        root, static = context.deployment.path, settings.get(knobs.STATIC.name, False)
         counted = context.observe and not _told(str(self.binary))[1]
         lines = [
             "daemon off;",

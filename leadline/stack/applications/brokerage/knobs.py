@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from leadline import catalogue
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level
-from leadline.model.study import StackChoice
 from leadline.model.units import format_duration
 from leadline.stack.base import Settings
+from leadline.stack.deployment import Feature
 from leadline.stack.probe import connection_to
 
 _KNOBS = catalogue.load("brokerage")
@@ -24,7 +24,13 @@ ORDERS = _KNOBS["app.orders"]
 SUMMARY_CACHE = _KNOBS["app.summary_cache"]
 MODE = _KNOBS["app.mode"]
 
-_BEANS = ("session", "orm")  # modes whose servlets call beans
+_BEANS = frozenset({Feature.SERVLETS, Feature.BEANS, Feature.PERSISTENCE})
+# The container checks all beans of the archive at start, so those of mode orm need their provider in mode session too.
+MODES: Mapping[str, frozenset[Feature]] = {
+    "direct": frozenset({Feature.SERVLETS}),
+    "session": _BEANS,
+    "orm": _BEANS,
+}
 _ANSWER = {
     CALLS.name: "calls",
     ORDERS.name: "orders",
@@ -33,22 +39,24 @@ _ANSWER = {
 }  # knob -> key of the application's health answer
 
 
-def for_stack(choice: StackChoice, modes: Mapping[str, Sequence[str]], queues: Sequence[str]) -> list[Knob]:
-    """The knobs with the levels refused that a stack cannot have. ``modes``: server -> modes it runs; ``queues``:
-    servers with messaging.
-    """
-    calls, orders = CALLS, ORDERS
-    if choice.mode not in _BEANS:
-        able = [server for server, can in modes.items() if set(_BEANS) & set(can)]
-        reason = f"mode {choice.mode} calls no session bean; take mode session or orm, on {' or '.join(able)}"
+def on(mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> list[Knob]:
+    """The knobs with the levels refused that cannot be had in a mode on a server. ``servers``: what each can do."""
+
+    def able(needs: Set[Feature]) -> list[str]:
+        return [name for name, can in servers.items() if needs <= can]
+
+    calls, orders, can = CALLS, ORDERS, servers[server]
+    if Feature.BEANS not in MODES[mode]:
+        reason = f"mode {mode} calls no session bean; take mode session or orm, on {' or '.join(able(_BEANS))}"
         calls = replace(CALLS, refused={"remote": reason})
-    if choice.server not in queues:
-        reason = f"orders go through a queue on {' and '.join(queues)}, not on {choice.server}"
+    if Feature.MESSAGING not in can:
+        reason = f"orders go through a queue on {' and '.join(able({Feature.MESSAGING}))}, not on {server}"
         orders = replace(ORDERS, refused={"queue": reason})
-    other_modes = {}
-    for other in (other for other in MODE.choices if other not in modes[choice.server]):
-        able = [server for server, can in modes.items() if other in can]
-        other_modes[other] = f"{choice.server} has no such mode, {' and '.join(able)} can run it"
+    other_modes = {
+        other: f"{server} has no such mode, {' and '.join(able(needs))} can run it"
+        for other, needs in MODES.items()
+        if not needs <= can
+    }
     return [calls, orders, SUMMARY_CACHE, replace(MODE, refused=other_modes)]
 
 
@@ -57,15 +65,22 @@ def queued(settings: Settings) -> bool:
     return settings.get(ORDERS.name, ORDERS.default) == "queue"
 
 
-def properties(settings: Settings) -> dict[str, str]:
+def features(mode: str, settings: Settings) -> frozenset[Feature]:
+    """What a server must be able to do at these levels."""
+    found = MODES[str(settings.get(MODE.name, mode))]
+    if settings.get(CALLS.name) == "remote":
+        found |= {Feature.REMOTE}
+    if queued(settings):  # its receivers are beans, whatever the mode of the pages
+        found |= _BEANS | {Feature.MESSAGING}
+    return found
+
+
+def properties(mode: str, settings: Settings) -> dict[str, str]:
     """System properties of the server for these levels; a knob without one keeps its default. Raises UsageError."""
-    found = {}
-    if MODE.name in settings:
-        found["brokerage.mode"] = str(settings[MODE.name])
-    if CALLS.name in settings:
-        found["brokerage.calls"] = str(settings[CALLS.name])
-    if ORDERS.name in settings:
-        found["brokerage.orders"] = str(settings[ORDERS.name])
+    found = {"brokerage.mode": str(settings.get(MODE.name, mode))}
+    for name, own in ((CALLS.name, "brokerage.calls"), (ORDERS.name, "brokerage.orders")):
+        if name in settings:
+            found[own] = str(settings[name])
     if SUMMARY_CACHE.name in settings:
         seconds = float(settings[SUMMARY_CACHE.name])
         if seconds != int(seconds):

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 import leadline
@@ -18,8 +18,18 @@ from leadline.host.java import find_java
 from leadline.host.jvm import JAVA_ENVIRONMENT
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
-from leadline.stack import brokerage_knobs, brokerage_queue
+from leadline.stack.applications.brokerage import knobs, queue
 from leadline.stack.base import AuditResult, Endpoint, Progress, Settings
+from leadline.stack.deployment import (
+    ConnectionFactory,
+    DataSource,
+    Deployment,
+    Feature,
+    Queue,
+    Ready,
+    Receiver,
+    Topic,
+)
 
 _PACKAGE = Path(leadline.__file__).resolve().parent
 _ARCHIVE = "brokerage.war"
@@ -35,6 +45,7 @@ _DATA_CODE = (
     "leadline/brokerage/domain/Trade",
     "leadline/brokerage/domain/Passwords",
 )
+_READY = Ready("/health", json={"status": "up"})
 _BUILD_TIMEOUT = 900.0
 _LOAD_TIMEOUT = 900.0
 _AUDIT_TIMEOUT = 300.0
@@ -67,24 +78,45 @@ class Brokerage:
         raise LeadlineError(f"{self.archive()} does not say its version; build it again")
 
     def modes(self) -> Sequence[str]:
-        return ("direct", "session", "orm")
+        return tuple(knobs.MODES)
+
+    def scenarios(self) -> Sequence[str]:
+        return ("brokerage-classic", "brokerage-json", "brokerage-ping", "brokerage-static")
 
     def knobs(self) -> Sequence[Knob]:
-        return brokerage_knobs.KNOBS
+        return knobs.KNOBS
 
-    def properties(self, settings: Settings) -> Mapping[str, str]:
-        return brokerage_knobs.properties(settings)
+    def knobs_on(self, mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> Sequence[Knob]:
+        return knobs.on(mode, server, servers)
+
+    def deployment(self, mode: str, settings: Settings) -> Deployment:
+        return Deployment(
+            name=self.name,
+            archive=self.archive(settings),
+            context_root="/brokerage",
+            data_source=DataSource("jdbc/brokerage"),
+            ready=_READY,
+            features=knobs.features(mode, settings),
+            properties=knobs.properties(mode, settings),
+            persistence_units=("brokerage",),
+            connection_factory=ConnectionFactory("jms/brokerageConnections"),
+            queues=(
+                Queue("jms/brokerageOrders", Receiver("OrderReceiver", parallel=True), "jms/brokerageDeadOrders"),
+                Queue("jms/brokerageDeadOrders", Receiver("DeadOrderReceiver")),
+            ),
+            topics=(Topic("jms/brokerageQuotes", Receiver("QuoteReceiver")),),
+        )
 
     def read_back(self, url: str, knob: str) -> Level:
-        return brokerage_knobs.level(knob, brokerage_knobs.ask(url, self.ready_path()))
+        return knobs.level(knob, knobs.ask(url, _READY.path))
 
-    def ready_path(self) -> str:
-        return "/health"
+    def login(self) -> str:
+        return "log in as user-000001, password pw-000001"
 
     # the artefacts -------------------------------------------------------------------------------------------
 
     def archive(self, settings: Settings | None = None) -> Path:
-        name = _QUEUE_ARCHIVE if brokerage_knobs.queued(settings or {}) else _ARCHIVE
+        name = _QUEUE_ARCHIVE if knobs.queued(settings or {}) else _ARCHIVE
         return self._artefact("brokerage-war", name)
 
     def tools(self) -> Path:
@@ -102,7 +134,7 @@ class Brokerage:
             self._built(self.tools())
             return
         newest = max(path.stat().st_mtime for path in _source_files(workloads))
-        artefacts = (self.archive(), self.archive({brokerage_knobs.ORDERS.name: "queue"}), self.tools())
+        artefacts = (self.archive(), self.archive({knobs.ORDERS.name: "queue"}), self.tools())
         if all(path.is_file() and path.stat().st_mtime >= newest for path in artefacts):
             return
         maven = shutil.which("mvn")
@@ -148,9 +180,9 @@ class Brokerage:
 
     def drain(self, url: str, settings: Settings, times: Path) -> None:
         """Nothing to do unless orders went through a queue."""
-        if brokerage_knobs.queued(settings):
-            brokerage_queue.drain(url, _DRAIN_TIMEOUT)
-            brokerage_queue.save_times(url, times)
+        if knobs.queued(settings):
+            queue.drain(url, _DRAIN_TIMEOUT)
+            queue.save_times(url, times)
 
     def audit(
         self, database: Endpoint, load_units: int, seed: int, counts: Mapping[str, Mapping[str, int]], log: Path

@@ -1,0 +1,5 @@
+"""The reference application *brokerage* (docs/brokerage.md)."""
+
+from leadline.stack.applications.brokerage.application import Brokerage
+
+__all__ = ["Brokerage"]
