@@ -3,9 +3,10 @@
     python bench/gc/combinations.py [--decorators 12] [--wrappers 3] [--seed 1]
 
 One run of a JVM writes all of its logs at once (``-Xlog`` many times), so that they tell of the same pauses. Each is
-read as it is, inside wrappers (bench/gc/wrappers.py) and with a program's own lines in between, and compared with
-a scan of the file that knows nothing but how a pause's line ends. A fault is another number of pauses or another time, a zero
-without a sentence, a share of lines understood that is not the JVM's lines' share, a traceback. Ends with 1 on any.
+read as it is, inside wrappers (bench/gc/wrappers.py) and with a program's own lines in between, and compared with a
+scan of the file that knows nothing but how a pause's line ends. A fault is another number of pauses or another time,
+a zero without a sentence, a share of lines understood that is not the JVM's lines' share, a traceback. Ends with 1 on
+any.
 """
 
 from __future__ import annotations
