@@ -3,9 +3,10 @@
     python bench/gc/combinations.py [--decorators 12] [--wrappers 3] [--seed 1]
 
 One run of a JVM writes all of its logs at once (``-Xlog`` many times), so that they tell of the same pauses. Each is
-read as it is, inside wrappers (bench/gc/wrappers.py) and with a program's own lines in between, and compared with a scan
-of the file that knows nothing but how a pause's line ends. A fault is another number of pauses or another time, a zero
-without a sentence, a share of lines understood that is not the JVM's lines' share, a traceback. Ends with 1 on any.
+read as it is, inside wrappers (bench/gc/wrappers.py) and with a program's own lines in between, and compared with a
+scan of the file that knows nothing but how a pause's line ends. A fault is another number of pauses or another time,
+a zero without a sentence, a share of lines understood that is not the JVM's lines' share, a traceback. Ends with 1 on
+any.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,9 +67,8 @@ def outputs(count: int, rng: random.Random) -> list[tuple[str, str]]:
     return found + [(one, "uptime,level,tags") for one in SELECTIONS]
 
 
-def cases(folder: Path, count: int, rng: random.Random) -> list[Case]:
+def cases(folder: Path, count: int, rng: random.Random) -> Iterator[Case]:
     """Of every collector of every JDK of this host."""
-    made = []
     for jdk in jdks():
         javac = jdk.path / "bin" / "javac"
         subprocess.run([javac, "--release", "17", "-d", folder, HERE / "Churn.java"], check=True, timeout=120)
@@ -83,15 +83,16 @@ def cases(folder: Path, count: int, rng: random.Random) -> list[Case]:
             if done.returncode:
                 print(f"JDK {jdk.major} has no {collector}, or it failed")
                 continue
+            made = []
             for number, (tags, decorators) in enumerate(chosen):
                 lines = (folder / f"{number}.log").read_text().splitlines()
                 name = f"{jdk.major} {collector} -Xlog:{tags}:{decorators}"
                 made.append(Case(name, lines, scanned(lines), decorators != "none"))
             plain = made[-5].truth  # of gc* with uptime, level, tags
-            for case in made[-len(chosen) :]:
+            for case in made:
                 if "-Xlog:gc:" not in case.name and case.truth != plain:
                     print(f"the scan of {case.name} has {len(case.truth)} pauses, of the plain log {len(plain)}")
-    return made
+            yield from made
 
 
 def fault(case: Case, path: Path, share: float) -> str:

@@ -2,8 +2,9 @@
 
     python bench/gc/leaks.py [--runs 200] [--points 20,50,100,300,1000] [--seed 1]
 
-Rows are kinds of series; each cell has the share of verdicts "leak", %, of ``--runs`` series in equal parts of the kinds
-of noise (independent, autocorrelated, uneven). A share above 5 % in a row that is no leak is printed with a mark, and the program ends with 1.
+Rows are kinds of series; each cell has the share of verdicts "leak", %, of ``--runs`` series in equal parts of the
+kinds of noise (independent, autocorrelated, uneven). A share above 5 % in a row that is no leak is printed with a mark,
+and the program ends with 1.
 """
 
 from __future__ import annotations

@@ -223,8 +223,8 @@ class GcLog:
             found.append(f"{lines} left out; the first is line {first.number}: {first.text}")
         if self.alternating:
             found.append(
-                "lines of several JVMs alternate and cannot be told apart: the pauses are those of all, and nothing that "
-                "needs a time is told; log each to a file of its own, or with the decorators uptime and time"
+                "lines of several JVMs alternate and cannot be told apart: the pauses are those of all, and nothing "
+                "that needs a time is told; log each to a file of its own, or with the decorators uptime and time"
             )
         elif len(self.jvms) > 1:
             found.append(f"{len(self.jvms)} JVMs wrote into this log; the first figures take them together")

@@ -141,7 +141,8 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
     points = [point for point in points if inside(point)]
     one = len(log.jvms) == 1
     working = working_set(log, points, basis) if one else None
-    grown = leak(points, basis, heap_max) if one and not log.alternating else Leak("undetermined", f"no leak test: {_NOT_ONE_JVM}", 0, basis)
+    apart = one and not log.alternating
+    grown = leak(points, basis, heap_max) if apart else Leak("undetermined", f"no leak test: {_NOT_ONE_JVM}", 0, basis)
     allocated, promoted = allocation(log, inside), promotion(log, inside, span)
     heap_after = _heap_after(log, inside)
     silent, no_time = log.silent, "the lines have no time"

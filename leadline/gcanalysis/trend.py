@@ -42,10 +42,10 @@ class Estimate:
 class Trend:
     """Rises are of the whole series, in its unit.
 
-    ``steps``: the rise as of a random walk, where what is left hangs together so much that it may be one; else ``rise``.
-    ``keeps``: for each share asked for, the rise at the later half's pace less that share of the earlier half's;
-    ``end``: the rise at the pace of the last quarter. ``walk``: what is left hangs together like a random walk, so its
-    steps are looked at. ``period``: of the rhythm, in units of time; None without one.
+    ``steps``: the rise as of a random walk, where what is left hangs together so much that it may be one; else
+    ``rise``. ``keeps``: for each share asked for, the rise at the later half's pace less this share of the
+    earlier's; ``end``: the rise at the pace of the last quarter. ``walk``: what is left hangs together like a
+    random walk, so its steps are looked at. ``period``: of the rhythm, in units of time; None without one.
     """
 
     rise: Estimate

@@ -105,3 +105,17 @@ def test_two_containers_in_one_stream_are_no_single_jvm(offset: float, clock: st
     assert any("alternate and cannot be told apart" in text for text in log.warnings)
     assert figures.share is None
     assert figures.leak.verdict == "undetermined"
+
+
+@pytest.mark.parametrize("fields", ["[info ]", "[gc]", "[web01]", "[1.000s]", "[4242]", "[1.000s][info][gc]"])
+def test_the_share_understood_is_that_of_the_jvm_s_lines(fields: str) -> None:
+    """Before the line that names the collector too; a program's brackets are not the JVM's."""
+    early = [f"{fields} Heap address: 0x1\n", f"{fields} \n"]
+    ours = [
+        f"{fields} Using G1\n",
+        f"{fields} GC(0) Pause Remark 2M->1M(4M) 1.0ms\n",
+        f"{fields} Humongous regions: 1->0\n",
+    ]
+    other = ["12:00:01.250 INFO  [main] com.example.Shop - started\n", "[ERROR] no connection\n"]
+    log = parse_lines([*early, *ours, *other * 3])
+    assert log.understood == len(early) + len(ours)

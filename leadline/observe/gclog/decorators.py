@@ -25,6 +25,7 @@ _EPOCH = 1e8  # s; an uptime of three years is not believed, a wall clock of 197
 _BEYOND = 1e11  # s; damaged
 _NO_TAGS: frozenset[str] = frozenset()
 _MOST_FIELDS = 16  # the JVM knows twelve decorators
+_SHIFTED = 3  # characters by which a prefix with a number in it gets longer
 _FARTHEST = 1000  # characters before the message
 
 
@@ -77,7 +78,7 @@ class Splitter:
             end = text.find("] ", begin, begin + _FARTHEST)
             if end >= 0 and (text.count("][", begin, end) + 1, _kind(text[begin + 1])) in self._forms:
                 return True
-        return _MESSAGE.search(text, 0, _FARTHEST) is not None or bool(_forms(text) & self._forms)
+        return _MESSAGE.search(text, 0, _FARTHEST) is not None or bool(_forms(text, begin) & self._forms)
 
     def defer(self, text: str) -> None:
         """A line that came before any that teaches what the fields are."""
@@ -194,14 +195,18 @@ def _fields_before(text: str, end: int) -> tuple[int, list[str]]:
     return place, fields[::-1]
 
 
-def _forms(text: str) -> set[tuple[int, str]]:
-    """What fields may stand before the message, by their number and the kind of the first one."""
+def _forms(text: str, about: int | None = None) -> set[tuple[int, str]]:
+    """What fields may stand before the message, by their number and the kind of the first one.
+
+    A single word in brackets is one only near the place ``about``: elsewhere it is a program's own, a thread's name.
+    """
     found = set()
     end = text.find("] ", 0, _FARTHEST)
     while end >= 0:
-        _, fields = _fields_before(text, end + 1)
-        if fields:
-            found.add((len(fields), _kind(fields[0])))
+        begin, fields = _fields_before(text, end + 1)
+        form = (len(fields), _kind(fields[0]) if fields else "")
+        if fields and (form != (1, "word") or about is None or abs(begin - about) <= _SHIFTED):
+            found.add(form)
         end = text.find("] ", end + 1, _FARTHEST)
     return found
 
