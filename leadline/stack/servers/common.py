@@ -28,6 +28,7 @@ MODE = "brokerage.mode"  # the system property that names the application's pers
 CALLS = "brokerage.calls"  # by which interface its servlets call session beans
 READY_PATH = "/health"
 GC_LOG = "gc.log"
+AGENT_SAMPLES = "agent.csv"  # made by who loads the agent, once the server runs
 _POLL = 0.1
 
 Answer = Mapping[str, Any]  # what the agent answered: flags, beans, configuration
@@ -140,7 +141,7 @@ class JavaServer(Started[ServiceContext]):
         if context.observe and context.raw is not None:
             log = context.raw / GC_LOG
             log.touch()
-            owned.append(log)
+            owned += [log, context.raw / AGENT_SAMPLES]
             if not jvm.fit_for_log(log):
                 link = self.working_directory(context) / GC_LOG
                 link.parent.mkdir(parents=True, exist_ok=True)
