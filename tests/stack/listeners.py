@@ -80,7 +80,7 @@ def _what(listener: Listener, made: Stack) -> str:
     if listener.role == "server" and server == "glassfish":
         return _of_glassfish(listener.port)
     if listener.role == "server" and server == "liberty" and made._settings.get("app.calls") == "remote":
-        return _of_an_orb(listener.port) or ("ORB: nothing accepts" if _never_accepts(listener.port) else "")
+        return _of_an_orb(listener.port) or ("ORB: serves nobody" if _stopped_accepting(listener.port) else "")
     return ""
 
 
@@ -101,8 +101,9 @@ def _of_an_orb(port: int) -> str:
     return ""
 
 
-def _never_accepts(port: int) -> bool:
-    """Whether connections that were made and closed before still wait for the program."""
+def _stopped_accepting(port: int) -> bool:
+    """Whether it takes no connection any more: Yoko's first acceptor drops one without an answer and ends."""
+    _said(port, b"")
     rows = [row.split() for name in ("tcp", "tcp6") for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
     listening = [row for row in rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")]
     return bool(listening) and all(int(row[4].partition(":")[2], 16) > 0 for row in listening)
