@@ -79,6 +79,8 @@ def _what(listener: Listener, made: Stack) -> str:
         return "the application: its own"
     if listener.role == "server" and server == "glassfish":
         return _of_glassfish(listener.port)
+    if listener.role == "server" and server == "liberty" and made._settings.get("app.calls") == "remote":
+        return _of_an_orb(listener.port) or ("ORB: serves nobody" if _stopped_accepting(listener.port) else "")
     return ""
 
 
@@ -89,10 +91,22 @@ def _of_glassfish(port: int) -> str:
     answer = _said(port, b"GET / HTTP/1.0\r\n\r\n")
     if answer.startswith(b"HTTP/"):
         return "administration: a password nobody knows"
+    return _of_an_orb(port)
+
+
+def _of_an_orb(port: int) -> str:
     # a request of the Internet inter-ORB protocol for an object that is not there; every ORB answers in its protocol
     if _said(port, b"GIOP\x01\x02\x00\x03" + struct.pack(">III", 8, 1, 0)).startswith(b"GIOP"):
         return "ORB: none, any user of the host may call remote beans"
     return ""
+
+
+def _stopped_accepting(port: int) -> bool:
+    """Whether it takes no connection any more: Yoko's first acceptor drops one without an answer and ends."""
+    _said(port, b"")
+    rows = [row.split() for name in ("tcp", "tcp6") for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    listening = [row for row in rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")]
+    return bool(listening) and all(int(row[4].partition(":")[2], 16) > 0 for row in listening)
 
 
 def _of_the_broker(ports: list[int]) -> dict[int, str]:

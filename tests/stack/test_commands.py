@@ -39,6 +39,12 @@ def test_run_prints_one_document_with_everything(real_study: RealStudy) -> None:
         assert set(found["study"]["responses"]) <= set(trial["responses"])
 
 
+def test_no_file_stays_a_services(real_study: RealStudy) -> None:
+    places = [path for place in ("lab", "state") for path in (real_study.directory / place).rglob("*")]
+    assert len(places) > 100
+    assert [str(path) for path in places if path.lstat().st_uid != os.geteuid()] == []
+
+
 def test_a_pool_of_one_is_found_with_its_cause(real_study: RealStudy) -> None:
     effects = {
         one["response"]: next(e for e in one["effects"] if e["level"] == 1)

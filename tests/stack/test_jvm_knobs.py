@@ -55,7 +55,13 @@ class Running:
 
 @contextmanager
 def running(classes: Path, levels: dict[str, Level], tmp_path: Path) -> Iterator[Running]:
-    command = [str(find_java_home() / "bin" / "java"), *jvm.options(levels, tmp_path / "gc.log"), "-cp", str(classes), "Stack"]
+    command = [
+        str(find_java_home() / "bin" / "java"),
+        *jvm.options(levels, tmp_path / "gc.log"),
+        "-cp",
+        str(classes),
+        "Stack",
+    ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -256,7 +256,7 @@ def test_a_host_without_free_ports_is_the_limit(tmp_path: Path) -> None:
     options = ["--users", "30", "--steady", "300ms", "--timeout", "200ms", "--url", "http://127.0.0.1:9000", "--out"]
     driver = [str(find_binary()), "run", str(tmp_path / "one.yaml"), *options, str(tmp_path / "out")]
     done = subprocess.run([*alone, ports, "sh", sys.executable, "-c", CROWDED, *driver], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr  # the verdict: most of it failed
     summary = read_summary(tmp_path / "out")
     assert summary.requests.unmade >= 20
     assert summary.driver.limit

@@ -26,6 +26,7 @@ from leadline.stack.servers.agent import ask, ensure_agent
 from leadline.stack.started import Started
 
 GC_LOG = "gc.log"
+AGENT_SAMPLES = "agent.csv"  # made by who loads the agent, once the server runs
 _POLL = 0.1
 
 Answer = Mapping[str, Any]  # what the agent answered: flags, beans, configuration
@@ -147,7 +148,7 @@ class JavaServer(Started[ServiceContext]):
         if context.observe and context.raw is not None:
             log = context.raw / GC_LOG
             log.touch()
-            owned.append(log)
+            owned += [log, context.raw / AGENT_SAMPLES]
             if not jvm.fit_for_log(log):
                 link = self.working_directory(context) / GC_LOG
                 link.parent.mkdir(parents=True, exist_ok=True)
