@@ -21,7 +21,7 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
-from leadline.stack.servers import evidence, jvm, knobs, large_pages, places, ports
+from leadline.stack.servers import evidence, jvm, knobs, large_pages, messaging, places, ports
 from leadline.stack.servers.agent import ask, ensure_agent
 from leadline.stack.started import Started
 
@@ -243,6 +243,8 @@ class JavaServer(Started[ServiceContext]):
             return True
         clean = self._process.stop(self.stop_grace)
         self._process = None
+        if messaging.in_memory(self._settings):
+            places.remove(self.context.host, self.context.directory)
         with suppress(OSError):  # it left something
             self.own_artefacts(self.context).rmdir()
         return clean

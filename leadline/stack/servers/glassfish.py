@@ -19,7 +19,6 @@ from leadline.stack.servers import (
     glassfish_messaging,
     knobs,
     messaging,
-    places,
     ports,
 )
 from leadline.stack.servers.common import Answer, JavaServer
@@ -141,9 +140,3 @@ class GlassFish(JavaServer):
         if messaging.knows(name):
             return glassfish_messaging.level(name, answer, self.context)
         return glassfish_levels.level(name, answer)
-
-    def stop(self) -> bool:
-        clean = super().stop()
-        if messaging.in_memory(self._settings):
-            places.remove(self.context.host, self.context.directory)
-        return clean

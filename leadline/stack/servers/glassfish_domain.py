@@ -12,6 +12,7 @@ from pathlib import Path
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import DataSource
 from leadline.stack.servers import glassfish_levels, glassfish_messaging, knobs
+from leadline.stack.servers.glassfish_levels import added, only
 
 _LOOPBACK = "127.0.0.1"
 _LISTENER = "http-listener-1"
@@ -34,15 +35,15 @@ def written(
     ``database``: ``leadline.database.url`` and so on. Raises UsageError for levels that contradict.
     """
     root = ElementTree.fromstring(shipped)
-    config = _only(root, "configs/config[@name='server-config']")
+    config = only(root, "configs/config[@name='server-config']")
     _pool(root, database, context.application.data_source)
     _ports(config, context.http_address, context.http_port)
     _broker(config, broker)
     if settings.get(knobs.TLS.name):
         _tls(config)
     # Two beans with one remote interface would be bound under one name.
-    _property(_added(config, "ejb-container"), "disable-nonportable-jndi-names", "true")
-    _added(_added(config, "monitoring-service"), "module-monitoring-levels")
+    _property(added(config, "ejb-container"), "disable-nonportable-jndi-names", "true")
+    added(added(config, "monitoring-service"), "module-monitoring-levels")
     glassfish_levels.apply(root, settings, context.application.data_source.name)
     glassfish_messaging.apply(root, context, settings, log, database)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
@@ -58,7 +59,7 @@ def administrator() -> str:
 
 
 def _pool(root: ElementTree.Element, database: Mapping[str, str], source: DataSource) -> None:
-    resources, server = _only(root, "resources"), _only(root, "servers/server")
+    resources, server = only(root, "resources"), only(root, "servers/server")
     for found in list(resources):
         if found.get("jndi-name") == _DEFAULT or found.get("name") == "DerbyPool":
             resources.remove(found)
@@ -81,20 +82,20 @@ def _ports(config: ElementTree.Element, address: str, port: int) -> None:
         for found in list(parent):
             if found.get("name") == "http-listener-2":  # TLS
                 parent.remove(found)
-    _only(config, "http-service/virtual-server[@id='server']").set("network-listeners", _LISTENER)
+    only(config, "http-service/virtual-server[@id='server']").set("network-listeners", _LISTENER)
     for listener in [*config.iter("network-listener"), *config.iter("iiop-listener")]:
         ours = listener.get("name") == _LISTENER
         listener.set("address", address if ours else _LOOPBACK)
         listener.set("port", str(port) if ours else "0")
     for found in config.findall("iiop-service/iiop-listener"):
         if found.find("ssl") is not None:  # of calls from outside, which there are none of
-            _only(config, "iiop-service").remove(found)
+            only(config, "iiop-service").remove(found)
     for connector in config.iter("jmx-connector"):
         connector.set("enabled", "false")
 
 
 def _tls(config: ElementTree.Element) -> None:
-    protocol = _only(config, f"network-config/protocols/protocol[@name='{_LISTENER}']")
+    protocol = only(config, f"network-config/protocols/protocol[@name='{_LISTENER}']")
     protocol.set("security-enabled", "true")
     secured = {"classname": "com.sun.enterprise.security.ssl.GlassfishSSLImpl", "cert-nickname": KEY}
     ElementTree.SubElement(protocol, "ssl", {**secured, "ssl3-enabled": "false"})
@@ -110,15 +111,3 @@ def _broker(config: ElementTree.Element, port: int) -> None:
 
 def _property(parent: ElementTree.Element, name: str, value: str) -> None:
     ElementTree.SubElement(parent, "property", {"name": name, "value": value})
-
-
-def _added(parent: ElementTree.Element, name: str) -> ElementTree.Element:
-    """The child of that name, made where there is none."""
-    found = parent.find(name)
-    return ElementTree.SubElement(parent, name) if found is None else found
-
-
-def _only(root: ElementTree.Element, path: str) -> ElementTree.Element:
-    found = root.find(path)
-    assert found is not None, path
-    return found

@@ -130,16 +130,27 @@ def apply(root: ElementTree.Element, settings: Settings, pool: str) -> None:
     for name, level_ in settings.items():
         if name in _OWN:
             row = _OWN[name]
-            element = root.find(_ELEMENTS[row.element].format(pool=pool))
-            assert element is not None, row.element
+            element = only(root, _ELEMENTS[row.element].format(pool=pool))
             for attribute in row.attributes:
                 element.set(attribute, _written(row, level_))
     if settings.get(knobs.VALIDATION.name):
-        found = root.find(_ELEMENTS["pool"].format(pool=pool))
-        assert found is not None
+        found = only(root, _ELEMENTS["pool"].format(pool=pool))
         # Its other ways ask a driver that answers from memory, or count the rows of a table.
         found.set("connection-validation-method", "custom-validation")
         found.set("validation-classname", "org.glassfish.api.jdbc.validation.JDBC40ConnectionValidation")
+
+
+def only(root: ElementTree.Element, path: str) -> ElementTree.Element:
+    """The element there, which every domain has."""
+    found = root.find(path)
+    assert found is not None, path
+    return found
+
+
+def added(parent: ElementTree.Element, name: str) -> ElementTree.Element:
+    """The child of that name, made where there is none."""
+    found = parent.find(name)
+    return ElementTree.SubElement(parent, name) if found is None else found
 
 
 def _written(row: _Own, level_: Level) -> str:

@@ -15,6 +15,7 @@ from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers import messaging, places
 from leadline.stack.servers.beans import beans
+from leadline.stack.servers.glassfish_levels import added, only
 
 _CONFIG = "configs/config[@name='server-config']"
 _DEAD = "mq.sys.dmq"  # Open MQ's own queue of dead letters, whose name is fixed
@@ -66,7 +67,7 @@ def apply(
         "max-pool-size": "250",
         "steady-pool-size": "1",
     }
-    resources, server, config = _found(root, "resources"), _found(root, "servers/server"), _found(root, _CONFIG)
+    resources, server, config = only(root, "resources"), only(root, "servers/server"), only(root, _CONFIG)
     pool = ElementTree.SubElement(resources, "connector-connection-pool", attributes)
     adapter = ElementTree.SubElement(resources, "resource-adapter-config", {"resource-adapter-name": "jmsra"})
     for parent in (pool, adapter):
@@ -85,16 +86,16 @@ def apply(
         ElementTree.SubElement(made, "property", {"name": "Name", "value": destination})
     for name in (connections, *(each.jndi for each in application.destinations)):
         ElementTree.SubElement(server, "resource-ref", {"ref": name})
-    service = _found(config, "jms-service")
+    service = only(config, "jms-service")
     sync = str(wanted == _ASSURED).lower()
     users = f"-Dimq.user_repository.file.dirpath={_users(context)}"
     service.set("start-args", f"{service.get('start-args', '')} -D{_SYNC}={sync} {users}".strip())
-    transactions = _child(config, "transaction-service")
+    transactions = added(config, "transaction-service")
     transactions.set("automatic-recovery", "true")
     if log is not None:
         transactions.set("tx-log-dir", str(log))
     if messaging.CONSUMERS.name in settings:
-        _child(config, "mdb-container").set("max-pool-size", str(settings[messaging.CONSUMERS.name]))
+        added(config, "mdb-container").set("max-pool-size", str(settings[messaging.CONSUMERS.name]))
 
 
 def log_directory(context: ServiceContext, settings: Settings) -> Path | None:
@@ -121,17 +122,6 @@ def _store(context: ServiceContext) -> Path:
 
 def _users(context: ServiceContext) -> Path:
     return context.directory / "domain" / "broker-users"
-
-
-def _found(root: ElementTree.Element, path: str) -> ElementTree.Element:
-    found = root.find(path)
-    assert found is not None, path
-    return found
-
-
-def _child(parent: ElementTree.Element, name: str) -> ElementTree.Element:
-    found = parent.find(name)
-    return ElementTree.SubElement(parent, name) if found is None else found
 
 
 _BROKER = "com.sun.messaging.jms.server:subtype=Monitor,type=Broker"  # keys sorted, as answers have them

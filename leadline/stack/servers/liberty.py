@@ -15,7 +15,7 @@ from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Feature
 from leadline.stack.provision import LIBERTY, Artefact
-from leadline.stack.servers import evidence, knobs, liberty_levels, liberty_messaging, messaging, places
+from leadline.stack.servers import evidence, knobs, liberty_levels, liberty_messaging, messaging
 from leadline.stack.servers.common import Answer, JavaServer
 from leadline.stack.servers.files import template
 
@@ -129,12 +129,6 @@ class Liberty(JavaServer):
         if messaging.knows(name):
             return liberty_messaging.level(name, answer)
         return liberty_levels.level(name, answer)
-
-    def stop(self) -> bool:
-        clean = super().stop()
-        if messaging.in_memory(self._settings):
-            places.remove(self.context.host, self.context.directory)
-        return clean
 
 
 def _persistence(properties: Mapping[str, str]) -> list[str]:

@@ -10,7 +10,7 @@ from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Feature
 from leadline.stack.provision import TOMEE, Artefact
-from leadline.stack.servers import messaging, places, tomee_levels, tomee_messaging
+from leadline.stack.servers import messaging, tomee_levels, tomee_messaging
 from leadline.stack.servers.common import Answer
 from leadline.stack.servers.files import properties_text, template
 from leadline.stack.servers.tomcat import Tomcat
@@ -63,9 +63,3 @@ class TomEE(Tomcat):
         if messaging.knows(name):
             return tomee_messaging.level(name, answer)
         return tomee_levels.level(name, answer)
-
-    def stop(self) -> bool:
-        clean = super().stop()
-        if messaging.in_memory(self._settings):
-            places.remove(self.context.host, self.context.directory)
-        return clean

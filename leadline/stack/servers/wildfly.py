@@ -17,7 +17,6 @@ from leadline.stack.servers import (
     evidence,
     knobs,
     messaging,
-    places,
     wildfly_cli,
     wildfly_levels,
     wildfly_messaging,
@@ -143,12 +142,6 @@ class WildFly(JavaServer):
         if messaging.knows(name):
             return wildfly_messaging.level(name, answer, self.context.directory / "data")
         return wildfly_levels.level(name, answer)
-
-    def stop(self) -> bool:
-        clean = super().stop()
-        if messaging.in_memory(self._settings):
-            places.remove(self.context.host, self.context.directory)
-        return clean
 
 
 def _profile(application: Deployment) -> str:

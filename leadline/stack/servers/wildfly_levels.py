@@ -62,51 +62,13 @@ def _set(resource: str, attribute: str, name: str) -> str:
 
 
 _TABLE = (
-    _Own(
-        knobs.MAX_CONNECTIONS.name,
-        "leadline.pool.max",
-        "source",
-        "maxPoolSize",
-    ),
-    _Own(
-        knobs.MIN_CONNECTIONS.name,
-        "leadline.pool.min",
-        "source",
-        "minPoolSize",
-    ),
-    _Own(
-        knobs.STATEMENT_CACHE.name,
-        "leadline.statements",
-        "source",
-        "preparedStatementsCacheSize",
-    ),
-    _Own(
-        knobs.CONNECTION_TIMEOUT.name,
-        "leadline.pool.wait",
-        "source",
-        "blockingTimeoutWaitMillis",
-        "milliseconds",
-    ),
-    _Own(
-        knobs.IDLE_TIMEOUT.name,
-        "leadline.pool.idle",
-        "source",
-        "idleTimeoutMinutes",
-        "minutes",
-    ),
-    _Own(
-        knobs.PURGE_POLICY.name,
-        "leadline.pool.flush",
-        "source",
-        "flushStrategy",
-        "purge",
-    ),
-    _Own(
-        knobs.VALIDATION.name,
-        "leadline.pool.validation",
-        "source",
-        "validateOnMatch",
-    ),
+    _Own(knobs.MAX_CONNECTIONS.name, "leadline.pool.max", "source", "maxPoolSize"),
+    _Own(knobs.MIN_CONNECTIONS.name, "leadline.pool.min", "source", "minPoolSize"),
+    _Own(knobs.STATEMENT_CACHE.name, "leadline.statements", "source", "preparedStatementsCacheSize"),
+    _Own(knobs.CONNECTION_TIMEOUT.name, "leadline.pool.wait", "source", "blockingTimeoutWaitMillis", "milliseconds"),
+    _Own(knobs.IDLE_TIMEOUT.name, "leadline.pool.idle", "source", "idleTimeoutMinutes", "minutes"),
+    _Own(knobs.PURGE_POLICY.name, "leadline.pool.flush", "source", "flushStrategy", "purge"),
+    _Own(knobs.VALIDATION.name, "leadline.pool.validation", "source", "validateOnMatch"),
     _Own(
         knobs.THREADS.name,
         "leadline.threads.max",
@@ -114,19 +76,8 @@ _TABLE = (
         "maxPoolSize",
         operations=(_set(_WORKER, "task-max-threads", "leadline.threads.max"),),
     ),
-    _Own(
-        knobs.MIN_THREADS.name,
-        "leadline.threads.min",
-        "worker",
-        "corePoolSize",
-    ),
-    _Own(
-        knobs.THREAD_KEEP_ALIVE.name,
-        "leadline.threads.idle",
-        "worker",
-        "taskKeepalive",
-        "milliseconds",
-    ),
+    _Own(knobs.MIN_THREADS.name, "leadline.threads.min", "worker", "corePoolSize"),
+    _Own(knobs.THREAD_KEEP_ALIVE.name, "leadline.threads.idle", "worker", "taskKeepalive", "milliseconds"),
     _Own(
         knobs.IO_THREADS.name,
         "leadline.threads.io",
@@ -158,25 +109,11 @@ _TABLE = (
         "maxConnections",
         operations=(_set(wildfly_tls.PLAIN, "max-connections", "leadline.http.connections"),),
     ),
+    _Own(knobs.ACCEPT_QUEUE.name, "leadline.http.queue", "listener", "tcpBacklog"),
     _Own(
-        knobs.ACCEPT_QUEUE.name,
-        "leadline.http.queue",
-        "listener",
-        "tcpBacklog",
+        knobs.KEEP_ALIVE_TIMEOUT.name, "leadline.http.keepalive.timeout", "listener", "noRequestTimeout", "milliseconds"
     ),
-    _Own(
-        knobs.KEEP_ALIVE_TIMEOUT.name,
-        "leadline.http.keepalive.timeout",
-        "listener",
-        "noRequestTimeout",
-        "milliseconds",
-    ),
-    _Own(
-        knobs.HTTP2.name,
-        "leadline.http.http2",
-        "listener",
-        "enableHttp2",
-    ),
+    _Own(knobs.HTTP2.name, "leadline.http.http2", "listener", "enableHttp2"),
     _Own(
         knobs.COMPRESSION.name,
         "",
@@ -186,12 +123,7 @@ _TABLE = (
             f'{_HOST}/filter-ref=compression:add(predicate="{_TEXT}")',
         ),
     ),
-    _Own(
-        knobs.MONITORING.name,
-        "wildfly.statistics-enabled",
-        "source",
-        "statisticsEnabled",
-    ),
+    _Own(knobs.MONITORING.name, "wildfly.statistics-enabled", "source", "statisticsEnabled"),
     _Own(
         knobs.ACCESS_LOG.name,
         "",
