@@ -10,7 +10,6 @@ import typer
 from leadline.model.errors import UsageError, quoted
 
 
-
 def _directory(path: Path) -> Path:
     """Raises UsageError for a lab that no directory can be."""
     try:

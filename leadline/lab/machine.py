@@ -94,7 +94,7 @@ def _ports(study: Study) -> str:
     if load.users <= ports * addresses:
         return ""
     return (
-        f"{load.users:,} connections, but {addresses} source address{'es' if addresses > 1 else ''} of {ports:,} ports: "
+        f"{load.users:,} connections, but {addresses:,} x {ports:,} ports (source addresses x ports of each): "
         f"name {-(-load.users // ports)} or more, as in workload.source_address: 127.0.0.2-127.0.0.99"
     )
 

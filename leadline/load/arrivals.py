@@ -66,7 +66,9 @@ def _check_size(load: Workload) -> None:
         raise WorkloadError(("rate",), f"{told}: raise `rate` to {1 / load.steady:.2g}, or `steady`")
     if load.rate * _SHORTEST_SESSION > load.max_sessions:
         told = f"max_sessions {load.max_sessions:,} keeps {load.rate:,.10g} sessions/s away"
-        raise WorkloadError(("rate",), f"{told}: none may last longer than {format_duration(load.max_sessions / load.rate)}")
+        raise WorkloadError(
+            ("rate",), f"{told}: none may last longer than {format_duration(load.max_sessions / load.rate)}"
+        )
 
 
 def _check_recording(load: Workload, path: Path) -> None:
