@@ -7,8 +7,25 @@ from typing import Annotated
 
 import typer
 
+from leadline.model.errors import UsageError, quoted
+
+
+def _directory(path: Path) -> Path:
+    """Raises UsageError for a lab that no directory can be."""
+    try:
+        above = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+    except (OSError, ValueError):
+        raise UsageError(f"--lab {quoted(str(path))}: no directory can have this name") from None
+    if not above.is_dir():
+        raise UsageError(f"--lab {path}: {above} is no directory; name one, or one that is to be made")
+    return path
+
+
 LabOption = Annotated[
-    Path, typer.Option("--lab", envvar="LEADLINE_LAB", help="The lab: where studies and trials are kept.")
+    Path,
+    typer.Option(
+        "--lab", envvar="LEADLINE_LAB", callback=_directory, help="The lab: where studies and trials are kept."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output (docs/json.md).")]
 SetOption = Annotated[

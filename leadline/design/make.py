@@ -14,7 +14,7 @@ from leadline.model.errors import nearest
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.study import Design
 
-LARGEST = 100_000  # trials of a plan
+LARGEST = 10_000  # trials of a plan: 60 hours at the least
 
 
 def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
@@ -39,7 +39,7 @@ def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
     if trials > LARGEST:
         raise DesignError(
             f"design: {design.kind} of these {len(factors)} factors takes {trials:,} trials, more than {LARGEST:,}; "
-            "name fewer levels, or use one-at-a-time",
+            f"{_fewer(kind.name, trials // design.replicates)}",
             ("design", "kind"),
         )
     runs = kind.treatments(factors, design)
@@ -65,6 +65,14 @@ def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
     )
     notes = [*kind.notes(factors, asked), *arranged.notes, *_notes(kind, plan, design, runs)]
     return Plan(plan.kind, plan.seed, plan.factors, plan.trials, tuple(notes), plan.blocks)
+
+
+def _fewer(kind: str, runs: int) -> str:
+    if kind == "d-optimal":
+        return "set runs to a smaller number"
+    if runs <= LARGEST // 2:
+        return f"set replicates to {LARGEST // runs} or less"
+    return "name fewer levels, or use one-at-a-time"
 
 
 def _kind(name: str) -> DesignKind:

@@ -13,7 +13,10 @@ from leadline.host.cgroup import memory_parent
 from leadline.host.java import java_home
 from leadline.host.process import parse_cpus
 from leadline.lab.studyfile import StudyFile
+from leadline.load.presets import source_address
 from leadline.model.errors import UsageError
+from leadline.model.shapes import address_count
+from leadline.model.study import Study
 from leadline.model.units import format_size
 from leadline.stack.registry import server
 
@@ -22,6 +25,7 @@ NOT_CHECKED = (
     "`configuration`",
     "that levels take effect: every trial reads them back",
 )
+_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _ROLES = ("server", "database", "driver", "web")
 
 
@@ -68,6 +72,8 @@ def _problems(file: StudyFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
                 yield ("drivers", at, "cpus"), problem
         elif shutil.which(program) is None:
             yield ("drivers", at), f"via: no program {program} on the path"
+    if problem := _ports(study):
+        yield ("workload", "users"), problem
     latency = Path("/dev/cpu_dma_latency")
     if study.workload.cpu_latency is not None and not study.drivers and not os.access(latency, os.W_OK):
         yield ("workload", "cpu_latency"), f"{latency} cannot be written here (needs root); leave it out"
@@ -75,6 +81,28 @@ def _problems(file: StudyFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
         yield ("reset", "page_cache"), "the page cache cannot be dropped here (needs root); write keep"
     if study.reset.swap == "off" and os.geteuid() != 0:
         yield ("reset", "swap"), "swap cannot be switched off here (needs root); write keep"
+
+
+def _ports(study: Study) -> str:
+    """What is wrong where each user has a connection of its own and the addresses of this host are too few."""
+    load = study.workload
+    if load.users is None or load.connections != "session" or load.generator is not None or study.drivers:
+        return ""
+    own = load.source_address or source_address(load.preset, "http://localhost/")
+    addresses = address_count(own) if own else 1
+    ports = local_ports()
+    if load.users <= ports * addresses:
+        return ""
+    return (
+        f"{load.users:,} connections, but {addresses:,} x {ports:,} ports (source addresses x ports of each): "
+        f"name {-(-load.users // ports)} or more, as in workload.source_address: 127.0.0.2-127.0.0.99"
+    )
+
+
+def local_ports() -> int:
+    """Ports that this host gives to outgoing connections of one address."""
+    first, last = map(int, _PORTS.read_text(encoding="ascii").split())
+    return last - first + 1
 
 
 def _refused(check: Callable[[], object]) -> str:

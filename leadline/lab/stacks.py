@@ -13,12 +13,14 @@ from leadline.model.knob import Knob, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.shapes import profile_points
 from leadline.model.study import Workload
+from leadline.model.units import format_size
 from leadline.stack.base import Application
 from leadline.stack.deployment import Feature
 from leadline.stack.registry import SERVERS, StackError, application, stack_catalogue
 from leadline.stack.servers import knobs, messaging
 
 _BOUNDS = ((knobs.MIN_CONNECTIONS, knobs.MAX_CONNECTIONS), (knobs.MIN_THREADS, knobs.THREADS))
+_MEMORY = (("jvm.heap", "server_memory"), ("database.shared_buffers", "database_memory"))
 _OF_QUEUE = frozenset(knob.name for knob in messaging.KNOBS if knob is not messaging.LOG_PLACE)
 
 
@@ -54,6 +56,12 @@ def check_levels(
     for name in levels:
         if name in _OF_QUEUE and not (idle_settings and name in settings):
             _check_messages(file, levels, where(name), name)
+    for name, role in _MEMORY:
+        limit = getattr(file.study.placement, role)
+        for level in levels.get(name, ()) if limit is not None else ():
+            if isinstance(level, int) and level >= limit:
+                told = f"{name} {format_size(level)} does not fit into placement.{role} {format_size(limit)}"
+                raise UsageError(f"{where(name)}: {told}; lower it, or raise {role}")
     for low, high in _BOUNDS:
         least, most = (
             [level for level in levels.get(knob.name, ()) if isinstance(level, (int, float))] for knob in (low, high)

@@ -125,6 +125,8 @@ _WANTED = {
     "int_type": "a whole number is wanted",
     "int_parsing": "a whole number is wanted",
     "int_from_float": "a whole number is wanted",
+    "int_parsing_size": "it is too large",
+    "string_pattern_mismatch": "small letters, digits and hyphens are wanted, a letter or digit first",
     "float_type": "a number is wanted",
     "float_parsing": "a number is wanted",
     "bool_type": "true or false is wanted",

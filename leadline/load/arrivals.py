@@ -9,8 +9,10 @@ from pathlib import Path
 from leadline.model.errors import UsageError
 from leadline.model.shapes import PRESETS, profile_points
 from leadline.model.study import Workload
+from leadline.model.units import format_duration
 
 Key = tuple[str, ...]  # of the workload
+_SHORTEST_SESSION = 100e-6  # seconds; two round trips over loopback take longer
 
 
 class WorkloadError(UsageError):
@@ -35,6 +37,7 @@ def check_workload(load: Workload) -> None:
         _no_other(load, ("users", "rate", "profile", "bursts"), "replay arrivals have `replay`")
         if not Path(load.replay).expanduser().is_file():
             raise WorkloadError(("replay",), f"no file {load.replay}: one time in seconds a line")
+        _check_recording(load, Path(load.replay).expanduser())
         return
     if load.replay is not None:
         raise WorkloadError(("replay",), f"a recording belongs to `arrivals: replay`, not {model}")
@@ -50,6 +53,37 @@ def check_workload(load: Workload) -> None:
     if load.profile is None and getattr(load, name) is None:
         unit = "" if closed else " (sessions a second)"
         raise WorkloadError((), f"{model} arrivals need `{name}`{unit} or `profile`")
+    _check_size(load)
+
+
+def _check_size(load: Workload) -> None:
+    """Raises WorkloadError for a rate at which nothing arrives, and for one that the cap on sessions keeps away."""
+    if load.rate is None or load.arrivals not in ("constant", "poisson"):
+        return
+    expected = load.rate * load.steady
+    if expected < 1:
+        told = f"{load.rate:g} sessions/s are {expected:.2g} in a steady state of {format_duration(load.steady)}"
+        raise WorkloadError(("rate",), f"{told}: raise `rate` to {1 / load.steady:.2g}, or `steady`")
+    if load.rate * _SHORTEST_SESSION > load.max_sessions:
+        told = f"max_sessions {load.max_sessions:,} keeps {load.rate:,.10g} sessions/s away"
+        raise WorkloadError(
+            ("rate",), f"{told}: none may last longer than {format_duration(load.max_sessions / load.rate)}"
+        )
+
+
+def _check_recording(load: Workload, path: Path) -> None:
+    """Raises WorkloadError for a recording of which nothing arrives in the steady state; faults of its lines
+    leadline-load tells.
+    """
+    begin, end = load.ramp_up * load.speed, (load.ramp_up + load.steady) * load.speed
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            time = next((time for line in lines if (time := float(line or 0)) >= begin), None)
+    except (OSError, ValueError):
+        return
+    if time is None or time >= end:
+        told = f"no session of {load.replay} arrives in the steady state, {begin:.10g} to {end:.10g} s of the recording"
+        raise WorkloadError(("replay",), told if time is None else f"{told}: the next one at {time:.10g} s")
 
 
 def _check_preset(load: Workload) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from leadline.load.address import split_url
 from leadline.load.scenario import find_scenario, read_scenario
-from leadline.model.errors import UsageError, nearest
+from leadline.model.errors import UsageError, nearest, shortened
 from leadline.model.shapes import PRESETS, Preset
 
 FLAGS = ("--insecure", "--replace")  # options of leadline-load without a value
@@ -108,8 +109,8 @@ def _split(options: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 def _whole(option: str, text: str | None, preset: str) -> int:
     if text is None:
         raise UsageError(f"--preset {preset} needs {option}")
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{option} {text}: not a whole number of at least 1")
+    if not re.fullmatch(r"0*[1-9][0-9]{0,17}", text):
+        raise UsageError(f"{option} {shortened(text)}: not a whole number of at least 1")
     return int(text)
 
 

@@ -11,6 +11,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from leadline.model.bounds import LONGEST_PATH, Cpus, count
+from leadline.model.errors import quoted
+
+
+def _file_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]*", name):
+        raise ValueError(f"{quoted(name)} has other characters than letters, digits, dots and hyphens")
+    return name
 
 
 class DriverHost(BaseModel):
@@ -18,8 +25,8 @@ class DriverHost(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    name: str = Field(
-        default="", pattern=r"^[A-Za-z0-9._-]*$", max_length=100, description="for messages and files; made from `via`"
+    name: Annotated[str, AfterValidator(_file_name)] = Field(
+        default="", max_length=100, description="for messages and files; made from `via`"
     )
     via: str = Field(
         default="local",

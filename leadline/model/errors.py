@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-
 LONGEST_LINE = 900  # characters of a message
+MOST_LINES = 30
 
 
 class LeadlineError(Exception):
@@ -24,7 +24,9 @@ class UsageError(LeadlineError):
     exit_code = 2
 
     def __init__(self, message: str) -> None:
-        super().__init__("\n".join(_bounded(line) for line in message.split("\n")))
+        lines = message.split("\n")
+        more = [f"and {len(lines) - MOST_LINES:,} more lines"] if len(lines) > MOST_LINES else []
+        super().__init__("\n".join([*map(_bounded, lines[:MOST_LINES]), *more]))
 
 
 class KeyedError(ValueError):

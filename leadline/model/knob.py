@@ -218,17 +218,20 @@ class Knob:
             return below
         return above if above is not None and level > above.level else None
 
+    def _said(self, level: float) -> str:
+        return self.format(level) if self.kind in (Kind.SIZE, Kind.DURATION) else quoted(level)
+
     def _check_range(self, level: float, special: tuple[float, ...]) -> None:
         if level in special:
             return
         also = f" (or {', '.join(self.format_bound(one) for one in special)})" if special else ""
         if self.minimum is not None and level < self.minimum:
             raise ValueError(
-                f"{quoted(level)} is below the smallest legal value {self.format_bound(self.minimum)}{also}"
+                f"{self._said(level)} is below the smallest legal value {self.format_bound(self.minimum)}{also}"
             )
         if self.maximum is not None and level > self.maximum:
             raise ValueError(
-                f"{quoted(level)} is above the largest legal value {self.format_bound(self.maximum)}{also}"
+                f"{self._said(level)} is above the largest legal value {self.format_bound(self.maximum)}{also}"
             )
 
     def _check_step(self, level: float) -> None:
@@ -237,7 +240,7 @@ class Knob:
         below = level // self.step * self.step
         near = " and ".join(self.format_bound(one) for one in (below, below + self.step))
         raise ValueError(
-            f"{quoted(level)} would be rounded, as it is kept in steps of {self.format_bound(self.step)};"
+            f"{self._said(level)} would be rounded, as it is kept in steps of {self.format_bound(self.step)};"
             f" the nearest are {near}"
         )
 

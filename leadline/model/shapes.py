@@ -177,6 +177,15 @@ def check_addresses(text: object) -> object:
     return text
 
 
+def address_count(text: str) -> int:
+    """Addresses in a text that ``check_addresses`` lets pass."""
+    total = 0
+    for part in text.split(","):
+        ends = [int(ip_address(word.strip())) for word in part.split("-", 1)]
+        total += ends[-1] - ends[0] + 1
+    return total
+
+
 def http_word(found: object) -> object:
     """``1.1`` and ``2`` as words, since YAML reads them as numbers."""
     if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < 100:

@@ -41,7 +41,7 @@ class Limits:
 
 
 SMALL = Limits()  # what people write
-SCENARIO = Limits(characters=1024**2, values=50_000, depth=100, scalar=256 * 1024, texts=True)  # as leadline-load
+SCENARIO = Limits(characters=1024**2, values=25_000, depth=100, scalar=256 * 1024, texts=True)  # read in a second
 LARGE = Limits(characters=4 * 1024**2, values=20_000, depth=100, scalar=1024**2, tags=True)  # what programs write
 
 
@@ -63,7 +63,7 @@ def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -
         yaml.composer.warn_double_anchors = False  # the later one holds, as YAML has it
         if limits.texts:
             yaml.Resolver = _Texts
-        _checked(yaml, source, limits)
+        checked(yaml, source, limits)
         return yaml.load(text)
     except UsageError:
         raise
@@ -79,13 +79,6 @@ def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -
     except Exception as error:  # the reader's own faults, such as a date without such a day
         said = " ".join(str(error).split())
         raise UsageError(f"{source}: not YAML that can be read: {shortened(said, 160)}") from error
-
-
-def check_yaml(text: str, source: str, limits: Limits) -> None:
-    """Raises UsageError for what breaks the limits, YAMLError for what is no YAML."""
-    check = _Check(source, limits)
-    for event in YAML(typ="safe", pure=True).parse(text):
-        check(event)
 
 
 class _Check:
@@ -126,7 +119,7 @@ class _Check:
         return self._sizes[anchor]
 
 
-def _checked(yaml: YAML, source: str, limits: Limits) -> None:
+def checked(yaml: YAML, source: str, limits: Limits) -> None:
     """Check every event as the parser hands it on: one pass over the text."""
     check, parser = _Check(source, limits), yaml.parser
     get = parser.get_event
@@ -148,19 +141,21 @@ def _check_node(event: NodeEvent, place: str, limits: Limits) -> None:
     value = event.value.replace("\a", "") if event.style == ">" else event.value  # the parser's marks of folds
     if len(value) > limits.scalar:
         raise UsageError(f"{place}: a text of {len(value):,} characters; at most {limits.scalar:,} are read")
-    if limits.tags or limits.texts:
+    if limits.texts:
+        return
+    plain = event.style is None and event.implicit[0]
+    if plain and len(value) > _LONGEST_NUMBER and _NUMBER.fullmatch(value):
+        raise UsageError(f"{place}: a number of {len(value):,} digits: at most {_LONGEST_NUMBER} are read")
+    if limits.tags:
         return
     if found := _CONTROL.search(value):
         raise UsageError(f"{place}: a text with the control character U+{ord(found[0]):04X}")
-    if event.style is not None or not event.implicit[0]:
+    if not plain:
         return
     if _NOT_FINITE.fullmatch(value):
         raise UsageError(f"{place}: {value} is not a finite number")
-    if _NUMBER.fullmatch(value):
-        if len(value) > _LONGEST_NUMBER:
-            raise UsageError(f"{place}: a number of {len(value):,} digits: at most {_LONGEST_NUMBER} are read")
-        if not _finite(value):
-            raise UsageError(f"{place}: {value} is too large a number")
+    if _NUMBER.fullmatch(value) and not _finite(value):
+        raise UsageError(f"{place}: {value} is too large a number")
 
 
 def _finite(value: str) -> bool:

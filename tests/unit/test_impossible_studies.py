@@ -15,6 +15,7 @@ from leadline.cli.commands.stack import choice_of, settings_of
 from leadline.host.journal import UndoJournal
 from leadline.host.knobs import FAMILIES
 from leadline.host.local import LocalHost
+from leadline.lab import machine
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.run import study_failed
@@ -98,6 +99,26 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
         ("pseudo_factors={vm.dirty_expire_centisecs: [a, b]}", "is a pseudo-factor and a factor; keep one of them"),
         ('pseudo_factors={"a\\tb": [a, b]}', "a name has 1 to 100 characters that print"),
         ("pseudo_factors={' a': [a, b]}", "a name has 1 to 100 characters that print"),
+        ("workload.users=*nobody", "the alias *nobody stands for nothing"),
+        (
+            "workload={arrivals: poisson, rate: 0.001, steady: 10s}",
+            "are 0.01 in a steady state of 10s",
+        ),
+        ("workload={arrivals: poisson, rate: 1000000, max_sessions: 1}", "none may last longer than 1us"),
+        ("design={kind: full-factorial, replicates: 1000}", "12,000 trials, more than 10,000; set replicates to 833"),
+        ("design={kind: d-optimal, runs: 10000}", "30,000 trials, more than 10,000; set runs to a smaller number"),
+        ("design.switchback.slot=100s", "workload.steady of 12s is too short for one block"),
+        ("design.switchback={slot: 5s, wash_out: 5s}", "leaves no whole second of a slot of 5s; say 4s or less"),
+        ("design={blocks: incomplete, block_size: 1000}", "block_size 1000 holds all 5 runs"),
+        ("placement.server_memory=256m", "jvm.heap 256m does not fit into placement.server_memory 256m"),
+        ("settings.jvm.heap=60000g", "60000g is above the largest legal value"),
+        ("study=ABC", "small letters, digits and hyphens are wanted"),
+        ("stack.server=tomcatt", "did you mean tomcat?"),
+        ("workload.generator=wrk2", "did you mean wrk?"),
+        ("workload.http=3", "workload.http is '3', not one of auto, 1.1, 2"),
+        ("workload.source_address=127.0.0.9-127.0.0.2", "a range is FIRST-LAST"),
+        ("drivers=[{via: local, weight: 1e300}]", "drivers.0.weight: it is too large"),
+        ("drivers=[{via: local, name: a b}]", "has other characters than letters"),
         ("drivers=[local, {via: no-such-program there}]", "no program no-such-program on the path"),
     ],
 )
@@ -154,6 +175,53 @@ def test_a_scenario_that_is_another_file_is_not_told() -> None:
 
 def test_a_recording_that_is_not_there_is_named() -> None:
     assert "no file /nowhere" in refused("workload={arrivals: replay, replay: /nowhere}")
+
+
+@pytest.mark.parametrize(("text", "said"), [("1000000\n", "the next one at 1000000 s"), ("1\n2\n", "10 to 40 s of")])
+def test_a_recording_without_arrivals_in_the_steady_state_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "recording"
+    path.write_text(text)
+    assert said in refused(f"workload={{arrivals: replay, replay: {path}}}")
+
+
+def test_more_users_than_ports_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "local_ports", lambda: 10)
+    assert "name 3 or more, as in workload.source_address" in refused("workload.users=21")
+    planned("workload.users=20", "workload.source_address=127.0.0.2-127.0.0.3")
+
+
+def test_no_message_is_without_an_end() -> None:
+    told = str(UsageError("x" * 50_000 + "\x1b[2J\n" + "y\n" * 5_000))
+    assert len(told.split("\n")) == 31
+    assert max(map(len, told.split("\n"))) < 1_000
+    assert told.endswith("more lines")
+    assert "\x1b" not in told
+
+
+def test_the_dry_run_reads_the_truth_and_asks_for_a_lab_that_can_be(tmp_path: Path) -> None:
+    from leadline.cli.main import app
+
+    (tmp_path / "file").write_text("effects: 3")
+
+    def told(*words: str) -> str:
+        error = CliRunner().invoke(app, ["run", *words, "--dry-run"]).exception
+        assert isinstance(error, UsageError)
+        return str(error)
+
+    file = str(tmp_path / "file")
+    assert "a truth file is a mapping" in told("quickstart", "--simulate", file)
+    assert "is no directory" in told("quickstart", "--lab", f"{file}/lab")
+    assert "write it as key=value" in told("quickstart", "--budget", "")
+
+
+def test_a_plan_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    from leadline.cli.main import app
+
+    os.mkfifo(tmp_path / "pipe")
+    for path, said in ((tmp_path / "pipe", "it is a pipe"), (Path("/dev/zero"), "it is a device")):
+        error = CliRunner().invoke(app, ["plan", "--check", str(path)]).exception
+        assert isinstance(error, UsageError)
+        assert said in str(error)
 
 
 SCENARIO = 'scenario: small\nmix: { a: 1 }\ntransactions: { a: [{ get: "/a" }] }\n'

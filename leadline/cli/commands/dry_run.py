@@ -57,6 +57,10 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     for text in planned.unchecked:
         _line(f"not checked: {text}")
     _line(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, about {format_duration(seconds)}")
+    if study.budget is not None and seconds > study.budget:
+        _line(
+            f"the budget of {format_duration(study.budget)} ends first: about {study.budget / seconds:.0%} of them run"
+        )
     if plan.kind == "racing":
         _line(f"it may end early: a race of {rounds_of(study.design)} rounds, over when one level is left")
     elif study.design.looks > 1:
@@ -80,6 +84,11 @@ def load_lines(load: Workload) -> list[str]:
     lines = [
         f"load of a trial: ramp-up {ramp_up}, steady {steady}, ramp-down {ramp_down}; a request may take {timeout}"
     ]
+    if load.generator is None and load.rate is not None:
+        lasts = format_duration(load.max_sessions / load.rate)
+        lines.append(
+            f"{load.rate:,.10g} sessions/s, at most {load.max_sessions:,} at a time: enough if one lasts {lasts}"
+        )
     if load.generator is None:
         sent = ", ".join(f"{name} = {value}" for name, value in sent_variables(load).items())
         lines.append(f"scenario {load.scenario}" + (f" with {sent}" if sent else ""))

@@ -12,6 +12,7 @@ from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, print_json
 from leadline.figures import StudyFigures, extremes_table, figures_of, figures_of_gains, parse_groups, table_of
 from leadline.figures.foreign import COLUMNS, Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
+from leadline.host.textfile import read_text
 from leadline.lab.results import analysis_of
 from leadline.lab.store import Store
 from leadline.model.errors import UsageError, nearest
@@ -20,6 +21,9 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import RESPONSES, ResponseKind, StudyAnalysis
 
 ENDINGS = (".csv", ".json")
+
+
+_LARGEST = 64 * 1024**2  # bytes
 
 
 def register(app: typer.Typer) -> None:
@@ -83,12 +87,7 @@ def _lines(path: Path | None) -> list[str]:
 
 
 def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not a text in UTF-8") from error
+    return read_text(path, _LARGEST)
 
 
 def _kind(response: str | None, unit: str, lower_is_better: bool) -> ResponseKind:

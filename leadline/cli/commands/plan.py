@@ -22,6 +22,7 @@ from leadline.design import (
     properties_text,
 )
 from leadline.host.local import LocalHost
+from leadline.host.textfile import read_text
 from leadline.lab.planning import cost, plan_study
 from leadline.lab.progress import treatment_label
 from leadline.lab.stacks import study_catalogue
@@ -30,6 +31,8 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.plan import Plan
 from leadline.model.units import format_duration
+
+_LARGEST = 64 * 1024**2  # bytes
 
 
 def register(app: typer.Typer) -> None:
@@ -69,10 +72,7 @@ def plan(
 
 def _read(path: Path) -> Plan:
     """A saved plan that is sound. Raises UsageError with the file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--check {path}: cannot be read: {error}") from error
+    text = read_text(path, _LARGEST)
     try:
         found = plan_from_json(text)
         check_plan(found)

@@ -47,7 +47,7 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Run a study or a tuning, or go on with an unfinished run of it; write its report."""
-    overrides = [*(set_ or []), *([f"budget={budget}"] if budget else [])]
+    overrides = [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])]
     tuning = find_tuning(study, overrides)
     if tuning is not None:
         if factor or twin:

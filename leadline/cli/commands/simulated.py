@@ -95,16 +95,19 @@ def run_simulated(
     file: StudyFile, truth: Path, lab: Path, *, dry_run: bool, new: bool, disposable: bool, json: bool
 ) -> None:
     """Run a study on a simulated host; the result is kept in the folder ``simulated`` of the lab."""
+    from leadline.simulate import bound, read_truth, simulate_study
+
     planned, host_knobs, service_knobs = planned_on_simulated(file, disposable)
+    known = read_truth(truth)
     if dry_run:
+        knobs = {knob.name: knob for knob in (*host_knobs, *service_knobs)}
+        bound(known, planned.plan.factors, knobs, str(truth))
         print_plan(file, planned, json, lab / FOLDER)
         return
     from leadline.cli.commands.execute import present
     from leadline.cli.live import watcher
-    from leadline.simulate import read_truth, simulate_study
 
     output = errors if json else console
-    known = read_truth(truth)
     banner = f"SIMULATED on {truth}: no server runs, every figure below is made up; kept in {lab / FOLDER}"
     output.print(banner, markup=False, highlight=False, soft_wrap=True)
     with watcher(output) as watching:

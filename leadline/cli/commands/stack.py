@@ -36,7 +36,7 @@ def up(
     ],
     lab: LabOption = Path("lab"),
     set_: Annotated[list[str] | None, typer.Option("--set", help="A knob's level: --set jvm.heap=512m")] = None,
-    port: Annotated[int, typer.Option(help="HTTP port; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="HTTP port; 0 takes a free one.")] = 0,
     json: JsonOption = False,
 ) -> None:
     """Start a stack and leave it running; print its address."""

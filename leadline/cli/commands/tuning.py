@@ -80,12 +80,12 @@ def _simulated(
     from leadline.simulate.tuning import simulate_tuning
 
     host_knobs = [knob for family in FAMILIES for knob in family(Path("/")).knobs()]
+    known = read_truth(truth)
     if dry_run:
         host = SimulatedHost(host_knobs, VirtualClock())
         left_out = steps_left_out(file, host, service_knobs, disposable)
         _outline(file, host, service_knobs, left_out, lab / FOLDER, json)
         return
-    known = read_truth(truth)
     output = errors if json else console
     banner = f"SIMULATED on {truth}: no server runs, every figure below is made up; kept in {lab / FOLDER}"
     output.print(banner, markup=False, highlight=False, soft_wrap=True)

@@ -14,8 +14,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from leadline.load.convert.examples import Examples
 from leadline.load.convert.write import Draft, Names, literal, literals
-from leadline.model.errors import UsageError, shortened
-from leadline.model.yamltext import LARGE, check_yaml
+from leadline.model.errors import UsageError, quoted, shortened
+from leadline.model.yamltext import LARGE, checked
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
 _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
@@ -42,7 +42,7 @@ def from_openapi(text: str, name: str) -> Draft:
     except MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise UsageError(f"neither JSON nor YAML: {line}{str(error.problem).splitlines()[0]}") from None
-    except (YAMLError, ValueError) as error:
+    except (YAMLError, ValueError, TypeError) as error:
         raise UsageError(f"neither JSON nor YAML: {error}") from None
     if not isinstance(document, Mapping) or not ("openapi" in document or "swagger" in document):
         raise UsageError("not an OpenAPI description: it has neither `openapi` nor `swagger` (the version)")
@@ -57,9 +57,9 @@ def _document(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        check_yaml(text, "as YAML (JSON may be larger)", LARGE)
         yaml = YAML(typ="safe", pure=True)
         yaml.Constructor = _AsWritten
+        checked(yaml, "as YAML (JSON may be larger)", LARGE)
         return yaml.load(text)
 
 
@@ -144,11 +144,11 @@ class _Converter:
             if not isinstance(reference, str):
                 return value
             if not reference.startswith("#/"):
-                raise UsageError(f"reference {reference}: only references within the file are followed")
+                raise UsageError(f"reference {quoted(reference)}: only references within the file are followed")
             keys = [token.replace("~1", "/").replace("~0", "~") for token in unquote(reference[2:]).split("/")]
             value = self._get(*keys)
             if value is None:
-                raise UsageError(f"reference {reference} leads nowhere")
+                raise UsageError(f"reference {quoted(reference)} leads nowhere")
         return {}
 
     def _request(self, path: str, method: str, operation: Mapping[str, Any], shared: list[Any]) -> dict[str, Any]:
