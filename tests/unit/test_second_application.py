@@ -24,7 +24,7 @@ from leadline.stack.deployment import (
     Topic,
 )
 from leadline.stack.probe import Client, ready
-from leadline.stack.servers import wildfly_cli
+from leadline.stack.servers import places, wildfly_cli
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.tomcat import Tomcat
 from leadline.stack.servers.tomee import TomEE
@@ -138,3 +138,14 @@ def test_the_application_says_when_it_is_ready(wanted: Ready, status: int, body:
     found = ready(FakeClient(status, body), deployed)
     assert said in found
     assert bool(said) == bool(found)
+
+
+def test_a_place_in_memory_is_freed_of_a_server_that_never_started(context: ServiceContext, tmp_path: Path) -> None:
+    (tmp_path / "x.war").touch()
+    server = TomEE()
+    deployed = toy(tmp_path / "x.war", TomEE.features)
+    server.configure(replace(context, deployment=deployed), {"server.messaging.store_place": "tmpfs"})
+    memory = places.memory_directory(context.directory)
+    assert memory.is_dir()
+    assert server.stop()
+    assert not memory.exists()

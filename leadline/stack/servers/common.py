@@ -239,12 +239,12 @@ class JavaServer(Started[ServiceContext]):
         return probe.Client(self.context.http_port, certificate.certificate if certificate else None)
 
     def stop(self) -> bool:
-        if self._process is None:
-            return True
-        clean = self._process.stop(self.stop_grace)
-        self._process = None
-        if messaging.in_memory(self._settings):
+        process, self._process = self._process, None
+        clean = process is None or process.stop(self.stop_grace)
+        if messaging.in_memory(self._settings):  # made before the start, which may have failed
             places.remove(self.context.host, self.context.directory)
+        if process is None:
+            return clean
         with suppress(OSError):  # it left something
             self.own_artefacts(self.context).rmdir()
         return clean
