@@ -160,6 +160,7 @@ from pathlib import Path
 from leadline.host.journal import UndoJournal
 from leadline.host.lease import Lease
 lease = Lease(Path(sys.argv[1]))
+print("waits", flush=True)
 lease.acquire(30)
 print("taken", flush=True)
 sys.stdin.readline()
@@ -169,12 +170,13 @@ sys.stdin.readline()
 def test_one_that_takes_over_and_dies_before_it_undid_anything(
     run: Callable[[float], Run], tmp_path: Path, setting: Path
 ) -> None:
-    first = run(0.5)
-    first.process.kill()
-    first.process.wait()
+    first = run(2.0)
     argv = [sys.executable, "-c", TAKES_OVER, str(tmp_path / "root")]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as second:
         assert second.stdout is not None
+        assert second.stdout.readline() == b"waits\n"
+        first.process.kill()
+        first.process.wait()
         assert second.stdout.readline() == b"taken\n"
         until(lambda: "another leadline took the lease" in log(tmp_path))
         second.kill()
