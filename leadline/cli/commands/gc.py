@@ -34,7 +34,9 @@ def gc(
         list[Path],
         typer.Argument(help="Collector logs of JVMs (-Xlog:gc*,safepoint:file=gc.log); - is standard input."),
     ],
-    json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output (docs/json.md).")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON document on standard output (docs/reference/json.md).")
+    ] = False,
     reader: Annotated[
         Reader, typer.Option(help="gcviewer: formats older than JDK 7 and J9 R26, or a second opinion (needs a JDK).")
     ] = Reader.OWN,

@@ -34,7 +34,8 @@ def figures_of(log: GcLog) -> tuple[GcSummary, list[GcSummary]]:
 
 
 def report(paths: Sequence[Path], reader: Callable[[LogFiles], GcLog] = parse_files) -> dict[str, Any]:
-    """JSON-able, explained in docs/json.md: one entry per log in ``files``; for a single log its keys at the top too.
+    """JSON-able, explained in docs/reference/json.md: one entry per log in ``files``; for a single log its
+    keys at the top too.
 
     Raises UsageError for a file that is missing or no collector log.
     """
