@@ -29,7 +29,7 @@ def load(
     drivers: Annotated[
         str | None,
         typer.Option(
-            help="Several drivers in step: a YAML file, or as in `local,ssh user@host` (docs/reference/load.md)."
+            help="Several drivers in step: a YAML file, or as in `local,ssh user@host` (docs/guides/several-drivers.md)."
         ),
     ] = None,
     check: Annotated[
