@@ -41,7 +41,7 @@ def lines(found: Advice, findings: Sequence[Finding], commands: Mapping[str, str
     if not findings and found.trials:
         text.append("No rule found anything: docs/guides/advise.md lists what was looked for.")
     if not found.trials:
-        text.append(f"No trial of {record.study.study} is done, so there is nothing to look at.")
+        text.append(f"No trial of {record.study.study} is done, so there is nothing to analyse.")
     return [_line(one) for one in text]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+
 from leadline.cli.reference import PAGE, page
 
 ROOT = Path(__file__).parents[2]

@@ -29,11 +29,11 @@ def load(
     drivers: Annotated[
         str | None,
         typer.Option(
-            help="Several drivers in step: a YAML file, or as in `local,ssh user@host` (docs/guides/several-drivers.md)."
+            help="Several drivers: a YAML file, or as in `local,ssh user@host` (docs/guides/several-drivers.md)."
         ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="With --drivers: only look whether every host can be used.")
+        bool, typer.Option("--check", help="With --drivers: only check whether every host can be used.")
     ] = False,
     find_knee: Annotated[
         bool, typer.Option("--find-knee", help="Search for the highest load that keeps the limits.")

@@ -1,4 +1,4 @@
-"""Collector logs through a library: GCViewer, for formats that no reader of ours knows and as a second opinion.
+"""GC logs through a library: GCViewer, for formats that no reader of ours knows and as a second opinion.
 
 It runs in a process of its own (LGPL); what it misses of the formats that leadline reads itself is in
 docs/guides/gc.md.

@@ -1,4 +1,4 @@
-"""Unified collector logs (JEP 158, JEP 271) of JDK 11 to 25 into events.
+"""Unified GC logs (JEP 158, JEP 271) of JDK 11 to 25 into events.
 
 Written from logs of the collectors themselves; tests hold it against the JVM's flight recorder, collection by
 collection. Whatever looks like a pause and is not understood is kept in ``GcLog.unknown``.
@@ -144,7 +144,7 @@ class Reader:
         log.cycles.sort(key=lambda cycle: (cycle.jvm, cycle.at))
         log.timeless = bool(log.jvms) and all(jvm.last == 0.0 and jvm.first_unix is None for jvm in log.jvms)
         if self._mixed:
-            log.notes.append("lines of several JVMs alternate; they are told apart by the time at which each began")
+            log.notes.append("lines of several JVMs alternate; the time at which each began distinguishes them")
         return log
 
     _mixed = False
