@@ -85,7 +85,11 @@ def test_a_settled_level_is_dropped_and_the_others_go_on(tmp_path: Path) -> None
     system = FakeSystem(FakeHost(), effect=FakeNoise(-0.6, 0.03, noise=0.04))
     result, record, _ = run(tmp_path, system)
     assert result.complete
-    gone = [trial for trial in record.trials if trial.state == SKIPPED and "closed at look" in trial.failure_message]
+    gone = [
+        trial
+        for trial in record.trials
+        if trial.state == SKIPPED and "closed at interim analysis" in trial.failure_message
+    ]
     assert gone
     assert {trial.planned.treatment["server.pool"] for trial in gone} == {2}
     assert all(trial.planned.block >= 3 for trial in gone)
