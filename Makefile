@@ -19,7 +19,7 @@ PYTHON_CODE := leadline tests tools $(wildcard bench)
 
 say = @printf '\033[1m==>\033[0m %s\n' $(1)
 
-.PHONY: quickstart install check matrix test test-rust test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench lock clean check-tools check-python
+.PHONY: quickstart install check matrix test test-rust test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
 .DELETE_ON_ERROR:
 
 quickstart: install  ## provision, run the built-in study, write its report
@@ -90,6 +90,10 @@ wheel: check-tools $(VENV)/.run $(DRIVER) $(JAVA)  ## dist/leadline-*.whl with t
 bench: install
 	$(call say,"comparing with other tools")
 	$(BIN)/python -m bench
+
+site: check-tools $(VENV)/.dev  ## the documents as pages in dist/site
+	$(call say,"building the site")
+	$(BIN)/mkdocs build --quiet --strict
 
 lock: $(VENV)/.dev  ## pin the dependencies anew, with hashes and without addresses
 	$(call say,"pinning the Python dependencies")

@@ -1,4 +1,4 @@
-"""What designs of many two-level factors cost and how exact they are: the table of docs/designs.md.
+"""What designs of many two-level factors cost and how exact they are: the table of docs/concepts/designs.md.
 
 python bench/designs/compare.py [factors]
 """

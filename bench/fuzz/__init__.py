@@ -1,1 +1,1 @@
-"""Fuzzing of everything leadline reads: `python -m bench.fuzz study --minutes 60` (docs/fuzzing.md)."""
+"""Fuzzing of everything leadline reads: `python -m bench.fuzz study --minutes 60` (docs/guides/fuzzing.md)."""

@@ -1,4 +1,4 @@
-"""Real collector logs with the flight recorder's word on the same run, and long ones made of them."""
+"""Real GC logs with the flight recorder's word on the same run, and long ones made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How often BCa intervals of few units hold the true mean, beside Student's t on the same figures: docs/statistics.md.
+"""How often BCa intervals of few units hold the true mean, beside Student's t on the same figures:
+docs/concepts/statistics.md.
 
 python bench/statistics/bootstrap.py [draws]
 

@@ -1,5 +1,5 @@
 """Coverage of 95 % intervals and family-wise error of every design on simulated studies: the table of
-docs/simulation.md.
+docs/concepts/simulation.md.
 
 python bench/statistics/coverage.py [studies] [model] [part of a design's name ...]
 

@@ -1,4 +1,4 @@
-"""How often study A's figures are right, over simulated tables: the tables of docs/study-a.md.
+"""How often study A's figures are right, over simulated tables: the tables of docs/concepts/study-a.md.
 
 python bench/statistics/figures.py [tables]
 """

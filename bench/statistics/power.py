@@ -80,7 +80,7 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        return f"{self.within:.0%} within a life{', days differ' if self.days else ''}"
+        return f"{self.within:.0%} within a server instance{', days differ' if self.days else ''}"
 
     def truth(self, effect: float = 0.0) -> Truth:
         """With ``effect`` at the planted levels."""
@@ -262,7 +262,7 @@ def adaptive(options: argparse.Namespace) -> None:
             repeats = math.ceil(1.1 * (published_runs(scenario, effect or 0.05) or (600, 0.0))[0])
             own = 2 if effect == 0.02 else checks if effect else 4 * checks
             _row(
-                f"one-at-a-time, blocks, {LOOKS} looks",
+                f"one-at-a-time, blocks, {LOOKS} interim analyses",
                 scenario,
                 effect,
                 *looked(repeats, scenario, effect, own, 1),

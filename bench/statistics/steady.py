@@ -1,4 +1,4 @@
-"""Rates of right decisions of steady_state on synthetic series: the table of docs/statistics.md.
+"""Rates of right decisions of steady_state on synthetic series: the table of docs/concepts/statistics.md.
 
 python bench/statistics/steady.py [runs]
 """

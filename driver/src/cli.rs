@@ -79,7 +79,7 @@ pub enum Tell {
 #[derive(Debug, Args)]
 #[command(args_override_self = true, after_help = EXIT_CODES)]
 pub struct RunOptions {
-    /// A YAML file (docs/load.md).
+    /// A YAML file (docs/reference/load.md).
     pub scenario: PathBuf,
     #[command(flatten)]
     pub transport: TransportOptions,

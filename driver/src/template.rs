@@ -1,4 +1,4 @@
-//! The template language of scenarios: text with `${...}` expressions (see docs/load.md).
+//! The template language of scenarios: text with `${...}` expressions (see docs/reference/load.md).
 
 use crate::feeds::{Feeds, Held};
 use crate::nearest::hint;

@@ -1,7 +1,7 @@
 """What a run suggests to try next. Pure: facts of trials in, findings with evidence, knob and level out.
 
 ``advise(facts)`` gives the findings, ``checked(finding, study, results)`` what later trials said of one. A finding is
-a suggestion until a trial has checked it. docs/advise.md explains the rules.
+a suggestion until a trial has checked it. docs/guides/advise.md explains the rules.
 """
 
 from leadline.advice.check import Check, checked

@@ -1,4 +1,4 @@
-"""Findings as JSON types (docs/json.md)."""
+"""Findings as JSON types (docs/reference/json.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Statistics of a study: effects, intervals, luck, drift, steady state. Pure: values in, values out.
 
 ``analyse(plan, observations, responses)`` judges a study, ``steady_state(values)`` one trial's per-second series,
-``littles_law(...)`` a driver's figures, ``gain_of_luck(...)`` a table of best gains. docs/statistics.md explains them.
+``littles_law(...)`` a driver's figures, ``gain_of_luck(...)`` a table of best gains.
+docs/concepts/statistics.md explains them.
 """
 
 from __future__ import annotations

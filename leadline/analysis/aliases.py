@@ -61,7 +61,7 @@ def alias_notes(table: StudyTable, sample: Sample, used: frozenset[tuple[int, in
         if _same(pairs[one], pairs[other])
     ]
     if chains:
-        notes.append(f"Interactions that cannot be told apart, and are left out: {_some(chains)}.")
+        notes.append(f"Interactions that are not distinguishable, and are left out: {_some(chains)}.")
     elif pairs:
         known = f"{len(used)} of {len(pairs)}" if used else "none"
         notes.append(f"Two-factor interactions that these runs can estimate: {known}.")

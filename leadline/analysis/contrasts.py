@@ -57,7 +57,8 @@ def contrasts(
 ) -> list[Change]:
     """One change for each pair; the plan is one of whole configurations, and its noise is taken to be the same in all.
 
-    Least squares with blocks (docs/statistics.md); simultaneous intervals by the law of the largest of the correlated t
+    Least squares with blocks (docs/concepts/statistics.md); simultaneous intervals by the law of the largest
+    of the correlated t
     statistics, at ``family_level`` (``level`` if absent). Positive responses are compared as ratios.
     """
     whole, seen = as_one_factor(plan, observations)

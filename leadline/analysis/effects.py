@@ -55,7 +55,8 @@ _UNJUDGED = {
     "block": LOST,
 }
 _ALIASED = (
-    "these runs cannot tell it from the other factors; running the missing trials, or a d-optimal or full factorial "
+    "these runs cannot distinguish it from the other factors; running the missing trials, or a "
+    "d-optimal or full factorial "
     "design, would do"
 )
 

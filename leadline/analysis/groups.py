@@ -1,4 +1,4 @@
-"""Groups of treatments that cannot be told apart."""
+"""Groups of treatments that are not distinguishable."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Change points (PELT: Killick, Fearnhead, Eckley 2012) are sought in the series without its outliers, with a penalty
 that allows for autocorrelation; segments at the end whose means are equivalent are one steady region; what is left
 is classified after Barrett et al., Virtual Machine Warmup Blows Hot and Cold (OOPSLA 2017). The thresholds were
-chosen on the series of tests/statistics/simulated_series.py; docs/statistics.md gives the rates of right decisions.
+chosen on the series of tests/statistics/simulated_series.py; docs/concepts/statistics.md gives the rates of
+right decisions.
 """
 
 from __future__ import annotations

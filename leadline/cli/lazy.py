@@ -42,12 +42,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "up": ("stack", "Start a stack and leave it running; print its address."),
     "down": ("stack", "Stop the stack that ``up`` started and put the host back."),
-    "load": ("load", "Run leadline-load alone; further options go to it as they are (docs/load.md)."),
+    "load": ("load", "Run leadline-load alone; further options go to it as they are (docs/reference/load.md)."),
     "scenario": (
         "scenario",
         "Make a first scenario from a recording (HAR) or an interface description (OpenAPI), or export one.",
     ),
-    "gc": ("gc", "Pauses, shares of time, rates, heap after collection and leak test of JVM collector logs."),
+    "gc": ("gc", "Pauses, shares of time, rates, heap after collection and leak test of JVM GC logs."),
 }
 
 

@@ -27,7 +27,9 @@ LabOption = Annotated[
         "--lab", envvar="LEADLINE_LAB", callback=_directory, help="The lab: where studies and trials are kept."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output (docs/json.md).")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="One JSON document on standard output (docs/reference/json.md).")
+]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Change a key of the study: --set workload.users=20")
 ]

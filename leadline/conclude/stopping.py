@@ -63,7 +63,9 @@ class InterimAnalyses:
         for trial in skipped:
             reasons[trial.failure_message] = reasons.get(trial.failure_message, 0) + 1
         notes = [f"Not needed, {count} of {len(record.trials)} trials: {why}." for why, count in reasons.items()]
-        notes.append(f"The study was planned with {len(blocks)} looks; over all of them together {REPEATED}.")
+        notes.append(
+            f"The study was planned with {len(blocks)} interim analyses; over all of them together {REPEATED}."
+        )
         return Stopped(adjusted(analysis, plan, observations, blocks, max(number, 1)), tuple(notes))
 
 

@@ -68,7 +68,7 @@ def arrange(factors: Sequence[Factor], treatments: Sequence[Treatment], cells: b
             entries = _sentinels_in_plots(factors, entries, baseline, design.sentinels)
             notes.append(
                 "Sentinels stand at both ends and in the whole plots that have the baseline's levels of "
-                f"{_names(dear)}; elsewhere each would cost two dear changes."
+                f"{_names(dear)}; elsewhere each would cost two costly changes."
             )
     elif design.sentinels is not None and design.blocks == "incomplete":
         entries = _sentinels_anywhere(entries, baseline, design.sentinels)
@@ -131,7 +131,7 @@ def _incomplete(
     worst = _mixed_with_blocks(factors, blocks)
     if worst is None:
         raise DesignError(
-            f"design: blocks of {size} runs leave some main effect that cannot be told from the blocks; "
+            f"design: blocks of {size} runs leave some main effect that is not distinguishable from the blocks; "
             f"set block_size to {min(total, 2 * size)}, or blocks to by-replicate",
             path,
         )
@@ -166,7 +166,7 @@ def _square(factors: Sequence[Factor], treatments: Sequence[Treatment], design: 
     if dear:
         raise DesignError(
             f"design: {design.blocks} blocks order trials freely, and {_names(dear)} would change almost every time; "
-            "use blocks: by-replicate, which keeps dear factors in whole plots",
+            "use blocks: by-replicate, which keeps hard-to-change factors in whole plots",
             ("design", "blocks"),
         )
     if len(set(treatments)) < len(treatments):

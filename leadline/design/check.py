@@ -76,7 +76,7 @@ def _problems(plan: Plan) -> Iterator[str]:
     if sentinels and any(trial.role is Role.TREATMENT for trial in ends):
         yield "it has sentinels, but does not start and end with a baseline trial"
     if len(members) == 1 and plan.blocks != "abba" and sum(t.role is not Role.TREATMENT for t in plan.trials) < 2:
-        yield "one block with one baseline trial cannot tell a drift from an effect; add a replicate or sentinels"
+        yield "one block with one baseline trial cannot distinguish a drift from an effect; add replicates or sentinels"
 
 
 def _block_problems(plan: Plan, blocks: Sequence[Sequence[Treatment]]) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _kind_problems(plan: Plan, runs: Sequence[Treatment]) -> Iterator[str]:
     indices = level_indices(plan.factors, runs)
     mains = model_matrix(plan.factors, indices, interactions=False)
     if np.linalg.matrix_rank(mains) < mains.shape[1]:
-        yield "some main effects cannot be told apart"
+        yield "some main effects are not distinguishable"
         return
     if plan.kind in ("fractional-factorial", "plackett-burman"):
         if any(len(factor.levels) != 2 for factor in plan.factors):
@@ -174,7 +174,7 @@ def _plot_problems(plan: Plan) -> Iterator[str]:
         return
     plots = [trial.plot for trial in plan.trials]
     if any(plot is None for plot in plots):
-        yield "factors are dear to change, but trials are not in whole plots"
+        yield "factors are hard to change, but trials are not in whole plots"
         return
     numbers = [plot for plot in plots if plot is not None]
     if numbers != sorted(numbers):
@@ -183,4 +183,4 @@ def _plot_problems(plan: Plan) -> Iterator[str]:
     for trial, plot in zip(plan.trials, numbers, strict=True):
         held.setdefault(plot, set()).add((trial.block, dear_levels(plan.factors, trial.treatment)))
     if any(len(states) > 1 for states in held.values()):
-        yield "a dear factor changes inside a whole plot"
+        yield "a hard-to-change factor changes inside a whole plot"

@@ -32,7 +32,7 @@ def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
         design = design.model_copy(update={"sentinels": None})
     if design.replicates == 1 and design.sentinels is None:
         raise DesignError(
-            "design: one replicate without sentinels cannot tell a drift of the machine from an effect; "
+            "design: one replicate without sentinels cannot distinguish a drift of the machine from an effect; "
             "set replicates to 2 or more, or sentinels to a number such as 6"
         )
     trials = kind.count(factors, design) * design.replicates
@@ -169,5 +169,5 @@ def _dear_notes(plan: Plan) -> list[str]:
     plots = len({trial.plot for trial in plan.trials})
     return [
         f"Split plot: {plots} whole plots; main effects of {names} are whole-plot effects, compared between plots and "
-        f"less exact; all others are compared inside plots. Dear changes: {counted}."
+        f"less exact; all others are compared inside plots. Costly changes: {counted}."
     ]

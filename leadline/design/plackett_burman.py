@@ -105,7 +105,7 @@ def notes(factors: Sequence[Factor], design: Design) -> tuple[str, ...]:
     if design.foldover:
         aliases = "folded over: no main effect is mixed with a two-factor interaction"
     elif regular:
-        aliases = "a main effect cannot be told from the two-factor interactions it is aliased with"
+        aliases = "a main effect is not distinguishable from the two-factor interactions it is aliased with"
     else:
         aliases = "every main effect holds shares of the other factors' two-factor interactions"
     spare = runs - 1 - len(factors)

@@ -14,7 +14,7 @@ FORMAT = 1
 
 
 def plan_to_json(plan: Plan) -> str:
-    """The plan as a JSON document (format 1, described in docs/designs.md)."""
+    """The plan as a JSON document (format 1, described in docs/concepts/designs.md)."""
     document = {
         "format": FORMAT,
         "kind": plan.kind,

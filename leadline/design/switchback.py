@@ -51,7 +51,7 @@ def switchback_plan(factors: Sequence[Factor], design: Design, workload: Workloa
     the same over the others (one at a time where the kind cannot serve these; a note says so). There are
     ``design.replicates`` trials of each trial treatment, in random blocks; trials that share levels dearer than a
     restart are neighbours within their block (a whole plot). The steady state is rounded down to whole blocks of slots.
-    Raises UsageError, naming the key, for a design that cannot be or cannot tell a drift from an effect.
+    Raises UsageError, naming the key, for a design that cannot be or cannot distinguish a drift from an effect.
     """
     switchback = design.switchback or Switchback()
     live = [factor for factor in factors if is_live(factor)]
@@ -66,7 +66,7 @@ def switchback_plan(factors: Sequence[Factor], design: Design, workload: Workloa
         raise UsageError(f"this plan has {slots * len(rows):,} slots, more than {LARGEST:,}; name fewer levels")
     if blocks * len(rows) < 2:
         raise UsageError(
-            f"one block of {len(inside)} slots cannot tell a drift from an effect; set design.replicates to "
+            f"one block of {len(inside)} slots cannot distinguish a drift from an effect; set design.replicates to "
             f"2, or workload.steady to {format_duration(2 * len(inside) * switchback.slot)} or more"
         )
     orders = _ORDERS[switchback.order](len(inside), blocks, len(rows), design.seed)
@@ -141,7 +141,7 @@ def _treatment_problems(live: Sequence[Factor], plan: Plan) -> Iterator[str]:
         yield "no slot holds the baseline of the live factors"
     model = model_matrix(live, level_indices(live, sorted(first, key=lambda one: one.key)), interactions=False)
     if plan.kind != "confirmation" and np.linalg.matrix_rank(model) < model.shape[1]:
-        yield "some main effects of the live factors cannot be told apart"
+        yield "some main effects of the live factors are not distinguishable"
 
 
 def _check(

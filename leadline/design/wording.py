@@ -28,7 +28,7 @@ def properties_text(properties: DesignProperties) -> list[str]:
     if p.dear_changes:
         between = [effect.name for effect in p.mains if effect.whole_plot]
         lines.append(
-            f"dear changes: {', '.join(f'{number} of {cost}' for cost, number in p.dear_changes.items())}; "
+            f"costly changes: {', '.join(f'{number} of {cost}' for cost, number in p.dear_changes.items())}; "
             f"whole-plot effects: {', '.join(between)}"
         )
     lines += aliases_text(p)

@@ -178,5 +178,5 @@ def _sentence(table: ResultTable, rows: Sequence[ParameterSensitivity], noise: f
     ]
     verb = "matters" if len(told) == 1 else "matter"
     rest = len(known) - len(told)
-    left = f"; {words.count(rest, 'other parameter')} cannot be told from noise" if rest else ""
+    left = f"; {words.count(rest, 'other parameter')} not distinguishable from noise" if rest else ""
     return f"{words.listed(parts, 3)} {verb} beyond noise{left}.{share}"

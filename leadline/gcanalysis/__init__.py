@@ -1,1 +1,1 @@
-"""What collector logs mean: pauses, rates, the live set and its trend, utilisation. Pure."""
+"""What GC logs mean: pauses, rates, the live set and its trend, utilisation. Pure."""

@@ -1,4 +1,4 @@
-"""What a collector log says, as values.
+"""What a GC log says, as values.
 
 ``at`` is the JVM's uptime in seconds when the line was written (the end of what it tells of), ``unix`` the same in
 unix seconds where the log has wall-clock times, ``jvm`` counts the JVMs that wrote into one file. Both times have the

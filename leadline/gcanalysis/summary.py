@@ -1,4 +1,4 @@
-"""Figures of a collector log, over all of it or a window."""
+"""Figures of a GC log, over all of it or a window."""
 
 from __future__ import annotations
 

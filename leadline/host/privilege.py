@@ -66,8 +66,8 @@ class User:
         for path in read:
             if path.is_file() and not confine.readable(path, self.uid):
                 raise UsageError(
-                    f"{path} is closed to other users, and what reads it runs as a user of its own (docs/hosts-and-undo"
-                    f".md); run chmod o+r {path}"
+                    f"{path} is closed to other users, and what reads it runs as a user of its own "
+                    f"(docs/concepts/hosts-and-undo.md); run chmod o+r {path}"
                 )
         if not view:
             for path in reached:

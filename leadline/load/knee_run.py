@@ -82,7 +82,7 @@ def find_knee(
 
 
 def knee_document(found: Found, arrivals: str, limits: Limits) -> dict[str, Any]:
-    """What knee.json holds (docs/load.md)."""
+    """What knee.json holds (docs/reference/load.md)."""
     return {"format": FORMAT, "arrivals": arrivals, "limits": asdict(limits), **asdict(found)}
 
 

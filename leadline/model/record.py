@@ -101,7 +101,7 @@ class TrialRecord:
     steps: tuple[Step, ...] = ()
     steady: SteadyState | None = None
     phases: Phases | None = None
-    directory: Path | None = None  # of the last attempt; layout in docs/architecture.md
+    directory: Path | None = None  # of the last attempt; layout in docs/concepts/architecture.md
     slots: tuple[SlotRecord, ...] = ()  # of the last attempt, as far as it came
 
     @property

@@ -41,7 +41,7 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("completion_p50", "ms", False, "median time from an order's acceptance to its effect"),
         ResponseKind("completion_p90", "ms", False, "90th percentile of the time from acceptance to effect"),
         ResponseKind("completion_p99", "ms", False, "99th percentile of the time from acceptance to effect"),
-        ResponseKind("startup", "s", False, "time from the server's start to its first right answer"),
+        ResponseKind("startup", "s", False, "time from the server's start to its first correct response"),
         ResponseKind("errors", "share", False, "share of transactions that failed"),
     )
 }
@@ -277,7 +277,7 @@ class ResponseAnalysis:
     effects: tuple[Effect, ...]
     luck: Luck | None
     drift: Drift
-    groups: tuple[tuple[str, ...], ...]  # treatments (as "factor=level", "baseline") that cannot be told apart
+    groups: tuple[tuple[str, ...], ...]  # treatments (as "factor=level", "baseline") that are not distinguishable
     residual_cv: float | None  # percent
     detectable: float | None  # smallest effect in percent that this design would find with 80 % power
     reason: str = ""  # why nothing could be estimated, else empty

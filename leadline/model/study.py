@@ -94,7 +94,7 @@ def _words(options: object) -> object:
 
 
 class Generator(_Strict):
-    """Another load generator in place of leadline-load, run on its own script (docs/generators.md)."""
+    """Another load generator in place of leadline-load, run on its own script (docs/guides/generators.md)."""
 
     name: Literal["wrk", "httperf", "oha", "k6", "jmeter", "gatling"]
     script: FilePath | None = Field(default=None, description="the tool's own script, plan or simulation class")
@@ -110,7 +110,7 @@ class Workload(_Strict):
     """What the driver does. ``users`` drive closed arrivals, ``rate`` (sessions a second) open ones.
 
     ``arrivals: open`` is short for ``poisson``. ``profile``, ``bursts`` and ``replay`` as the driver's options of
-    these names (docs/load.md).
+    these names (docs/reference/load.md).
     """
 
     scenario: FilePath = "brokerage-classic"

@@ -1,4 +1,4 @@
-"""Observer "gc": the JVM's own collector log, read after the trial."""
+"""Observer "gc": the JVM's own GC log, read after the trial."""
 
 from __future__ import annotations
 

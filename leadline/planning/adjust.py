@@ -55,7 +55,7 @@ class Boundary:
         return solution.df > 0 and bool(solution.known[: self.paths.count].any())
 
 
-TOO_EARLY = "at this look the error rate leaves nothing to be said yet; later looks will"
+TOO_EARLY = "this interim analysis has too little of the error rate to conclude; later ones have more"
 
 
 def adjusted(

@@ -149,7 +149,9 @@ def forecast(
         chance=chance,
         need=need,
         others=others,
-        reason=f"{unknown} comparisons are between whole plots, whose noise the plan cannot tell" if unknown else "",
+        reason=f"{unknown} comparisons are between whole plots, whose noise the plan cannot estimate"
+        if unknown
+        else "",
         lasting=_lasting(found, noise, smallest[POWERS[0]]) if not slots else "",
         between=between,
     )

@@ -90,18 +90,21 @@ def schedule(plan: Plan, looks: int) -> tuple[int, ...]:
     between = [factor.name for factor in plan.factors if not is_live(factor)]
     if any(trial.slots for trial in plan.trials) and between:
         raise UsageError(
-            f"design: looks at slots need factors that are all changed live, and {', '.join(between)} changes between "
+            f"design: interim analyses of slots need factors that are all changed live, and "
+            f"{', '.join(between)} changes between "
             "trials; set looks to 1, or leave switchback out, or hold such factors under settings"
         )
     if any(trial.plot is not None for trial in plan.trials):
         dear = ", ".join(factor.name for factor in dear_factors(plan.factors))
         raise UsageError(
-            f"design: looks need blocks of trials, and {dear} makes whole plots, too few at a look to judge their "
-            f"noise; set looks to 1, or run one study with looks for each level of {dear}"
+            f"design: interim analyses need blocks of trials, and {dear} makes whole plots, too few "
+            f"at an interim analysis to judge their "
+            f"noise; set looks to 1, or run one study with interim analyses for each level of {dear}"
         )
     if looks > blocks:
         raise UsageError(
-            f"design: {looks} looks need {looks} blocks, and this plan has {blocks}; set looks to {blocks}, or "
+            f"design: {looks} interim analyses need {looks} blocks, and this plan has {blocks}; set "
+            f"looks to {blocks}, or "
             f"replicates to {looks} or more"
         )
     return tuple(math.floor(blocks * number / looks + 0.5) for number in range(1, looks + 1))
@@ -252,10 +255,13 @@ def verdict_of(settlings: Sequence[Settling], number: int, of: int) -> tuple[boo
     """Whether a study ends with these states, and why or why not."""
     left = [each for each in settlings if each.state is State.OPEN]
     if number == of:
-        return True, f"at look {number} of {of}: the plan is complete"
+        return True, f"at interim analysis {number} of {of}: the plan is complete"
     if left:
         names = ", ".join(str(each.comparison) for each in left[:4]) + (" ..." if len(left) > 4 else "")
-        return False, f"look {number} of {of}: {len(left)} of {len(settlings)} comparisons are open ({names})"
+        return (
+            False,
+            f"interim analysis {number} of {of}: {len(left)} of {len(settlings)} comparisons are open ({names})",
+        )
     settled = sum(each.state is not State.BEYOND for each in settlings)
     beyond = len(settlings) - settled
     if not beyond:
@@ -264,7 +270,7 @@ def verdict_of(settlings: Sequence[Settling], number: int, of: int) -> tuple[boo
         why = "no comparison can be settled by the trials left"
     else:
         why = f"{settled} of {len(settlings)} comparisons are settled, the others cannot be by the trials left"
-    return True, f"at look {number} of {of}: {why}"
+    return True, f"at interim analysis {number} of {of}: {why}"
 
 
 def sentence(settling: Settling, of: int) -> str:
@@ -272,7 +278,7 @@ def sentence(settling: Settling, of: int) -> str:
     figure = "" if settling.percent is None else f", {settling.percent:+.2g} %"
     if settling.interval is not None:
         figure += f" [{settling.interval.low:+.2g}, {settling.interval.high:+.2g}]"
-    head = f"closed at look {settling.since} of {of}"
+    head = f"closed at interim analysis {settling.since} of {of}"
     if settling.state is State.BEYOND:
         return f"{head}: the trials left would hardly settle it{figure}"
     word = "within the margin" if settling.state is State.SAME else settling.state.value

@@ -20,7 +20,7 @@ from leadline.planning.components import (
 )
 from leadline.planning.shape import Floats
 
-PUBLISHED_CV = 4.3  # percent between trials: study of kernels, docs/statistics.md
+PUBLISHED_CV = 4.3  # percent between trials: study of kernels, docs/concepts/statistics.md
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def _reason(running: int, over: bool, done: int, rounds: int, margin: float) -> 
     if over:
         return f"the {running} treatments left after round {done} of {rounds} are within {margin:g} % of each other"
     if done == rounds:
-        return f"{running} treatments cannot be told apart from the best by {rounds} rounds"
+        return f"{running} treatments are not distinguishable from the best by {rounds} rounds"
     return f"{running} treatments run on after round {done} of {rounds}"
 
 

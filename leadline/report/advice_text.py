@@ -39,9 +39,9 @@ def lines(found: Advice, findings: Sequence[Finding], commands: Mapping[str, str
         if one.name in commands and status(found.checks.get(one.name, ())) in ("suggestion", "open"):
             text.append(f"    check it: {commands[one.name]}")
     if not findings and found.trials:
-        text.append("No rule found anything: docs/advise.md lists what was looked for.")
+        text.append("No rule found anything: docs/guides/advise.md lists what was looked for.")
     if not found.trials:
-        text.append(f"No trial of {record.study.study} is done, so there is nothing to look at.")
+        text.append(f"No trial of {record.study.study} is done, so there is nothing to analyse.")
     return [_line(one) for one in text]
 
 

@@ -1,4 +1,4 @@
-"""The study as one JSON document, format ``leadline-study/1`` (docs/json.md)."""
+"""The study as one JSON document, format ``leadline-study/1`` (docs/reference/json.md)."""
 
 from __future__ import annotations
 

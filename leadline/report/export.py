@@ -33,7 +33,7 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
     ``csv``: trials.csv (a row a trial), effects.csv (a row an effect and response),
     interactions.csv (the same of pairs of levels, where the design has them), latency.csv (a row a treatment,
     transaction and percentile), readings.csv and, where trials have slots, slots.csv (a row a slot). ``json``:
-    study.json (docs/json.md). ``png`` and ``svg``: the figures.
+    study.json (docs/reference/json.md). ``png`` and ``svg``: the figures.
     Raises UsageError for an unknown format, OSError when ``out_dir`` cannot be written.
     """
     wanted = check_formats(formats)

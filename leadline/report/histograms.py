@@ -14,7 +14,7 @@ import numpy as np
 from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 
-UNITS_PER_MS = 1e6  # the driver counts nanoseconds (docs/load.md)
+UNITS_PER_MS = 1e6  # the driver counts nanoseconds (docs/reference/load.md)
 _LINE = re.compile(r"(?:Tag=([^,]*),)?([\d.]+),([\d.]+),([\d.eE+-]+),(\S+)")
 _BASE = re.compile(r"#\[(BaseTime|StartTime): *([\d.]+)")
 

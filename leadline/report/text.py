@@ -74,7 +74,8 @@ class StudyTable:
         if one.luck:
             lines.append(
                 Text(
-                    f"Luck alone would give the best of {words.plural(one.luck.comparisons, 'comparison')} "
+                    "Expected maximum under the null: "
+                    f"luck alone would give the best of {words.plural(one.luck.comparisons, 'comparison')} "
                     f"{words.number(one.luck.expected_gain)} % on average, up to {words.number(one.luck.gain_95)} % in "
                     "95 of 100 studies."
                 )
@@ -85,7 +86,7 @@ class StudyTable:
         lines += [Text(_line(row)) for row in details.interactions(one)]
         lines += [Text(_line(note)) for note in one.notes]
         lines += [Text(_line(row)) for row in details.ranks(self._record, one)]
-        lines += [Text(f"Cannot be told apart: {_line(', '.join(group))}.") for group in one.groups if len(group) > 1]
+        lines += [Text(f"Not distinguishable: {_line(', '.join(group))}.") for group in one.groups if len(group) > 1]
         return lines
 
     def _row(self, effect: Effect) -> tuple[str, ...]:

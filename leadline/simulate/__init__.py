@@ -2,7 +2,8 @@
 
 ``read_truth(path)`` reads a truth file; ``simulate_study(...)`` runs a study's whole life cycle on it with the real
 store; ``simulate_observations(plan, truth, workload, seed)`` yields the observations alone, thousands of trials a
-second; ``rates(...)`` tells how often the analysis of such studies is right. docs/simulation.md explains the model.
+second; ``rates(...)`` tells how often the analysis of such studies is right.
+docs/concepts/simulation.md explains the model.
 """
 
 from __future__ import annotations

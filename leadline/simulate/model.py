@@ -96,7 +96,7 @@ class Model:
         return self._solved(levels)[1]
 
     def startup(self, levels: Mapping[str, Level]) -> float:
-        """Seconds from the server's start to its first answer."""
+        """Seconds from the server's start to its first response."""
         return self._solved(levels)[2]
 
     def responses(self, levels: Mapping[str, Level]) -> dict[str, float]:

@@ -48,7 +48,7 @@ class Server(_Strict):
     delay: Seconds = Field(default=0.002, ge=0, description="time of a transaction off the CPU, its place held")
     pool: int = Field(default=50, ge=1, le=100_000, description="transactions inside at a time; the rest wait")
     think: Seconds = Field(default=0.1, ge=0, description="between a user's transactions, closed arrivals only")
-    startup: Seconds = Field(default=5.0, gt=0, description="from the server's start to its first answer")
+    startup: Seconds = Field(default=5.0, gt=0, description="from the server's start to its first response")
 
 
 class Mechanism(_Strict):

@@ -1,4 +1,5 @@
-"""Every socket that a running stack listens on, and as whom its processes run. docs/hosts-and-undo.md has the reasons.
+"""Every socket that a running stack listens on, and as whom its processes run.
+docs/concepts/hosts-and-undo.md has the reasons.
 
 A socket that ``_what`` does not know fails the test, as does one beyond the loopback, a process of root's and one with
 any capability.

@@ -25,7 +25,7 @@ from leadline.load.driver import find_binary
 pytestmark = pytest.mark.stack
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 # Commands that are whole studies, servers or tests: run by the named test instead.
 ELSEWHERE = {
     "make quickstart": "by hand and in CI's fresh clone; its command is tests/stack/test_commands.py's `run`",
@@ -34,6 +34,7 @@ ELSEWHERE = {
     "make bench": "bench/",
     "make format": "formats the checkout",
     "make lock": "needs the network",
+    "make site": "by hand; tests/unit/test_documents.py checks links and the list of pages",
     "leadline quickstart": "tests/stack/test_commands.py runs a smaller study",
     "leadline run": "tests/stack/test_commands.py",
     "leadline confirm": "tests/statistics/test_planning_confirm.py",
@@ -178,12 +179,3 @@ def test_a_study_in_the_docs_can_be_planned(page: str, text: str) -> None:
 def test_a_tuning_in_the_docs_can_be_planned(page: str, text: str) -> None:
     file = parse_tuning(text, page)
     assert steps_left_out(file, LocalHost(), tuning_catalogue(file)) == {}
-
-
-def test_links_lead_somewhere() -> None:
-    broken = []
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-            if not target.startswith("http") and not (page.parent / target).exists():
-                broken.append(f"{page.name} -> {target}")
-    assert not broken

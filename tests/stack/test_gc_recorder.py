@@ -1,4 +1,4 @@
-"""The collector log parser against the flight recorder of the JVMs that this host has, collection by collection."""
+"""The GC log parser against the flight recorder of the JVMs that this host has, collection by collection."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def access_log(cell: Cell) -> None:
     assert cell.wide.access_lines == 0
 
 
-# knob -> the check, and what shows the effect in words (docs/servers.md)
+# knob -> the check, and what shows the effect in words (docs/reference/servers.md)
 EFFECTS: dict[str, tuple[Callable[[Cell], None], str]] = {
     "app.calls": (calls, "arguments and results that arrived as copies: some, or 0"),
     "app.summary_cache": (summary_cache, "queries of the summary that the database ran for 6 home pages: 0, or 6"),
@@ -163,7 +163,7 @@ EFFECTS: dict[str, tuple[Callable[[Cell], None], str]] = {
 
 
 def table() -> list[str]:
-    """The table of docs/servers.md: what the catalogue says of every knob above."""
+    """The table of docs/reference/servers.md: what the catalogue says of every knob above."""
     rows = ["| knob | seen in | servers | modes |", "| --- | --- | --- | --- |"]
     for knob, (_, witness) in EFFECTS.items():
         have = [name for name, make in registry.SERVERS.items() if knob in {each.name for each in make().knobs()}]
@@ -177,8 +177,8 @@ def table() -> list[str]:
 
 
 def test_the_table_of_the_docs_is_the_catalogues() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "servers.md").read_text()
-    assert "\n".join(table()) in page, "write into docs/servers.md:\n" + "\n".join(table())
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "servers.md").read_text()
+    assert "\n".join(table()) in page, "write into docs/reference/servers.md:\n" + "\n".join(table())
 
 
 @_ALL

@@ -120,7 +120,7 @@ def test_blocks_that_would_hide_a_main_effect_are_refused() -> None:
     design = Design(kind="plackett-burman", blocks="incomplete", block_size=2, sentinels=3)
     check_plan(make_plan(factors, design))
     seven = Design(kind="fractional-factorial", resolution=3, runs=8, blocks="incomplete", block_size=2, replicates=1)
-    with pytest.raises(UsageError, match="cannot be told from the blocks; set block_size to 4"):
+    with pytest.raises(UsageError, match="is not distinguishable from the blocks; set block_size to 4"):
         make_plan(factors_of(7), seven)
 
 

@@ -189,7 +189,7 @@ def test_damaged_treatments_are_found() -> None:
     assert any("other slot treatments than the first" in problem for problem in problems)
     without = [slot.treatment for slot in first.slots if slot.treatment != made.baseline]
     assert "no slot holds the baseline of the live factors" in _with_slots(made, without, everywhere=True)
-    lost = "some main effects of the live factors cannot be told apart"
+    lost = "some main effects of the live factors are not distinguishable"
     assert lost in _with_slots(made, [slot.treatment for slot in constant], everywhere=True)
 
 

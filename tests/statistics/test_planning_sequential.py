@@ -156,7 +156,7 @@ def test_looks_come_after_blocks() -> None:
     assert schedule(plan, 7) == tuple(range(1, 8))
     assert [due(plan, [block], (2, 5, 7)) for block in range(7)] == [0, 0, 1, 1, 1, 2, 2]
     assert due(plan, [], (2, 5, 7)) == 3
-    with pytest.raises(UsageError, match="8 looks need 8 blocks, and this plan has 7"):
+    with pytest.raises(UsageError, match="8 interim analyses need 8 blocks, and this plan has 7"):
         schedule(plan, 8)
 
 

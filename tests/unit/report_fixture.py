@@ -393,6 +393,6 @@ def _analysis(record: StudyRecord) -> StudyAnalysis:
         len(record.trials),
         {"configuration": sum(t.state == "failed" for t in record.trials)},
         "A pool of one connection halves the throughput (−52 % [−54, −50], 4 trials); larger pools than 10 "
-        "cannot be told apart from the baseline.",
+        "are not distinguishable from the baseline.",
         ("The best of 5 comparisons is reported: confirm it by fresh trials.",),
     )

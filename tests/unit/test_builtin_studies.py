@@ -31,7 +31,7 @@ STUDIES = (
     "statement-cache",
     "web-server-place",
 )
-PAGE = (Path(__file__).parents[2] / "docs" / "study-b.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "study-b.md").read_text()
 
 
 class FakeHost:
@@ -59,7 +59,7 @@ def test_a_study_is_planned_and_says_what_it_costs(name: str) -> None:
     assert cost(file.study, planned.plan) / 60 == pytest.approx(int(said[2]), rel=0.1)
     assert not planned.skipped
     row = re.search(rf"^\|[^|]+\| `{name}`[^|]*\|[^|]+\| (\d+), (\d+) \|", PAGE, re.MULTILINE)
-    assert row, "a row of docs/study-b.md"
+    assert row, "a row of docs/guides/study-b.md"
     assert row.groups() == said.groups()
 
 

@@ -19,7 +19,7 @@ CATALOGUES = {"PostgreSQL": catalogue.load("postgres"), "MariaDB": catalogue.loa
 
 def documented(title: str) -> dict[str, str]:
     """Knob -> witness of the table of a database."""
-    text = (ROOT / "docs" / "servers.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "servers.md").read_text(encoding="utf-8")
     table = text.split(f"| {title} | witness |\n", 1)[1].split("\n\n", 1)[0]
     rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", table, flags=re.MULTILINE)
     assert len(rows) == len(dict(rows)) == table.count("\n") - table.endswith("\n")

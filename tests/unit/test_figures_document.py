@@ -1,4 +1,4 @@
-"""The keys of ``leadline-figures/1`` inside each figure are those that docs/study-a.md lists."""
+"""The keys of ``leadline-figures/1`` inside each figure are those that docs/concepts/study-a.md lists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from test_figures_cli import leadline, results_csv
 
-DOCS = Path(__file__).parents[2] / "docs" / "study-a.md"
+DOCS = Path(__file__).parents[2] / "docs" / "concepts" / "study-a.md"
 FIGURES = ("throughput", "extremes", "failures", "sensitivity", "ranking", "grouping")
 BY_NAME = ("failures.classes", "failures.settings", "failures.systems.classes")  # keys are the table's own
 

@@ -1,4 +1,4 @@
-"""Collector logs as bad as they come: every one gives figures with warnings or one clear message."""
+"""GC logs as bad as they come: every one gives figures with warnings or one clear message."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     said = {
         "dangling": "No such file",
         "missing": "No such file",
-        "binary": "no collector log",
+        "binary": "no GC log",
         "text": "older formats",
     }
     for name, words in said.items():

@@ -1,4 +1,4 @@
-"""Collector logs of JDK 8 and of OpenJ9, written for the test after the forms that these JVMs print."""
+"""GC logs of JDK 8 and of OpenJ9, written for the test after the forms that these JVMs print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of unified collector logs, written for the test after the forms that JVMs print."""
+"""Lines of unified GC logs, written for the test after the forms that JVMs print."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -278,7 +278,7 @@ def test_lines_of_several_threads_out_of_order_are_one_jvm() -> None:
 def test_files_that_are_no_collector_log(tmp_path: Path) -> None:
     other = tmp_path / "server.log"
     other.write_text("12:00:01 INFO started\nin 3 ms\n")
-    with pytest.raises(UsageError, match=r"server\.log is no collector log"):
+    with pytest.raises(UsageError, match=r"server\.log is no GC log"):
         parse(other)
     empty = tmp_path / "empty.log"
     empty.write_text("")

@@ -61,7 +61,7 @@ def test_the_sentences_have_the_figures_of_the_command(tmp_path: Path) -> None:
 
 
 def test_a_trial_without_a_log_or_with_another_file_says_nothing(tmp_path: Path) -> None:
-    for name, lines in (("none", None), ("other", ["no collector log\n"])):
+    for name, lines in (("none", None), ("other", ["no GC log\n"])):
         folder = tmp_path / name
         folder.mkdir()
         files = trial(folder, None)

@@ -1,4 +1,4 @@
-"""Figures of collector logs, checked by hand."""
+"""Figures of GC logs, checked by hand."""
 
 import json
 from pathlib import Path

@@ -145,7 +145,7 @@ def test_a_dry_run_says_what_the_plan_will_find_and_that_the_noise_is_assumed() 
     assert "assumed: no-such-lab holds no study" in text
     assert "smallest effect it finds: " in text
     assert "to halve that: " in text
-    assert "it may end early: 2 looks, after block 2 and at the end" in text
+    assert "it may end early: 2 interim analyses, after block 2 and at the end" in text
     document = json.loads(invoke("run", "aa", "--dry-run", "--json"))
     assert document["looks"] == [4]
     assert document["forecast"]["smallest"]["0.8"] > 0
@@ -166,7 +166,7 @@ def test_plans_write_levels_with_their_units() -> None:
         (["--power", "20%"], "--power: 20% is not between 50% and 99.9%"),
         (["--response", "speed"], "--response: unknown response 'speed'"),
         (["--from", "quickstart"], "no-such-lab is no lab"),
-        (["--set", "design.looks=9"], "9 looks need 9 blocks, and this plan has 4; set looks to 4"),
+        (["--set", "design.looks=9"], "9 interim analyses need 9 blocks, and this plan has 4; set looks to 4"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(arguments: list[str], words: str) -> None:

@@ -69,7 +69,7 @@ def run(tmp_path: Path, system: FakeSystem, text: str = STUDY) -> tuple[RunResul
 def test_a_study_whose_comparisons_are_settled_ends_at_a_look(tmp_path: Path) -> None:
     result, record, store = run(tmp_path, FakeSystem(FakeHost(), effect=FakeNoise(-0.6, 0.5)))
     assert result.complete
-    assert result.stopped == "at look 1 of 3: every comparison is settled"
+    assert result.stopped == "at interim analysis 1 of 3: every comparison is settled"
     assert not study_failed(record)
     states = [trial.state for trial in record.trials]
     assert states == ["done"] * 9 + [SKIPPED] * 18
@@ -85,11 +85,15 @@ def test_a_settled_level_is_dropped_and_the_others_go_on(tmp_path: Path) -> None
     system = FakeSystem(FakeHost(), effect=FakeNoise(-0.6, 0.03, noise=0.04))
     result, record, _ = run(tmp_path, system)
     assert result.complete
-    gone = [trial for trial in record.trials if trial.state == SKIPPED and "closed at look" in trial.failure_message]
+    gone = [
+        trial
+        for trial in record.trials
+        if trial.state == SKIPPED and "closed at interim analysis" in trial.failure_message
+    ]
     assert gone
     assert {trial.planned.treatment["server.pool"] for trial in gone} == {2}
     assert all(trial.planned.block >= 3 for trial in gone)
-    assert gone[0].failure_message.startswith("closed at look 1 of 3: worse, -")
+    assert gone[0].failure_message.startswith("closed at interim analysis 1 of 3: worse, -")
     baselines = [trial for trial in record.trials if trial.planned.role is not Role.TREATMENT]
     stopped = 3 * int(result.stopped[8]) if result.stopped else 9
     assert all(trial.state == "done" for trial in baselines if trial.planned.block < stopped)
@@ -137,11 +141,16 @@ def test_looks_widen_the_intervals_of_a_study_that_ran_to_its_end(tmp_path: Path
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("looks: 3", "looks: 12", "fake.yaml:7: design: 12 looks need 12 blocks, and this plan has 9; set looks to 9"),
+        (
+            "looks: 3",
+            "looks: 12",
+            "fake.yaml:7: design: 12 interim analyses need 12 blocks, and this plan has 9; set looks to 9",
+        ),
         (
             "looks: 3",
             "looks: 3, switchback: { slot: 5s }",
-            "fake.yaml:7: design: looks at slots need factors that are all changed live, and server.pool changes",
+            "fake.yaml:7: design: interim analyses of slots need factors that are all changed live, "
+            "and server.pool changes",
         ),
     ],
 )

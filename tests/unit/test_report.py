@@ -146,7 +146,7 @@ def test_effects_table_states_intervals_trials_and_verdicts(page: Page) -> None:
     assert f"{POOL} = 1" in page.words
     assert re.search(r"−5\d\.\d \[−5\d\.\d, −\d\d\.\d\]", page.words)
     assert "0 (2 failed) failed: every trial failed (configuration)" in page.words
-    assert "Cannot be told apart: baseline" in page.words
+    assert "Not distinguishable: baseline" in page.words
     assert "the best of 5 comparisons would gain" in page.words
 
 

@@ -131,7 +131,11 @@ def test_levels_dearer_than_a_restart_make_whole_plots() -> None:
     ("factors", "keys", "words"),
     [
         ((LIVE,), {"steady": 14}, "too short for one block of 3 slots of 5s: it takes 15s"),
-        ((LIVE,), {"steady": 15, "replicates": 1}, "cannot tell a drift from an effect; set design.replicates to 2"),
+        (
+            (LIVE,),
+            {"steady": 15, "replicates": 1},
+            "cannot distinguish a drift from an effect; set design.replicates to 2",
+        ),
         ((RESTART,), {}, "needs a factor that can be changed in the running system"),
         ((LIVE,), {"kind": "plackett-burman"}, "plackett-burman takes two levels of every factor"),
         ((LIVE,), {"blocks": "latin"}, "design.switchback.order, one of random-blocks, williams, abba"),

@@ -53,5 +53,5 @@ def late(trial: TrialFacts) -> list[Look]:
 RULES = (
     Rule("application.leak", "application", "memory leak", leak),
     Rule("application.errors", "application", "errors", errors),
-    Rule("application.late", "application", "answers come too late", late),
+    Rule("application.late", "application", "responses come too late", late),
 )

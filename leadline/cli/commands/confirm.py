@@ -47,7 +47,7 @@ def confirm(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; change nothing.")] = False,
     new: Annotated[bool, typer.Option("--new", help="Run it again even if it was run before.")] = False,
     disposable: Annotated[
-        bool, typer.Option("--disposable", help="This host may be hung: allow dangerous levels.")
+        bool, typer.Option("--disposable", help="This host may hang: allow dangerous levels.")
     ] = False,
     simulate: Annotated[
         Path | None,

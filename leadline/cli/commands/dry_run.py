@@ -65,7 +65,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         _line(f"it may end early: a race of {rounds_of(study.design)} rounds, over when one level is left")
     elif study.design.looks > 1:
         ends = ", ".join(str(block) for block in schedule(plan, study.design.looks)[:-1])
-        _line(f"it may end early: {study.design.looks} looks, after block {ends} and at the end")
+        _line(f"it may end early: {study.design.looks} interim analyses, after block {ends} and at the end")
     for text in (*noise_lines(noise), *forecast_lines(found)):
         _line(text)
 

@@ -1,4 +1,4 @@
-"""``gc``: what collector logs say."""
+"""``gc``: what GC logs say."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ def register(app: typer.Typer) -> None:
 def gc(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Collector logs of JVMs (-Xlog:gc*,safepoint:file=gc.log); - is standard input."),
+        typer.Argument(help="GC logs of JVMs (-Xlog:gc*,safepoint:file=gc.log); - is standard input."),
     ],
-    json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output (docs/json.md).")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON document on standard output (docs/reference/json.md).")
+    ] = False,
     reader: Annotated[
         Reader, typer.Option(help="gcviewer: formats older than JDK 7 and J9 R26, or a second opinion (needs a JDK).")
     ] = Reader.OWN,
 ) -> None:
-    """Pauses, shares of time, rates, heap after collection and leak test of JVM collector logs.
+    """Pauses, shares of time, rates, heap after collection and leak test of JVM GC logs.
 
     Exits with 1 where a log says nothing of pauses.
     """

@@ -28,10 +28,12 @@ def load(
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of a scenario file.")] = False,
     drivers: Annotated[
         str | None,
-        typer.Option(help="Several drivers in step: a YAML file, or as in `local,ssh user@host` (docs/load.md)."),
+        typer.Option(
+            help="Several drivers: a YAML file, or as in `local,ssh user@host` (docs/guides/several-drivers.md)."
+        ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="With --drivers: only look whether every host can be used.")
+        bool, typer.Option("--check", help="With --drivers: only check whether every host can be used.")
     ] = False,
     find_knee: Annotated[
         bool, typer.Option("--find-knee", help="Search for the highest load that keeps the limits.")
@@ -63,7 +65,7 @@ def load(
         bool, typer.Option("--json", help="With --find-knee or --generator: print the result as JSON.")
     ] = False,
 ) -> None:
-    """Run leadline-load alone; further options go to it as they are (docs/load.md)."""
+    """Run leadline-load alone; further options go to it as they are (docs/reference/load.md)."""
     if schema:
         typer.echo(scenario_schema(), nl=False)
         return
@@ -92,7 +94,7 @@ def load(
         if value is not None:
             raise UsageError(f"--{name} belongs to --generator; options of leadline-load are written as they are")
     if scenario is None or scenario.startswith("-"):
-        raise UsageError("no scenario given: a built-in name or a YAML file, see docs/load.md")
+        raise UsageError("no scenario given: a built-in name or a YAML file, see docs/reference/load.md")
     arguments = list(context.args)
     if limit_p99 is not None and not find_knee:
         raise UsageError("--limit-p99 belongs to --find-knee; a transaction's own limits stand in the scenario")

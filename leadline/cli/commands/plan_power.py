@@ -108,7 +108,7 @@ def plan_line(plan: Plan, found: Forecast) -> str:
 
 
 def document(noise: Noise, found: Forecast, setup: Setup) -> dict[str, Any]:
-    """The forecast as JSON (docs/json.md)."""
+    """The forecast as JSON (docs/reference/json.md)."""
     advice = advice_of(noise, setup)
     auto = noise.autocorrelation
     return {

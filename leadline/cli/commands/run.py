@@ -34,7 +34,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; change nothing.")] = False,
     new: Annotated[bool, typer.Option("--new", help="Start anew even if an unfinished run exists.")] = False,
     disposable: Annotated[
-        bool, typer.Option("--disposable", help="This host may be hung: allow dangerous levels.")
+        bool, typer.Option("--disposable", help="This host may hang: allow dangerous levels.")
     ] = False,
     twin: Annotated[
         bool,

@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def simulate(
     study: Annotated[str, typer.Argument(help="A built-in study or a study file.")],
-    truth: Annotated[Path, typer.Option(metavar="FILE", help="The truth file (docs/simulation.md).")],
+    truth: Annotated[Path, typer.Option(metavar="FILE", help="The truth file (docs/concepts/simulation.md).")],
     set_: SetOption = None,
     factor: FactorOption = None,
     studies: Annotated[int, typer.Option(min=1, max=100_000, help="How many studies are simulated.")] = 200,

@@ -63,7 +63,7 @@ class Steps:
         pause = self._tree.get("pause") or {}
         mean = self._source.seconds(pause.get("mean", "0s"), ("pause", "mean"))
         if pause.get("kind") == "cycle":
-            why = "its think times begin when an answer has come"
+            why = "its think times begin when a response has come"
             raise self.values.refuse(("pause", "kind"), "a cycle time", why)
         if not mean or pause.get("shape", "none") == "none":
             return []
@@ -168,7 +168,7 @@ class Steps:
         for variable, how in (request.get("extract") or {}).items():
             here = (*where, "extract", variable)
             if said(self._tree.get("compression")):
-                why = "it reads no compressed answer"
+                why = "it reads no compressed response"
                 raise self.values.refuse(here, f"the extraction of `{variable}` with `compression`", why)
             rule = how if isinstance(how, Mapping) else {"regex": how}
             handlers, more = self._extract(str(variable), rule, here, context)
@@ -219,7 +219,7 @@ class Steps:
             most = _MOST_FOUND
             line = self._source.line(where)
             self.values.notes.append(
-                f"left out: values of `{variable}` (line {line}) after the first {most} of an answer"
+                f"left out: values of `{variable}` (line {line}) after the first {most} of a response"
             )
         gather = {"processor": [{"array": {"toVar": found, "maxSize": most, "silent": True}}]}
         handlers: list[Step] = [

@@ -25,7 +25,8 @@ SENT = (
     "the generator or a free connection looks faster than it was"
 )
 CLOSED = (
-    "{name} was closed: a user or connection asks again only after its answer, so a server that stalls is asked less, "
+    "{name} was closed: a user or connection asks again only after its response, so a server that "
+    "stalls is asked less, "
     "and latencies show what was sent, not what independent users would have met"
 )
 

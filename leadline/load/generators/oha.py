@@ -28,7 +28,7 @@ _INTENDED = Meaning(
     "the server is charged to every request it delayed",
 )
 _UNTIMED = (
-    "oha keeps no time of requests without an answer: {count} are counted as spread evenly over the run, so when they "
+    "oha keeps no time of requests without a response: {count} are counted as spread evenly over the run, so when they "
     "happened, and how many of them in the steady phase, is not known"
 )
 

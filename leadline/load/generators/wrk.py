@@ -13,12 +13,13 @@ from leadline.model.errors import UsageError
 _MEANING = Meaning(
     "send",
     "closed",
-    "wrk was closed: a connection asks again only after its answer; latencies are counted from the send, and wrk then "
+    "wrk was closed: a connection asks again only after its response; latencies are counted from "
+    "the send, and wrk then "
     "adds values for requests it supposes a stall kept back, so the high percentiles are an estimate of the wait",
 )
 _REASON = (
     "wrk keeps no time of single requests: there are no seconds, so no warm-up is judged; its latencies are of all "
-    "answers that came within its --timeout, failed ones too"
+    "responses that came within its --timeout, failed ones too"
 )
 
 

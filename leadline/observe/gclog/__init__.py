@@ -1,4 +1,4 @@
-"""Collector logs into events: HotSpot's unified logging (JDK 9 to 25), JDK 8's and OpenJ9's older forms."""
+"""GC logs into events: HotSpot's unified logging (JDK 9 to 25), JDK 8's and OpenJ9's older forms."""
 
 from leadline.gcanalysis.events import Cycle, GcCpu, GcLog, Heap, Pause, Safepoint, Stall, UnknownLine
 from leadline.gcanalysis.summary import GcSummary, summary

@@ -1,4 +1,4 @@
-"""Collector logs on disk: which files make one log, whatever format it is."""
+"""GC logs on disk: which files make one log, whatever format it is."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def parse(path: Path) -> GcLog:
     """Events of the log at ``path`` alone, in any of the known formats.
 
     A cut last line is left out and told in ``truncated``. Raises FileNotFoundError, and UsageError for a file that
-    has lines and is no collector log.
+    has lines and is no GC log.
     """
     return parse_files(LogFiles(path, (path,)))
 
@@ -135,7 +135,7 @@ def parse_files(log: LogFiles) -> GcLog:
         if any(_JROCKIT.search(text, 0, 1000) for text in shown):
             raise ForLibrary(f"{log.name} is a log of JRockit")
         raise UsageError(
-            f"{log.name} is no collector log: no line is one of -Xlog:gc* (JDK 9 and later), -XX:+PrintGCDetails "
+            f"{log.name} is no GC log: no line is one of -Xlog:gc* (JDK 9 and later), -XX:+PrintGCDetails "
             f"(JDK 7 and 8) or -verbose:gc of OpenJ9; older formats: --reader gcviewer"
         )
     if not found.pauses and any(_OLD_J9 in one.text for one in found.unknown):

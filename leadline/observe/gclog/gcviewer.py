@@ -1,6 +1,7 @@
-"""Collector logs through a library: GCViewer, for formats that no reader of ours knows and as a second opinion.
+"""GC logs through a library: GCViewer, for formats that no reader of ours knows and as a second opinion.
 
-It runs in a process of its own (LGPL); what it misses of the formats that leadline reads itself is in docs/gc.md.
+It runs in a process of its own (LGPL); what it misses of the formats that leadline reads itself is in
+docs/guides/gc.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Collector logs of JDK 8 (``-XX:+PrintGCDetails``, with ``PrintGCDateStamps`` or ``PrintGCTimeStamps``) into events.
+"""GC logs of JDK 8 (``-XX:+PrintGCDetails``, with ``PrintGCDateStamps`` or ``PrintGCTimeStamps``) into events.
 
 Unlike today's logs, a record carries the time at which it began, and other threads write into the middle of it. Names
 are those of the unified log, so that figures of both can be laid side by side.

@@ -1,4 +1,4 @@
-"""Verbose collector logs of Eclipse OpenJ9 (``-Xverbosegclog``) into events.
+"""Verbose GC logs of Eclipse OpenJ9 (``-Xverbosegclog``) into events.
 
 The log is XML, but is read element by element: one that is still being written, or cut, is none yet. A pause is the
 time between ``exclusive-start`` and ``exclusive-end``, during which no thread of the application runs.

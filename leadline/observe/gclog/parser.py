@@ -1,4 +1,4 @@
-"""Unified collector logs (JEP 158, JEP 271) of JDK 11 to 25 into events.
+"""Unified GC logs (JEP 158, JEP 271) of JDK 11 to 25 into events.
 
 Written from logs of the collectors themselves; tests hold it against the JVM's flight recorder, collection by
 collection. Whatever looks like a pause and is not understood is kept in ``GcLog.unknown``.
@@ -153,7 +153,7 @@ class Reader:
         if _alternate(log):
             log.alternating = log.timeless = True
         elif self._mixed:
-            log.notes.append("lines of several JVMs alternate; they are told apart by the time at which each began")
+            log.notes.append("lines of several JVMs alternate; the time at which each began distinguishes them")
         return log
 
     _mixed = False

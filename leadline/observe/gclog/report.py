@@ -20,7 +20,7 @@ FORMAT = "leadline-gc/1"
 
 
 def read(log: LogFiles, reader: Callable[[LogFiles], GcLog] = parse_files) -> GcLog:
-    """Its events. Raises UsageError for a file that cannot be read or is no collector log."""
+    """Its events. Raises UsageError for a file that cannot be read or is no GC log."""
     try:
         return reader(log)
     except OSError as error:
@@ -35,9 +35,10 @@ def figures_of(log: GcLog) -> tuple[GcSummary, list[GcSummary]]:
 
 
 def report(paths: Sequence[Path], reader: Callable[[LogFiles], GcLog] = parse_files) -> dict[str, Any]:
-    """JSON-able, explained in docs/json.md: one entry per log in ``files``; for a single log its keys at the top too.
+    """JSON-able, explained in docs/reference/json.md: one entry per log in ``files``; for a single log its
+    keys at the top too.
 
-    Raises UsageError for a file that is missing or no collector log.
+    Raises UsageError for a file that is missing or no GC log.
     """
     files: list[dict[str, Any]] = []
     figures: list[GcSummary] = []

@@ -1,4 +1,4 @@
-"""The figures of collector logs as plain text for people."""
+"""The figures of GC logs as plain text for people."""
 
 from __future__ import annotations
 

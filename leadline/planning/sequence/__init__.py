@@ -1,7 +1,7 @@
 """A tuning as a sequence of comparisons: what to measure next, and what the measured ones say.
 
 ``advance(tuning, results)`` is a function of what has been measured alone, so that a run that was cut off goes on where
-it was. docs/tuning.md explains the rule.
+it was. docs/guides/tuning.md explains the rule.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ FORMAT = "leadline-figures/1"
 
 
 def document(figures: StudyFigures, *, simulated: bool = False) -> dict[str, Any]:
-    """The figures as JSON types (docs/study-a.md)."""
+    """The figures as JSON types (docs/concepts/study-a.md)."""
     return {"format": FORMAT, "simulated": simulated, "sentences": figures.sentences(), **plain(figures)}
 
 

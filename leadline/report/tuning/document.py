@@ -1,4 +1,4 @@
-"""A tuning as one JSON document, format ``leadline-tuning/1`` (docs/tuning.md)."""
+"""A tuning as one JSON document, format ``leadline-tuning/1`` (docs/guides/tuning.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference application *brokerage* (docs/brokerage.md)."""
+"""The reference application *brokerage* (docs/reference/brokerage.md)."""
 
 from leadline.stack.applications.brokerage.application import Brokerage
 

@@ -1,4 +1,4 @@
-"""The reference application *brokerage*: archive, seeded data, audits (docs/brokerage.md)."""
+"""The reference application *brokerage*: archive, seeded data, audits (docs/reference/brokerage.md)."""
 
 from __future__ import annotations
 
