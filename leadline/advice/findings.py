@@ -32,6 +32,7 @@ class Finding:
 
     ``says`` are the figures of the trial in the middle, ``example``. ``knob`` with ``then``: the level to try, ``now``
     the level it had, ``start`` what stands in for it where none was set; without a knob ``remedy`` says what to do.
+    ``disturbed``: most trials that show it were disturbed by other programs, so that it may be theirs.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Finding:
     then: Level | None = None
     reason: str = ""
     remedy: str = ""
+    disturbed: bool = False
 
     @property
     def testable(self) -> bool:
@@ -65,8 +67,8 @@ def advise(
     """Findings by layer, of the trials that are done.
 
     Trials are grouped by the level the rule's knob had: a finding is of that level, wherever it was tried. It is told
-    when more than half of the group's trials show it. Disturbed trials say only that. With ``knobs`` (what the stack
-    has) a knob it lacks is not suggested, and a level is kept within its range.
+    when more than half of the group's trials show it. With ``knobs`` (what the stack has) a knob it lacks is not
+    suggested, and a level is kept within its range.
     """
     groups: dict[tuple[str, str, Level | None], list[tuple[TrialFacts, Look]]] = {}
     known = {rule.name: rule for rule in rules}
@@ -85,7 +87,7 @@ def advise(
 
 def _looks(trial: TrialFacts, rules: Iterable[Rule]) -> list[Look]:
     judges = dict.fromkeys(rule.judge for rule in rules)  # two rules may share one
-    names = {rule.name for rule in rules if not trial.disturbed or not rule.majority}
+    names = {rule.name for rule in rules}
     return [look for judge in judges for look in judge(trial) if look.rule in names]
 
 
@@ -124,6 +126,7 @@ def _finding(
         then=then,
         reason=reason,
         remedy=remedy,
+        disturbed=rule.majority and 2 * sum(one.disturbed for one, _, _ in signs) > len(signs),
     )
 
 

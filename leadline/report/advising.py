@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leadline.advice import Check, Finding, advise, checked
-from leadline.advice.check import levels_set
+from leadline.advice.check import CONFIRMED, levels_set
 from leadline.advice.study import checking_study
 from leadline.lab.confirming import fresh_seed
 from leadline.model.errors import UsageError, nearest
@@ -77,7 +77,8 @@ def advice(
 ) -> Advice:
     """Findings of a study. ``knobs``: what its stack and host have; empty where that is not known.
 
-    With ``analyse``, those of ``others`` (and itself) that bear on a finding check it.
+    With ``analyse``, those of ``others`` (and itself) that bear on a finding check it. What shows in disturbed trials
+    is left out unless a study has confirmed it: a comparison within blocks holds on a busy machine.
     """
     read = files if files is not None else [trial_files.read(trial) for trial in record.trials]
     trials = observed(record, read, knobs)
@@ -94,7 +95,9 @@ def advice(
         for finding in findings:
             levels = levels_set(record, held(record, finding), knobs)
             checks[finding.name] = checked(finding, record.study, levels, results, knobs)
-    return Advice(record, len(trials), findings, knobs, checks, answer)
+    confirmed = {name for name, made in checks.items() if any(one.status == CONFIRMED for one in made)}
+    kept = tuple(one for one in findings if not one.disturbed or one.name in confirmed)
+    return Advice(record, len(trials), kept, knobs, checks, answer)
 
 
 def held(record: StudyRecord, finding: Finding) -> dict[str, Level]:

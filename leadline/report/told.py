@@ -44,6 +44,8 @@ def sentences(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob])
     if files.trial.state != "done":
         return said
     for one in advise([facts(record, files, knobs)], knobs or None):
+        if one.disturbed:
+            continue
         place = _PANELS.get(one.rule)
         if place is None:
             continue

@@ -247,4 +247,4 @@ def test_a_name_that_is_no_finding(planted: tuple[StudyRecord, StudyAnalysis]) -
 
 def test_a_study_without_trials_says_so(planted: tuple[StudyRecord, StudyAnalysis]) -> None:
     found = advice(replace(planted[0], trials=()), KNOBS)
-    assert lines(found, [], {})[-1].endswith("there is nothing to look at.")
+    assert lines(found, [], {})[-1].endswith("there is nothing to analyse.")
