@@ -158,12 +158,10 @@ fn limited(most: u32, served: Arc<AtomicUsize>) -> String {
     server(move |stream| {
         let mut frames = Frames::new(stream);
         frames.send(&greeting());
-        let mut last = 0;
         for number in 1..=most {
             let Some(stream) = frames.request() else { return };
-            last = stream;
             served.fetch_add(1, Ordering::SeqCst);
-            let goodbye = frame(7, 0, 0, &[&last.to_be_bytes()[..], &[0; 4]].concat());
+            let goodbye = frame(7, 0, 0, &[&stream.to_be_bytes()[..], &[0; 4]].concat());
             let answer = head(5, stream, b"");
             if !frames.send(&if number == most { [goodbye, answer].concat() } else { answer }) {
                 return;
