@@ -37,7 +37,7 @@ test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every t
 	$(call say,"testing leadline (Python)")
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit tests/statistics tests/golden
 	$(call say,"testing with real servers and databases and pages: two chains side by side")
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line test-host test-beside
+	@$(MAKE) --no-print-directory --jobs 2 test-host test-beside
 
 matrix: export LEADLINE_MATRIX := 1
 matrix: test  ## every test with every server and database and mode and queue and generator that is installed

@@ -219,7 +219,13 @@ class Knob:
         return above if above is not None and level > above.level else None
 
     def _said(self, level: float) -> str:
-        return self.format(level) if self.kind in (Kind.SIZE, Kind.DURATION) else quoted(level)
+        """The level given, exactly: with its unit where that rounds nothing."""
+        if self.kind is Kind.SIZE:
+            return self.format(level)
+        if self.kind is Kind.DURATION:
+            text = self.format(level)
+            return text if parse_duration(text) == level else f"{level:g}s"
+        return quoted(level)
 
     def _check_range(self, level: float, special: tuple[float, ...]) -> None:
         if level in special:

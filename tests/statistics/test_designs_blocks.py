@@ -244,7 +244,9 @@ def test_damage_is_found() -> None:
     assert any("stand together" in problem for problem in damaged(plots, 0, plot=9))
     treated = next(trial.position for trial in plots.trials if trial.role is Role.TREATMENT)
     other = plots.trials[treated].treatment.as_dict() | {"kernel": "6.8", "mount": "b"}
-    assert any("dear factor changes" in problem for problem in damaged(plots, treated, treatment=Treatment.of(other)))
+    assert any(
+        "hard-to-change factor changes" in problem for problem in damaged(plots, treated, treatment=Treatment.of(other))
+    )
     square = make_plan(factors_of(3), Design(blocks="williams", replicates=4, sentinels=None))
     swapped = list(square.trials)
     swapped[0], swapped[1] = (

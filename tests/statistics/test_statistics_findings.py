@@ -360,7 +360,7 @@ def test_estimable_interactions_of_resolution_five_are_in_the_model() -> None:
     together = frozenset({("pseudo1", "b"), ("pseudo2", "b")})
     system = SimulatedSystem(crossed={together: 1.3}, cv=0.02)
     result = analyse(plan, system.run(plan, 1), ["throughput"]).responses[0]
-    found = {effect.factor: effect for effect in result.effects}
+    found = {effect.factor: effect for effect in result.interactions}
     assert found["pseudo1 x pseudo2"].verdict is Verdict.BETTER
     assert found["pseudo1 x pseudo2"].percent == pytest.approx(30, abs=5)
     assert "10 of 10" in " ".join(result.notes)

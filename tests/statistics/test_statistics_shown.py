@@ -88,7 +88,11 @@ CASES: dict[str, tuple[Callable[[], Built], str, str]] = {
     "constant response": (constant, "every trial gave the same figure", "a response with a finer scale"),
     "missing blocks after a crash": (crashed, "no block holds both", "running the missing trials"),
     "a kernel in one whole plot": (kernel_once, "too few of these are repeated", "two or more replicates would do"),
-    "aliased factors": (aliased, "cannot tell it from the other factors", "a d-optimal or full factorial design"),
+    "aliased factors": (
+        aliased,
+        "cannot distinguish it from the other factors",
+        "a d-optimal or full factorial design",
+    ),
 }
 
 

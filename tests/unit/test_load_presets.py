@@ -52,7 +52,7 @@ def test_profiles_bursts_and_recordings_reach_the_driver(tmp_path: Path) -> None
     bursty = argv(planned("{ arrivals: poisson, rate: 20, bursts: 'random:2s/3s' }"))
     assert (bursty["--rate"], bursty["--bursts"]) == ("20.0", "random:2s/3s")
     times = tmp_path / "times.csv"
-    times.write_text("0.1\n0.2\n")
+    times.write_text("0.1\n30\n")
     replayed = argv(planned(f"{{ arrivals: replay, replay: {times}, speed: 2 }}"))
     assert (replayed["--arrivals"], replayed["--replay"], replayed["--speed"]) == ("replay", str(times), "2.0")
 

@@ -46,7 +46,7 @@ def test_a_level_mariadb_would_round_is_refused_with_the_nearest() -> None:
     knobs = catalogue.load("mariadb")
     with pytest.raises(ValueError, match=r"10000000 would be rounded, .* steps of 1m; the nearest are 9m and 10m"):
         knobs["database.innodb_buffer_pool_size"].parse(10_000_000)
-    with pytest.raises(ValueError, match=r"1\.5 would be rounded, .* steps of 1s; the nearest are 1s and 2s"):
+    with pytest.raises(ValueError, match=r"1\.5s would be rounded, .* steps of 1s; the nearest are 1s and 2s"):
         knobs["database.innodb_lock_wait_timeout"].parse(1.5)
 
 

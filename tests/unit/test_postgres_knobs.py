@@ -54,9 +54,9 @@ def test_a_level_postgresql_would_round_is_refused_with_the_nearest() -> None:
     knobs = catalogue.load("postgres")
     with pytest.raises(ValueError, match=r"200000 would be rounded, .* steps of 8k; the nearest are 192k and 200k"):
         knobs["database.shared_buffers"].parse(200_000)
-    with pytest.raises(ValueError, match=r"30\.5 .* steps of 1s; the nearest are 30s and 31s"):
+    with pytest.raises(ValueError, match=r"30\.5s would be rounded, .* steps of 1s; the nearest are 30s and 31s"):
         knobs["database.checkpoint_timeout"].parse(30.5)
-    with pytest.raises(ValueError, match=r"0\.0105 .* steps of 1ms; the nearest are 10ms and 11ms"):
+    with pytest.raises(ValueError, match=r"0\.0105s would be rounded, .* steps of 1ms; the nearest are 10ms and 11ms"):
         knobs["database.bgwriter_delay"].parse(0.0105)
     assert knobs["database.bgwriter_delay"].parse("11ms") == 0.011
 
