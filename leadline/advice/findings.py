@@ -126,7 +126,7 @@ def _finding(
         then=then,
         reason=reason,
         remedy=remedy,
-        disturbed=rule.majority and 2 * sum(one.disturbed for one, _, _ in signs) > len(signs),
+        disturbed=rule.majority and not rule.counted and 2 * sum(one.disturbed for one, _, _ in signs) > len(signs),
     )
 
 

@@ -53,6 +53,7 @@ class Rule:
     judge: Callable[[TrialFacts], list[Look]]
     responses: tuple[str, ...] = field(default=("throughput", "p50", "p90", "p99"))
     majority: bool = True  # told when more than half of the trials show it; else when one does
+    counted: bool = False  # its figures count work for each transaction, whatever else uses the CPUs
 
 
 _STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)

@@ -68,7 +68,7 @@ def test_a_pool_larger_than_the_database_allows_fails_with_its_words(place: Path
     made = started(place, database, POOL)
     try:
         made.check_connections()
-        assert load(place, made.url(), users=40, steady="2s").wait(60) == 0
+        assert load(place, made.url(), users=40, steady="2s").wait(60) == 1, "errors above the limit fail the run"
         with pytest.raises(TrialFailure, match=f"{database} refused connections of tomcat's pool: ") as caught:
             made.check_connections()
     finally:
@@ -87,7 +87,7 @@ def test_what_was_answered_survives_a_database_killed_under_load(place: Path) ->
         made.database.start()
         made.database.wait_ready(60)
         assert driver.poll() is None, "the load goes on"
-        assert driver.wait(60) == 0
+        assert driver.wait(60) == 1, "errors above the limit fail the run"
         found = counts(place)
         assert sum(count["failed"] for count in found.values()) > 0, "the outage was felt"
         assert made.database.stats()["Com_commit"] > 0, "the pool came back"  # counted since the restart

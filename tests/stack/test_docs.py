@@ -35,6 +35,7 @@ ELSEWHERE = {
     "make format": "formats the checkout",
     "make lock": "needs the network",
     "make site": "by hand; tests/unit/test_documents.py checks links and the list of pages",
+    "python -m bench.fuzz": "tests/unit/test_fuzz.py runs a short form",
     "leadline quickstart": "tests/stack/test_commands.py runs a smaller study",
     "leadline run": "tests/stack/test_commands.py",
     "leadline confirm": "tests/statistics/test_planning_confirm.py",

@@ -274,7 +274,7 @@ def test_own_cpus_need_some_and_liberty_has_no_unix_socket(tmp_path: Path) -> No
         alone.start_server({"web.server": "nginx", "web.place": "own"}, tmp_path)
     with pytest.raises(UsageError, match=r"leave server\.tls out"):
         alone.start_server({"web.server": "nginx", "server.tls": True}, tmp_path)
-    with pytest.raises(UsageError, match="liberty listens on TCP only; tomcat and tomee can"):
+    with pytest.raises(UsageError, match="the application server listens on TCP only"):
         alone.start_server({"web.server": "nginx", "web.upstream": "unix"}, tmp_path)
 
 

@@ -171,7 +171,7 @@ RULES = (
     Rule("server.pool", "server", "connection pool too small", pools),
     Rule("server.threads", "server", "too few threads", threads),
     Rule("server.executor", "server", "requests wait for threads that the server has not started", threads),
-    Rule("server.statements", "server", "statements prepared again", statements),
-    Rule("server.churn", "server", "connections of the pool opened again and again", churn),
-    Rule("server.keep-alive", "server", "kept-alive connections end early", keep_alive),
+    Rule("server.statements", "server", "statements prepared again", statements, counted=True),
+    Rule("server.churn", "server", "connections of the pool opened again and again", churn, counted=True),
+    Rule("server.keep-alive", "server", "kept-alive connections end early", keep_alive, counted=True),
 )
