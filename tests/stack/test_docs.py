@@ -114,6 +114,9 @@ def test_a_command_in_the_docs_works(page: str, command: str, real_study: RealSt
         assert any(command.replace(".venv/bin/", "").startswith(known) for known in ELSEWHERE), f"{page}: {command}"
         if words[0] == "make":
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"{page}: {command}"
+    elif words[:2] == ["python", "-m"]:
+        assert any(command.startswith(known) for known in ELSEWHERE), f"{page}: {command}"
+        assert (ROOT / words[2].replace(".", "/") / "__main__.py").exists(), f"{page}: {command}"
     else:
         script = next((word for word in words if word.endswith((".py", ".sh", ".toml", ".xml"))), None)
         assert script is not None, f"{page}: {command}: an example nothing checks"
