@@ -294,3 +294,9 @@ def test_the_events_of_one_jvm() -> None:
     assert isinstance(alone, GcLog)
     assert {found.jvm for found in alone.pauses} == {0}
     assert len(alone.pauses) == 12
+
+
+@pytest.mark.parametrize("name", ["zero", "urandom"])
+def test_a_device_without_an_end_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="a device without an end"):
+        logs_of([Path("/dev", name)])

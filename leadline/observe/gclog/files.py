@@ -37,6 +37,9 @@ class LogFiles:
     parts: tuple[Path, ...]
 
 
+_ENDLESS = tuple(Path("/dev", name) for name in ("zero", "full", "random", "urandom"))
+
+
 def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
     """One log a path; files of one rotation (``gc.log``, ``gc.log.0``, ...) that are given together make one.
 
@@ -45,6 +48,8 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
     groups: dict[Path, list[Path]] = {}
     piped: list[LogFiles] = []
     for path in paths:
+        if path in _ENDLESS:
+            raise UsageError(f"{path}: a device without an end, not a log")
         if path == STANDARD_INPUT or path.is_fifo() or path.is_char_device():  # can be read once only
             if any(other.name == path for other in piped):
                 raise UsageError(f"{path} is named twice and can be read once")
