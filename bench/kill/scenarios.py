@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bench.kill.machine import HOST_FREE, PATIENCE, Leadline, gone, kill, until
+from bench.kill.machine import HOST_FREE, ORDINARY, PATIENCE, Leadline, gone, kill, until
 
 
 def _begun(leadline: Leadline, run: subprocess.Popen[bytes]) -> bool:
@@ -195,6 +195,18 @@ def two_of_two_labs(leadline: Leadline) -> list[str]:
     return _second(leadline, leadline.place / "other")
 
 
+def two_users(leadline: Leadline) -> list[str]:
+    """The second one is another user's, with a state directory, cache and lab of its own."""
+    run = leadline.run()
+    if not _begun(leadline, run):
+        return ["no load began"]
+    place = leadline.place.with_name(f"{leadline.place.name}-other")
+    other = Leadline(place, leadline.stack, not leadline.ordinary, short=True)
+    user = ORDINARY if leadline.ordinary else "root"
+    found = [*_ends(other.run(wait=2.0), 1), *_says(other, f"in use by pid {run.pid} of user {user}")]
+    return [*found, *_goes_on(leadline, run), *other.problems({}, {})]
+
+
 def _second(leadline: Leadline, lab: Path) -> list[str]:
     run = leadline.run()
     if not _begun(leadline, run):
@@ -270,6 +282,7 @@ SCENARIOS: dict[str, Callable[[Leadline], list[str]]] = {
     "state read-only from the beginning": refused_state,
     "two leadlines, one lab": two_of_one_lab,
     "two leadlines, two labs": two_of_two_labs,
+    "two leadlines, two users": two_users,
     "restore while a study runs": restore_while_a_study_runs,
     "watchdog killed": watchdog_killed,
     "watchdog stopped": watchdog_stopped,
