@@ -319,6 +319,7 @@ class _Guard:
         """Keep the host for the dead-man time, so that nobody measures on it as it is; a leadline that resumes tells
         this process to hurry. Where another one was quicker, wait for what that one undoes, or for its end.
         """
+        self._acquire()  # at once: others wait for it
         left = self._open()
         if left is not None and not left:
             return Exit.ENDED
