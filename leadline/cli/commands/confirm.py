@@ -60,7 +60,7 @@ def confirm(
     from leadline.lab.run import study_failed
     from leadline.lab.store import Store
 
-    wanted = share("--effect", effect, 0.0, 1000.0) if effect is not None else None
+    wanted = share("--effect", effect, 0.01, 1000.0) if effect is not None else None
     likely = share("--power", chance, 50.0, 99.9) / 100
     home = lab / FOLDER if simulate is not None else lab
     store = Store(home, create=False)
