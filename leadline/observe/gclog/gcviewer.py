@@ -1,7 +1,7 @@
 """GC logs through a library: GCViewer, for formats that no reader of ours knows and as a second opinion.
 
-It runs in a process of its own (LGPL); what it misses of the formats that leadline reads itself is in
-docs/guides/gc.md.
+It runs in a process of its own (LGPL), for root as a user of its own; what it misses of the formats that leadline
+reads itself is in docs/guides/gc.md.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.gcanalysis.events import GcLog, Heap, Jvm, Pause, Safepoint
+from leadline.host import privilege
 from leadline.host.jvm import JAVA_ENVIRONMENT
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.observe.gclog.files import LogFiles
@@ -31,12 +32,12 @@ def parse_files(log: LogFiles, java: Path, jar: Path) -> GcLog:
     unread = [str(part) for part in log.parts if not part.is_file()]
     if unread:
         raise UsageError(f"{unread[0]}: GCViewer reads files only; save it first")
-    command = [str(java / "bin" / "java"), "-Xmx2g", "-cp", str(jar), str(_SOURCE), *map(str, log.parts)]
+    parts = [part.absolute() for part in log.parts]
+    command = [str(java / "bin" / "java"), "-Xmx2g", "-cp", str(jar), str(_SOURCE), *map(str, parts)]
     environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_PATIENCE, env=environment, check=False
-        )
+        reads = [java, jar, _SOURCE, *parts]
+        done = privilege.run(command, reads, errors="replace", timeout=_PATIENCE, env=environment)
     except subprocess.TimeoutExpired:
         raise LeadlineError(f"{log.name}: GCViewer {VERSION} did not read it within {_PATIENCE:g} s") from None
     if done.returncode:
