@@ -26,9 +26,7 @@ FEWEST_ROUNDS = 2
 _KEY = ("design", "rotation")
 
 
-def rotation_plan(
-    factors: Sequence[Factor], design: Design, workload: Workload, knobs: Iterable[Knob]
-) -> Plan:
+def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload, knobs: Iterable[Knob]) -> Plan:
     """The plan of ``design`` without its rotation, its trials with turns. ``workload.ramp_up`` and ``workload.steady``
     are of each instance, so a trial has as much load as a plain one; ``steady`` is rounded down to whole slots.
 
@@ -37,19 +35,20 @@ def rotation_plan(
     """
     rotation = design.rotation or Rotation()
     _check(factors, design, workload, rotation, knobs)
-    plan = make_plan(factors, design.model_copy(update={"sentinels": None, "rotation": None}))
-    blocks = blocks_of(plan)
-    if len(blocks) < 2:
+    if design.replicates < 2:
         raise DesignError(
-            "design: one block has one instance of each treatment, which differ in themselves; set replicates to 2 or "
+            "design.rotation: one instance of a treatment cannot be told from the treatment; set replicates to 2 or "
             "more",
             ("design", "replicates"),
         )
+    plan = make_plan(factors, design.model_copy(update={"sentinels": None, "rotation": None}))
+    plan = _merged(plan, rotation.instances)
+    blocks = blocks_of(plan)
     if min(len(block) for block in blocks) < 2:
         raise DesignError("design: a block of one trial has nobody to take turns with; set another block_size", _KEY)
     trials: dict[int, PlannedTrial] = {}
     for block in blocks:
-        for trial, turns in zip(block, _turns(len(block), rotation, workload, _seed(design, block)), strict=True):
+        for trial, turns in zip(block, _turns(len(block), rotation, workload, block[0].seed), strict=True):
             trials[trial.position] = replace(trial, turns=turns)
     rotated = replace(plan, trials=tuple(trials[trial.position] for trial in plan.trials))
     return replace(rotated, notes=(*_notes(rotated, rotation, workload), *plan.notes))
@@ -77,8 +76,16 @@ def measured(turns: Sequence[Turn], wash_out: float) -> list[tuple[float, float]
     return [(turn.begin + wash_out, turn.end) for turn in turns if not turn.warm_up]
 
 
-def _seed(design: Design, block: Sequence[PlannedTrial]) -> int:
-    return block_seed(design.seed, block[0].block)
+def _merged(plan: Plan, instances: int) -> Plan:
+    """So many blocks as one."""
+    if instances == 1:
+        return plan
+    numbers = {trial.position: trial.block // instances for trial in plan.trials}
+    trials = (
+        replace(trial, block=numbers[trial.position], seed=block_seed(plan.seed, numbers[trial.position]))
+        for trial in plan.trials
+    )
+    return replace(plan, trials=tuple(trials))
 
 
 def _turns(instances: int, rotation: Rotation, workload: Workload, seed: int) -> Iterator[tuple[Turn, ...]]:
@@ -126,7 +133,7 @@ def _check(
     for factor in factors:
         if factor.name in of_host and factor.apply_cost is not ApplyCost.LIVE:
             raise DesignError(
-                f"{factor.name} is of the whole host and takes effect when a service starts, so its levels cannot stand "
+                f"{factor.name} is of the whole host and takes effect when a service starts: its levels cannot stand "
                 "side by side; leave design.rotation out",
                 ("factors", factor.name),
             )

@@ -193,6 +193,9 @@ class Rotation(_Strict):
     wash_out: Annotated[float, duration(0, DAY)] = Field(
         default=1.0, description="start of every slot that is left out"
     )
+    instances: Annotated[int, count(100)] = Field(
+        default=1, description="of each treatment side by side: so many replicates make one block"
+    )
     warm_up_slot: Annotated[float, duration(1, DAY)] = Field(
         default=5.0, description="the same during the ramp-up: its load comes in cycles of load and pause"
     )

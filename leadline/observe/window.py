@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,18 +68,38 @@ class CpuLines:
         return CpuUse(seconds, seconds / (end - begin), (end - begin) / (until_s - from_s))
 
 
+def _services(lines: CpuLines) -> list[str]:
+    return ["server", "database", *(["web"] if "web" in lines.roles else [])]
+
+
+def services_cpu(lines: CpuLines, from_s: float, until_s: float) -> float | None:
+    """CPU of all services in a window, as a share of one CPU; None where one of them is not known."""
+    uses = [lines.between(role, from_s, until_s) for role in _services(lines)]
+    return None if None in uses else sum(use.share for use in uses if use is not None)
+
+
 def cpu_per_transaction(lines: CpuLines, from_s: float, until_s: float, throughput: float) -> dict[str, float]:
     """Milliseconds of CPU a transaction, by role and together: the web server's too, where there was one.
 
     A role that is not known leaves the sum out.
     """
-    roles = ["server", "database", *(["web"] if "web" in lines.roles else [])]
-    uses = {role: lines.between(role, from_s, until_s) for role in roles}
-    found = {
-        f"{role}_cpu_per_transaction": 1000 * use.share / throughput
-        for role, use in uses.items()
-        if use is not None and throughput > 0
-    }
+    return cpu_per_transaction_over(lines, [(from_s, until_s)], throughput)
+
+
+def cpu_per_transaction_over(
+    lines: CpuLines, windows: Sequence[tuple[float, float]], throughput: float
+) -> dict[str, float]:
+    """The same over several windows together, ``throughput`` of all of them; a window that is not known is as the
+    others.
+    """
+    roles = _services(lines)
+    found = {}
+    for role in roles:
+        uses = [(lines.between(role, begin, end), end - begin) for begin, end in windows]
+        known = [(use.share * seconds, seconds) for use, seconds in uses if use is not None]
+        if known and throughput > 0:
+            share = sum(used for used, _ in known) / sum(seconds for _, seconds in known)
+            found[f"{role}_cpu_per_transaction"] = 1000 * share / throughput
     return found | ({"cpu_per_transaction": sum(found.values())} if len(found) == len(roles) else {})
 
 
