@@ -123,6 +123,7 @@ class _HostLevels:
             return
         said = ", ".join(f"{name}={runner.format(name, wanted[name])}" for name in changes)
         step = runner.store.begin_step(attempt.trial, attempt.number, "turn", said)
+        runner.watcher.step("turn")
         clock.sleep_until(due_ns)
         for name in changes:
             runner.host.set_knob(name, wanted[name])
