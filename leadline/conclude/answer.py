@@ -35,7 +35,6 @@ class Facts:
     @classmethod
     def of(cls, record: StudyRecord, describe: Describe, outcome: str = "") -> Facts:
         ran = [trial for trial in record.trials if trial.state == "done"]
-        lengths = [trial.ended - trial.started for trial in ran if trial.ended and trial.started]
         return cls(
             describe,
             done=len(ran),
@@ -44,7 +43,7 @@ class Facts:
             interrupted=sum(
                 trial.failure is FailureClass.INTERRUPTED and trial.state != SKIPPED for trial in record.trials
             ),
-            seconds=sum(lengths) / len(lengths) if lengths else None,
+            seconds=record.seconds_per_trial,
             outcome=outcome,
         )
 

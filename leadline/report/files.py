@@ -60,9 +60,16 @@ class TrialFiles:
         rows = self.points(observer, metric)
         if rows is None or self.phases is None:
             return rows
-        begin, end = int(self.phases.steady_from * 1e9), int(self.phases.steady_until * 1e9)
-        rows = rows.filter(pl.col("time_ns").is_between(begin, end))
+        rows = self.under_load(rows)
         return rows if rows.height else None
+
+    def under_load(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows by ``time_ns`` within the steady state, of an instance in a rotation within its turns."""
+        spans = self.trial.under_load
+        if self.phases is not None and not self.trial.planned.turns:
+            spans = ((self.phases.steady_from, self.phases.steady_until),)
+        inside = [pl.col("time_ns").is_between(int(begin * 1e9), int(end * 1e9)) for begin, end in spans]
+        return rows.filter(pl.any_horizontal(inside)) if inside else rows
 
 
 def read(trial: TrialRecord) -> TrialFiles:

@@ -208,8 +208,7 @@ def _load(record: StudyRecord, files: TrialFiles) -> Load:
     responses = files.trial.responses
     flying = None
     if files.seconds is not None and files.phases is not None:
-        begin, end = int(files.phases.steady_from * 1e9), int(files.phases.steady_until * 1e9)
-        inside = files.seconds.filter(pl.col("time_ns").is_between(begin, end))["in_flight"].drop_nulls()
+        inside = files.under_load(files.seconds)["in_flight"].drop_nulls()
         flying = _mean(inside.to_list())
     per_s, requests = responses.get("throughput"), files.figure("requests", "count")
     arrivals, connects = files.figure("arrivals_actual"), files.figure("requests", "connects")
