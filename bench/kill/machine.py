@@ -160,7 +160,7 @@ def leftovers(place: Path) -> list[str]:
 class Leadline:
     """leadline in a directory of its own: lab, state, temporary files.
 
-    ``stack``: ``SERVER[/DATABASE][+switchback|+queue]``; ``ordinary``: as an ordinary user; ``short``: one factor.
+    ``stack``: ``SERVER[/DATABASE][+switchback|+queue|+httpd]``; ``ordinary``: an ordinary user; ``short``: one factor.
     """
 
     place: Path
@@ -209,6 +209,8 @@ class Leadline:
         levels: dict[str, object] = {"jvm.heap": "256m"}
         if kind == "queue":
             levels |= {**QUEUE, **({"server.messaging.store_place": "ramdisk"} if root else {})}
+        if kind == "httpd":
+            levels |= {"web.server": "httpd"}
         return {
             "study": "killed",
             "question": "What is left?",
@@ -309,6 +311,15 @@ class Leadline:
         with sqlite3.connect(path) as lab_file:
             found = lab_file.execute("SELECT name, ended FROM steps ORDER BY id DESC LIMIT 1").fetchall()
         return f"after {found[0][0]}" if found and found[0][1] else found[0][0] if found else "before the first trial"
+
+    def steps(self) -> list[tuple[str, float]]:
+        """Steps of finished trials and the seconds that they took."""
+        with sqlite3.connect(self.lab / "lab.sqlite") as lab_file:
+            found = lab_file.execute(
+                "SELECT steps.name, max(steps.ended - steps.started) FROM steps JOIN trials ON trials.id = trial_id"
+                " WHERE trials.state = 'done' AND steps.ended IS NOT NULL GROUP BY steps.name"
+            ).fetchall()
+        return [(str(name), float(seconds)) for name, seconds in found] or [("", 10.0)]
 
     # -- what must not be lost
 
