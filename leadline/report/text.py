@@ -86,7 +86,9 @@ class StudyTable:
         lines += [Text(_line(row)) for row in details.interactions(one)]
         lines += [Text(_line(note)) for note in one.notes]
         lines += [Text(_line(row)) for row in details.ranks(self._record, one)]
-        lines += [Text(f"Not distinguishable: {_line(', '.join(group))}.") for group in one.groups if len(group) > 1]
+        lines += [
+            Text(f"Not distinguishable: {_line(words.several(group))}.") for group in one.groups if len(group) > 1
+        ]
         return lines
 
     def _row(self, effect: Effect) -> tuple[str, ...]:
