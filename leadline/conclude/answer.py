@@ -142,8 +142,8 @@ def changes(found: Sequence[tuple[str, Effect | Change]]) -> str:
             parts.append(f"{noun(response)} ({change.reason})")
             continue
         wide = change.simultaneous
-        interval = f" [{_signed(wide.low)}, {_signed(wide.high)}]" if wide is not None else ""
-        parts.append(f"{noun(response)} {_signed(change.percent)} %{interval}")
+        interval = f" [{signed(wide.low)}, {signed(wide.high)}]" if wide is not None else ""
+        parts.append(f"{noun(response)} {signed(change.percent)} %{interval}")
     rest = len(found) - MOST
     return ", ".join(parts) + (f" and {_count(rest, 'more response')}" if rest > 0 else "")
 
@@ -242,7 +242,7 @@ def _best_of_rest(one: ResponseAnalysis, describe: Describe) -> list[str]:
         return []
     more = "more" if gain > one.luck.gain_95 else "no more"
     return [
-        f"The best level, {best.factor}={describe(best.factor, best.level)} ({noun(one.response)} {_signed(percent)} "
+        f"The best level, {best.factor}={describe(best.factor, best.level)} ({noun(one.response)} {signed(percent)} "
         f"%), gains {more} than luck may give the best of {one.luck.comparisons} ({_size(one.luck.expected_gain)} % on "
         f"average, up to {_size(one.luck.gain_95)} %)"
     ]
@@ -289,7 +289,8 @@ def _largest(found: Iterable[tuple[ResponseAnalysis, Effect]]) -> float:
     return max((abs(effect.percent or 0.0) for _, effect in found), default=0.0)
 
 
-def _signed(percent: float) -> str:
+def signed(percent: float) -> str:
+    """``+9.1`` or ``−13``, two digits or more."""
     return f"{'+' if percent >= 0 else MINUS}{_size(abs(percent))}"
 
 
