@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leadline.host.base import Host
+from leadline.host.base import TrialHost
 from leadline.lab.interruption import Interruption
 from leadline.lab.progress import Watcher
 from leadline.lab.slots import SlotChanges
@@ -47,7 +47,7 @@ class TrialRunner:
     """Runs planned trials of one study on one host and system."""
 
     store: Store
-    host: Host
+    host: TrialHost
     system: System
     study: Study
     knobs: Mapping[str, Knob]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from leadline.design import DesignError, make_plan
 from leadline.design.switchback import steady_seconds, switchback_plan
-from leadline.host.base import Host
-from leadline.host.local import LocalHost
+from leadline.host.base import TrialHost
+from leadline.host.registry import is_machine
 from leadline.lab.machine import check_machine, not_checked
 from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
@@ -45,7 +45,7 @@ class Planned:
 
 def plan_study(
     file: StudyFile,
-    host: Host,
+    host: TrialHost,
     service_knobs: list[Knob],
     disposable: bool = False,
     idle_settings: bool = False,
@@ -58,8 +58,8 @@ def plan_study(
     machine = host.machine()
     catalogue = Catalogue([*host.knobs(), *(knob.on(machine) for knob in service_knobs)])
     unchecked = _check_load(file)
-    if isinstance(host, LocalHost):
-        check_machine(file)
+    if is_machine(host):
+        check_machine(file, host)
     knobs: dict[str, Knob] = {}
     settings: dict[str, Level] = {}
     skipped: list[str] = []
@@ -104,7 +104,7 @@ def plan_study(
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
     check_levels(file, factors, settings, idle_settings)
-    check_web(file, factors, settings, idle_settings)
+    check_web(file, host, factors, settings, idle_settings)
     plan = _plan(file, factors, skipped)
     warnings = tuple(starved_calls(file, plan, settings))
     return Planned(

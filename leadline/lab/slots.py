@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from leadline.host.base import Host
+from leadline.host.base import TrialHost
 from leadline.lab.progress import Watcher
 from leadline.lab.slotrows import SlotSet
 from leadline.lab.store import Store
@@ -44,7 +44,7 @@ class SlotChanges:
     """
 
     store: Store
-    host: Host
+    host: TrialHost
     watcher: Watcher
     knobs: Mapping[str, Knob]
     trial: int

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from leadline.host.base import Host
+from leadline.host.base import TrialHost
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.progress import Watcher
 from leadline.lab.run import RunResult, StudyRun
@@ -62,7 +62,7 @@ def plan_simulated(
     that is not simulated.
     """
     check_simulated(file)
-    host: Host = SimulatedHost(host_knobs, VirtualClock())
+    host: TrialHost = SimulatedHost(host_knobs, VirtualClock())
     return plan_study(file, host, list(service_knobs), disposable)
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from leadline.host.base import Host, Process
+from leadline.host.files import oom_kills
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level, Owner, levels_of
@@ -206,7 +206,7 @@ class Stack:
         self._make_work()
         self._socket = self.front.socket(settings, self.server.name if self.server.unix_socket else None)
         self._settings = dict(settings)
-        self._http_port = self._url_port = (0 if fronted else self.options.http_port) or _free_port()
+        self._http_port = self._url_port = (0 if fronted else self.options.http_port) or self._host.free_port()
         deployment = self.deployment()
         if not deployment.archive.is_file():
             raise LeadlineError(f"{deployment.name} is not built: {deployment.archive} does not exist")
@@ -231,7 +231,7 @@ class Stack:
         answers through it. A Unix socket is there only if the server was started with the same levels.
         """
         self._settings = dict(settings)
-        self._url_port = self.options.http_port or _free_port()
+        self._url_port = self.options.http_port or self._host.free_port()
         behind = Behind(self._http_port, self.deployment())
         socket = self._socket if settings.get(web_knobs.UPSTREAM.name) == "unix" else None
         return self.front.start(
@@ -314,7 +314,7 @@ class Stack:
             if process.alive():
                 continue
             code = process.exit_code()
-            starved = memory_kills() > self._memory_kills
+            starved = oom_kills(self._host.files) > self._memory_kills
             kind, how = FailureClass.CONFIGURATION, f"exit code {code}"
             if code is not None and -code in (signal.SIGKILL, signal.SIGTERM):
                 if starved:
@@ -403,7 +403,7 @@ class Stack:
             self._work.chmod(0o711)
 
     def _start_database(self) -> float:
-        self._memory_kills = memory_kills()
+        self._memory_kills = oom_kills(self._host.files)
         self._processes["database"] = self.database.start()
         return self.database.wait_ready(self.options.ready_timeout)
 
@@ -421,19 +421,3 @@ def plain_directory(home: Path, cache: Path | None = None) -> Path:
     base = base if _PLAIN.fullmatch(str(base)) else Path("/var/tmp")
     digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
     return base / f"leadline-{os.geteuid()}-{digest}"
-
-
-def memory_kills(path: Path = Path("/proc/vmstat")) -> int:
-    """Processes the kernel has killed for want of memory since the boot; 0 where it does not tell."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -11,7 +11,7 @@ import typer
 from leadline.cli.hosts import local_host
 from leadline.cli.live import watcher
 from leadline.cli.output import console, errors, print_json
-from leadline.host.base import Host
+from leadline.host.base import TrialHost
 from leadline.host.local import LocalHost
 from leadline.lab.planning import Planned
 from leadline.lab.progress import Watcher
@@ -105,7 +105,7 @@ def _simulated(
 
 
 def _outline(
-    file: TuningFile, host: Host, service_knobs: list[Knob], left_out: dict[str, str], lab: Path, json: bool
+    file: TuningFile, host: TrialHost, service_knobs: list[Knob], left_out: dict[str, str], lab: Path, json: bool
 ) -> None:
     plan = HostRunner(host, service_knobs, disposable=True).plan
     told = outline(file.tuning, left_out, plan, lab)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from leadline.host.base import Host
+from leadline.host.base import TrialHost
 from leadline.lab.planning import plan_study
 from leadline.lab.stacks import located
 from leadline.lab.tuning.file import TuningFile
@@ -39,7 +39,7 @@ def tuning_catalogue(file: TuningFile) -> list[Knob]:
 
 
 def steps_left_out(
-    file: TuningFile, host: Host, service_knobs: Sequence[Knob], disposable: bool = False
+    file: TuningFile, host: TrialHost, service_knobs: Sequence[Knob], disposable: bool = False
 ) -> dict[str, str]:
     """Steps that cannot be tried here, each with its reason: knobs that this server lacks or this host cannot set.
 
@@ -60,7 +60,7 @@ def steps_left_out(
     return found
 
 
-def _left_out(tuning: Tuning, step: Step, host: Host, catalogue: Catalogue) -> str:
+def _left_out(tuning: Tuning, step: Step, host: TrialHost, catalogue: Catalogue) -> str:
     if step.name in tuning.skip:
         return SKIPPED
     if not modes_of(tuning, step):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from leadline.host.base import Host
+from leadline.host.base import TrialHost
 from leadline.lab.planning import OVERHEAD, Planned, plan_study
 from leadline.lab.run import GIVE_UP, RunResult
 from leadline.lab.store import Store
@@ -163,7 +163,7 @@ def _passed(record: TuningRecord) -> str:
 class HostRunner:
     """Plans studies for a host; what runs them is its subclass's."""
 
-    def __init__(self, host: Host, service_knobs: Sequence[Knob], disposable: bool) -> None:
+    def __init__(self, host: TrialHost, service_knobs: Sequence[Knob], disposable: bool) -> None:
         self._host = host
         self._service_knobs = list(service_knobs)
         self._disposable = disposable

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from leadline.gcanalysis.events import GcLog, Heap, Jvm, Pause, Safepoint
-from leadline.host.jvm import JAVA_ENVIRONMENT
+from leadline.host import here
+from leadline.host.jvm import java_environment
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.observe.gclog.files import LogFiles
 
@@ -32,12 +31,9 @@ def parse_files(log: LogFiles, java: Path, jar: Path) -> GcLog:
     if unread:
         raise UsageError(f"{unread[0]}: GCViewer reads files only; save it first")
     command = [str(java / "bin" / "java"), "-Xmx2g", "-cp", str(jar), str(_SOURCE), *map(str, log.parts)]
-    environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_PATIENCE, env=environment, check=False
-        )
-    except subprocess.TimeoutExpired:
+        done = here.run(command, timeout=_PATIENCE, env=java_environment())
+    except TimeoutError:
         raise LeadlineError(f"{log.name}: GCViewer {VERSION} did not read it within {_PATIENCE:g} s") from None
     if done.returncode:
         said = next((line for line in done.stderr.splitlines() if "Exception" in line or "Error" in line), "")

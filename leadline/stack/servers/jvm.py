@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from leadline.host.base import Files
 from leadline.model.errors import UsageError
 from leadline.model.knob import Kind, Level
 from leadline.stack.servers import large_pages
@@ -112,12 +113,12 @@ def knows(name: str) -> bool:
     return name in _BY_NAME
 
 
-def level(name: str, flags: Mapping[str, str], pid: int) -> Level:
+def level(name: str, flags: Mapping[str, str], files: Files, pid: int) -> Level:
     """A knob's level from the flags of the running JVM ``pid``. Raises LookupError if they do not tell."""
     if name not in _BY_NAME:
         raise LookupError(f"{name} is not a knob of the JVM; it has {', '.join(_BY_NAME)}")
     if name == LARGE_PAGES.name:
-        return large_pages.found(flags, pid)
+        return large_pages.found(flags, files, pid)
     if name == COLLECTOR.name:
         return _collector(flags)
     if name in ONLY_WITH and (collector := _collector(flags)) not in ONLY_WITH[name]:

@@ -11,7 +11,8 @@ from functools import cached_property
 from pathlib import Path
 
 from leadline.host.base import Host, Process
-from leadline.host.process import parse_cpus
+from leadline.host.files import field
+from leadline.host.process import cpu_set
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Level
 from leadline.model.study import Placement
@@ -174,8 +175,10 @@ class Front:
         return self._placement.web_cpus if self._place(settings) == knobs.OWN else self._placement.server_cpus
 
     def _found_place(self, server: WebServer) -> Level:
-        found = {frozenset(os.sched_getaffinity(pid)) for pid in server.process.pids()}
-        own, same = (cpu_set(text) for text in (self._placement.web_cpus, self._placement.server_cpus))
+        asked = ("".join(field(self._host.files, pid, "Cpus_allowed_list")) for pid in server.process.pids())
+        usable = self._host.cpus()
+        found = {cpu_set(text, usable) for text in asked if text}
+        own, same = (cpu_set(text, usable) for text in (self._placement.web_cpus, self._placement.server_cpus))
         if self._placement.web_cpus and found == {own}:
             return knobs.OWN
         if found == {same}:
@@ -190,8 +193,3 @@ class Front:
         if found is None:
             raise LookupError(f"what answers on the port calls itself {told!r}")
         return found
-
-
-def cpu_set(text: str | None) -> frozenset[int]:
-    """CPUs of ``0,2-3``; all that this process may use for None. Raises UsageError."""
-    return frozenset(parse_cpus(text) if text else os.sched_getaffinity(0))
