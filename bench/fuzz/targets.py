@@ -14,10 +14,9 @@ from leadline.cli.commands import stack as stack_command
 from leadline.design import check_plan, plan_from_json, plan_to_json
 from leadline.host import journal
 from leadline.host.knobs import FAMILIES
-from leadline.lab.progress import SilentWatcher
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile, builtin_studies, find_study, parse_study
+from leadline.lab.testbed import RunOptions
 from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import builtin_tunings, find_tuning
 from leadline.lab.tuning.records import TuningRecords
@@ -27,12 +26,8 @@ from leadline.load.cluster.spec import read_drivers
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import built_in_scenarios
 from leadline.model.errors import LeadlineError, RestoreError, TrialFailure
-from leadline.model.knob import Knob
 from leadline.model.study import Workload
-from leadline.simulate import Truth, parse_truth, simulate_study
-from leadline.simulate.clock import VirtualClock
-from leadline.simulate.host import SimulatedHost
-from leadline.simulate.study import plan_simulated
+from leadline.simulate import SimulatedTestbed, Truth, parse_truth
 
 HERE = Path(__file__).parent
 Read = Callable[[bytes, Path], None]
@@ -66,8 +61,8 @@ def _written(data: bytes, folder: Path, name: str) -> Path:
 
 def _planned(file: StudyFile, folder: Path) -> None:
     """Plan as a dry run does; what is small then runs on the simulated host, which must not refuse it."""
-    knobs: list[Knob] = study_catalogue(file)
-    planned = plan_simulated(file, HOST_KNOBS, knobs)
+    place = SimulatedTestbed(Truth(), folder / "lab")
+    planned = place.plan(file)
     load = file.study.workload
     seconds = load.ramp_up + load.steady + load.ramp_down
     slots = sum(slot.seconds for trial in planned.plan.trials for slot in trial.slots)
@@ -77,11 +72,8 @@ def _planned(file: StudyFile, folder: Path) -> None:
     from leadline.lab.looking import check_looks
 
     check_looks(file, planned.plan)
-    lab = folder / "lab"
     try:
-        simulate_study(
-            *(file, planned, Truth(), lab, SilentWatcher()), host_knobs=HOST_KNOBS, service_knobs=knobs, fresh=True
-        )
+        place.run(file, planned, RunOptions(fresh=True))
     except TrialFailure:
         raise
     except LeadlineError as error:
@@ -95,7 +87,7 @@ def _study(data: bytes, folder: Path) -> None:
 def _tuning(data: bytes, folder: Path) -> None:
     file = find_tuning(str(_written(data, folder, "tuning.yaml")))
     if file is not None:
-        steps_left_out(file, SimulatedHost(HOST_KNOBS, VirtualClock()), tuning_catalogue(file))
+        steps_left_out(file, SimulatedTestbed(Truth(), Path(), service_knobs=tuning_catalogue(file)))
 
 
 def _scenario(data: bytes, folder: Path) -> None:
@@ -165,11 +157,8 @@ def _lab_seeds() -> list[bytes]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         file = parse_study(text, "seed.yaml")
-        knobs = study_catalogue(file)
-        planned = plan_simulated(file, HOST_KNOBS, knobs)
-        simulate_study(
-            *(file, planned, Truth(), folder / "lab", SilentWatcher()), host_knobs=HOST_KNOBS, service_knobs=knobs
-        )
+        place = SimulatedTestbed(Truth(), folder / "lab")
+        place.run(file, place.plan(file), RunOptions())
         with closing(sqlite3.connect(folder / "lab" / "lab.sqlite")) as connection:
             connection.execute("VACUUM INTO ?", (str(folder / "whole"),))
         return [(folder / "whole").read_bytes()]
@@ -181,7 +170,7 @@ def _plan(data: bytes, _folder: Path) -> None:
 
 def _plan_seeds() -> list[bytes]:
     file = find_study("quickstart")
-    return [plan_to_json(plan_simulated(file, HOST_KNOBS, study_catalogue(file)).plan).encode()]
+    return [plan_to_json(SimulatedTestbed(Truth(), Path()).plan(file).plan).encode()]
 
 
 def _truth(data: bytes, _folder: Path) -> None:

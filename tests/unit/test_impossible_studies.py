@@ -13,20 +13,18 @@ from typer.testing import CliRunner
 
 from leadline.cli.commands.stack import choice_of, settings_of
 from leadline.host.journal import UndoJournal
-from leadline.host.knobs import FAMILIES
 from leadline.host.local import LocalHost
 from leadline.lab import machine
 from leadline.lab.planning import plan_study
-from leadline.lab.progress import SilentWatcher
 from leadline.lab.run import study_failed
 from leadline.lab.stacks import study_catalogue
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile, find_study, parse_study
+from leadline.lab.testbed import RunOptions
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.study import Study, Workload
-from leadline.simulate import Truth, simulate_study
-from leadline.simulate.study import plan_simulated
+from leadline.simulate import SimulatedTestbed, Truth
 
 
 def planned(*overrides: str, factors: tuple[str, ...] = ()) -> None:
@@ -301,14 +299,12 @@ pseudo_factors: { a x b: [1 x 1, 2 x 2], c: [x, y] }
 design: { kind: full-factorial, replicates: 3, sentinels: null }
 responses: [throughput]
 """
-HOST_KNOBS = [knob for family in FAMILIES for knob in family(Path("/")).knobs()]
 
 
 def simulated(file: StudyFile, lab: Path) -> Store:
-    knobs = study_catalogue(file)
-    plan = plan_simulated(file, HOST_KNOBS, knobs)
-    run = simulate_study(file, plan, Truth(), lab, SilentWatcher(), host_knobs=HOST_KNOBS, service_knobs=knobs)
-    return run.store
+    place = SimulatedTestbed(Truth(), lab)
+    place.run(file, place.plan(file), RunOptions())
+    return place.store
 
 
 def test_a_factor_whose_name_looks_like_an_interaction_is_a_factor(tmp_path: Path) -> None:
@@ -393,7 +389,7 @@ def test_what_the_dry_run_accepts_the_run_can_do(
     text = json.dumps(tree)  # which is YAML
     try:
         file = parse_study(text, "any.yaml")
-        plan = plan_simulated(file, HOST_KNOBS, study_catalogue(file))
+        plan = SimulatedTestbed(Truth(), Path()).plan(file)
     except UsageError:
         return
     if len(plan.plan.trials) > 30:

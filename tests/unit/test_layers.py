@@ -35,6 +35,7 @@ ALLOWED = {
         "lab",
     },
     "simulate": {"model", "design", "analysis", "host", "lab"},
+    "api": {"model", "planning", "host", "stack", "lab", "simulate", "report"},
     "cli": {
         *(
             "model",
@@ -52,7 +53,7 @@ ALLOWED = {
             "observe",
             "lab",
         ),
-        *("report", "simulate"),
+        *("report", "simulate", "api"),
     },
 }
 PURE = {"model", "design", "analysis", "planning", "conclude", "figures", "gcanalysis", "advice", "catalogue"}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
 from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import parse_study
+from leadline.lab.testbed import LocalTestbed
 from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import parse_tuning
 from leadline.model.errors import UsageError
@@ -43,7 +46,7 @@ def plan(text: str) -> None:
 
 def check(text: str) -> dict[str, str]:
     file = parse_tuning(text, "mine.yaml")
-    return steps_left_out(file, LocalHost(), tuning_catalogue(file))
+    return steps_left_out(file, LocalTestbed(Path(), service_knobs=tuning_catalogue(file)))
 
 
 def of_study(settings: str, old: str = "SETTINGS", new: str = "") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leadline.cli.output import console, errors, print_json
+from leadline.cli.output import errors, print_json
 
 if TYPE_CHECKING:
     from leadline.gcanalysis.events import GcLog
@@ -50,7 +50,7 @@ def gc(
     from leadline.observe.gclog.text import render, table
 
     def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(text)
 
     if json:
         document = report(files, reading(reader))

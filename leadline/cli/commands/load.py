@@ -158,7 +158,7 @@ def _search(
     whole: bool,
     as_json: bool,
 ) -> None:
-    from leadline.cli.output import console, print_json
+    from leadline.cli.output import console, print_json, say
     from leadline.cli.output import errors as to_stderr
     from leadline.load.knee import Limits, Range, Step
     from leadline.load.knee_run import find_knee, knee_document
@@ -192,7 +192,7 @@ def _search(
     above = "" if found.lowest_failed is None else f", below {found.lowest_failed:.1f}"
     highest = "none" if found.highest is None else f"{found.highest:.1f} {unit}{above}, confirmed by a run of its own"
     conclusion = f"highest load that keeps the limits: {highest} (limit: {found.limited_by}; {found.reason})"
-    console.print(conclusion, markup=False, highlight=False, soft_wrap=True)
+    say(conclusion)
     if found.knee.value is not None:
         console.print(
             f"knee: {found.knee.value:.1f} {unit} [{found.knee.low:.1f}, {found.knee.high:.1f}]", markup=False

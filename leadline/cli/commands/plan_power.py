@@ -8,14 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from leadline.api import Study, open_testbed
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
-from leadline.cli.output import console, print_json
-from leadline.host.local import LocalHost
+from leadline.cli.output import print_json, say
 from leadline.lab.looking import check_looks
 from leadline.lab.pilot import noise_for, overhead_for
-from leadline.lab.planning import Planned, plan_study
-from leadline.lab.stacks import study_catalogue
-from leadline.lab.studyfile import StudyFile, find_study
+from leadline.lab.planning import Planned
+from leadline.lab.studyfile import StudyFile
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan
 from leadline.model.result import RESPONSES
@@ -49,8 +48,8 @@ def power(
     wanted = share("--effect", effect, 0.0, 1000.0) if effect is not None else None
     noise_cv = share("--cv", cv, 0.0, 200.0) if cv is not None else None
     likely = share("--power", chance, 50.0, 99.9) / 100
-    file = find_study(study, set_ or [], factor or [])
-    planned = plan_study(file, LocalHost(), study_catalogue(file))
+    file = Study.read(study, set_ or [], factor or []).file
+    planned = open_testbed(lab).plan(file)
     check_looks(file, planned.plan)
     name = _response(file, response)
     noise = noise_for(file.study, lab, noise_cv, from_, name)
@@ -97,8 +96,7 @@ def _print(planned: Planned, noise: Noise, found: Forecast, setup: Setup, likely
     advice = advice_of(noise, setup)
     if advice is not None:
         lines.append(advice.sentence)
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    say(*lines)
 
 
 def plan_line(plan: Plan, found: Forecast) -> str:

@@ -69,7 +69,7 @@ def up(
     words = "; ".join(filter(None, (standing.application.login(), "stop it with leadline down")))
     console.print(f"{saved.url}/   ({words})", markup=False)
     if certificate is not None:
-        console.print(f"certificate to trust (--ca): {trusted}", markup=False, highlight=False, soft_wrap=True)
+        say(f"certificate to trust (--ca): {trusted}")
 
 
 def _say(text: str) -> None:
