@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from leadline.host.base import PROC, Ability, Host
+from leadline.host.files import rows
 from leadline.host.java import java_home
 from leadline.host.process import parse_cpus
 from leadline.lab.studyfile import StudyFile
@@ -25,6 +26,7 @@ NOT_CHECKED = (
     "that levels take effect: every trial reads them back",
 )
 _PORTS = f"{PROC}/sys/net/ipv4/ip_local_port_range"
+_USUAL_PORTS = "32768 60999"  # where the host does not tell (ip-sysctl.rst)
 _ROLES = ("server", "database", "driver", "web")
 
 
@@ -98,7 +100,7 @@ def _ports(study: Study, host: Host) -> str:
 
 def local_ports(host: Host) -> int:
     """Ports that this host gives to outgoing connections of one address."""
-    first, last = map(int, host.files.read(_PORTS).split())
+    first, last = map(int, " ".join(rows(host.files, _PORTS) or [_USUAL_PORTS]).split())
     return last - first + 1
 
 
