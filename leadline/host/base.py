@@ -11,6 +11,7 @@ from subprocess import CompletedProcess
 from typing import Protocol
 
 from leadline.model.knob import Knob, Level, Machine
+from leadline.model.owners import KnobOwner
 
 PROC, SYS = "/proc", "/sys"  # where the kernel keeps its files, for ``Files``
 Completed = CompletedProcess[str]
@@ -103,7 +104,7 @@ class HostKnobs(Protocol):
         """The file that holds it (what the undo journal restores)."""
 
 
-class TrialHost(Protocol):
+class TrialHost(KnobOwner, Protocol):
     """A host as the life of a trial sees it, a simulated one too."""
 
     @property
@@ -116,15 +117,11 @@ class TrialHost(Protocol):
     def cpus(self) -> Sequence[int]:
         """Numbers of the CPUs that may be used."""
 
-    def knobs(self) -> Sequence[Knob]: ...
-
     def machine(self) -> Machine:
         """What limits of knobs depend on."""
 
-    def read_knob(self, name: str) -> Level: ...
-
-    def set_knob(self, name: str, level: Level) -> None:
-        """Journal the original (synced to disk), write, read back; raises TrialFailure(configuration) when the
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        """Journal each original (synced to disk), write, read back; raises TrialFailure(configuration) when the
         value read differs from the one set, UsageError for a dangerous level on a host not marked disposable.
         """
 

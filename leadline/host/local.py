@@ -108,7 +108,7 @@ class LocalHost:
             wrong.append(str(error))
         for name, original in self._originals.items():
             try:
-                found = self.read_knob(name)
+                found = self.read_back(name)
             except (LookupError, OSError) as error:
                 wrong.append(f"{name} cannot be read: {error}")
                 continue
@@ -187,7 +187,7 @@ class LocalHost:
         knob = self._catalogue.get(name)
         return self._family[knob.name].path(knob)
 
-    def read_knob(self, name: str) -> Level:
+    def read_back(self, name: str) -> Level:
         """Today's level. Raises UsageError for an unknown knob, LookupError where this kernel lacks it."""
         knob = self._catalogue.get(name)
         return self._family[knob.name].read(knob)
@@ -207,6 +207,11 @@ class LocalHost:
             return self._catalogue.get(name).accept(raw, self.disposable)
         except ValueError as error:
             raise UsageError(f"{name}: {error}") from None
+
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        """``set_knob`` for each."""
+        for name, level in levels.items():
+            self.set_knob(name, level)
 
     def set_knob(self, name: str, level: Level) -> None:
         """Journal the original (synced to disk), write, read back.

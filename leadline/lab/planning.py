@@ -20,7 +20,7 @@ from leadline.load.generators.lab import check_generator
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError, nearest
-from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Owner
+from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, RawLevel, Study
 from leadline.stack.registry import knob_of_others
@@ -56,6 +56,7 @@ def plan_study(
     """
     study = file.study
     machine = host.machine()
+    on_host = {knob.name for knob in host.knobs()}
     catalogue = Catalogue([*host.knobs(), *(knob.on(machine) for knob in service_knobs)])
     unchecked = _check_load(file)
     if is_machine(host):
@@ -70,12 +71,12 @@ def plan_study(
         knobs[name] = knob
         if name in study.factors:
             raise UsageError(f"{file.where(('settings', name))}: {name} is a setting and a factor; keep one of them")
-        reason = host.writable(name) if knob.owner is Owner.HOST else ""
+        reason = host.writable(name) if name in on_host else ""
         if reason:
             raise UsageError(f"{file.where(('settings', name))}: {name} cannot be set here: {reason}")
     for name, raws in study.factors.items():
         factor, knob = _factor(file, catalogue, name, raws, disposable)
-        reason = host.writable(name) if knob.owner is Owner.HOST else ""
+        reason = host.writable(name) if name in on_host else ""
         if reason:
             skipped.append(f"{name} is left out: {reason}")
             continue

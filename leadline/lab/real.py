@@ -28,7 +28,7 @@ from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import Level
+from leadline.model.owners import KnobOwner
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord
 from leadline.model.study import Study, Workload
@@ -92,8 +92,8 @@ class RealSystem:
     def start_server(self, settings: Settings, directory: Path) -> float:
         return self._stack.start_server(settings, directory)
 
-    def read_back(self, knob: str) -> Level:
-        return self._stack.read_back(knob)
+    def owners(self) -> Sequence[KnobOwner]:
+        return [self._stack]
 
     def start_observers(self, directory: Path) -> None:
         observers: list[Observer] = [ProcessObserver(self._host.files)]  # CPU per transaction is a response, so always

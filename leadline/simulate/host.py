@@ -60,9 +60,14 @@ class SimulatedHost:
     def knobs(self) -> Sequence[Knob]:
         return list(self._catalogue)
 
-    def read_knob(self, name: str) -> Level:
+    def read_back(self, name: str) -> Level:
         """Today's level. Raises UsageError for an unknown knob."""
         return self._levels[self._catalogue.get(name).name]
+
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        """``set_knob`` for each."""
+        for name, level in levels.items():
+            self.set_knob(name, level)
 
     def set_knob(self, name: str, level: Level) -> None:
         """Raises UsageError for an unknown knob, TrialFailure(configuration) for one that does not keep its level."""

@@ -20,9 +20,9 @@ def test_levels_are_set_read_and_put_back() -> None:
     host.set_knob("vm.ratio", 40)
     host.set_knob("vm.ratio", 50)
     host.set_knob("vm.mode", "never")
-    assert host.read_knob("vm.ratio") == 50
+    assert host.read_back("vm.ratio") == 50
     assert host.restore() == ["vm.ratio is 20 again", "vm.mode is always again"]
-    assert host.read_knob("vm.ratio") == 20
+    assert host.read_back("vm.ratio") == 20
     assert host.restore() == []
 
 

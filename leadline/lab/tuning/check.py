@@ -10,7 +10,7 @@ from leadline.lab.testbed import Testbed
 from leadline.lab.tuning.file import TuningFile
 from leadline.lab.tuning.part import located_part
 from leadline.model.errors import UsageError
-from leadline.model.knob import Catalogue, Knob, Owner
+from leadline.model.knob import Catalogue, Knob
 from leadline.model.study import StackChoice
 from leadline.model.tuning import Step, Tuning
 from leadline.planning.sequence import Part
@@ -70,7 +70,7 @@ def _left_out(tuning: Tuning, step: Step, host: TrialHost, catalogue: Catalogue)
             why = knob_of_others(name, tuning.stack.server, tuning.stack.database)
             if why:
                 return why
-        elif catalogue.get(name).owner is Owner.HOST and (reason := host.writable(name)):
+        elif any(knob.name == name for knob in host.knobs()) and (reason := host.writable(name)):
             return f"{name} cannot be set here: {reason}"
     return ""
 

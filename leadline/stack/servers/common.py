@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leadline import catalogue
-from leadline.host.base import Process, ProcessSpec
+from leadline.host.base import Files, Process, ProcessSpec
 from leadline.host.files import listens
 from leadline.host.java import find_java, java_home
 from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, agent_jar, find_java_home, java_pid
@@ -47,6 +47,7 @@ class JavaServer(Started[ServiceContext]):
 
     def __init__(self) -> None:
         super().__init__()
+        self.jvm = jvm.Jvm(self._asked_flags)
         self._answer: Answer | None = None
         self._settings: Settings = {}
         self.ready_timeout = 0.0  # seconds, of the last wait
@@ -88,7 +89,7 @@ class JavaServer(Started[ServiceContext]):
         return self.distribution.version
 
     def knobs(self) -> Sequence[Knob]:
-        return [*catalogue.load(self.name).values(), *jvm.KNOBS]
+        return [*catalogue.load(self.name).values(), *self.jvm.knobs()]
 
     def provision(self, progress: Progress) -> None:
         fetch(self.distribution, progress)
@@ -223,9 +224,8 @@ class JavaServer(Started[ServiceContext]):
             raise LookupError(f"{self.title} is not running")
         answer = self.answer()
         try:
-            if jvm.knows(name):
-                files = self.context.host.files
-                return jvm.level(name, answer["flags"], files, java_pid(files, process))
+            if name in {knob.name for knob in self.jvm.knobs()}:
+                return self.jvm.read_back(name)
             if name == knobs.HTTP2.name:
                 return self._seen(name, self.client().speaks_http2)
             if name == knobs.TLS.name:
@@ -233,6 +233,10 @@ class JavaServer(Started[ServiceContext]):
             return self.level_of(name, answer)
         except (KeyError, IndexError) as error:
             raise LookupError(f"{self.title} does not tell the level of {name}: no {error} in its answer") from error
+
+    def _asked_flags(self) -> tuple[Mapping[str, str], Files, int]:
+        files = self.context.host.files
+        return self.answer()["flags"], files, java_pid(files, self.process)
 
     def _seen(self, name: str, look: Callable[[], bool]) -> bool:
         try:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from leadline.host.base import Files
 from leadline.model.errors import UsageError
-from leadline.model.knob import Kind, Level
+from leadline.model.knob import Kind, Knob, Level
+from leadline.model.owners import AtStart
 from leadline.stack.servers import large_pages
 from leadline.stack.servers.jvm_knobs import (
     COLLECTOR,
@@ -28,7 +29,7 @@ from leadline.stack.servers.jvm_knobs import (
     ZGC_GENERATIONAL,
 )
 
-__all__ = ["FLAGS", "KNOBS", "level", "options"]
+__all__ = ["FLAGS", "KNOBS", "Jvm", "level", "options"]
 
 _BY_NAME = {knob.name: knob for knob in KNOBS}
 # Written by themselves below; the others are -XX:FLAG=LEVEL or -XX:+FLAG.
@@ -108,9 +109,18 @@ def _log_path(path: Path) -> str:
     return f'"{text}"' if ":" in text else text
 
 
-def knows(name: str) -> bool:
-    """Whether ``name`` is a knob of the JVM."""
-    return name in _BY_NAME
+class Jvm(AtStart):
+    """A server's JVM as the owner of its knobs. ``asked``: the flags in force, the host's files, the JVM's pid."""
+
+    def __init__(self, asked: Callable[[], tuple[Mapping[str, str], Files, int]]) -> None:
+        self._asked = asked
+
+    def knobs(self) -> Sequence[Knob]:
+        return KNOBS
+
+    def read_back(self, name: str) -> Level:
+        """Raises LookupError, KeyError."""
+        return level(name, *self._asked())
 
 
 def level(name: str, flags: Mapping[str, str], files: Files, pid: int) -> Level:
