@@ -69,7 +69,7 @@ class _Line:
 
 
 def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -> Leak:
-    """Of the points of one JVM. The trend has to show, and to go on in the later half and the last quarter: of all the
+    """Of the points of one JVM. The trend has to show, and to go on in the later half and the last tenth: of all the
     log, where a warm-up or a cache that fills is plain by its bend; or of what comes behind the warm-up.
 
     A live set that rises and then stays (a cache that fills, classes that are loaded) "levels off"; where the later

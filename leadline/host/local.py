@@ -65,7 +65,7 @@ class LocalHost:
 
     def lease(self) -> Lease:
         """The lease of this host, not yet taken: ``with host.lease(): ...``."""
-        return Lease(self.root)
+        return Lease(self.root, self.journal.path)
 
     @contextmanager
     def guard(self, dead_man: float) -> Iterator[Watchdog]:

@@ -15,7 +15,6 @@ from leadline.model.study import Workload
 
 _TIMEOUT = 20.0  # seconds; it reads the files of the scenario, a recording too
 _NOWHERE = "http://127.0.0.1:9"  # nothing is sent there
-_MOST = 10  # problems that are told
 
 
 def check_variables(load: Workload) -> None:
@@ -40,8 +39,7 @@ def check_by_driver(load: Workload, seed: int, drivers: Sequence[DriverHost] = (
         argv += ["--share", max(shares(drivers), key=_size)]
     files = [find_scenario(load.scenario), *([Path(load.replay).expanduser()] if load.replay else [])]
     if problems := _asked(tuple(argv), tuple(file.stat().st_mtime_ns for file in files)):
-        more = len(problems) - _MOST
-        raise UsageError("\n".join([*problems[:_MOST], *([f"and {more} more problems"] if more > 0 else [])]))
+        raise UsageError("\n".join(problems))
 
 
 def _size(share: str) -> int:

@@ -70,6 +70,20 @@ def test_a_ram_disk_holds_what_is_written_and_no_more_than_its_size(host: LocalH
     assert host.restore() == []
 
 
+def test_processes_with_mounts_of_their_own_do_not_keep_a_ram_disk(host: LocalHost, tmp_path: Path) -> None:
+    """Every service of root's is one, and so is every container."""
+    base = places.disk_directory(tmp_path)
+    places.make_disk(host, tmp_path, SIZE)
+    argv = ["unshare", "--mount", "sh", "-c", "cat /proc/self/mountinfo; echo; exec cat"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert str(base) in "".join(iter(other.stdout.readline, "\n")), "it has copies"
+        host.remove_ram_disk(base)
+        assert traces(base) == []
+        assert other.poll() is None
+    assert host.restore() == []
+
+
 def test_kill_9_leaves_a_ram_disk_that_restore_removes(
     host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

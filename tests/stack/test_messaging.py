@@ -382,6 +382,9 @@ def test_a_full_message_store_fails_the_trial_in_the_servers_words(
         fill(small)
         with pytest.raises(urllib.error.HTTPError, match="500"):
             buy_until_refused(broker)
+        # the server goes on to say so after its answer
+        logs = [path for path in stack.server.artefacts() if path.is_file()]
+        eventually(lambda: any(also in path.read_text(errors="replace") for path in logs))
         with pytest.raises(TrialFailure, match=f"{server} cannot keep messages: {words}") as caught:
             stack.check_messages()
     assert caught.value.failure_class is FailureClass.CONFIGURATION

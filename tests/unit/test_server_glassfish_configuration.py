@@ -70,6 +70,8 @@ def test_all_work_shares_one_pool_and_only_http_is_at_a_known_port(context: Serv
     root = configured(context, {})
     names = {node.attrib["jndi-name"]: node.attrib["pool-name"] for node in root.iter("jdbc-resource")}
     assert names == {"jdbc/brokerage": "brokerage", "jdbc/__default": "brokerage"}
+    (service,) = root.iter("jms-service")
+    assert service.attrib["type"] == "REMOTE", "no broker for whoever connects"
     (pool,) = root.iter("jdbc-connection-pool")
     assert set(pool.attrib) == {"name", "res-type", "driver-classname"}, "only levels that are set are written"
     properties = {node.attrib["name"]: node.attrib["value"] for node in pool}
@@ -125,6 +127,7 @@ def test_a_queue_has_its_resources_and_levels(context: ServiceContext) -> None:
     assert pool.attrib["transaction-support"] == "XATransaction"
     assert {*names, "jms/brokerageConnections"} < {node.attrib["ref"] for node in root.iter("resource-ref")}
     (service,) = root.iter("jms-service")
+    assert service.attrib["type"] == "EMBEDDED"
     users = context.directory / "domain" / "broker-users"
     assert service.attrib["start-args"] == (
         f"-Dimq.hostname=127.0.0.1 -Dimq.persist.file.sync.enabled=true -Dimq.user_repository.file.dirpath={users}"

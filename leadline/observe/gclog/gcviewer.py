@@ -1,7 +1,7 @@
 """GC logs through a library: GCViewer, for formats that no reader of ours knows and as a second opinion.
 
-It runs in a process of its own (LGPL); what it misses of the formats that leadline reads itself is in
-docs/guides/gc.md.
+It runs in a process of its own (LGPL), for root as a user of its own; what it misses of the formats that leadline
+reads itself is in docs/guides/gc.md.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ def parse_files(log: LogFiles, java: Path, jar: Path) -> GcLog:
     unread = [str(part) for part in log.parts if not part.is_file()]
     if unread:
         raise UsageError(f"{unread[0]}: GCViewer reads files only; save it first")
-    command = [str(java / "bin" / "java"), "-Xmx2g", "-cp", str(jar), str(_SOURCE), *map(str, log.parts)]
+    parts = [part.absolute() for part in log.parts]
+    command = [str(java / "bin" / "java"), "-Xmx2g", "-cp", str(jar), str(_SOURCE), *map(str, parts)]
     try:
-        done = here.run(command, timeout=_PATIENCE, env=java_environment())
+        done = here.alone(command, [java, jar, _SOURCE, *parts], timeout=_PATIENCE, env=java_environment())
     except TimeoutError:
         raise LeadlineError(f"{log.name}: GCViewer {VERSION} did not read it within {_PATIENCE:g} s") from None
     if done.returncode:
