@@ -8,13 +8,21 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 from leadline.model.knob import Knob, Level, Machine
 from leadline.model.owners import KnobOwner
 
 PROC, SYS = "/proc", "/sys"  # where the kernel keeps its files, for ``Files``
 Completed = CompletedProcess[str]
+
+
+class How(TypedDict, total=False):
+    """How a program is run: seconds it may take, all of its environment, its directory."""
+
+    timeout: float | None
+    env: Mapping[str, str] | None
+    cwd: Path | None
 
 
 class Ability(StrEnum):
@@ -154,16 +162,7 @@ class Host(TrialHost, Protocol):
     def start(self, spec: ProcessSpec) -> Process:
         """Journal the intent, start it, return at once. Raises FileNotFoundError, OSError."""
 
-    def run(
-        self,
-        argv: Sequence[str],
-        reads: Iterable[Path] = (),
-        *,
-        beside: int,
-        home: Path = Path("/"),
-        timeout: float | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> Completed:
+    def run(self, argv: Sequence[str], beside: int, reads: Iterable[Path] = (), **how: Unpack[How]) -> Completed:
         """A program to its end, as the user of process ``beside``; ``reads``: what it must reach.
 
         Raises OSError: TimeoutError after ``timeout`` seconds.

@@ -4,7 +4,6 @@ its ``Host``.
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import signal
@@ -16,10 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, Unpack
 
 from leadline.host import privilege
-from leadline.host.base import Completed
+from leadline.host.base import Completed, How
 
 Exchanged = subprocess.CompletedProcess[bytes]
 Running = subprocess.Popen[bytes]
@@ -33,75 +32,62 @@ _TIE = (
 
 
 def run(
-    argv: Sequence[str],
-    data: bytes = b"",
-    *,
-    timeout: float | None = None,
-    env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-    tell: Callable[[float], None] | None = None,
+    argv: Sequence[str], data: bytes = b"", tell: Callable[[float], None] | None = None, **how: Unpack[How]
 ) -> Completed:
     """A program to its end, its words as text. ``data``: its standard input; ``tell`` hears the seconds so far every
     quarter of a minute.
 
     Raises OSError: TimeoutError after ``timeout`` seconds, FileNotFoundError without the program.
     """
-    done = exchange(argv, data, timeout=timeout, env=env, cwd=cwd, tell=tell)
+    with _beats(tell):
+        done = exchange(argv, data, **how)
     out, said = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, out, said)
 
 
-def exchange(
-    argv: Sequence[str],
-    data: bytes = b"",
-    *,
-    timeout: float | None = None,
-    env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-    tell: Callable[[float], None] | None = None,
-) -> Exchanged:
+def exchange(argv: Sequence[str], data: bytes = b"", **how: Unpack[How]) -> Exchanged:
     """As ``run``, in bytes."""
-    begin = time.monotonic()
-    with _piped(argv, env, cwd) as process:
-        try:
-            while True:
-                left = math.inf if timeout is None else begin + timeout - time.monotonic()
-                beat = min(left, _HEARTBEAT if tell else math.inf)
-                try:
-                    out, said = process.communicate(data, None if beat == math.inf else max(0.0, beat))
-                    return subprocess.CompletedProcess(list(argv), process.returncode, out, said)
-                except subprocess.TimeoutExpired:
-                    data = b""  # the first call goes on with it
-                    if beat == left:
-                        raise TimeoutError(f"{argv[0]} did not end within {timeout:g} s") from None
-                if tell is not None:
-                    tell(time.monotonic() - begin)
-        except BaseException:
-            process.kill()
-            raise
+    try:
+        return subprocess.run(list(argv), input=data, capture_output=True, check=False, **how)
+    except subprocess.TimeoutExpired as late:
+        raise TimeoutError(f"{argv[0]} did not end within {late.timeout:g} s") from None
 
 
 def alone(
     argv: Sequence[str],
     reads: Iterable[Path] = (),
     owns: Iterable[Path] = (),
-    *,
     home: Path | None = None,
-    timeout: float | None = None,
-    env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
+    **how: Unpack[How],
 ) -> Completed:
     """As ``run``, for root as a user of its own (``leadline.host.privilege.run``). Raises UsageError, OSError."""
     try:
-        return privilege.run(argv, reads, owns, home, timeout=timeout, env=env, cwd=cwd, errors="replace")
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(f"{argv[0]} did not end within {timeout:g} s") from None
+        return privilege.run(argv, reads, owns, home, errors="replace", **how)
+    except subprocess.TimeoutExpired as late:
+        raise TimeoutError(f"{argv[0]} did not end within {late.timeout:g} s") from None
+
+
+@contextmanager
+def _beats(tell: Callable[[float], None] | None) -> Iterator[None]:
+    begin, over = time.monotonic(), threading.Event()
+
+    def beat(tell: Callable[[float], None]) -> None:
+        while not over.wait(_HEARTBEAT):
+            tell(time.monotonic() - begin)
+
+    if tell is not None:
+        threading.Thread(target=beat, args=(tell,), daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 @contextmanager
 def opened(argv: Sequence[str], timeout: float) -> Iterator[Running]:
     """A program to talk with by pipes, killed after ``timeout`` seconds. Raises OSError."""
-    with _piped(argv) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(list(argv), stdin=pipe, stdout=pipe, stderr=pipe) as process:
         timer = threading.Timer(timeout, process.kill)
         timer.start()
         try:
@@ -142,11 +128,6 @@ def foreground(
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _piped(argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Running:
-    pipe = subprocess.PIPE
-    return subprocess.Popen(list(argv), stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=cwd)
 
 
 def tied(argv: Sequence[str]) -> list[str]:

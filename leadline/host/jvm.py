@@ -70,7 +70,7 @@ def load_agent(host: Host, java_home: Path | None, pid: int, options: Path, time
     command += ["JVMTI.agent_load", _quoted(agent_jar()), _quoted(options)]
     try:  # as the JVM's own user, whom no capability helps
         reads = [jcmd.parent.parent.resolve()]
-        done = host.run(command, reads, beside=pid, timeout=timeout, env=java_environment())
+        done = host.run(command, pid, reads, timeout=timeout, env=java_environment())
     except TimeoutError:
         raise AttachError(f"JVM {pid} did not load the agent within {timeout:g} s") from None
     said = f"{done.stdout}\n{done.stderr}"

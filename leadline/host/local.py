@@ -8,9 +8,10 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Unpack
 
 from leadline.host import here, process, ramdisk, undo_ramdisk
-from leadline.host.base import Ability, Completed, HostKnobs, ProcessSpec
+from leadline.host.base import Ability, Completed, HostKnobs, How, ProcessSpec
 from leadline.host.cgroup import memory_parent
 from leadline.host.facts import host_facts
 from leadline.host.files import LocalFiles
@@ -128,19 +129,11 @@ class LocalHost:
         self._require_watch()
         return process.start(spec, self.journal)
 
-    def run(
-        self,
-        argv: Sequence[str],
-        reads: Iterable[Path] = (),
-        *,
-        beside: int,
-        home: Path = Path("/"),
-        timeout: float | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> Completed:
+    def run(self, argv: Sequence[str], beside: int, reads: Iterable[Path] = (), **how: Unpack[How]) -> Completed:
         """See ``leadline.host.base.Host``."""
         user = user_of(beside)
-        return here.run([*(user.prefix(home, reads) if user else ()), *argv], timeout=timeout, env=env)
+        prefix = user.prefix(how.get("cwd") or Path("/"), reads) if user else ()
+        return here.run([*prefix, *argv], **how)
 
     def give(self, path: Path, pid: int) -> None:
         give(path, pid)

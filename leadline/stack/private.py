@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
@@ -101,6 +102,9 @@ class PrivateDatabase(Started[ServiceContext]):
     @abstractmethod
     def _reason(self, words: str) -> tuple[str, bool]:
         """Why it did not start, from its log ("" if it does not say), and whether the host is to blame."""
+
+    def knobs(self) -> Sequence[Knob]:
+        return list(catalogue.load(self.name).values())
 
     # configuration -------------------------------------------------------------------------------------------
 

@@ -9,12 +9,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from leadline import catalogue
 from leadline.host.base import PROC, SYS, Files
 from leadline.host.files import rows
 from leadline.model.knob import Level
 from leadline.model.units import format_size
-from leadline.stack.servers.jvm_knobs import COLLECTOR, HEAP, HEAP_INITIAL, LARGE_PAGES
 
+_KNOBS = catalogue.load("jvm")
+LARGE_PAGES, COLLECTOR = _KNOBS["jvm.large_pages"], _KNOBS["jvm.collector"]
+HEAP, HEAP_INITIAL = _KNOBS["jvm.heap"], _KNOBS["jvm.heap_initial"]
 _LARGE_PAGE = 2 * 1024**2  # the smallest explicit large page of the CPUs that leadline runs on
 _OVERCOMMIT = f"{PROC}/sys/vm/nr_overcommit_hugepages"
 _TRANSPARENT = f"{SYS}/kernel/mm/transparent_hugepage/enabled"
