@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from leadline.host import here
 from leadline.load.driver import DriverRun
 from leadline.load.scenario import find_scenario, parameters, sent_variables
 from leadline.model.drivers import DriverHost, shares
@@ -50,14 +50,14 @@ def _size(share: str) -> int:
 @lru_cache(maxsize=64)
 def _asked(argv: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:  # noqa: ARG001 - a new file is read again
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=_TIMEOUT, stdin=subprocess.DEVNULL, check=False)
-    except subprocess.TimeoutExpired:
+        done = here.run(argv, timeout=_TIMEOUT)
+    except TimeoutError:
         return (f"leadline-load did not read it within {_TIMEOUT:g} s",)
     except (OSError, ValueError) as error:
         return (f"leadline-load cannot be asked: {error}",)
     if done.returncode == 0:
         return ()
-    said = done.stderr.decode(errors="replace").splitlines()
+    said = done.stderr.splitlines()
     return tuple(shortened(line.removeprefix("leadline-load: "), 300) for line in said) or (
         f"leadline-load: code {done.returncode}",
     )

@@ -193,7 +193,7 @@ def test_a_feed_that_is_no_file_is_not_waited_for(tmp_path: Path, kind: str, sai
 
 
 def test_more_users_than_ports_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "local_ports", lambda: 10)
+    monkeypatch.setattr(machine, "local_ports", lambda _host: 10)
     assert "name 3 or more, as in workload.source_address" in refused("workload.users=21")
     planned("workload.users=20", "workload.source_address=127.0.0.2-127.0.0.3")
 
