@@ -48,7 +48,7 @@ def confirm(
     json: JsonOption = False,
 ) -> None:
     """Confirm the best setting of a finished study by fresh trials against the baseline."""
-    wanted = share("--effect", effect, 0.0, 1000.0) if effect is not None else None
+    wanted = share("--effect", effect, 0.01, 1000.0) if effect is not None else None
     likely = share("--power", chance, 50.0, 99.9) / 100
     home = load_lab(lab if simulate is None else lab / SIMULATED)
     place = open_testbed(lab, truth=simulate, disposable=disposable)

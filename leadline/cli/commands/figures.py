@@ -65,7 +65,7 @@ def figures(
 ) -> None:
     """Study A's figures: gains against luck, failures, sensitivities, ranking over systems, test of a grouping."""
     concluded: StudyAnalysis | None = None
-    grouping = parse_groups([*(groups or []), *_lines(groups_file)])
+    grouping = parse_groups([*((f"--groups {each}", each) for each in groups or []), *_lines(groups_file)])
     path = Path(source)
     if path.suffix.lower() in ENDINGS:
         kind = _kind(response, unit, lower_is_better)
@@ -79,10 +79,9 @@ def figures(
     _print(found, out, json, concluded)
 
 
-def _lines(path: Path | None) -> list[str]:
-    if path is None:
-        return []
-    return [line for line in _read(path).splitlines() if line.strip() and not line.lstrip().startswith("#")]
+def _lines(path: Path | None) -> list[tuple[str, str]]:
+    lines = [] if path is None else enumerate(_read(path).splitlines(), 1)
+    return [(f"{path}:{number}", line) for number, line in lines if not line.lstrip().startswith("#")]
 
 
 def _read(path: Path) -> str:

@@ -217,10 +217,12 @@ def _milliseconds(text: str) -> float:
 
 
 def _share(option: str, text: str) -> float:
+    from leadline.model.units import parse_share
+
     try:
-        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found < 1:
-        raise UsageError(f"{option} {text}: not a share such as 1% or 0.01")
+        found = parse_share(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+    if found == 1:
+        raise UsageError(f"{option}: {text} is all; write less than 100%")
     return found

@@ -18,7 +18,7 @@ from leadline.lab.studyfile import StudyFile
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan
 from leadline.model.result import RESPONSES
-from leadline.model.units import format_duration
+from leadline.model.units import format_duration, parse_percent
 from leadline.planning.components import Component
 from leadline.planning.forecast import Forecast, Need, Setup, forecast, setup_of
 from leadline.planning.noise import Noise
@@ -45,8 +45,8 @@ def power(
     json: JsonOption = False,
 ) -> None:
     """What a study will find at the noise of earlier trials, and what an effect needs."""
-    wanted = share("--effect", effect, 0.0, 1000.0) if effect is not None else None
-    noise_cv = share("--cv", cv, 0.0, 200.0) if cv is not None else None
+    wanted = share("--effect", effect, 0.01, 1000.0) if effect is not None else None
+    noise_cv = share("--cv", cv, 0.01, 200.0) if cv is not None else None
     likely = share("--power", chance, 50.0, 99.9) / 100
     file = Study.read(study, set_ or [], factor or []).file
     planned = open_testbed(lab).plan(file)
@@ -72,12 +72,9 @@ def power(
 def share(option: str, text: str, low: float, high: float) -> float:
     """Percent from ``5%`` or ``5``."""
     try:
-        value = float(text.strip().removesuffix("%"))
-    except ValueError:
-        raise UsageError(f"{option}: {text!r} is not a percentage such as 5%") from None
-    if not low < value < high:
-        raise UsageError(f"{option}: {text} is not between {low:g}% and {high:g}%")
-    return value
+        return parse_percent(text, low, high)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
 
 
 def _response(file: StudyFile, response: str | None) -> str:
