@@ -93,23 +93,27 @@ class Traces:
     """What a leadline has written into its journal that it makes: none of it may stay."""
 
     users: frozenset[int] = frozenset()
+    undone: bool = True
     marks: frozenset[str] = frozenset()
     paths: frozenset[Path] = frozenset()
 
     @classmethod
     def of(cls, journal: Path) -> Traces:
         users, marks, paths = set(), set(), set()
+        made, done = set(), set()
         for line in journal.read_bytes().splitlines() if journal.exists() else []:
             try:
                 entry = json.loads(line)
                 data = {**entry, **entry.get("data", {})}
             except (ValueError, AttributeError):  # torn by the kill
                 continue
+            made |= {data["id"]} if "id" in data else set()
+            done |= {data["done"]} if "done" in data else set()
             users |= {data["user"]} if "user" in data else set()
             marks |= {data["token"]} if "token" in data else set()
             if data.get("kind") in ("cgroup", "tree", "ramdisk"):
                 paths.add(Path(data["target"]))
-        return cls(frozenset(users), frozenset(marks), frozenset(paths))
+        return cls(frozenset(users), not made - done, frozenset(marks), frozenset(paths))
 
     def left(self) -> list[str]:
         found = [f"{path}" for path in self.paths if path.exists()]
@@ -375,8 +379,8 @@ class Leadline:
 
         until(lambda: not left(), 5.0)
         found += [f"left: {what}" for what in left()]
-        if (self.state / "undo/local.jsonl").exists():
-            found.append("the undo journal is not empty")
+        if not self.traces().undone:
+            found.append("the undo journal holds what is not undone")
         if damage := self.damage():
             found.append(f"the lab is damaged: {damage}")
         after = self.finished()
