@@ -20,11 +20,11 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.kill.machine import HOST_FREE, Leadline, gone, kill, settings, until
+from bench.kill.machine import HOST_FREE, Leadline, calm_settings, gone, kill, until
 from bench.kill.scenarios import SCENARIOS
 from leadline.host import procfs
 
@@ -35,9 +35,10 @@ STACKS = (
 VICTIMS = ("leadline", "leadline", "leadline and watchdog", "watchdog, then leadline")
 
 
-def kill_round(leadline: Leadline, chance: random.Random, longest: float) -> dict[str, object]:
+def kill_round(
+    leadline: Leadline, before: Mapping[str, str], chance: random.Random, longest: float
+) -> dict[str, object]:
     """One kill: what was killed when, and what is wrong afterwards."""
-    before = settings()
     run = leadline.run()
 
     def ended() -> bool:
@@ -69,9 +70,8 @@ def kill_round(leadline: Leadline, chance: random.Random, longest: float) -> dic
     return {**found, "finished": len(kept), "problems": problems + leadline.problems(before, kept, made)}
 
 
-def scenario(name: str, leadline: Leadline) -> dict[str, object]:
+def scenario(name: str, leadline: Leadline, before: Mapping[str, str]) -> dict[str, object]:
     """One scenario in a lab of its own."""
-    before = settings()
     problems = SCENARIOS[name](leadline)
     until(lambda: not leadline.watchdogs(), HOST_FREE)
     return {"scenario": name, "problems": problems + leadline.problems(before, {})}
@@ -158,6 +158,7 @@ def main() -> int:
     if options.ordinary:
         stacks = [stack for stack in stacks if "+switchback" not in stack]  # it needs a live knob, which root may set
     names = [*SCENARIOS] if options.scenarios == "all" else [name for name in options.scenarios.split(";") if name]
+    before = calm_settings()
     with _ended(folder):
         while time.monotonic() - began < options.minutes * 60 and len(results.rows) - first < options.rounds:
             if options.scenarios:
@@ -165,11 +166,11 @@ def main() -> int:
                     break
                 stack, name = stacks[0], names.pop(0)
                 own = folder / f"scenario-{name.replace(' ', '-')}-{time.time():.0f}"
-                results.add(stack, user, scenario(name, Leadline(own, stack, options.ordinary, short=True)))
+                results.add(stack, user, scenario(name, Leadline(own, stack, options.ordinary, short=True), before))
             else:
                 stack = min(stacks, key=lambda stack: results.kills(stack, user))
                 leadline = Leadline(folder / stack.replace("/", "-"), stack, options.ordinary)
-                results.add(stack, user, kill_round(leadline, chance, options.longest))
+                results.add(stack, user, kill_round(leadline, before, chance, options.longest))
     return 1 if any(row["problems"] for row in results.rows[first:]) else 0
 
 

@@ -39,7 +39,7 @@ HOST_FREE = 1200.0  # seconds that other leadlines may use the host
 # These change by themselves, or say what is there rather than what is set.
 _LIVE = re.compile(
     r"/proc/sys/(fs/(.*-nr|.*-state|quota/.*|aio-nr|binfmt_misc/.*)|vm/(stat_refresh|drop_caches)|net/.*/(stable_secret|"
-    r"nf_conntrack_count|flush)|net/netfilter/.*|dev/.*|kernel/(perf_event_max_sample_rate|random/.*|ns_last_pid|pty/nr|sched_domain/.*|tainted))"
+    r"nf_conntrack_count|flush)|net/ipv[46]/(conf|neigh)/(?!all/|default/).*|net/netfilter/.*|dev/.*|kernel/(perf_event_max_sample_rate|random/.*|ns_last_pid|pty/nr|sched_domain/.*|tainted))"
 )
 
 
@@ -54,26 +54,38 @@ def until(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
 
 
 def settings() -> dict[str, str]:
-    """All of /proc/sys, what leadline can set below /sys, swap: what must be as it was. Read while no other leadline
-    uses the host.
-    """
+    """All of /proc/sys, what leadline can set below /sys, swap: what must be as it was."""
+    host = LocalHost(state=Path("/nonexistent"))
+    paths = {host.knob_path(knob.name) for knob in host.knobs()} | {Path("/proc/swaps")}
+    paths |= {Path(folder, name) for folder, _, names in os.walk("/proc/sys") for name in names}
+    found = {}
+    for path in paths:
+        if not _LIVE.fullmatch(str(path)):
+            try:
+                found[str(path)] = path.read_text(errors="replace").strip()
+            except OSError as error:  # it can be written only, or has no value
+                found[str(path)] = str(error.strerror)
+    found["/proc/swaps"] = " ".join(line.split()[0] for line in found["/proc/swaps"].splitlines()[1:])
+    return found
+
+
+def calm_settings() -> dict[str, str]:
+    """The same while no other leadline uses the host."""
     lease = Lease()
     lease.acquire(HOST_FREE)
     try:
-        host = LocalHost(state=Path("/nonexistent"))
-        paths = {host.knob_path(knob.name) for knob in host.knobs()} | {Path("/proc/swaps")}
-        paths |= {Path(folder, name) for folder, _, names in os.walk("/proc/sys") for name in names}
-        found = {}
-        for path in paths:
-            if not _LIVE.fullmatch(str(path)) and path.exists() and path.stat().st_mode & 0o444:
-                try:
-                    found[str(path)] = path.read_text(errors="replace").strip()
-                except OSError as error:
-                    found[str(path)] = str(error.strerror)
-        found["/proc/swaps"] = " ".join(line.split()[0] for line in found["/proc/swaps"].splitlines()[1:])
-        return found
+        return settings()
     finally:
         lease.release()
+
+
+def altered(before: Mapping[str, str]) -> list[str]:
+    """Settings that are not as they were; what another leadline has set for a while does not count."""
+
+    def differ(now: Mapping[str, str]) -> list[str]:
+        return [f"{name} was {was!r}, is {now.get(name)!r}" for name, was in before.items() if now.get(name) != was]
+
+    return differ(settings()) and differ(calm_settings())
 
 
 @dataclass(frozen=True)
@@ -345,10 +357,7 @@ class Leadline:
 
     def problems(self, before: Mapping[str, str], kept: Mapping[int, str], made: Traces | None = None) -> list[str]:
         """What is altered, left, lost or damaged."""
-        now = settings()
-        found = [
-            f"{name} was {value!r}, is {now.get(name)!r}" for name, value in before.items() if now.get(name) != value
-        ]
+        found = altered(before)
 
         def left() -> list[str]:
             return [*leftovers(self.place), *(made.left() if made else [])]
