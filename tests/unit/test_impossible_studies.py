@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from leadline.cli.commands.stack import choice_of, settings_of
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
+from leadline.host.registry import HOSTS
 from leadline.lab import machine
 from leadline.lab.planning import plan_study
 from leadline.lab.stacks import study_catalogue
@@ -22,7 +24,7 @@ from leadline.lab.studyfile import StudyFile, find_study, parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.study import Workload
+from leadline.model.study import HostKind, Workload
 from leadline.simulate import SimulatedTestbed, Truth
 
 
@@ -190,6 +192,10 @@ def test_a_feed_that_is_no_file_is_not_waited_for(tmp_path: Path, kind: str, sai
     path = tmp_path / "small.yaml"
     path.write_text(f"{SCENARIO}feeds: {{ f: {{ csv: {kind} }} }}\n")
     assert said in refused(f"workload={{users: 2, scenario: {path}}}")
+
+
+def test_every_kind_of_host_that_a_study_can_name_is_there() -> None:
+    assert set(HOSTS) == set(get_args(HostKind))
 
 
 def test_more_users_than_ports_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
