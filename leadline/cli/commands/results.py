@@ -87,7 +87,9 @@ def export(
     study: StudyArgument,
     lab: LabOption = Path("lab"),
     out: Annotated[Path, typer.Option(help="The directory to write to.")] = Path("export"),
-    format_: Annotated[str, typer.Option("--format", help="Any of csv,png,svg,json.")] = "csv,png",
+    format_: Annotated[
+        list[str] | None, typer.Option("--format", help="Any of csv,png,svg,json; csv,png if absent.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Write the trials and effects of a study, or the steps of a tuning, as CSV and its figures as PNG or SVG."""
@@ -95,7 +97,7 @@ def export(
     from leadline.report.export import export as export_files
     from leadline.report.tuning.export import export as export_tuning
 
-    formats = {word.strip() for word in format_.split(",") if word.strip()}
+    formats = [word.strip() for option in format_ or ["csv,png"] for word in option.split(",") if word.strip()]
     tuning = stored(study, lab)
     if tuning is not None:
         written = export_tuning(tuning, out, formats)
