@@ -95,7 +95,7 @@ def export(
     from leadline.report.export import export as export_files
     from leadline.report.tuning.export import export as export_tuning
 
-    formats = {word.strip() for word in format_.split(",") if word.strip()}
+    formats = {word.strip() for word in format_.split(",")}
     tuning = stored(study, lab)
     if tuning is not None:
         written = export_tuning(tuning, out, formats)
