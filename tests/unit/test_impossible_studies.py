@@ -83,6 +83,7 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
         ("responses=[p51]", "unknown response 'p51'; did you mean"),
         ("limits.errors=null", "limits.errors: None is not a share such as 0.1%"),
         ("limits.errors=100%", "limits.errors: "),
+        ("workload.variables.think=10h", "a user pauses for 36000s between transactions"),
         ("workload={arrivals: replay, replay: " + "n" * 300 + "}", "no file nnn"),
         ("workload={arrivals: replay, replay: ~nobody-here/x}", "no file ~nobody-here/x"),
         ("limits={p90: 2s, p99: 1s}", "p90 is never above p99"),
