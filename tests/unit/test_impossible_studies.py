@@ -82,6 +82,10 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
         ("responses=[p50, p50]", "responses lists p50 twice"),
         ("responses=[p51]", "unknown response 'p51'; did you mean"),
         ("limits.errors=null", "limits.errors: None is not a share such as 0.1%"),
+        ("limits.errors=100%", "limits.errors: "),
+        ("workload.variables.think=10h", "a user pauses for 36000s between transactions"),
+        ("workload={arrivals: replay, replay: " + "n" * 300 + "}", "no file nnn"),
+        ("workload={arrivals: replay, replay: ~nobody-here/x}", "no file ~nobody-here/x"),
         ("limits={p90: 2s, p99: 1s}", "p90 is never above p99"),
         ("equivalence={a: 1}", "equivalence: {'a': 1} is not a share"),
         ("settings.jvm.heap=.inf", ".inf is not a finite number"),
@@ -332,6 +336,10 @@ def test_a_factor_whose_name_looks_like_an_interaction_is_a_factor(tmp_path: Pat
     from leadline.lab.results import analysis_of
 
     store = simulated(parse_study(CROSSED, "crossed.yaml"), tmp_path / "lab")
+    assert {store.find(name) for name in ("1", "crossed", "crossed@1")} == {1}
+    for other in ("2", "9" * 5000, "\u00b2", "other@1", "@1", "crossed@"):
+        with pytest.raises(UsageError, match="studies there: crossed@1"):
+            store.find(other)
     response = analysis_of(store.load(store.ids()[0])).responses[0]
     assert sorted(effect.factor for effect in response.effects) == ["a x b", "c"]
     assert [effect.factors for effect in response.interactions] == [("a x b", "c")]

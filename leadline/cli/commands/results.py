@@ -54,7 +54,7 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write the trials and effects of a study, or the steps of a tuning, as CSV and its figures as PNG or SVG."""
-    formats = [word.strip() for option in format_ or ["csv,png"] for word in option.split(",") if word.strip()]
+    formats = [word.strip() for option in format_ or ["csv,png"] for word in option.split(",")]
     written = [str(path) for path in load_lab(lab).find(study).export(out, formats)]
     if json:
         print_json({"files": written})
