@@ -93,23 +93,27 @@ class Traces:
     """What a leadline has written into its journal that it makes: none of it may stay."""
 
     users: frozenset[int] = frozenset()
+    undone: bool = True
     marks: frozenset[str] = frozenset()
     paths: frozenset[Path] = frozenset()
 
     @classmethod
     def of(cls, journal: Path) -> Traces:
         users, marks, paths = set(), set(), set()
+        made, done = set(), set()
         for line in journal.read_bytes().splitlines() if journal.exists() else []:
             try:
                 entry = json.loads(line)
                 data = {**entry, **entry.get("data", {})}
             except (ValueError, AttributeError):  # torn by the kill
                 continue
+            made |= {data["id"]} if "id" in data else set()
+            done |= {data["done"]} if "done" in data else set()
             users |= {data["user"]} if "user" in data else set()
             marks |= {data["token"]} if "token" in data else set()
             if data.get("kind") in ("cgroup", "tree", "ramdisk"):
                 paths.add(Path(data["target"]))
-        return cls(frozenset(users), frozenset(marks), frozenset(paths))
+        return cls(frozenset(users), not made - done, frozenset(marks), frozenset(paths))
 
     def left(self) -> list[str]:
         found = [f"{path}" for path in self.paths if path.exists()]
@@ -160,7 +164,7 @@ def leftovers(place: Path) -> list[str]:
 class Leadline:
     """leadline in a directory of its own: lab, state, temporary files.
 
-    ``stack``: ``SERVER[/DATABASE][+switchback|+queue]``; ``ordinary``: as an ordinary user; ``short``: one factor.
+    ``stack``: ``SERVER[/DATABASE][+switchback|+queue|+httpd]``; ``ordinary``: an ordinary user; ``short``: one factor.
     """
 
     place: Path
@@ -209,6 +213,8 @@ class Leadline:
         levels: dict[str, object] = {"jvm.heap": "256m"}
         if kind == "queue":
             levels |= {**QUEUE, **({"server.messaging.store_place": "ramdisk"} if root else {})}
+        if kind == "httpd":
+            levels |= {"web.server": "httpd"}
         return {
             "study": "killed",
             "question": "What is left?",
@@ -310,6 +316,15 @@ class Leadline:
             found = lab_file.execute("SELECT name, ended FROM steps ORDER BY id DESC LIMIT 1").fetchall()
         return f"after {found[0][0]}" if found and found[0][1] else found[0][0] if found else "before the first trial"
 
+    def steps(self) -> list[tuple[str, float]]:
+        """Steps of finished trials and the seconds that they took."""
+        with sqlite3.connect(self.lab / "lab.sqlite") as lab_file:
+            found = lab_file.execute(
+                "SELECT steps.name, max(steps.ended - steps.started) FROM steps JOIN trials ON trials.id = trial_id"
+                " WHERE trials.state = 'done' AND steps.ended IS NOT NULL GROUP BY steps.name"
+            ).fetchall()
+        return [(str(name), float(seconds)) for name, seconds in found] or [("", 10.0)]
+
     # -- what must not be lost
 
     def done(self) -> int:
@@ -364,8 +379,8 @@ class Leadline:
 
         until(lambda: not left(), 5.0)
         found += [f"left: {what}" for what in left()]
-        if (self.state / "undo/local.jsonl").exists():
-            found.append("the undo journal is not empty")
+        if not self.traces().undone:
+            found.append("the undo journal holds what is not undone")
         if damage := self.damage():
             found.append(f"the lab is damaged: {damage}")
         after = self.finished()
