@@ -175,7 +175,7 @@ def verdicts(shape: Shape, count: int, noise: Noise, runs: int, seed: int = 1) -
 
 
 def _leaks(name: str, count: int, noise: Noise, runs: int, seed: int) -> int:
-    return verdicts((NONE | LEAKS)[name], count, noise, runs, seed)["leak"]
+    return verdicts({**NONE, **LEAKS}[name], count, noise, runs, seed)["leak"]
 
 
 def table(
@@ -210,7 +210,7 @@ def main() -> None:
     counts = [int(text) for text in chosen.points.split(",")]
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the processes share the processors already
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        rows = [name for name in NONE | LEAKS if re.search(chosen.rows, name)]
+        rows = [name for name in (*NONE, *LEAKS) if re.search(chosen.rows, name)]
         noises = HARDER if chosen.noises == "harder" else NOISES
         good = table(pool, rows, counts, noises, chosen.runs, chosen.seed)
     sys.exit(0 if good else 1)

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from leadline.host import here
+from leadline.host.textfile import expanded
 from leadline.load.driver import DriverRun
 from leadline.load.scenario import find_scenario, parameters, sent_variables
 from leadline.model.drivers import DriverHost, shares
@@ -37,7 +38,7 @@ def check_by_driver(load: Workload, seed: int, drivers: Sequence[DriverHost] = (
     argv = [*run.argv(), "--dry-run"]
     if drivers:
         argv += ["--share", max(shares(drivers), key=_size)]
-    files = [find_scenario(load.scenario), *([Path(load.replay).expanduser()] if load.replay else [])]
+    files = [find_scenario(load.scenario), *([expanded(load.replay)] if load.replay else [])]
     if problems := _asked(tuple(argv), tuple(file.stat().st_mtime_ns for file in files)):
         raise UsageError("\n".join(problems))
 

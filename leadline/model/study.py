@@ -255,7 +255,7 @@ class Placement(_Strict):
 class Limits(_Strict):
     """Limits on the steady state; a trial that misses ``errors`` fails, the latency limits are reported."""
 
-    errors: Share = 0.001
+    errors: Annotated[Share, Field(lt=1)] = 0.001
     p90: Annotated[float, duration(1e-6, HOUR)] | None = None
     p99: Annotated[float, duration(1e-6, HOUR)] | None = None
 

@@ -188,7 +188,7 @@ def test_without_levels_the_servers_defaults_hold(name: str, carried: int, front
 def test_what_is_absent_is_not_read_back(front: Stack) -> None:
     for levels in ({"web.server": "none"}, {"web.server": "nginx", "web.place": "absent"}):
         assert knobs.chosen(levels) is None
-        front._settings = levels
+        front.front.configure(levels)
         for name in levels:
             if (name, levels[name]) != ("web.server", "nginx"):
                 assert front.read_back(name) == levels[name]

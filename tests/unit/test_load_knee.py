@@ -161,7 +161,7 @@ def test_no_two_runs_of_a_search_have_the_same_seed(tmp_path: Path, monkeypatch:
     seeds: list[str] = []
 
     def fake_run(argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        seeds.append(argv[argv.index("--seed") + 1])
+        seeds.extend(argv[at + 1] for at, word in enumerate(argv) if word == "--seed")
         return subprocess.CompletedProcess(argv, 0)
 
     driver = SimpleNamespace(limit=False, evidence=[])

@@ -264,7 +264,19 @@ def test_the_command_runs_shows_and_reports(tmp_path: Path) -> None:
     assert part.exit_code == 0, part.output
     assert "jvm.heap = 512m" in part.output
     files = CliRunner().invoke(
-        app, ["export", "heaps", "--lab", simulated, "--out", str(tmp_path / "files"), "--format", "csv,svg,json"]
+        app,
+        [
+            "export",
+            "heaps",
+            "--lab",
+            simulated,
+            "--out",
+            str(tmp_path / "files"),
+            "--format",
+            "csv",
+            "--format",
+            "svg,json",
+        ],
     )
     assert files.exit_code == 0, files.output
     written = {path.name for path in (tmp_path / "files").iterdir()}

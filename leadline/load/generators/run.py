@@ -15,6 +15,7 @@ from pathlib import Path
 
 from leadline.host import here
 from leadline.host.privilege import hand_over, new_user, take_back
+from leadline.host.textfile import expanded, is_file
 from leadline.load import earlier
 from leadline.load.driver import scenario_reads
 from leadline.load.generators.base import PRINTED, Job
@@ -116,7 +117,7 @@ def tool_reads(plan: Plan) -> list[Path]:
     """
     program = shutil.which(plan.job.program or plan.generator)
     found = [] if program is None else [Path(program), Path(program).resolve(), Path(program).resolve().parent.parent]
-    if plan.job.script is not None and (script := Path(plan.job.script).expanduser()).is_file():
+    if plan.job.script is not None and is_file(script := expanded(plan.job.script)):
         found += scenario_reads(script.resolve())
     found += [Path(word) for word in plan.job.options if word.startswith("/") and Path(word).is_file()]
     return found
