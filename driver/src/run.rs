@@ -14,6 +14,7 @@ use crate::measure::writer::{self, Files, Outlet, Progress};
 use crate::scenario::{read, Scenario};
 use crate::sys::idle::{self, CpuLatency};
 use crate::sys::process::{catch_signals, raise_file_limit, raise_priority_of_thread, Cpu, Scheduling};
+use crate::textfile;
 use crate::transport::Transport;
 use crate::Failure;
 use serde_json::Value;
@@ -24,6 +25,8 @@ use std::time::{Duration, SystemTime};
 
 /// Files besides connections that the process holds open.
 const OTHER_FILES: u64 = 32;
+/// Bytes of a summary.
+const LARGEST_SUMMARY: u64 = 64 << 20;
 /// Slices that may wait for the writer before the loop waits for it.
 const SLICES: usize = 64;
 
@@ -196,8 +199,8 @@ fn tell(text: &str, progress: Progress) {
 pub fn judge(directory: &Path, bounds: &Bounds) -> Result<bool, Failure> {
     let path = directory.join("summary.json");
     let wrong = |problem: String| Failure::Run(format!("{}: {problem}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|e| wrong(e.to_string()))?;
-    let mut value: Value = serde_json::from_str(&text).map_err(|e| wrong(format!("not JSON: {e}")))?;
+    let text = textfile::read(&path, LARGEST_SUMMARY).map_err(wrong)?;
+    let mut value: Value = serde_json::from_slice(&text).map_err(|e| wrong(format!("not JSON: {e}")))?;
     if value["format"] != "leadline-load/1" {
         return Err(wrong("not a summary of format leadline-load/1".into()));
     }

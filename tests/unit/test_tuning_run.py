@@ -5,17 +5,18 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.lab.progress import SilentWatcher
 from leadline.lab.store import Store
 from leadline.lab.tuning.check import steps_left_out
 from leadline.lab.tuning.file import TuningFile, builtin_tunings, parse_tuning
 from leadline.lab.tuning.records import TuningRecords
+from leadline.lab.tuning.run import TuningResult, TuningRun
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.tuning import MODE
@@ -24,11 +25,8 @@ from leadline.report.tuning.export import export
 from leadline.report.tuning.page import render
 from leadline.report.tuning.text import lines
 from leadline.report.tuning.view import TuningView, gather, spread_text
-from leadline.simulate import parse_truth
-from leadline.simulate.clock import VirtualClock
-from leadline.simulate.host import SimulatedHost
+from leadline.simulate import SimulatedTestbed, Truth, parse_truth
 from leadline.simulate.system import SimulatedSystem
-from leadline.simulate.tuning import SimulatedTuning, simulate_tuning
 from leadline.stack.registry import knob_of_others, service_catalogue
 
 KNOBS = [
@@ -62,12 +60,19 @@ def small(*overrides: str) -> TuningFile:
     return parse_tuning(TUNING, "small.yaml", overrides)
 
 
-def run(file: TuningFile, lab: Path, truth: str = TRUTH, fresh: bool = False) -> SimulatedTuning:
-    known = parse_truth(truth, "truth.yaml")
-    return simulate_tuning(file, known, lab, SilentWatcher(), host_knobs=[], service_knobs=KNOBS, fresh=fresh)
+@dataclass(frozen=True)
+class Done:
+    result: TuningResult
+    store: Store
 
 
-def view_of(done: SimulatedTuning) -> TuningView:
+def run(file: TuningFile, lab: Path, truth: str = TRUTH, fresh: bool = False) -> Done:
+    place = SimulatedTestbed(parse_truth(truth, "truth.yaml"), lab, service_knobs=KNOBS, host=[])
+    result = TuningRun(file, steps_left_out(file, place), place).execute(fresh)
+    return Done(result, place.store)
+
+
+def view_of(done: Done) -> TuningView:
     return gather(done.store, TuningRecords(done.store).load(done.result.tuning_id))
 
 
@@ -200,14 +205,16 @@ def test_failing_candidates_are_told_with_their_class(tmp_path: Path) -> None:
 
 
 def test_steps_of_knobs_that_are_not_there() -> None:
-    host = SimulatedHost([], VirtualClock())
-    assert steps_left_out(small("skip=[cache]"), host, KNOBS) == {"cache": "by `skip`"}
+    def left_out(file: TuningFile, *knobs: Knob) -> dict[str, str]:
+        return steps_left_out(file, SimulatedTestbed(Truth(), Path(), service_knobs=knobs, host=[]))
+
+    assert left_out(small("skip=[cache]"), *KNOBS) == {"cache": "by `skip`"}
     with pytest.raises(UsageError, match=r"small\.yaml:7: .*unknown knob 'server\.pool'; did you mean server\.pol"):
-        steps_left_out(small(), host, [Knob("server.pol", Kind.INTEGER, ApplyCost.RESTART, "x"), KNOBS[0], KNOBS[2]])
+        left_out(small(), Knob("server.pol", Kind.INTEGER, ApplyCost.RESTART, "x"), KNOBS[0], KNOBS[2])
     of_liberty = service_catalogue("liberty", "postgres")
     only = next(knob for knob in of_liberty if knob_of_others(knob.name, "tomcat", "postgres"))
     lacks = parse_tuning(TUNING.replace("server.pool", only.name), "s.yaml")
-    assert f"tomcat has no knob {only.name}; " in steps_left_out(lacks, host, KNOBS)["pool"]
+    assert f"tomcat has no knob {only.name}; " in left_out(lacks, *KNOBS)["pool"]
     with pytest.raises(UsageError, match=r"small\.yaml:4: modes\.1 is 'orn', not one of"):
         parse_tuning(TUNING.replace("[orm, direct]", "[direct, orn]"), "small.yaml")
     with pytest.raises(UsageError, match=r"small\.yaml:9: unknown key 'blocs'; did you mean blocks"):
@@ -257,7 +264,19 @@ def test_the_command_runs_shows_and_reports(tmp_path: Path) -> None:
     assert part.exit_code == 0, part.output
     assert "jvm.heap = 512m" in part.output
     files = CliRunner().invoke(
-        app, ["export", "heaps", "--lab", simulated, "--out", str(tmp_path / "files"), "--format", "csv", "--format", "svg,json"]
+        app,
+        [
+            "export",
+            "heaps",
+            "--lab",
+            simulated,
+            "--out",
+            str(tmp_path / "files"),
+            "--format",
+            "csv",
+            "--format",
+            "svg,json",
+        ],
     )
     assert files.exit_code == 0, files.output
     written = {path.name for path in (tmp_path / "files").iterdir()}
