@@ -97,7 +97,7 @@ def _planned(file: StudyFile, folder: Path) -> None:
         if refused:
             raise LeadlineError(refused[0].failure_message)
         if file.study.budget is None and any(trial.is_left for trial in record.trials):
-            raise LeadlineError("trials are left")
+            raise LeadlineError(run.result.stopped or "trials are left")
     except TrialFailure:
         raise
     except LeadlineError as error:
