@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -174,6 +175,13 @@ class Workload(_Strict):
     @classmethod
     def _preset(cls, found: Any) -> Any:
         return expand(found) if isinstance(found, Mapping) else found
+
+    @model_validator(mode="after")
+    def _whole_second(self) -> Workload:
+        if math.floor(self.ramp_up + self.steady) <= math.ceil(self.ramp_up):
+            told = f"{format_duration(self.steady)} after a ramp-up of {format_duration(self.ramp_up)}"
+            raise KeyedError(("steady",), f"steady: {told} holds no whole second, which results are kept for")
+        return self
 
 
 class Switchback(_Strict):
