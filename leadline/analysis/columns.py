@@ -16,7 +16,8 @@ import numpy as np
 from leadline.analysis.linear import Fit
 from leadline.analysis.mixed import mixed_fit
 from leadline.analysis.strata import Strata, block_columns, strata_of
-from leadline.analysis.table import Cell, Floats, Sample, StudyTable
+from leadline.analysis.table import Cell, Floats, Ints, Sample, StudyTable
+from leadline.analysis.unequal import unequal
 
 Main = tuple[int, int]  # factor, level
 Pair = tuple[Main, Main]
@@ -124,7 +125,9 @@ def fitted_with_strata(
     *,
     saturated: bool = False,
 ) -> tuple[Model, Fit, Strata]:
-    """:func:`fitted`, with the strata of its errors. ``saturated``: the widest model, even if nothing is left."""
+    """:func:`fitted`, with the strata of its errors. ``saturated``: the widest model, even if nothing is left.
+    Where there is one source of noise, every level has its own unless the table says otherwise.
+    """
     mains = tuple(table.comparisons())
     entry, blocks = block_columns(table, sample)
     pairs = possible_pairs(table, mains) if table.crossed else ()
@@ -142,7 +145,28 @@ def fitted_with_strata(
         result = mixed_fit(design, values, strata)
         if saturated or result.df > (2 if model.timed else FEW_LEFT if used else 0):
             break
+    if not table.equal_noise and not strata.mixed and result.df > 0 and result.sigma > 0:
+        order = strata.order
+        divisions = _divisions(model, sample.cells[order])
+        firsts = {main[0]: int(np.argmax(model.effect(main))) for main in reversed(model.mains)}
+        crossed = tuple(firsts.values()) if table.crossed else ()
+        result = unequal(result, design[order], values[order], strata.swept, divisions, crossed)
     return model, result, strata
+
+
+def _divisions(model: Model, cells: Ints) -> dict[int | None, Ints]:
+    """By column: the figures whose noise it rests on. Crossed: those of each level of its factors, since a treatment
+    has few; else, and for all other contrasts, those of each treatment.
+    """
+    found: dict[int | None, Ints] = {None: cells}
+    if model.table.crossed:
+        codes = np.array(model.table.cells)[cells]
+        for main in model.mains:
+            found[int(np.argmax(model.effect(main)))] = codes[:, main[0]]
+        for pair in model.pairs:
+            (f, _), (g, _) = pair
+            found[int(np.argmax(model.interaction(pair)))] = codes[:, f] * (1 + int(codes[:, g].max())) + codes[:, g]
+    return found
 
 
 def possible_pairs(table: StudyTable, mains: tuple[Main, ...]) -> tuple[Pair, ...]:

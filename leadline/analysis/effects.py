@@ -241,9 +241,10 @@ def _noise(
 ) -> _Noise:
     if family.law is None or not len(family.scatter):
         return _Noise()
-    middle = int(np.argsort(family.errors, kind="stable")[len(family.errors) // 2])
-    critical, degrees = float(family.critical[middle]), float(family.degrees[middle])
-    smallest = detectable(critical, float(np.median(family.errors)), degrees)
+    middle = int(np.argsort(family.strict, kind="stable")[len(family.strict) // 2])
+    error = float(family.strict[middle])
+    critical = float(family.critical[middle] * family.errors[middle]) / error
+    smallest = detectable(critical, error, float(family.shared[middle]))
     if scale.log:
         cv: float | None = float(100 * np.sqrt(np.expm1(min(fit.sigma, 5.0) ** 2)))  # of a lognormal
     else:
