@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 from scipy import stats
 
+from leadline.analysis.carry import HIDDEN, CarriedFit
 from leadline.analysis.columns import Main, Model
 from leadline.analysis.equivalence import equivalence_p, inside
 from leadline.analysis.lenth import LenthFit, LenthLaw
@@ -47,7 +48,8 @@ class Family:
     """Comparisons judged together. Arrays hold the estimable ones only; ``place[i]`` is the i-th contrast's index
     in them, None where the data do not determine it. ``law`` is None where the noise is not known. ``critical`` times
     ``errors`` is half the width of a simultaneous interval; ``strict`` (k) are the standard errors that this rests on,
-    and ``shared`` (k) their degrees of freedom.
+    and ``shared`` (k) their degrees of freedom. ``ends`` (k each) hold whatever the
+    carry-over between slots is; None without slots.
     """
 
     place: tuple[int | None, ...]
@@ -59,6 +61,7 @@ class Family:
     critical: Floats
     strict: Floats
     shared: Floats
+    ends: tuple[Floats, Floats] | None = None
 
     @property
     def df(self) -> float:
@@ -87,7 +90,8 @@ class Family:
                 critical = np.asarray(stats.t.isf(stats.norm.sf(critical), shared), dtype=np.float64)
             if not isinstance(law, LenthLaw):
                 critical = np.maximum(critical * strict / errors, stats.t.ppf((1 + level) / 2, degrees))
-        return cls(place, fit.estimates(chosen), errors, scatter, degrees, law, critical, strict, shared)
+        ends = fit.ends(chosen, critical) if isinstance(fit, CarriedFit) and law is not None else None
+        return cls(place, fit.estimates(chosen), errors, scatter, degrees, law, critical, strict, shared, ends)
 
     def plain(self, place: int) -> float:
         """P value of one comparison alone, two-sided."""
@@ -215,7 +219,10 @@ def _estimated(
         difference = f"{difference} [{value - wide:+.3g}, {value + wide:+.3g}]" if not scale.log else difference
     elif interval is None or simultaneous is None:
         difference, interval, simultaneous = TOO_NOISY, None, None
-    if inside(simultaneous, margin):
+    hidden = family.ends is not None and not inside(scale.between(*(float(end[place]) for end in family.ends)), margin)
+    if inside(simultaneous, margin) and hidden:
+        difference = _join(difference, HIDDEN)
+    elif inside(simultaneous, margin):
         if verdict is Verdict.UNDETERMINED:
             verdict, difference = Verdict.EQUIVALENT, f"within {margin:g} %"
         else:

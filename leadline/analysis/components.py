@@ -106,8 +106,8 @@ def model_sentence(model: Model, sample: Sample, fit: Fit, strata: Strata) -> st
     fixed = ["levels"]
     if model.pairs:
         fixed.append("two-factor interactions")
-    if model.carried:
-        fixed.append("the level of the slot before")
+    if model.kept:
+        fixed.append(f"{100 * model.kept:.0f} % of which slots keep of the slot before")
     if model.places:
         fixed.append("places in a block")
     if model.timed:

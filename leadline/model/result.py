@@ -89,6 +89,13 @@ class Verdict(StrEnum):
     FAILED = "failed"  # every trial of the level failed
 
 
+class Scope(StrEnum):
+    """What a verdict holds for."""
+
+    GENERAL = "general"
+    THIS_INSTANCE = "this instance"  # one start of the server was measured: nothing is said of another
+
+
 @dataclass(frozen=True)
 class Robust:
     """A level against its baseline level without the assumption of normal noise, percent.
@@ -133,6 +140,7 @@ class Effect:
     shrunken: float | None = None  # percent, drawn towards no effect as far as luck explains the spread
     df: float | None = None  # degrees of freedom of the intervals
     robust: Robust | None = None
+    scope: Scope = Scope.GENERAL
 
 
 @dataclass(frozen=True)

@@ -107,9 +107,12 @@ def t_power(shift: float, df: float, critical: float) -> float:
     return float(stats.t.sf(critical - shift, df))  # far from the bound, where the library's series fails
 
 
-def precision_of(rows: Rows, level: float = 0.95, spent: int = 0, *, equal: bool = False) -> Precision | str:
+def precision_of(
+    rows: Rows, level: float = 0.95, spent: int = 0, *, equal: bool = False, lives: int = 0
+) -> Precision | str:
     """What planned rows can tell, or why nothing. ``spent``: degrees of freedom that something else takes;
-    ``equal``: all levels have the same noise, as in mixed models.
+    ``equal``: all levels have the same noise, as in mixed models. ``lives``: server instances between which the effects
+    of slots are taken to differ, if there are several.
     """
     count = len(rows.comparisons)
     part = information(rows)
@@ -123,6 +126,9 @@ def precision_of(rows: Rows, level: float = 0.95, spent: int = 0, *, equal: bool
     law = max_t(solution.scatter(count))
     nuisance = len(np.unique(rows.groups))
     fixed = len(rows.groups) - nuisance - df
+    if lives > 1:
+        between = float(len(errors) * (lives - 1))
+        return Precision(errors, df, law, level, len(rows.groups), nuisance, fixed, min(between, df), -len(errors))
     own = float(df) if equal else min(_own_noise(rows, solution.known[:count]), float(df))
     lent = 2 * FAMILY if own < df else 0.0
     return Precision(errors, df, law, level, len(rows.groups), nuisance, fixed, own, lent if own > lent else 0.0)
