@@ -19,7 +19,7 @@ from leadline.planning.looks import due, schedule
 
 REPEATED = (
     "simultaneous intervals, adjusted p and q hold; plain intervals and p, the p of "
-    "equivalence, and rank and bootstrap intervals are those of a single analysis; all levels are taken to have "
+    "equivalence, and rank intervals are those of a single analysis; all levels are taken to have "
     "the same noise"
 )
 

@@ -35,7 +35,7 @@ def the_baseline(ratio: float) -> Noise:
     return lambda levels: ratio if set(levels.values()) == {"a"} else 1.0
 
 
-def rates(plan: Plan, noise: Noise, equal: bool = False) -> tuple[Floats, float, float]:
+def rates(plan: Plan, noise: Noise, equal: bool = False, studies: int = STUDIES) -> tuple[Floats, float, float]:
     """Coverage (k) of plain 95 % intervals, family-wise error, median half width of plain intervals."""
     table = replace(StudyTable.of(plan, SimulatedSystem().run(plan, 1), plain_level), equal_noise=equal)
     sample, _ = sample_of(table, "throughput")
@@ -47,7 +47,7 @@ def rates(plan: Plan, noise: Noise, equal: bool = False) -> tuple[Floats, float,
     spread = np.array(sizes)[sample.cells]
     rng = np.random.default_rng(5)
     covered, wrong, reaches = [], 0, []
-    for _ in range(STUDIES):
+    for _ in range(studies):
         model, fit, _ = fitted_with_strata(table, sample, rng.normal(size=sample.size) * spread, False)
         family = Family.of(fit, [model.effect(main) for main in model.mains], 0.95)
         reach = family.errors * stats.t.ppf(0.975, family.degrees)
@@ -56,7 +56,7 @@ def rates(plan: Plan, noise: Noise, equal: bool = False) -> tuple[Floats, float,
         reaches.append(np.median(reach))
         told = [family.adjusted(place) < 0.05 for place in range(len(reach))]
         assert told == list(np.abs(family.estimates) > family.critical * family.errors)
-    return np.mean(covered, axis=0), wrong / STUDIES, float(np.median(reaches))
+    return np.mean(covered, axis=0), wrong / studies, float(np.median(reaches))
 
 
 def test_one_noise_for_all_levels_fails_where_one_has_three_times_as_much() -> None:
