@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,8 @@ from leadline.host.paths import cache_dir
 from leadline.host.threads import one_blas_thread
 
 one_blas_thread()  # before any test imports numpy
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, whose children would ignore it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run; `make test HYPOTHESIS=default` searches anew.
 hypothesis_settings.register_profile("same", derandomize=True)

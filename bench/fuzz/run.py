@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from bench.fuzz.mutate import mutated
 from bench.fuzz.targets import Disagreement, Target
 from leadline.model.errors import LeadlineError, shortened
 
@@ -59,7 +58,7 @@ def cpu_limit(seconds: float) -> Iterator[None]:
 
 def try_one(target: Target, data: bytes, folder: Path, outcome: Outcome, limit: float) -> None:
     """Read one input; what is neither read nor refused in order is a fault."""
-    begun = time.process_time()
+    begun, hangs = _cpu(), outcome.counts["hang"]
     try:
         with cpu_limit(limit), contextlib.redirect_stdout(io.StringIO()):
             target.read(data, folder)
@@ -76,7 +75,15 @@ def try_one(target: Target, data: bytes, folder: Path, outcome: Outcome, limit: 
         outcome.add("hang", _where(), data, traceback.format_exc())
     except Exception as error:
         outcome.add("traceback", f"{type(error).__name__} {_where()}", data, traceback.format_exc())
-    outcome.slowest = max(outcome.slowest, time.process_time() - begun)
+    taken = _cpu() - begun
+    outcome.slowest = max(outcome.slowest, taken)
+    if taken > limit and outcome.counts["hang"] == hangs:
+        outcome.add("hang", "in leadline-load", data, f"{taken:.2f} s of CPU")
+
+
+def _cpu() -> float:
+    """Seconds of this process and of those that it waited for, as leadline-load reading a scenario."""
+    return sum(os.times()[:4])
 
 
 def _where() -> str:
@@ -90,7 +97,7 @@ def fuzz(target: Target, *, count: int | None, until: float | None, seed: int, l
     rng, outcome, done = random.Random(seed), Outcome(), 0
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # no disk is waited for
     while (count is None or done < count) and (until is None or time.monotonic() < until):
-        data = mutated(target.seeds, rng, target.binary) if done >= len(target.seeds) else target.seeds[done]
+        data = target.input(done, rng)
         folder = Path(tempfile.mkdtemp(prefix="leadline-fuzz-", dir=memory))
         try:
             try_one(target, data, folder, outcome, limit)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.fuzz.agree import drawn_study
+from bench.fuzz.mutate import mutated
 from leadline.cli.commands import scenario as scenario_command
 from leadline.cli.commands import stack as stack_command
 from leadline.design import check_plan, plan_from_json, plan_to_json
 from leadline.host import journal
 from leadline.host.knobs import FAMILIES
-from leadline.lab.progress import SilentWatcher
-from leadline.lab.stacks import study_catalogue
+from leadline.lab.looking import check_looks
+from leadline.lab.results import analysis_of
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile, builtin_studies, find_study, parse_study
+from leadline.lab.testbed import RunOptions
 from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import builtin_tunings, find_tuning
 from leadline.lab.tuning.records import TuningRecords
@@ -26,18 +30,14 @@ from leadline.load.cluster.files import scenario_files
 from leadline.load.cluster.spec import read_drivers
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import built_in_scenarios
-from leadline.model.errors import LeadlineError, RestoreError, TrialFailure
-from leadline.model.knob import Knob
+from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 from leadline.model.study import Workload
-from leadline.simulate import Truth, parse_truth, simulate_study
-from leadline.simulate.clock import VirtualClock
-from leadline.simulate.host import SimulatedHost
-from leadline.simulate.study import plan_simulated
+from leadline.simulate import SimulatedTestbed, Truth, parse_truth
 
 HERE = Path(__file__).parent
 Read = Callable[[bytes, Path], None]
 HOST_KNOBS = [knob for family in FAMILIES for knob in family(Path("/")).knobs()]
-MOST_TRIALS = 8  # of an accepted study that is run on the simulated host
+MOST_TRIALS = 12  # of an accepted study that is run on the simulated host
 MOST_SECONDS = 200.0  # of load in them
 
 
@@ -50,8 +50,14 @@ class Target:
     """``read`` raises LeadlineError for what it refuses; anything else that it raises is a fault."""
 
     read: Read
-    seeds: Sequence[bytes]
+    seeds: Sequence[bytes] = ()
     binary: bool = False  # bytes are changed in their places only
+    draw: Callable[[random.Random], bytes] | None = None  # in place of seeds and their mutations
+
+    def input(self, number: int, rng: random.Random) -> bytes:
+        if self.draw is not None:
+            return self.draw(rng)
+        return mutated(self.seeds, rng, self.binary) if number >= len(self.seeds) else self.seeds[number]
 
 
 def _seeds(name: str) -> list[bytes]:
@@ -66,22 +72,25 @@ def _written(data: bytes, folder: Path, name: str) -> Path:
 
 def _planned(file: StudyFile, folder: Path) -> None:
     """Plan as a dry run does; what is small then runs on the simulated host, which must not refuse it."""
-    knobs: list[Knob] = study_catalogue(file)
-    planned = plan_simulated(file, HOST_KNOBS, knobs)
+    place = SimulatedTestbed(Truth(), folder / "lab")
+    planned = place.plan(file)
     load = file.study.workload
     seconds = load.ramp_up + load.steady + load.ramp_down
     slots = sum(slot.seconds for trial in planned.plan.trials for slot in trial.slots)
     trials = len(planned.plan.trials)
     if trials > MOST_TRIALS or trials * seconds + slots > MOST_SECONDS:
         return
-    from leadline.lab.looking import check_looks
-
     check_looks(file, planned.plan)
-    lab = folder / "lab"
     try:
-        simulate_study(
-            *(file, planned, Truth(), lab, SilentWatcher()), host_knobs=HOST_KNOBS, service_knobs=knobs, fresh=True
-        )
+        run = place.run(file, planned, RunOptions(fresh=True))
+        record = place.store.load(run.study_id)
+        analysis_of(record)
+        refused = [trial for trial in record.trials if trial.failure is FailureClass.CONFIGURATION]
+        if refused:
+            raise LeadlineError(refused[0].failure_message)
+        audited = any(trial.failure_message.startswith("audit failed") for trial in record.trials)  # an outcome
+        if not audited and file.study.budget is None and any(trial.is_left for trial in record.trials):
+            raise LeadlineError(run.result.stopped or "trials are left")
     except TrialFailure:
         raise
     except LeadlineError as error:
@@ -92,10 +101,14 @@ def _study(data: bytes, folder: Path) -> None:
     _planned(find_study(str(_written(data, folder, "study.yaml"))), folder)
 
 
+def _agree(data: bytes, folder: Path) -> None:
+    _planned(parse_study(_text(data), "any.yaml"), folder)
+
+
 def _tuning(data: bytes, folder: Path) -> None:
     file = find_tuning(str(_written(data, folder, "tuning.yaml")))
     if file is not None:
-        steps_left_out(file, SimulatedHost(HOST_KNOBS, VirtualClock()), tuning_catalogue(file))
+        steps_left_out(file, SimulatedTestbed(Truth(), Path(), service_knobs=tuning_catalogue(file)))
 
 
 def _scenario(data: bytes, folder: Path) -> None:
@@ -165,11 +178,8 @@ def _lab_seeds() -> list[bytes]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         file = parse_study(text, "seed.yaml")
-        knobs = study_catalogue(file)
-        planned = plan_simulated(file, HOST_KNOBS, knobs)
-        simulate_study(
-            *(file, planned, Truth(), folder / "lab", SilentWatcher()), host_knobs=HOST_KNOBS, service_knobs=knobs
-        )
+        place = SimulatedTestbed(Truth(), folder / "lab")
+        place.run(file, place.plan(file), RunOptions())
         with closing(sqlite3.connect(folder / "lab" / "lab.sqlite")) as connection:
             connection.execute("VACUUM INTO ?", (str(folder / "whole"),))
         return [(folder / "whole").read_bytes()]
@@ -181,7 +191,7 @@ def _plan(data: bytes, _folder: Path) -> None:
 
 def _plan_seeds() -> list[bytes]:
     file = find_study("quickstart")
-    return [plan_to_json(plan_simulated(file, HOST_KNOBS, study_catalogue(file)).plan).encode()]
+    return [plan_to_json(SimulatedTestbed(Truth(), Path()).plan(file).plan).encode()]
 
 
 def _truth(data: bytes, _folder: Path) -> None:
@@ -216,6 +226,7 @@ def targets() -> Mapping[str, Callable[[], Target]]:
     """By name; made when asked for, since some seeds take a moment."""
     return {
         "study": lambda: Target(_study, [*(text.encode() for text in builtin_studies().values()), *_seeds("study")]),
+        "agree": lambda: Target(_agree, draw=drawn_study),
         "tuning": lambda: Target(_tuning, [*(text.encode() for text in builtin_tunings().values()), *_seeds("tuning")]),
         "scenario": lambda: Target(_scenario, [path.read_bytes() for path in built_in_scenarios().values()]),
         "set": lambda: Target(_set, [text.encode() for text in _SETS]),

@@ -14,8 +14,8 @@ def _at(number: int) -> datetime:
     return _START + timedelta(milliseconds=37 * number)
 
 
-def _iso(number: int, zone: str = "Z") -> str:
-    return _at(number).strftime("%Y-%m-%dT%H:%M:%S.%f") + f"{number % 1000:03d}{zone}"
+def _iso(number: int) -> str:
+    return f"{_at(number):%Y-%m-%dT%H:%M:%S.%f}{number % 1000:03d}Z"
 
 
 def _syslog(number: int) -> str:
@@ -40,42 +40,44 @@ def _fluent(text: str, number: int) -> str:
     return json.dumps({"@timestamp": _iso(number), "kubernetes": {"pod": {"name": "web-1"}}, "message": text})
 
 
-def _twice(text: str, number: int) -> str:
-    return _docker(_fluent(text, number), number)
+# What stands before each line; fields: ``at`` the time, ``iso`` and ``syslog`` in these forms, ``n`` the line's number.
+_PREFIXES: Mapping[str, str] = {
+    "plain": "",
+    "process in brackets": "[web.1] ",
+    "process in brackets, no space": "[web.1]",
+    "time in brackets": "[{iso}] ",
+    "time and level in brackets": "[{iso}] [INFO] [gc-server] ",
+    "docker compose": "web-1  | ",
+    "docker compose in colours": "\x1b[36mweb-1  | \x1b[0m",
+    "CRI": "{iso} stdout F ",
+    "kubectl with time": "{iso} ",
+    "kubectl with prefix": "[pod/web-7d9f-x2x/app] ",
+    "stern": "web-7d9f-x2x app ",
+    "journal": "{syslog} db-1 java[4242]: ",
+    "journal, short-iso": "{at:%Y-%m-%dT%H:%M:%S}+0100 db-1 java[4242]: ",
+    "syslog, RFC 5424": '<14>1 {iso} db-1 java 4242 ID47 [meta sequenceId="{n}"] ',
+    "Heroku": "{at:%Y-%m-%dT%H:%M:%S.%f}+00:00 app[web.1]: ",
+    "Cloud Foundry": "   {at:%Y-%m-%dT%H:%M:%S}.25+0100 [APP/PROC/WEB/0] OUT ",
+    "WildFly, domain": "[Server:server-one] ",
+    "WildFly, standard output": "[Server:server-one] {at:%H:%M:%S},{n:03d} INFO  [stdout] (task-{n}) ",
+    "log4j": "{at:%Y-%m-%d %H:%M:%S},{n:03d} INFO [gc-thread-{n}] o.e.Gc - ",
+}
 
 
-def _server(text: str, number: int) -> str:
-    return f"[Server:server-one] {_at(number):%H:%M:%S},{number % 1000:03d} INFO  [stdout] (task-{number % 7}) {text}"
+def _before(prefix: str) -> Callable[[str, int], str]:
+    return lambda text, n: prefix.format(at=_at(n), iso=_iso(n), syslog=_syslog(n), n=n % 1000) + text
 
 
 WRAPPERS: Mapping[str, Callable[[str, int], str]] = {
-    "plain": lambda text, _: text,
-    "process in brackets": lambda text, _: f"[web.1] {text}",
-    "process in brackets, no space": lambda text, _: f"[web.1]{text}",
-    "time in brackets": lambda text, n: f"[{_iso(n)}] {text}",
-    "time and level in brackets": lambda text, n: f"[{_iso(n)}] [INFO] [gc-server] {text}",
-    "docker compose": lambda text, _: f"web-1  | {text}",
-    "docker compose in colours": lambda text, _: f"\x1b[36mweb-1  | \x1b[0m{text}",
+    **{name: _before(prefix) for name, prefix in _PREFIXES.items()},
     "colours around": lambda text, _: f"\x1b[0;32m{text}\x1b[0m",
     "colours written out": lambda text, _: f"#033[32m{text}#033[0m",
     "docker, JSON": _docker,
-    "CRI": lambda text, n: f"{_iso(n)} stdout F {text}",
-    "kubectl with time": lambda text, n: f"{_iso(n)} {text}",
-    "kubectl with prefix": lambda text, _: f"[pod/web-7d9f-x2x/app] {text}",
-    "stern": lambda text, _: f"web-7d9f-x2x app {text}",
-    "journal": lambda text, n: f"{_syslog(n)} db-1 java[4242]: {text}",
-    "journal, short-iso": lambda text, n: f"{_at(n):%Y-%m-%dT%H:%M:%S}+0100 db-1 java[4242]: {text}",
     "journal, JSON": _journal,
     "journal, JSON of bytes": _bytes,
-    "syslog, RFC 5424": lambda text, n: f'<14>1 {_iso(n)} db-1 java 4242 ID47 [meta sequenceId="{n}"] {text}',
-    "Heroku": lambda text, n: f"{_iso(n, '+00:00')} app[web.1]: {text}",
-    "Cloud Foundry": lambda text, n: f"   {_iso(n)[:22]}+0100 [APP/PROC/WEB/0] OUT {text}",
-    "WildFly, domain": lambda text, _: f"[Server:server-one] {text}",
-    "WildFly, standard output": _server,
-    "log4j": lambda text, n: f"{_at(n):%Y-%m-%d %H:%M:%S},{n % 1000:03d} INFO [gc-thread-{n % 3}] o.e.Gc - {text}",
     "logfmt": lambda text, n: f"time={_iso(n)} level=info msg=" + json.dumps(text),
     "Fluent Bit, JSON": _fluent,
-    "JSON in JSON": _twice,
+    "JSON in JSON": lambda text, n: _docker(_fluent(text, n), n),
     "CRI with JSON": lambda text, n: f"{_iso(n)} stdout F {_fluent(text, n)}",
     "a trailing blank and return": lambda text, _: f"{text} \r",
 }

@@ -1,136 +1,185 @@
-"""kill -9 at random moments of a real study, and what else may befall one: is anything altered, left or lost?
+"""kill -9 at random moments of real studies, and what else may befall one: is anything altered, left or lost?
 
-    python -m bench.kill --servers tomcat,liberty --rounds 100 [--as-user NAME] [--scenarios all]
+    python -m bench.kill --place DIR --minutes 8 [--ordinary] [--stacks tomcat,liberty/mariadb,tomcat+switchback]
+    python -m bench.kill --place DIR --scenarios all [--ordinary]
+    python -m bench.kill --place DIR --summary
 
-A round goes on with the server's study (or begins the next), kills leadline, its watchdog or both at a random moment,
-waits for the watchdog or calls `leadline restore`, and compares the machine with what it was. Ends with code 1 for any
-difference. Full and read-only file systems are mounted, so those scenarios need root.
+A round goes on with a stack's study, kills leadline, its watchdog or both at a random moment, waits for the watchdog or
+calls `leadline restore`, and compares the machine with what it was. The stack with the fewest rounds is next. What was
+found is added to DIR/results.jsonl, so that a bench can be ended and gone on with. Ends with code 1 for any difference.
+Needs root: it becomes the ordinary user, and mounts full and read-only file systems.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import random
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from bench.kill.machine import PATIENCE, Leadline, gone, kill, leftovers, settings, until
+from bench.kill.machine import HOST_FREE, Leadline, calm_settings, gone, kill, until
 from bench.kill.scenarios import SCENARIOS
 from leadline.host import procfs
 
+STACKS = (
+    "liberty,wildfly,tomcat,tomee,glassfish,tomcat/mariadb,tomcat+switchback,wildfly/mariadb+switchback,liberty+queue,"
+    "tomee+queue,tomcat+httpd"
+)
 VICTIMS = ("leadline", "leadline", "leadline and watchdog", "watchdog, then leadline")
 
 
-def kill_round(leadline: Leadline, chance: random.Random, longest: float) -> tuple[str, list[str]]:
-    """One kill; what was killed when, and what is wrong afterwards."""
-    before, kept = settings(), leadline.finished()
-    run = leadline.run()
-    moment = chance.uniform(0.1, longest)
-    until(lambda: run.poll() is not None, moment)
-    kept = {**kept, **leadline.finished()}
-    victim, restores = chance.choice(VICTIMS), chance.random() < 0.5
-    watchdogs = leadline.watchdogs()
-    if run.poll() is not None:
-        what = f"ended by itself with {run.returncode}"
+def kill_round(leadline: Leadline, before: Mapping[str, str], chance: random.Random) -> dict[str, object]:
+    """One kill; what was killed when, and what is wrong afterwards. Each step of a trial is as likely as any other,
+    and each moment of it, however long it takes on this host.
+    """
+    run, began = leadline.run(), time.monotonic()
+
+    def ended() -> bool:
+        return run.poll() is not None
+
+    until(lambda: leadline.done() or ended())  # so that there is something to lose
+    if chance.random() < 0.1:
+        until(ended, chance.uniform(0.0, 3.0))  # it may not have the host yet
     else:
-        what = f"killed {victim} after {moment:.1f} s of {len(kept)} finished trials"
-        first = [run.pid] if victim == "leadline" else [run.pid, *watchdogs]
-        for pid in reversed(first) if victim.startswith("watchdog") else first:
-            kill(pid)
-        run.wait()
-    problems = []
+        until(lambda: leadline.watchdogs() or ended(), HOST_FREE)
+        name, seconds = chance.choice(leadline.steps())
+        until(lambda: leadline.step() == name or ended())
+        until(ended, chance.uniform(0.0, seconds))
+    victim, restores = chance.choice(VICTIMS), chance.random() < 0.5
+    found: dict[str, object] = {
+        "victim": victim,
+        "seconds": round(time.monotonic() - began, 1),
+        "step": leadline.step(),
+    }
+    watchdogs, problems = leadline.watchdogs(), []
+    if ended():
+        problems.append(f"ended by itself with {run.returncode}: {leadline.said()[-500:]}")
+    for pid in {"leadline": [run.pid], "leadline and watchdog": [run.pid, *watchdogs]}.get(
+        victim, [*watchdogs, run.pid]
+    ):
+        kill(pid)
+    run.wait()
+    kept, made = leadline.finished(), leadline.traces()
     if restores or victim != "leadline":
-        what += ", restore"
+        found["restore"] = True
         done = leadline.call("restore")
         if done.returncode:
             problems.append(f"restore ended with {done.returncode}: {done.stderr.strip()}")
-    if not until(lambda: all(map(gone, watchdogs)), PATIENCE):
+    if not until(lambda: all(map(gone, watchdogs)), HOST_FREE):
         problems.append("the watchdog did not end")
-    return what, problems + leadline.problems(before, kept)
+    return {**found, "finished": len(kept), "problems": problems + leadline.problems(before, kept, made)}
 
 
-def kills(server: str, place: Path, options: argparse.Namespace, chance: random.Random) -> list[str]:
-    """All rounds of a server, then its study to the end."""
-    leadline = Leadline(place, server, options.as_user)
-    first = leadline.run()
-    until(lambda: leadline.finished() or first.poll() is not None)  # so that there is something to lose
-    kill(first.pid)
-    first.wait()
-    longest, wrong = options.longest, []
-    for number in range(1, options.rounds + 1):
-        what, problems = kill_round(leadline, chance, longest)
-        print(f"{server} {number}/{options.rounds}: {what}: {'; '.join(problems) or 'as it was'}", flush=True)
-        wrong += problems
-    before, kept = settings(), leadline.finished()
-    code = leadline.run().wait()
-    problems = leadline.problems(before, kept) + ([f"exit code {code}"] if code else [])
-    print(f"{server}: gone on to the end, {len(leadline.finished())} trials: {'; '.join(problems) or 'as it was'}")
-    return wrong + problems
-
-
-def scenario(name: str, server: str, place: Path, user: str) -> list[str]:
+def scenario(name: str, leadline: Leadline, before: Mapping[str, str]) -> dict[str, object]:
     """One scenario in a lab of its own."""
-    leadline = Leadline(place, server, user, short=True)
-    before = settings()
     problems = SCENARIOS[name](leadline)
-    until(lambda: not leadline.watchdogs())
-    problems += leadline.problems(before, {})
-    print(f"{server}, {name}: {'; '.join(problems) or 'as it should'}", flush=True)
-    return problems
+    until(lambda: not leadline.watchdogs(), HOST_FREE)
+    return {"scenario": name, "problems": problems + leadline.problems(before, {})}
 
 
-def _end_all(folder: Path) -> None:
-    """Of a bench that is ended early: its leadlines put the host back."""
-    for pid in procfs.all_processes():
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if b"leadline.cli" in command and bytes(folder) in command:
-            kill(pid, signal.SIGTERM)
-            until(lambda pid=pid: gone(pid))  # type: ignore[misc]
+@contextmanager
+def _ended(folder: Path) -> Iterator[None]:
+    """However the bench ends: its leadlines put the host back."""
+    try:
+        yield
+    finally:
+        for pid in procfs.all_processes():
+            try:
+                command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"leadline.cli" in command and bytes(folder) in Path(f"/proc/{pid}/environ").read_bytes():
+                kill(pid, signal.SIGTERM)
+                until(lambda pid=pid: gone(pid))  # type: ignore[misc]
+
+
+class Results:
+    """A line of JSON for each round and scenario."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def add(self, stack: str, user: str, found: dict[str, object]) -> None:
+        row = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "stack": stack, "user": user, **found}
+        self.rows.append(row)
+        with self._file.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(json.dumps(row), flush=True)
+
+    def kills(self, stack: str, user: str) -> int:
+        return sum((row["stack"], row["user"]) == (stack, user) and "victim" in row for row in self.rows)
+
+    def summary(self) -> None:
+        for what in ("victim", "scenario"):
+            rows = [row for row in self.rows if what in row]
+            counts = Counter((row["stack"], row["user"]) for row in rows)
+            wrong = Counter((row["stack"], row["user"]) for row in rows if row["problems"])
+            print(f"{len(rows)} {'kills' if what == 'victim' else 'scenarios'}, {wrong.total()} with problems")
+            for (stack, user), number in sorted(counts.items()):
+                print(f"  {stack} as {user}: {number}, {wrong[stack, user]} with problems")
+            for by in ("victim", "step"):
+                print(
+                    "  " + ", ".join(f"{key}: {n}" for key, n in Counter(r[by] for r in rows if by in r).most_common())
+                )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.kill", description=__doc__.splitlines()[0])
-    parser.add_argument("--servers", default="tomcat", help="separated by commas")
-    parser.add_argument("--rounds", type=int, default=10, help="kills of each server")
-    parser.add_argument("--as-user", default="", help="run leadline as this user (needs root)")
+    parser.add_argument("--place", type=Path, required=True, help="directory of the labs and results, gone on with")
+    parser.add_argument(
+        "--stacks", default=STACKS, help="SERVER[/DATABASE][+switchback|+queue|+httpd], separated by commas"
+    )
+    parser.add_argument("--ordinary", action="store_true", help="run leadline as an ordinary user")
+    parser.add_argument("--minutes", type=float, default=8.0, help="no round begins later")
+    parser.add_argument("--rounds", type=int, default=1000, help="kills at most")
     parser.add_argument("--scenarios", default="", help=f"all, or some of: {'; '.join(SCENARIOS)}")
-    parser.add_argument("--longest", type=float, default=30.0, help="seconds into a run at which it is killed at last")
+    parser.add_argument("--summary", action="store_true", help="count what has been found so far")
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args()
+    place: Path = options.place.absolute()
+    place.mkdir(parents=True, exist_ok=True)
+    results = Results(place / "results.jsonl")
+    if options.summary:
+        results.summary()
+        return 0
+    if os.geteuid() != 0:
+        parser.error("needs root")
     for number in (
         signal.SIGINT,
         signal.SIGTERM,
         signal.SIGHUP,
     ):  # not ignored in what is started, whatever starts this
         signal.signal(number, lambda *_: sys.exit(1))
-    seed = options.seed if options.seed is not None else int(time.time())
-    names = list(SCENARIOS) if options.scenarios == "all" else [n for n in options.scenarios.split(";") if n]
-    print(f"seed {seed}", flush=True)
-    chance, wrong = random.Random(seed), Counter[str]()
-    with (
-        tempfile.TemporaryDirectory(prefix="leadline-kill-", ignore_cleanup_errors=True) as folder,
-        ExitStack() as stack,
-    ):
-        Path(folder).chmod(0o755)
-        stack.callback(_end_all, Path(folder))
-        for server in options.servers.split(","):
-            place = Path(folder) / server
-            if options.rounds:
-                wrong[server] += len(kills(server, place, options, chance))
-            for number, name in enumerate(names):
-                wrong[server] += len(scenario(name.strip(), server, place / str(number), options.as_user))
-            for what in leftovers(place, None) if place.exists() else []:
-                print(f"left at the end: {what}")
-    print("; ".join(f"{server}: {number} problems" for server, number in wrong.items()))
-    return 1 if sum(wrong.values()) else 0
+    began, first = time.monotonic(), len(results.rows)
+    chance = random.Random(options.seed)
+    user = "ordinary user" if options.ordinary else "root"
+    folder = place / ("ordinary" if options.ordinary else "root")
+    stacks = options.stacks.split(",")
+    if options.ordinary:
+        stacks = [stack for stack in stacks if "+switchback" not in stack]  # it needs a live knob, which root may set
+    names = [*SCENARIOS] if options.scenarios == "all" else [name for name in options.scenarios.split(";") if name]
+    before = calm_settings()
+    with _ended(folder):
+        while time.monotonic() - began < options.minutes * 60 and len(results.rows) - first < options.rounds:
+            if options.scenarios:
+                if not names:
+                    break
+                stack, name = stacks[0], names.pop(0)
+                own = folder / f"scenario-{name.replace(' ', '-')}-{time.time():.0f}"
+                results.add(stack, user, scenario(name, Leadline(own, stack, options.ordinary, short=True), before))
+            else:
+                stack = min(stacks, key=lambda stack: results.kills(stack, user))
+                leadline = Leadline(folder / stack.replace("/", "-"), stack, options.ordinary)
+                results.add(stack, user, kill_round(leadline, before, chance))
+    return 1 if any(row["problems"] for row in results.rows[first:]) else 0
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bench.kill.machine import PATIENCE, Leadline, gone, kill, until
+from bench.kill.machine import HOST_FREE, ORDINARY, PATIENCE, Leadline, gone, kill, until
 
 
 def _begun(leadline: Leadline, run: subprocess.Popen[bytes]) -> bool:
     """Wait for the load of a trial."""
-    return until(lambda: leadline.loading() or run.poll() is not None) and run.poll() is None
+    return until(lambda: leadline.loading() or run.poll() is not None, HOST_FREE) and run.poll() is None
 
 
 def _ends(run: subprocess.Popen[bytes], *codes: int) -> list[str]:
@@ -29,8 +29,8 @@ def _ends(run: subprocess.Popen[bytes], *codes: int) -> list[str]:
 
 def _goes_on(leadline: Leadline, run: subprocess.Popen[bytes]) -> list[str]:
     """Its next trial is finished; then it is told to end."""
-    before = len(leadline.finished())
-    if not until(lambda: len(leadline.finished()) > before or run.poll() is not None) or run.poll():
+    before = leadline.done()
+    if not until(lambda: leadline.done() > before or run.poll() is not None) or run.poll():
         return [f"no trial was finished any more (exit code {run.poll()})", *_ends(run, 0)]
     kill(run.pid, signal.SIGTERM)
     return _ends(run, 0, 1, 128 + signal.SIGTERM)
@@ -71,7 +71,7 @@ def _terminal(act: Callable[[int, subprocess.Popen[bytes]], None], *codes: int) 
                 os.read(master, 65536)
             return leadline.loading()
 
-        if not until(drained):
+        if not until(drained, HOST_FREE):
             return ["no load began"]
         act(master, run)
         return _ends(run, *codes)
@@ -115,10 +115,11 @@ def _small(place: Path, size: str, user: str) -> Iterator[Path]:
     try:
         yield place
     finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
+        while place.is_mount():
+            subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def _fill(place: Path) -> None:
+def _fill(_leadline: Leadline, place: Path) -> None:
     with suppress(OSError), (place / "ballast").open("wb", buffering=0) as file:
         for block in (1 << 20, 4096, 64):
             with suppress(OSError):
@@ -127,7 +128,7 @@ def _fill(place: Path) -> None:
 
 
 def _trouble(
-    part: str, act: Callable[[Path], None], mend: Callable[[Path], None], *codes: int
+    part: str, act: Callable[[Leadline, Path], None], mend: Callable[[Path], None], *codes: int
 ) -> Callable[..., list[str]]:
     """``part`` of a leadline (lab, state) gets into trouble under the load; the study goes on when it is over."""
 
@@ -137,7 +138,7 @@ def _trouble(
             run = leadline.run()
             if not _begun(leadline, run):
                 return ["no load began"]
-            act(place)
+            act(leadline, place)
             found = _ends(run, *codes)
             until(lambda: not leadline.watchdogs())
             kept = leadline.finished() if part == "lab" else {}
@@ -160,11 +161,14 @@ def _empty(place: Path) -> None:
     (place / "ballast").unlink(missing_ok=True)
 
 
-def _read_only(place: Path) -> None:
+def _read_only(leadline: Leadline, place: Path) -> None:
     done = subprocess.run(["mount", "-o", "remount,ro", str(place)], check=False, capture_output=True)
     if done.returncode:  # busy: files are open for writing; bind it over itself, read-only
-        subprocess.run(["mount", "--bind", str(place), str(place)], check=True)
-        subprocess.run(["mount", "-o", "remount,ro,bind", str(place)], check=True)
+        mount = ["mount"]
+        if leadline.ordinary:  # it has mounts of its own
+            mount = ["nsenter", "--mount", f"--target={leadline.watchdogs()[0]}", "mount"]
+        subprocess.run([*mount, "--bind", str(place), str(place)], check=True)
+        subprocess.run([*mount, "-o", "remount,ro,bind", str(place)], check=True)
 
 
 def _writable(place: Path) -> None:
@@ -176,7 +180,7 @@ def refused_state(leadline: Leadline) -> list[str]:
     """A state directory that cannot be written from the beginning: nothing starts."""
     uid = "" if leadline.uid is None else str(leadline.uid)
     with _small(leadline.state, "4m", uid) as place:
-        _read_only(place)
+        _read_only(leadline, place)
         found = _ends(leadline.run(), 1, 2)
         if leadline.loading() or "trial 1/" in leadline.said():
             found.append("a trial began")
@@ -191,11 +195,23 @@ def two_of_two_labs(leadline: Leadline) -> list[str]:
     return _second(leadline, leadline.place / "other")
 
 
+def two_users(leadline: Leadline) -> list[str]:
+    """The second one is another user's, with a state directory, cache and lab of its own."""
+    run = leadline.run()
+    if not _begun(leadline, run):
+        return ["no load began"]
+    place = leadline.place.with_name(f"{leadline.place.name}-other")
+    other = Leadline(place, leadline.stack, not leadline.ordinary, short=True)
+    user = ORDINARY if leadline.ordinary else "root"
+    found = [*_ends(other.run(wait=2.0), 1), *_says(other, f"in use by pid {run.pid} of user {user}")]
+    return [*found, *_goes_on(leadline, run), *other.problems({}, {})]
+
+
 def _second(leadline: Leadline, lab: Path) -> list[str]:
     run = leadline.run()
     if not _begun(leadline, run):
         return ["no load began"]
-    found = [*_ends(leadline.run(lab, log="second.log"), 1), *_says(leadline, "in use by", log="second.log")]
+    found = [*_ends(leadline.run(lab, log="second.log", wait=2.0), 1), *_says(leadline, "in use by", log="second.log")]
     return [*found, *_goes_on(leadline, run)]
 
 
@@ -203,7 +219,7 @@ def restore_while_a_study_runs(leadline: Leadline) -> list[str]:
     run = leadline.run()
     if not _begun(leadline, run):
         return ["no load began"]
-    done = leadline.call("restore")
+    done = leadline.call("restore", wait=2.0)
     found = [] if done.returncode == 1 and "in use by" in done.stderr else [f"restore: {done.returncode} {done.stderr}"]
     return [*found, *_goes_on(leadline, run)]
 
@@ -266,6 +282,7 @@ SCENARIOS: dict[str, Callable[[Leadline], list[str]]] = {
     "state read-only from the beginning": refused_state,
     "two leadlines, one lab": two_of_one_lab,
     "two leadlines, two labs": two_of_two_labs,
+    "two leadlines, two users": two_users,
     "restore while a study runs": restore_while_a_study_runs,
     "watchdog killed": watchdog_killed,
     "watchdog stopped": watchdog_stopped,

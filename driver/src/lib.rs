@@ -19,6 +19,7 @@ pub mod session;
 pub mod share;
 pub mod sys;
 pub mod template;
+pub mod textfile;
 pub mod timer;
 pub mod transport;
 pub mod units;

@@ -1,5 +1,6 @@
 use leadline_load::cli::{parse, Command};
 use leadline_load::run::{check, judge, run, Ended};
+use leadline_load::textfile::shown;
 use leadline_load::{scenario, sys, Failure};
 use std::io::Write;
 use std::process::exit;
@@ -9,7 +10,7 @@ fn main() {
     match result {
         Ok(code) => exit(code),
         Err(failure) => {
-            for line in failure.message().lines() {
+            for line in shown(failure.message()) {
                 let _ = writeln!(std::io::stderr(), "leadline-load: {line}"); // nobody may be left to read it
             }
             exit(failure.exit_code());

@@ -95,10 +95,25 @@ def _directions(rank: int, power: int) -> Floats:
     return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True), dtype=np.float64)
 
 
+def _factor(units: Floats) -> Floats:
+    """(k, rank) with the same products of rows, by Gram and Schmidt in the order of the rows.
+
+    Nothing in it is left to choice, as the vectors of equal singular values are, which every processor turns its way.
+    """
+    rest, columns = units.copy(), []
+    for row in range(len(units)):
+        length = np.linalg.norm(rest[row])
+        if length > 1e-7 * np.linalg.norm(units[row]):
+            direction = rest[row] / length
+            columns.append(rest @ direction)
+            rest -= np.outer(columns[-1], direction)
+            rest[row] = 0.0
+    return np.column_stack(columns)
+
+
 def _integrate(units: Floats, two_sided: bool) -> MaxT:
-    left, singular, _ = np.linalg.svd(units, full_matrices=False)
-    rank = max(1, int(np.sum(singular > 1e-9 * singular[0])))
-    factor = left[:, :rank] * singular[:rank]
+    factor = _factor(units)
+    rank = factor.shape[1]
     if rank == 1:
         ends = np.array([np.max(factor), np.max(-factor)])
         return MaxT(np.abs(ends) if two_sided else ends, 1, two_sided)

@@ -82,7 +82,7 @@ def last_to_the_end() -> Outputs:
         text = io.TextIOWrapper(
             io.BufferedWriter(raw),
             encoding=encoding,
-            errors="backslashreplace" if number == 2 else getattr(before, "errors", None),
+            errors="backslashreplace",  # names of files may be no text
             line_buffering=number == 2 or raw.isatty(),
         )
         setattr(sys, name, text)

@@ -15,7 +15,7 @@ from leadline.cli.endings import ended_by_signals, last_to_the_end
 from leadline.cli.lazy import LazyCommands
 from leadline.cli.output import errors
 from leadline.host.threads import one_blas_thread
-from leadline.model.errors import LeadlineError
+from leadline.model.errors import LeadlineError, shortened
 
 app = typer.Typer(
     name="leadline",
@@ -67,7 +67,7 @@ def _run() -> int:
             _say(evidence)
         return error.exit_code
     except OSError as error:  # a full disk, no permission, no file or process to be had
-        named = f": {error.filename}" if error.filename else ""
+        named = f": {shortened(str(error.filename), 200)}" if error.filename else ""
         _say(f"leadline: {error.strerror or error}{named}")
     except MemoryError:
         _say("leadline: there is not enough memory")

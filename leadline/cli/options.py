@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +12,20 @@ import typer
 from leadline.model.errors import UsageError, quoted
 
 
-def _directory(path: Path) -> Path:
-    """Raises UsageError for a lab that no directory can be."""
+def _directory(given: str | Path) -> Path:
+    """Raises UsageError for a lab that no directory can be, and for a name that no file of a service can hold."""
+    if not str(given):
+        raise UsageError("--lab '': name a directory; . is this one")
+    if not str(given).isprintable():
+        raise UsageError(f"--lab {quoted(str(given))}: a name has characters that print, in UTF-8")
+    path = Path(given)
     try:
-        above = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
-    except (OSError, ValueError):
-        raise UsageError(f"--lab {quoted(str(path))}: no directory can have this name") from None
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.stat()
+        above = next(each for each in (path.absolute(), *path.absolute().parents) if os.path.lexists(each))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no directory can have this name"
+        raise UsageError(f"--lab {quoted(str(path))}: {reason}") from None
     if not above.is_dir():
         raise UsageError(f"--lab {path}: {above} is no directory; name one, or one that is to be made")
     return path
@@ -24,7 +34,11 @@ def _directory(path: Path) -> Path:
 LabOption = Annotated[
     Path,
     typer.Option(
-        "--lab", envvar="LEADLINE_LAB", callback=_directory, help="The lab: where studies and trials are kept."
+        "--lab",
+        envvar="LEADLINE_LAB",
+        parser=_directory,
+        metavar="<path>",
+        help="The lab: where studies and trials are kept.",
     ),
 ]
 JsonOption = Annotated[

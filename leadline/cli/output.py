@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.text import Text
 
 console = Console()
 errors = Console(stderr=True)
+
+
+def say(*lines: str, to: Console = console) -> None:
+    """Lines of plain text, never wrapped where they may be read by a program."""
+    for line in lines:
+        to.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_table(table: RenderableType | Sequence[str]) -> None:
+    """A table, or its lines."""
+    if isinstance(table, (list, tuple)):
+        say(*table)
+    else:
+        console.print(table, soft_wrap=not console.is_terminal)
+
+
+def print_answer(answer: str) -> None:
+    """The conclusion: the last line that a command prints."""
+    from leadline.report.text import one_line  # it takes long to import
+
+    console.print(Text(one_line(answer), style="bold"), soft_wrap=True)
 
 
 def print_json(document: Any) -> None:

@@ -52,7 +52,7 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
         failures=_failures(record),
         warnings=(*stopped.notes, *stopped.analysis.warnings, *told),
         simulated=record.simulated,
-        disturbance=disturbance_of(record, seen.others),
+        disturbance=disturbance_of([record], seen.others),
     )
     found = replace(found, confirmations=confirmations_of(record, found))
     return replace(found, answer=answer(found, Facts.of(record, describe, stopped.outcome)))

@@ -114,10 +114,13 @@ def _canonical(head: Sequence[str], source: str, response: str | None) -> list[s
         raise UsageError(f"{source}: two columns mean the {twice[0]}; keep one, or name the response by --response")
     if response is not None and "response" not in names:
         near = nearest(response, [cell.strip() for cell in head])
-        hint = f"did you mean {near}?" if near else f"columns: {', '.join(head)}"
+        hint = f"did you mean {near}?" if near else f"it is none of {len(head)}"
         raise UsageError(f"{source}: no column {response!r}; {hint}")
     if "gain" not in names and "response" not in names:
-        raise UsageError(f"{source}: no column for the results among {', '.join(head)}; the head is {HEAD}")
+        known = [cell for cell, name in zip(head, names, strict=True) if name]  # no more: it may be any other file
+        raise UsageError(
+            f"{source}: no column for the results (of ours: {', '.join(known) or 'none'}); the head is {HEAD}"
+        )
     return names
 
 

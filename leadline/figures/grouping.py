@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -92,21 +92,19 @@ def permute_groups(found: Sensitivities, groups: Mapping[str, Sequence[str]]) ->
     )
 
 
-def parse_groups(options: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """``red=a,b`` ``blue=c,d`` as groups. Raises UsageError for anything else."""
+def parse_groups(options: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """``red=a,b`` ``blue=c,d`` as groups, each with the place where it stands. Raises UsageError for anything else,
+    which quotes nothing: it may be of another file than was meant.
+    """
     groups: dict[str, tuple[str, ...]] = {}
-    for option in options:
+    for place, option in options:
         for word in option.split():
             name, equals, members = word.partition("=")
             parts = tuple(part.strip() for part in members.split(",") if part.strip())
             if not equals or not name or not parts:
-                raise UsageError(
-                    f"--groups {word}: not NAME=PARAMETER,PARAMETER, as in red=vm.swappiness,vm.dirty_ratio"
-                )
+                raise UsageError(f"{place}: not NAME=PARAMETER,PARAMETER, as in red=vm.swappiness,vm.dirty_ratio")
             if name in groups:
-                raise UsageError(
-                    f"--groups {word}: the group {name} is given twice; put all its parameters in one list"
-                )
+                raise UsageError(f"{place}: the group {name} is given twice; put all its parameters in one list")
             groups[name] = parts
     return groups
 
@@ -119,8 +117,8 @@ def _check(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> None:
         for member in members:
             if member not in names:
                 near = nearest(member, list(names))
-                hint = f"did you mean {near}?" if near else f"parameters: {', '.join(names)}"
-                raise UsageError(f"group {group}: no parameter {member!r} in the table; {hint}")
+                told = f"no parameter {member!r}; did you mean {near}?" if near else f"parameters: {', '.join(names)}"
+                raise UsageError(f"group {group} has what is not in the table: {told}")
             if member in seen:
                 again = "twice" if seen[member] == group else f"in group {seen[member]} too"
                 raise UsageError(f"group {group}: the parameter {member} is {again}; a parameter has one group")

@@ -18,8 +18,9 @@ _MOST_CYCLES = 60
 _RHYTHM = 0.35  # of what the line leaves: what a rhythm has to explain
 _SAME = 0.8  # of what a slower rhythm explains
 _UNIT_ROOT = 1.2  # over the root of the number of points: how near to 1 is taken for 1
-_DOUBTFUL = 0.4  # a coefficient above it may be that of a random walk with independent noise upon it
+_DOUBTFUL = 0.6  # a coefficient above it may be that of a random walk with independent noise upon it
 _PLAIN = 2.5  # standard errors of a correlation that is none
+_LATE = 0.9  # of the series: where the end begins
 _CHANCE = 0.01  # of a rhythm that is none
 
 Array = NDArray[Any]
@@ -44,7 +45,7 @@ class Trend:
 
     ``steps``: the rise as of a random walk, where what is left hangs together so much that it may be one; else
     ``rise``. ``keeps``: for each share asked for, the rise at the later half's pace less this share of the
-    earlier's; ``end``: the rise at the pace of the last quarter. ``walk``: what is left hangs together like a
+    earlier's; ``end``: the rise at the pace of the last tenth. ``walk``: what is left hangs together like a
     random walk, so its steps are looked at. ``period``: of the rhythm, in units of time; None without one.
     """
 
@@ -74,12 +75,12 @@ def trend(times: Array, values: Array, shares: Sequence[float] = ()) -> Trend:
     line, broken = [np.ones_like(at), at], _above(at, 0.5)
     whole = np.column_stack([*line, *season])
     halves = np.column_stack([*line, broken, *season])
-    quarter = np.column_stack([*line, broken, _above(at, 0.75), *season])
+    bent = np.column_stack([*line, _above(at, _LATE), *season])
     together = _together(halves, values)
     rise = _linear(whole, values, together, [0, 1])
     steps = _linear(whole, values, 1.0, [0, 1]) if _DOUBTFUL < together < 1 else rise
     keeps = tuple(_times(_linear(halves, values, together, [0, 1 - share, 1]), scale) for share in shares)
-    end = _linear(quarter, values, together, [0, 1, 1, 1])
+    end = _linear(bent, values, together, [0, 1, 1])
     period = None if cycles is None else float(times[-1] - times[0]) / cycles
     rise, steps, end = (_times(one, scale) for one in (rise, steps, end))
     return Trend(rise, steps, keeps, end, len(at), together == 1.0, period)
@@ -221,7 +222,8 @@ def _linear(design: Array, values: Array, together: float, weights: Sequence[flo
     spread = inverse @ (design.T * (left / (1 - lever)) ** 2) @ design @ inverse
     chosen = np.zeros(terms)
     chosen[: len(weights)] = weights
-    variance = float(chosen @ spread @ chosen)
+    even = float(left @ left) / max(1, count - terms) * float(chosen @ inverse @ chosen)
+    variance = max(even, float(chosen @ spread @ chosen))
     return Estimate(float(chosen @ found), math.sqrt(max(0.0, variance)), max(1, count - terms))
 
 
@@ -245,8 +247,11 @@ def thinned(times: Array, values: Array, most: int = MOST) -> tuple[Array, Array
     """At most ``most`` points: medians of neighbours, equally many each."""
     if len(times) <= most:
         return times, values
-    parts = np.array_split(np.arange(len(times)), most)
-    return (
-        np.array([float(np.median(times[part])) for part in parts]),
-        np.array([float(np.median(values[part])) for part in parts]),
-    )
+    each, more = divmod(len(times), most)
+    first = (each + 1) * more
+
+    def medians(of: Array) -> Array:
+        parts = (of[:first].reshape(-1, each + 1), of[first:].reshape(-1, each))
+        return np.concatenate([np.median(part, axis=1) for part in parts])
+
+    return medians(times), medians(values)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from leadline.host import privilege
 from leadline.model.errors import UsageError
 
 
@@ -40,9 +41,7 @@ def _version(home: Path) -> str:
         match = None
     if match is None:
         try:
-            done = subprocess.run(
-                [home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=30, check=False
-            )
+            done = privilege.run([str(home / "bin" / "java"), "-version"], [home], timeout=30)
         except (OSError, subprocess.TimeoutExpired):
             return ""
         match = re.search(r'version "([^"]+)"', done.stderr)

@@ -15,6 +15,7 @@ import math
 import os
 import pwd
 import select
+import signal
 import socket
 import struct
 import threading
@@ -36,6 +37,7 @@ _COMMAND = 1000  # characters of its command
 _PATIENCE = 0.5  # seconds for them
 _BACKLOG = 64
 _LONGEST_WAIT = 604_800  # seconds, a week
+_UNDOING = 60.0  # seconds for a watchdog that undoes what this one is to resume
 
 
 class HostBusyError(LeadlineError):
@@ -44,10 +46,12 @@ class HostBusyError(LeadlineError):
 
 class Lease:
     """The lease of this host, whatever the user and the state directory. ``root``: a directory that stands for / in
-    tests is a host of its own.
+    tests is a host of its own. ``journal``: what its holder undoes, a watchdog (``undoes``) or whoever resumes, for
+    whom that watchdog does not wait.
     """
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = Path("/"), journal: Path | None = None, undoes: bool = False) -> None:
+        self._journal, self._undoes = str(journal.absolute() if journal else ""), undoes
         place = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
         self.name = _NAME if root.resolve() == Path("/") else f"{_NAME}-{place}"
         self._socket: socket.socket | None = None
@@ -72,6 +76,8 @@ class Lease:
                 return False
             raise
         told = {**owner(), "time": time.time()}
+        if self._undoes:
+            told |= {"undoes": self._journal, "command": f"watchdog putting back {self._journal}"}
         words = json.dumps({**told, "command": str(told["command"])[:_COMMAND]}).encode()
         reading, self._end = os.pipe()
         self._socket = taken
@@ -84,8 +90,15 @@ class Lease:
 
         Raises HostBusyError, UsageError.
         """
-        deadline = time.monotonic() + (_patience() if patience is None else patience)
+        began = asked = time.monotonic()
+        deadline = began + (_patience() if patience is None else patience)
         while not self.try_acquire():
+            if time.monotonic() >= asked:
+                asked = time.monotonic() + 1.0
+                last = self.holder()
+                if self._journal and last.get("undoes") == self._journal:
+                    procfs.send(int(last["pid"]), signal.SIGTERM)  # the kernel's word
+                    deadline = max(deadline, began + _UNDOING)
             if time.monotonic() >= deadline:
                 raise HostBusyError(f"this host is in use by {self._describe()}; wait until it ends, or end it first")
             time.sleep(0.05)

@@ -21,6 +21,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from leadline.host import confine, procfs
 from leadline.model.errors import UsageError
@@ -277,8 +278,12 @@ def give(path: Path, pid: int) -> None:
 
 
 def write_private(path: Path, text: str | bytes) -> None:
-    """A new file that was never anybody else's to read: made with mode 0600, in place of an older one."""
+    """A private file, in place of an older one."""
     path.unlink(missing_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb") as stream:
+    with new_private(path) as stream:
         stream.write(text.encode() if isinstance(text, str) else text)
+
+
+def new_private(path: Path) -> BinaryIO:
+    """A new file, open for writing, that was never anybody else's to read: made with mode 0600. Raises OSError."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")

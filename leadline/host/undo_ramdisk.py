@@ -67,7 +67,12 @@ def undo(entries: Sequence[Entry], root: Path, run: Callable[..., str] = command
     blocks, table = root / "sys/block", root / "proc/self/mountinfo"
 
     def unmount(point: Path) -> None:
+        """Removing its directory unmounts it for processes with mounts of their own too, which hold copies of it
+        where mounts do not propagate (rmdir(2), mount_namespaces(7)).
+        """
         _until(lambda: all(mount.point != str(point) for mount in mounts(table)), lambda: run("umount", str(point)))
+        with suppress(FileNotFoundError):
+            point.rmdir()
 
     file = base / "memory" / "disk"
     there = base.exists()
@@ -98,11 +103,8 @@ def _empty(device: str) -> None:
 
 
 def _remove(base: Path) -> None:
-    """Only the directories made here, which are empty once nothing is mounted on them. Raises CannotUndo."""
+    """Only what was made here. Raises CannotUndo."""
     try:
-        for path in (base / "store", base / "memory"):
-            with suppress(FileNotFoundError):
-                path.rmdir()
         (base / TREE_MARKER).unlink(missing_ok=True)
         base.rmdir()
     except OSError as error:

@@ -2,8 +2,9 @@
 
 It holds one end of a socket whose other end only leadline's process has. A byte ``h`` is a heartbeat, which it answers
 with ``a``; ``q`` says that the run ended well. End of file means that leadline is gone; silence for longer than the
-dead-man time that it hangs. Either way the watchdog waits once more for the dead-man time, for a leadline that takes
-the lease or beats again, and then undoes the journal, which ends the processes started as well. All its waiting is on
+dead-man time that it hangs. Either way the watchdog waits once more for the dead-man time, for a leadline that resumes
+or beats again, and then undoes the journal, which ends the processes started as well. Once leadline is gone it has the
+lease: nobody else uses the host before it is put back. All its waiting is on
 the monotonic clock: neither a clock that is set nor a suspended machine counts as silence.
 """
 
@@ -30,6 +31,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, Usa
 DEAD_MAN_MIN, DEAD_MAN_MAX = 0.1, 86_400.0  # seconds
 SILENCE = 30.0  # seconds without a response after which a watchdog is none
 _START = 30.0  # seconds that it may take to start
+_DYING = 5.0  # seconds for the lease of one that dies: the kernel closes its channel a moment before
 _RETRIES = (0.2, 1.0, 3.0, 10.0)  # seconds before each new try to put back what could not be
 _READY, _BEAT, _RESPONSE, _QUIT, _FIRING = b"watching", b"h", b"a", b"q", b"f"
 
@@ -239,7 +241,7 @@ class _Guard:
         state = journal_path.parent.parent
         self.channel = channel
         self.journal = UndoJournal(journal_path, root)
-        self.lease = Lease(root)
+        self.lease = Lease(root, journal_path, undoes=True)
         self.log_path = state / "watchdog.log"
         self.dead_man = dead_man
         self.parent = parent
@@ -287,7 +289,7 @@ class _Guard:
                 heard = self._listen(self.dead_man)
                 if heard is None:
                     self._say(_FIRING)
-                    return self._restore(hung=True)
+                    return self._parent_gone() if self._taken() else self._restore()
                 if heard:
                     self.log("leadline is back")
             if heard and _QUIT in heard:
@@ -314,40 +316,31 @@ class _Guard:
             return False
 
     def _parent_gone(self) -> Exit:
-        """Whoever takes the lease within the dead-man time decides what to undo, as long as it lives."""
+        """Keep the host for the dead-man time, so that nobody measures on it as it is; a leadline that resumes tells
+        this process to hurry. Where another one was quicker, wait for what that one undoes, or for its end.
+        """
+        self._acquire()  # at once: others wait for it
         left = self._open()
         if left is not None and not left:
             return Exit.ENDED
         gone = "has closed its channel" if self._parent_alive() else "is gone"
         self.log(f"leadline {gone}; waiting {self.dead_man:g} s for one that resumes")
-        deadline = time.monotonic() + self.dead_man
-        told = False
-        while time.monotonic() < deadline and not self.hurry:
-            if self._taken():
+        began, told = time.monotonic(), False
+        while True:
+            waited = time.monotonic() - began
+            if self._acquire():
+                if self.hurry or waited >= self.dead_man:
+                    return self._restore()
+            elif self._taken():
                 if not told:
-                    self.log("another leadline took the lease: leaving the host to it")
+                    self.log("another leadline took the lease: waiting for its end")
                 told = True
-                deadline = time.monotonic() + self.dead_man
                 now = self._open()
                 if now is not None and left is not None and not left & now:
                     return Exit.LEFT
+            elif waited > max(self.dead_man, _DYING):
+                return self._restore()
             time.sleep(min(0.2, self.dead_man / 10))
-        return self._restore(hung=False)
-
-    def _may_act(self, hung: bool) -> bool:
-        """Take the lease unless another leadline has it.
-
-        The one watched may hold it still: stopped, or dying (the kernel closes its channel a moment before its lock).
-        A lease that cannot be written (read-only, full) keeps nobody from putting back.
-        """
-        deadline = time.monotonic() + 5
-        while not self._acquire():
-            if self._taken():
-                return False
-            if hung or time.monotonic() > deadline:
-                return True
-            time.sleep(0.02)
-        return True
 
     def _acquire(self) -> bool:
         try:
@@ -355,10 +348,7 @@ class _Guard:
         except (LeadlineError, OSError):
             return False
 
-    def _restore(self, hung: bool) -> Exit:
-        if not self._may_act(hung):
-            self.log("another leadline took the lease: leaving the host to it")
-            return Exit.LEFT
+    def _restore(self) -> Exit:
         for pause in (*_RETRIES, None):
             try:
                 for line in self.journal.restore():
@@ -385,5 +375,5 @@ def main() -> None:
         code = guard.run()
     except BaseException as error:
         guard.log(f"failed: {error!r}; putting the host back")
-        code = guard._restore(hung=True)
+        code = guard._restore()
     os._exit(code.value)

@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leadline.host.base import Host
+from leadline.host.base import TrialHost
 from leadline.lab.interruption import Interruption
 from leadline.lab.progress import Watcher
 from leadline.lab.slots import SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, System
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
-from leadline.model.knob import Knob, Level, Owner, levels_of
+from leadline.model.knob import Knob, Level
+from leadline.model.owners import Owners
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord, Reading
 from leadline.model.study import Study
@@ -47,7 +48,7 @@ class TrialRunner:
     """Runs planned trials of one study on one host and system."""
 
     store: Store
-    host: Host
+    host: TrialHost
     system: System
     study: Study
     knobs: Mapping[str, Knob]
@@ -55,8 +56,12 @@ class TrialRunner:
     watcher: Watcher
     interruption: Interruption
     originals: dict[str, Level] = field(default_factory=dict, init=False)  # of this run, before its first change
+    owners: Owners = field(init=False)
     _trial: int = field(default=0, init=False)
     _attempt: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.owners = Owners(self.host, *self.system.owners())
 
     def run(self, trial_id: int, planned: PlannedTrial) -> TrialFailure | None:
         """One attempt. Whatever happens, services are stopped and the row is closed; returns the failure if any.
@@ -100,7 +105,7 @@ class TrialRunner:
     def _live(self, planned: PlannedTrial, directory: Path) -> None:
         levels = {**self.settings, **planned.treatment.as_dict()}
         known = {name: level for name, level in levels.items() if name in self.knobs}  # pseudo-factors set nothing
-        on_host = levels_of(known, self.knobs, Owner.HOST)
+        on_host = self.owners.levels(known, self.host)
         in_services = {name: level for name, level in known.items() if name not in on_host}
         self._check_space(directory)
         suspended = _suspended_seconds()
@@ -113,7 +118,7 @@ class TrialRunner:
         with self._step("start-server"):
             startup = self.system.start_server(in_services, directory)
         with self._step("read-back"):
-            self._read(known, on_host, "before")
+            self._read(known, "before")
         with self._step("start-observers"):
             self.system.start_observers(directory)
         with self._step("load"):
@@ -126,7 +131,6 @@ class TrialRunner:
                 )
                 changes.finish()
                 known |= changes.found
-                on_host |= changes.found
         if (away := _suspended_seconds() - suspended) > 1:
             text = f"the machine was suspended for {away:.0f} s in the middle of this trial"
             raise TrialFailure(FailureClass.INFRASTRUCTURE, text)
@@ -137,7 +141,7 @@ class TrialRunner:
         with self._step("audit"):
             self._audit(directory, outcome)
         with self._step("read-again"):
-            self._read(known, on_host, "after")
+            self._read(known, "after")
         with self._step("stop"):
             self._warn(self.system.stop())
         with self._step("collect"):
@@ -148,7 +152,7 @@ class TrialRunner:
     def _changes(self, planned: PlannedTrial) -> SlotChanges | None:
         if not planned.slots:
             return None
-        return SlotChanges(self.store, self.host, self.watcher, self.knobs, self._trial, self._attempt, planned.slots)
+        return SlotChanges(self.store, self.owners, self.watcher, self.knobs, self._trial, self._attempt, planned.slots)
 
     def _check_space(self, directory: Path) -> None:
         free = shutil.disk_usage(directory).free
@@ -162,12 +166,11 @@ class TrialRunner:
         originals = []
         for name in levels:
             if name not in self.originals:
-                self.originals[name] = self.host.read_knob(name)
+                self.originals[name] = self.host.read_back(name)
                 found = self._format(name, self.originals[name])
                 originals.append(Reading(name, "original", None, found, True))
         self.store.add_readings(self._trial, self._attempt, originals)
-        for name, level in levels.items():
-            self.host.set_knob(name, level)
+        self.owners.apply(levels)
 
     def verify_undone(self) -> None:
         """After the host was restored: look once more at every knob that was changed and all that was made or switched
@@ -175,7 +178,7 @@ class TrialRunner:
         """
         readings = []
         for name, original in self.originals.items():
-            found = self.host.read_knob(name)
+            found = self.host.read_back(name)
             wanted = self._format(name, original)
             readings.append(Reading(name, "undone", wanted, self._format(name, found), found == original))
         for name, (was, found_now) in self.host.temporary().items():
@@ -191,12 +194,12 @@ class TrialRunner:
     def _format(self, name: str, level: Level) -> str:
         return self.knobs[name].format(level)
 
-    def _read(self, known: Mapping[str, Level], on_host: Mapping[str, Level], phase: str) -> None:
+    def _read(self, known: Mapping[str, Level], phase: str) -> None:
         """Read every knob in play; one that is not at its level voids the trial."""
         readings = []
         for name, wanted in known.items():
             try:
-                found = self.host.read_knob(name) if name in on_host else self.system.read_back(name)
+                found = self.owners.read_back(name)
             except NotInPlay as why:
                 readings.append(Reading(name, phase, self._format(name, wanted), f"({why})", True))
                 continue

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from leadline.design import DesignError, make_plan
 from leadline.design.switchback import steady_seconds, switchback_plan
-from leadline.host.base import Host
-from leadline.host.local import LocalHost
+from leadline.host.base import TrialHost
+from leadline.host.registry import is_machine
 from leadline.lab.machine import check_machine, not_checked
 from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
@@ -20,7 +20,7 @@ from leadline.load.generators.lab import check_generator
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError, nearest
-from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Owner
+from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, RawLevel, Study
 from leadline.stack.registry import knob_of_others
@@ -45,7 +45,7 @@ class Planned:
 
 def plan_study(
     file: StudyFile,
-    host: Host,
+    host: TrialHost,
     service_knobs: list[Knob],
     disposable: bool = False,
     idle_settings: bool = False,
@@ -56,10 +56,11 @@ def plan_study(
     """
     study = file.study
     machine = host.machine()
+    on_host = {knob.name for knob in host.knobs()}
     catalogue = Catalogue([*host.knobs(), *(knob.on(machine) for knob in service_knobs)])
     unchecked = _check_load(file)
-    if isinstance(host, LocalHost):
-        check_machine(file)
+    if is_machine(host):
+        check_machine(file, host)
     knobs: dict[str, Knob] = {}
     settings: dict[str, Level] = {}
     skipped: list[str] = []
@@ -70,12 +71,12 @@ def plan_study(
         knobs[name] = knob
         if name in study.factors:
             raise UsageError(f"{file.where(('settings', name))}: {name} is a setting and a factor; keep one of them")
-        reason = host.writable(name) if knob.owner is Owner.HOST else ""
+        reason = host.writable(name) if name in on_host else ""
         if reason:
             raise UsageError(f"{file.where(('settings', name))}: {name} cannot be set here: {reason}")
     for name, raws in study.factors.items():
         factor, knob = _factor(file, catalogue, name, raws, disposable)
-        reason = host.writable(name) if knob.owner is Owner.HOST else ""
+        reason = host.writable(name) if name in on_host else ""
         if reason:
             skipped.append(f"{name} is left out: {reason}")
             continue
@@ -104,7 +105,7 @@ def plan_study(
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
     check_levels(file, factors, settings, idle_settings)
-    check_web(file, factors, settings, idle_settings)
+    check_web(file, host, factors, settings, idle_settings)
     plan = _plan(file, factors, skipped)
     warnings = tuple(starved_calls(file, plan, settings))
     return Planned(

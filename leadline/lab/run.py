@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import leadline
-from leadline.host.base import Host
+from leadline.host.base import TrialHost
 from leadline.host.watchdog import Watchdog
 from leadline.lab.interruption import Interruption
 from leadline.lab.lifecycle import TrialRunner
@@ -49,7 +49,7 @@ class StudyRun:
     file: StudyFile
     planned: Planned
     store: Store
-    host: Host
+    host: TrialHost
     system: System
     watcher: Watcher
     guard: Callable[[float], AbstractContextManager[object]]

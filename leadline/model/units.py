@@ -10,6 +10,7 @@ from leadline.model.errors import quoted
 _SIZE = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _DURATION = {"ns": 1e-9, "us": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = r"\d+\.?\d*|\.\d+"
+_DECIMAL = re.compile(rf"[-+]?(?:{_NUMBER})(?:e[-+]?\d+)?", re.ASCII)
 _PART = rf"({_NUMBER})\s*(ns|us|ms|min|s|m|h|d)"
 _LONGEST = 60  # characters of a quantity; the patterns are slow on long ones
 LARGEST_SIZE = 2**62  # bytes
@@ -77,18 +78,25 @@ def format_duration(seconds: float) -> str:
 def parse_share(text: object) -> float:
     """A share between 0 and 1 from ``0.1%`` or a plain number. Raises ValueError."""
     word = _word(text).strip() if isinstance(text, str) else text
-    try:
-        if isinstance(word, str):
-            share = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
-        elif isinstance(word, (int, float)) and not isinstance(word, bool):
-            share = float(word)
-        else:
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise ValueError(f"{quoted(text)} is not a share such as 0.1%") from None
+    if isinstance(word, str) and _DECIMAL.fullmatch(word.removesuffix("%")):
+        share = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
+    elif isinstance(word, (int, float)) and not isinstance(word, bool):
+        share = word
+    else:
+        raise ValueError(f"{quoted(text)} is not a share such as 0.1%")
     if not 0 <= share <= 1:
         raise ValueError(f"{quoted(text)} is not a share between 0 and 100%")
-    return share
+    return float(share)
+
+
+def parse_percent(text: str, low: float, high: float) -> float:
+    """Percent between two bounds from ``5%`` or ``5``. Raises ValueError."""
+    word = _word(text).strip().removesuffix("%").rstrip()
+    if not _DECIMAL.fullmatch(word):
+        raise ValueError(f"{quoted(text)} is not a percentage such as 5%")
+    if not low <= float(word) <= high:
+        raise ValueError(f"{quoted(text)} is not between {low:g}% and {high:g}%")
+    return float(word)
 
 
 def _word(text: object) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError, SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
@@ -52,6 +53,13 @@ class _Texts(VersionedResolver):
         return self.DEFAULT_SCALAR_TAG if kind is ScalarNode else super().resolve(kind, value, implicit)
 
 
+class _Dates(SafeConstructor):
+    """Dates and times stay texts."""
+
+
+_Dates.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
+
+
 def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -> Any:
     """The tree of YAML text, None for an empty one. Raises UsageError of one line with ``source:line``."""
     text = text.removeprefix("\ufeff")
@@ -63,13 +71,17 @@ def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -
         yaml.composer.warn_double_anchors = False  # the later one holds, as YAML has it
         if limits.texts:
             yaml.Resolver = _Texts
-        checked(yaml, source, limits)
+        elif typ == "safe":
+            yaml.Constructor = _Dates
+        _checked(yaml, source, limits)
         return yaml.load(text)
     except UsageError:
         raise
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = " ".join(str(error.problem or error.context).split())
+        if isinstance(error, DuplicateKeyError):  # the values are left out: it may be another file than was meant
+            said = said.partition(" with value ")[0]
         raise UsageError(f"{source}:{mark.line + 1 if mark else 1}: {shortened(said, 160)}") from error
     except YAMLError as error:  # characters that no YAML file holds
         at = getattr(error, "position", None)
@@ -119,7 +131,7 @@ class _Check:
         return self._sizes[anchor]
 
 
-def checked(yaml: YAML, source: str, limits: Limits) -> None:
+def _checked(yaml: YAML, source: str, limits: Limits) -> None:
     """Check every event as the parser hands it on: one pass over the text."""
     check, parser = _Check(source, limits), yaml.parser
     get = parser.get_event

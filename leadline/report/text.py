@@ -35,7 +35,7 @@ class StudyTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, analysis = self._record, self._analysis
         yield Text(
-            f"{SIMULATED if analysis.simulated else ''}Study {record.study.study}: {_line(record.study.question)}",
+            f"{SIMULATED if analysis.simulated else ''}Study {record.study.study}: {one_line(record.study.question)}",
             style="bold",
         )
         done = sum(trial.state == "done" for trial in record.trials)
@@ -50,12 +50,12 @@ class StudyTable:
             yield from self._response(one, 10_000 if options.no_wrap else options.max_width)
         yield from self._failures()
         for sentence in details.failing(record, analysis):
-            yield Text(_line(sentence))
+            yield Text(one_line(sentence))
         yield Text("")
         for warning in analysis.warnings:
-            yield Text(f"Note: {_line(warning)}", style="yellow")
+            yield Text(f"Note: {one_line(warning)}", style="yellow")
         for left_out in record.skipped:
-            yield Text(f"Left out: {_line(left_out)}", style="yellow")
+            yield Text(f"Left out: {one_line(left_out)}", style="yellow")
 
     def _response(self, one: ResponseAnalysis, width: int) -> list[Text]:
         kind = words.kind_of(one.response)
@@ -67,7 +67,7 @@ class StudyTable:
             base += f", {words.baseline_trials(one)}"
         lines = [Text.assemble((one.response, "bold"), f"  {direction} is better; {base}")]
         if one.reason:
-            lines.append(Text(_line(one.reason), style="yellow"))
+            lines.append(Text(one_line(one.reason), style="yellow"))
         if one.effects:
             rows = [self._row(effect) for effect in one.effects]
             lines += _table(rows, [_STYLES[effect.verdict] for effect in one.effects], width)
@@ -80,19 +80,20 @@ class StudyTable:
                     "95 of 100 studies."
                 )
             )
-        lines += [Text(_line(sentence)) for sentence in details.noise(one)]
+        lines += [Text(one_line(sentence)) for sentence in details.noise(one)]
         doubtful = one.drift.verdict in (DriftVerdict.DRIFTED, DriftVerdict.INCONCLUSIVE)
-        lines.append(Text(_line(one.drift.sentence), style="yellow" if doubtful else ""))
-        lines += [Text(_line(row)) for row in details.interactions(one)]
-        lines += [Text(_line(note)) for note in one.notes]
-        lines += [Text(_line(row)) for row in details.ranks(self._record, one)]
-        lines += [Text(f"Not distinguishable: {_line(', '.join(group))}.") for group in one.groups if len(group) > 1]
+        lines.append(Text(one_line(one.drift.sentence), style="yellow" if doubtful else ""))
+        lines += [Text(one_line(row)) for row in details.interactions(one)]
+        lines += [Text(one_line(note)) for note in one.notes]
+        lines += [Text(one_line(row)) for row in details.ranks(self._record, one)]
+        shared = [words.several(group) for group in one.groups if len(group) > 1]
+        lines += [Text(f"Not distinguishable: {one_line(text)}.") for text in shared]
         return lines
 
     def _row(self, effect: Effect) -> tuple[str, ...]:
-        verdict = effect.verdict.value + (f": {_line(effect.reason)}" if effect.reason else "")
+        verdict = effect.verdict.value + (f": {one_line(effect.reason)}" if effect.reason else "")
         return (
-            _line(words.setting(self._record.study, effect.factor, effect.level)),
+            one_line(words.setting(self._record.study, effect.factor, effect.level)),
             "–" if effect.percent is None else f"{words.signed(effect.percent)} %",
             words.change_interval(effect.interval),
             words.change_interval(effect.simultaneous),
@@ -106,20 +107,15 @@ class StudyTable:
             if trial.state == "failed" and not trial.is_left:
                 label = words.trial_text(self._record.study, self._record.plan, trial.planned)
                 failure = trial.failure.value if trial.failure else "failed"
-                text = f"Trial {trial.id} ({_line(label)}) failed, {failure}: {_line(trial.failure_message)}"
+                text = f"Trial {trial.id} ({one_line(label)}) failed, {failure}: {one_line(trial.failure_message)}"
                 lines.append(Text(text, style="red"))
             failed = [slot for slot in trial.slots if slot.failure]
             if trial.state == "done" and failed:
                 kinds = ", ".join(dict.fromkeys(slot.failure.value for slot in failed if slot.failure))
                 text = f"Trial {trial.id}: {len(failed)} of {words.plural(len(trial.slots), 'slot')} failed ({kinds}); "
-                text += f"slot {failed[0].index + 1}: {_line(failed[0].failure_message)}"
+                text += f"slot {failed[0].index + 1}: {one_line(failed[0].failure_message)}"
                 lines.append(Text(text, style="red"))
         return [Text(""), *lines] if lines else []
-
-
-def answer_line(analysis: StudyAnalysis) -> Text:
-    """The answer: the last line that a command prints."""
-    return Text(_line(analysis.answer), style="bold")
 
 
 def table(record: StudyRecord, analysis: StudyAnalysis) -> StudyTable:
@@ -145,6 +141,6 @@ def _table(rows: Sequence[tuple[str, ...]], styles: Sequence[str], width: int) -
     return found
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """One line without control characters: what a server said must not steer the terminal."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -1,6 +1,6 @@
 """A simulated server and host in virtual time: a study whose truth is known.
 
-``read_truth(path)`` reads a truth file; ``simulate_study(...)`` runs a study's whole life cycle on it with the real
+``read_truth(path)`` reads a truth file; ``SimulatedTestbed`` runs whole studies on it with the real
 store; ``simulate_observations(plan, truth, workload, seed)`` yields the observations alone, thousands of trials a
 second; ``rates(...)`` tells how often the analysis of such studies is right.
 docs/concepts/simulation.md explains the model.
@@ -11,18 +11,18 @@ from __future__ import annotations
 from leadline.simulate.model import Model, bound
 from leadline.simulate.observations import simulate_observations
 from leadline.simulate.rates import Rates, rates
-from leadline.simulate.study import simulate_study
+from leadline.simulate.testbed import SimulatedTestbed
 from leadline.simulate.truth import Truth
 from leadline.simulate.truthfile import parse_truth, read_truth
 
 __all__ = [
     "Model",
     "Rates",
+    "SimulatedTestbed",
     "Truth",
     "bound",
     "parse_truth",
     "rates",
     "read_truth",
     "simulate_observations",
-    "simulate_study",
 ]

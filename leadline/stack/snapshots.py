@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from leadline.host.privilege import new_private
 from leadline.model.errors import FailureClass, TrialFailure
 
 _MARKER = ".leadline-restoring"
@@ -65,7 +66,7 @@ def _copy_tree(source: Path, target: Path) -> None:
 
 def _copy_file(source: str, target: str) -> None:
     # copy_file_range shares blocks where the file system can and copies inside the kernel where it cannot
-    with Path(source).open("rb") as read, Path(target).open("wb") as write:
+    with Path(source).open("rb") as read, new_private(Path(target)) as write:
         left = os.fstat(read.fileno()).st_size
         try:
             while left > 0:

@@ -10,15 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from leadline.cli.commands.simulated import planned_on_simulated
 from leadline.design import plan_to_json
 from leadline.lab.confirming import best_settings, confirmation_study
 from leadline.lab.planning import Planned
-from leadline.lab.progress import SilentWatcher
 from leadline.lab.results import analysis_of
+from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import StudyFile, find_study, parse_study
+from leadline.lab.testbed import RunOptions
+from leadline.lab.tuning.check import steps_left_out
 from leadline.lab.tuning.file import parse_tuning
 from leadline.lab.tuning.records import TuningRecords
+from leadline.lab.tuning.run import TuningRun
 from leadline.lab.twin import aa_twin
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 from leadline.model.record import StudyRecord, TrialRecord
@@ -27,9 +29,9 @@ from leadline.model.tuning import MODE
 from leadline.report.document import plain
 from leadline.report.tuning.document import document
 from leadline.report.tuning.view import gather
-from leadline.simulate import bound, parse_truth, simulate_observations, simulate_study
-from leadline.simulate.study import plan_simulated
-from leadline.simulate.tuning import simulate_tuning
+from leadline.simulate import bound, parse_truth, simulate_observations
+from leadline.simulate.testbed import SimulatedTestbed, host_knobs
+from leadline.simulate.truth import Truth
 
 Analyse = Callable[[StudyRecord], StudyAnalysis]
 analyse = analysis_of
@@ -113,8 +115,13 @@ def builtin(name: str) -> tuple[StudyFile, Planned, list[Knob], list[Knob]]:
     file = find_study(name)
     if file.study.design.switchback is None:
         file = find_study(name, ["workload.ramp_up=2s", "workload.steady=12s", "workload.ramp_down=1s"])
-    planned, host, service = planned_on_simulated(file, disposable=True)
-    return file, planned, host, service
+    host, service = host_knobs(), study_catalogue(file)
+    return file, _planned(file, (host, service)), host, service
+
+
+def _planned(file: StudyFile, knobs: tuple[list[Knob], list[Knob]] = (HOST, SERVICE)) -> Planned:
+    host, service = knobs
+    return SimulatedTestbed(Truth(), Path(), None, True, service, host).plan(file)
 
 
 def run(file: StudyFile, planned: Planned, truth: str, lab: Path, knobs: tuple[list[Knob], list[Knob]]) -> StudyRecord:
@@ -123,8 +130,8 @@ def run(file: StudyFile, planned: Planned, truth: str, lab: Path, knobs: tuple[l
     known = parse_truth(truth, "truth.yaml")
     design = file.study.design
     if design.switchback or design.looks > 1:
-        ended = simulate_study(file, planned, known, lab, SilentWatcher(), host_knobs=host, service_knobs=service)
-        return ended.store.load(ended.result.study_id)
+        place = SimulatedTestbed(known, lab, service_knobs=service, host=host)
+        return place.store.load(place.run(file, planned, RunOptions()).study_id)
     held = bound(known, planned.plan.factors, {knob.name: knob for knob in (*host, *service)}, "truth.yaml")
     seen = simulate_observations(planned.plan, held, file.study.workload)
     trials = tuple(
@@ -146,7 +153,7 @@ def made(name: str) -> StudyFile:
 
 def _design(name: str, lab: Path) -> StudyRecord:
     file = made(name)
-    planned = plan_simulated(file, HOST, SERVICE)
+    planned = _planned(file)
     return run(file, planned, _named(DESIGNS[name][2], file), lab, (HOST, SERVICE))
 
 
@@ -182,15 +189,13 @@ def cases(analyse: Analyse, lab: Path) -> Iterator[tuple[str, Any]]:
             yield f"{name} unfinished", analyse(replace(record, trials=part))
     yield from _of_confirmation(analyse, lab)
     file = made("one-at-a-time")
-    twin = aa_twin(file, plan_simulated(file, HOST, SERVICE))
-    record = run(twin, plan_simulated(twin, HOST, SERVICE), "truth: { seed: 8 }\n", lab / "twin", (HOST, SERVICE))
+    twin = aa_twin(file, _planned(file))
+    record = run(twin, _planned(twin), "truth: { seed: 8 }\n", lab / "twin", (HOST, SERVICE))
     yield "one-at-a-time-aa", analyse(record)
-    ended = simulate_tuning(
-        *(parse_tuning(TUNING, "small.yaml"), parse_truth(TUNED, "truth.yaml"), lab / "tuning", SilentWatcher()),
-        host_knobs=HOST,
-        service_knobs=SERVICE,
-    )
-    yield "tuning", document(gather(ended.store, TuningRecords(ended.store).load(ended.result.tuning_id)))
+    tuning = parse_tuning(TUNING, "small.yaml")
+    place = SimulatedTestbed(parse_truth(TUNED, "truth.yaml"), lab / "tuning", service_knobs=SERVICE, host=HOST)
+    ended = TuningRun(tuning, steps_left_out(tuning, place), place).execute()
+    yield "tuning", document(gather(place.store, TuningRecords(place.store).load(ended.tuning_id)))
 
 
 def _of_confirmation(analyse: Analyse, lab: Path) -> Iterator[tuple[str, Any]]:
@@ -199,7 +204,7 @@ def _of_confirmation(analyse: Analyse, lab: Path) -> Iterator[tuple[str, Any]]:
         choices = best_settings(record, analyse(record), "throughput", 1)
         file = confirmation_study(record, choices, "throughput", 4)
         truth = _named(TRUTH, file)
-        yield name, analyse(run(file, plan_simulated(file, HOST, SERVICE), truth, lab / name, (HOST, SERVICE)))
+        yield name, analyse(run(file, _planned(file), truth, lab / name, (HOST, SERVICE)))
 
 
 def numbers(value: Any) -> Any:

@@ -24,6 +24,7 @@ _LISTEN = "0A"
 _ACCEPTS = 0x10000  # __SO_ACCEPTCON, proc_pid_net(5)
 _LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 _PATIENCE = 5.0
+_WORDS = (b"", b"GET / HTTP/1.0\r\n\r\n", b"JRMI\0\2K", b"GIOP\x01\x02\x00\x03" + struct.pack(">III", 8, 1, 0))
 _SERVICE = re.compile(r"^(jms|admin) tcp \S+ (\d+)", re.MULTILINE)
 _REGISTRY = re.compile(r"^jmxrmi rmi JMX .*/jndi/rmi://[^:/]+:(\d+)/", re.MULTILINE)
 
@@ -51,7 +52,9 @@ def check(made: Stack) -> None:
     broker = _of_the_broker(ports) if made.server.name == "glassfish" else {}
     named = {str(each): _what(each, made) or broker.get(each.port, "") for each in found}
     print(*(f"\n{each}: {what}" for each, what in named.items()))
-    assert [each for each, what in named.items() if not what] == [], "unknown sockets"
+    unknown = [each for each in found if not named[str(each)]]
+    said = {str(each): [_said(each.port, word) for word in _WORDS] for each in unknown if each.port}
+    assert [str(each) for each in unknown] == [], f"unknown sockets; they say {said}"
     if made.server.name == "glassfish":
         _administration_is_closed([each.port for each in found if "administration" in named[str(each)]])
     for role, process in made.processes().items():
@@ -89,7 +92,7 @@ def _of_glassfish(port: int) -> str:
     """By what it says."""
     if _said(port, b"").startswith(b"101 imqbroker"):
         return "Open MQ, port mapper: none, it tells ports"
-    answer = _said(port, b"GET / HTTP/1.0\r\n\r\n")
+    answer = _said(port, _WORDS[1])
     if answer.startswith(b"HTTP/"):
         return "administration: a password nobody knows"
     return _of_an_orb(port)
@@ -97,7 +100,7 @@ def _of_glassfish(port: int) -> str:
 
 def _of_an_orb(port: int) -> str:
     # a request of the Internet inter-ORB protocol for an object that is not there; every ORB answers in its protocol
-    if _said(port, b"GIOP\x01\x02\x00\x03" + struct.pack(">III", 8, 1, 0)).startswith(b"GIOP"):
+    if _said(port, _WORDS[3]).startswith(b"GIOP"):
         return "ORB: none, any user of the host may call remote beans"
     return ""
 
@@ -116,7 +119,7 @@ def _of_the_broker(ports: list[int]) -> dict[int, str]:
     services = {int(port): f"Open MQ, {name}: random passwords" for name, port in _SERVICE.findall(told)}
     # its JMX connector asks for the broker's administrator; the registry in front of it tells its port
     if registry := _REGISTRY.search(told):
-        rmi = [port for port in ports if port not in services and _said(port, b"JRMI\0\2K").startswith(b"N")]
+        rmi = [port for port in ports if port not in services and _said(port, _WORDS[2]).startswith(b"N")]
         assert int(registry[1]) in rmi
         services |= dict.fromkeys(rmi, "Open MQ, JMX: random password of its administrator")
     return services

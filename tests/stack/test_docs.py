@@ -18,6 +18,7 @@ from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
 from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import builtin_studies, parse_study
+from leadline.lab.testbed import LocalTestbed
 from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import builtin_tunings, parse_tuning
 from leadline.load.driver import find_binary
@@ -182,4 +183,4 @@ def test_a_study_in_the_docs_can_be_planned(page: str, text: str) -> None:
 @pytest.mark.parametrize(("page", "text"), [pair for pair in blocks("yaml") if pair[1].startswith("tuning:")])
 def test_a_tuning_in_the_docs_can_be_planned(page: str, text: str) -> None:
     file = parse_tuning(text, page)
-    assert steps_left_out(file, LocalHost(), tuning_catalogue(file)) == {}
+    assert steps_left_out(file, LocalTestbed(Path(), service_knobs=tuning_catalogue(file))) == {}

@@ -55,7 +55,7 @@ def test_a_ram_disk_holds_what_is_written_and_no_more_than_its_size(host: LocalH
     base = places.disk_directory(tmp_path)
     store, told = places.make_disk(host, tmp_path, SIZE)
     assert told.endswith("ext4, 32 MiB")
-    assert places.place_of(store / "messages") == "ramdisk"
+    assert host.place_of(store / "messages") == "ramdisk"
     assert host.temporary() == {f"mount {store}": ("gone", "there")}
     with pytest.raises(OSError, match="No space left"):
         (store / "filler").write_bytes(bytes(40 << 20))
@@ -67,6 +67,20 @@ def test_a_ram_disk_holds_what_is_written_and_no_more_than_its_size(host: LocalH
     assert caught.value.failure_class is FailureClass.CONFIGURATION
     assert host.temporary() == {f"mount {store}": ("gone", "gone")}
     assert traces(base) == []
+    assert host.restore() == []
+
+
+def test_processes_with_mounts_of_their_own_do_not_keep_a_ram_disk(host: LocalHost, tmp_path: Path) -> None:
+    """Every service of root's is one, and so is every container."""
+    base = places.disk_directory(tmp_path)
+    places.make_disk(host, tmp_path, SIZE)
+    argv = ["unshare", "--mount", "sh", "-c", "cat /proc/self/mountinfo; echo; exec cat"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert str(base) in "".join(iter(other.stdout.readline, "\n")), "it has copies"
+        host.remove_ram_disk(base)
+        assert traces(base) == []
+        assert other.poll() is None
     assert host.restore() == []
 
 

@@ -18,6 +18,7 @@ import listeners
 import pytest
 import server_cells
 
+from leadline.host.files import LocalFiles
 from leadline.host.jvm import java_pid
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
@@ -178,7 +179,7 @@ def held_up(stack: Stack) -> Iterator[None]:
 
 def kill_server(stack: Stack) -> None:
     process = stack.processes()["server"]
-    os.kill(java_pid(process), signal.SIGKILL)
+    os.kill(java_pid(LocalFiles(), process), signal.SIGKILL)
     eventually(lambda: not process.alive())
 
 
@@ -381,6 +382,9 @@ def test_a_full_message_store_fails_the_trial_in_the_servers_words(
         fill(small)
         with pytest.raises(urllib.error.HTTPError, match="500"):
             buy_until_refused(broker)
+        # the server goes on to say so after its answer
+        logs = [path for path in stack.server.artefacts() if path.is_file()]
+        eventually(lambda: any(also in path.read_text(errors="replace") for path in logs))
         with pytest.raises(TrialFailure, match=f"{server} cannot keep messages: {words}") as caught:
             stack.check_messages()
     assert caught.value.failure_class is FailureClass.CONFIGURATION

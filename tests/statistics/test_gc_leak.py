@@ -34,25 +34,25 @@ def noise(rng: np.random.Generator, count: int, phi: float) -> NDArray[np.float6
 @pytest.mark.parametrize("name", list(_TABLE.NONE))
 def test_what_is_no_leak_is_none_of_them(name: str) -> None:
     """A short form of the table in docs/guides/gc.md (bench/gc/leaks.py): at most 5 % in a row."""
-    found = sum(
-        (_TABLE.verdicts(_TABLE.NONE[name], count, noise, 8, 5) for count in (20, 60) for noise in _TABLE.NOISES),
-        Counter(),
-    )
+    found: Counter[str] = Counter()
+    for noise in (*_TABLE.NOISES, *_TABLE.HARDER):
+        for count in (20, 60):
+            found += _TABLE.verdicts(_TABLE.NONE[name], count, noise, 8, 5)
     assert found["leak"] <= 0.05 * found.total(), found
 
 
 @pytest.mark.parametrize(
     ("name", "count", "least"),
     [
-        ("from the start, + 100 %", 20, 0.9),
+        ("from the start, + 100 %", 20, 0.65),
         ("from the start, + 100 %", 50, 0.9),
         ("from the start, + 100 %", 200, 0.9),
         ("from the middle, + 30 %", 100, 0.7),
-        ("from the middle, + 100 %", 20, 0.9),
+        ("from the middle, + 100 %", 50, 0.9),
         ("doubling under a rhythm", 60, 0.8),
         ("doubling under a rhythm of 80 %", 60, 0.8),
-        ("doubling under office hours", 100, 0.75),
-        ("doubling after a warm-up", 50, 0.6),
+        ("doubling under office hours", 100, 0.6),
+        ("doubling after a warm-up", 50, 0.5),
     ],
 )
 def test_leaks_are_found(name: str, count: int, least: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,8 @@ from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import StudyAnalysis, Verdict
 from leadline.report import health
 from leadline.simulate import bound, parse_truth, simulate_observations
-from leadline.simulate.study import plan_simulated
+from leadline.simulate.testbed import SimulatedTestbed
+from leadline.simulate.truth import Truth
 
 KNOBS = [Knob(f"server.{name}", Kind.INTEGER, ApplyCost.RESTART, name, default=10, minimum=0) for name in "abc"]
 HEAD = "workload: { users: 40, ramp_up: 2s, steady: 12s, ramp_down: 1s }\nresponses: [throughput, p50, p99]\n"
@@ -34,7 +36,7 @@ def study(effects: str, design: str = "replicates: 4, seed: 3", more: str = "", 
         f"{HEAD}factors: {{ server.a: [10, 20], server.b: [10, 20] }}\ndesign: {{ {design} }}\n{more}"
     )
     file = parse_study(text, "planted.yaml")
-    planned = plan_simulated(file, [], KNOBS)
+    planned = SimulatedTestbed(Truth(), Path(), service_knobs=KNOBS, host=[]).plan(file)
     known = parse_truth(f"truth:\n  seed: 4\n  {QUIET}\n{extra}  effects: [{effects}]\n", "truth.yaml")
     held = bound(known, planned.plan.factors, {knob.name: knob for knob in KNOBS}, "truth.yaml")
     trials = tuple(
@@ -143,7 +145,7 @@ def test_a_factor_may_be_called_as_an_interaction_is() -> None:
         "study: s\nquestion: q\n" + HEAD + "pseudo_factors: { 'a x b': [x, y] }\ndesign: { replicates: 3, seed: 1 }\n"
     )
     file = parse_study(text, "s.yaml")
-    plan = plan_simulated(file, [], KNOBS).plan
+    plan = SimulatedTestbed(Truth(), Path(), service_knobs=KNOBS, host=[]).plan(file).plan
     seen = simulate_observations(plan, parse_truth("truth: { seed: 1 }", "t"), file.study.workload)
     trials = tuple(
         TrialRecord(n, trial, "done", 1, one.started, responses=one.responses)

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from bench.fuzz.run import fuzz
 from bench.fuzz.targets import targets
 
-INPUTS = {"scenario": 60, "study": 60, "tuning": 40, "set": 60}
+INPUTS = {"agree": 40, "scenario": 60, "study": 60, "tuning": 40, "set": 60}
 
 
 @pytest.mark.parametrize("name", list(targets()))

@@ -63,6 +63,13 @@ def read(text: str, folder: Path) -> list[tuple[str, float, tuple[int, int] | No
     ]
 
 
+@pytest.mark.parametrize("cause", ["", "(Allocation Failure) "])
+def test_a_record_is_not_taken_for_what_stands_behind_each_line(cause: str, tmp_path: Path) -> None:
+    """A log of one record: the time of the young generation in it is not the record's end."""
+    line = f"1.000: [GC {cause}1.000: [DefNew: 900K->100K(1100K), 0.002 secs] 900K->300K(3000K), 0.005 secs]\n"
+    assert [(ms, heap) for _, ms, heap in read(line, tmp_path)] == [(pytest.approx(5), (900, 300))]
+
+
 def test_parallel_of_jdk_8(tmp_path: Path) -> None:
     assert read(JDK8, tmp_path) == [
         ("Pause Young (Allocation Failure)", pytest.approx(10), (1500, 900)),

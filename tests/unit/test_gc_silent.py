@@ -17,6 +17,13 @@ Z += "[1.0s][info][gc] GC(0) Garbage Collection (Warmup) 9M(9%)->3M(3%)\n"
 IDLE = "[0.1s][info][gc] Using G1\n[0.1s][info][gc,init] Heap Region Size: 1M\n"
 PARTS = IDLE + "[1.0s][info][gc,heap] GC(0) Eden regions: 3->0(4)\n"
 
+METRONOME = """\
+<verbosegc xmlns="http://www.ibm.com/j9/verbosegc" version="1">
+<gc-op id="4" type="heartbeat" contextid="2" timestamp="2026-01-02T03:04:05.000">
+<quanta quantumCount="321" quantumType="mark" minTimeMs="0.367" meanTimeMs="0.524" maxTimeMs="1.878" />
+</gc-op>
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "words"),
@@ -24,6 +31,7 @@ PARTS = IDLE + "[1.0s][info][gc,heap] GC(0) Eden regions: 3->0(4)\n"
         (Z, "this log has no pauses: `-Xlog:gc` of ZGC does not write them; use -Xlog:gc*"),
         (IDLE, "this log has no collection"),
         (PARTS, "no line of a pause"),
+        (METRONOME, "this log has no pause that could be read"),
         ("", "the log is empty"),
     ],
 )

@@ -18,7 +18,7 @@ import pytest
 
 from leadline.host import procfs
 from leadline.host.journal import UndoJournal
-from leadline.host.lease import Lease
+from leadline.host.lease import HostBusyError, Lease
 from leadline.host.local import LocalHost
 from leadline.host.watchdog import Exit, Watchdog, _Guard, start_watchdog
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
@@ -52,6 +52,13 @@ class Run:
         )
         assert self.process.stdout is not None
         self.watchdog, self.service = map(int, self.process.stdout.readline().split())
+
+    def end_unseen(self) -> None:
+        """Its watchdog stands still, so that others are quicker."""
+        os.kill(self.process.pid, signal.SIGSTOP)  # else it wakes its watchdog
+        os.kill(self.watchdog, signal.SIGSTOP)
+        self.process.kill()
+        self.process.wait()
 
     def close(self) -> None:
         self.process.kill()
@@ -140,9 +147,9 @@ def test_it_leaves_the_host_to_a_leadline_that_resumes(
 ) -> None:
     first = run(0.3)
     lease = Lease(tmp_path / "root")
-    first.process.kill()
-    first.process.wait()
+    first.end_unseen()
     lease.acquire()
+    os.kill(first.watchdog, signal.SIGCONT)
     try:
         until(lambda: "another leadline took the lease" in log(tmp_path))
         assert setting.read_text() == "10", "the resumed run decides what to undo"
@@ -170,19 +177,43 @@ sys.stdin.readline()
 def test_one_that_takes_over_and_dies_before_it_undid_anything(
     run: Callable[[float], Run], tmp_path: Path, setting: Path
 ) -> None:
-    first = run(2.0)
+    first = run(0.3)
     argv = [sys.executable, "-c", TAKES_OVER, str(tmp_path / "root")]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as second:
         assert second.stdout is not None
         assert second.stdout.readline() == b"waits\n"
-        first.process.kill()
-        first.process.wait()
+        first.end_unseen()
         assert second.stdout.readline() == b"taken\n"
+        os.kill(first.watchdog, signal.SIGCONT)
         until(lambda: "another leadline took the lease" in log(tmp_path))
         second.kill()
     until(lambda: ended(first.watchdog))
     assert setting.read_text() == "60"
     assert ended(first.service)
+
+
+def test_nobody_gets_the_host_before_it_is_put_back(run: Callable[[float], Run], tmp_path: Path, setting: Path) -> None:
+    first = run(IDLE)
+    other = LocalHost(state=tmp_path / "other", root=tmp_path / "root").lease()
+    first.process.kill()
+    until(lambda: other.holder().get("pid") == first.watchdog)
+    with pytest.raises(HostBusyError, match=rf"pid {first.watchdog} .*watchdog putting back .*state/undo/local.jsonl"):
+        other.acquire(1.5)
+    assert setting.read_text() == "10"
+    os.kill(first.watchdog, signal.SIGTERM)
+    with other:
+        assert setting.read_text() == "60"
+        assert ended(first.service)
+
+
+def test_it_does_not_wait_for_one_that_resumes(run: Callable[[float], Run], tmp_path: Path, setting: Path) -> None:
+    first = run(IDLE)
+    resumed = LocalHost(state=tmp_path / "state", root=tmp_path / "root").lease()
+    first.process.kill()
+    until(lambda: resumed.holder().get("pid") == first.watchdog)
+    with resumed:
+        assert setting.read_text() == "60"
+        assert ended(first.service)
 
 
 def test_one_that_stands_still_is_taken_for_dead_and_told_so(
@@ -339,7 +370,7 @@ def test_what_is_wrong_with_the_state_directory_keeps_nothing_from_being_put_bac
         monkeypatch.setattr("leadline.host.journal.os.write", refuse)
         monkeypatch.setattr("leadline.host.journal.os.ftruncate", refuse)
         monkeypatch.setattr("leadline.host.undo.write_setting", lambda path, value: path.write_text(value))
-    assert guard._restore(hung=True) is Exit.RESTORED
+    assert guard._restore() is Exit.RESTORED
     assert setting.read_text() == "60"
 
 
@@ -360,7 +391,7 @@ def test_what_cannot_be_put_back_at_once_is_tried_again(
         return real(journal)
 
     monkeypatch.setattr(UndoJournal, "restore", no_file_to_be_had)
-    assert guard._restore(hung=True) is Exit.RESTORED
+    assert guard._restore() is Exit.RESTORED
     assert setting.read_text() == "60"
     assert "trying again" in log(tmp_path)
 
@@ -412,6 +443,6 @@ def test_a_restore_that_fails_is_logged(tmp_path: Path, monkeypatch: pytest.Monk
     host.journal.record("tree", str(theirs))
     monkeypatch.setattr("leadline.host.watchdog._RETRIES", (0.0,))
     guard = _Guard(socket.socket(), host.journal.path, 0.2, tmp_path / "root", os.getpid())
-    assert guard._restore(hung=True) is Exit.FAILED
+    assert guard._restore() is Exit.FAILED
     assert "run leadline restore" in log(tmp_path)
     assert theirs.exists()

@@ -1,32 +1,31 @@
-"""Studies that cannot run: one message each, at once, by the dry run; what the dry run accepts, the run can do."""
+"""Studies that cannot run: one message each, at once, by the dry run. That the run can do what the dry run accepts
+is fuzzed (`agree` of test_fuzz.py).
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
+from typing import get_args
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from leadline.cli.commands.stack import choice_of, settings_of
 from leadline.host.journal import UndoJournal
-from leadline.host.knobs import FAMILIES
 from leadline.host.local import LocalHost
+from leadline.host.registry import HOSTS
 from leadline.lab import machine
 from leadline.lab.planning import plan_study
-from leadline.lab.progress import SilentWatcher
-from leadline.lab.run import study_failed
 from leadline.lab.stacks import study_catalogue
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile, find_study, parse_study
+from leadline.lab.testbed import RunOptions
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.study import Study, Workload
-from leadline.simulate import Truth, simulate_study
-from leadline.simulate.study import plan_simulated
+from leadline.model.study import HostKind, Workload
+from leadline.simulate import SimulatedTestbed, Truth
 
 
 def planned(*overrides: str, factors: tuple[str, ...] = ()) -> None:
@@ -61,7 +60,7 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
         ("workload.users=", "write it as key=value"),
         ("workload.users= ", "no value; write null"),
         ("workload.users=!!python/object:os.system x", "tags are not read here"),
-        ("workload.users=2026-99-99", "not YAML that can be read"),
+        ("workload.users=2026-99-99", "a whole number is wanted"),
         ("=3", "write it as key=value"),
         ("a" + ".b" * 5000 + "=3", "no key of a study"),
         ("workload.load_units=1000000", "workload.load_units: 1,000,000 is not between 1 and 1,000"),
@@ -83,6 +82,14 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
         ("responses=[p50, p50]", "responses lists p50 twice"),
         ("responses=[p51]", "unknown response 'p51'; did you mean"),
         ("limits.errors=null", "limits.errors: None is not a share such as 0.1%"),
+        (
+            "workload={users: 2, ramp_up: 1500ms, steady: 1s}",
+            "steady: 1s after a ramp-up of 1.5s holds no whole second",
+        ),
+        ("limits.errors=100%", "limits.errors: "),
+        ("workload.variables.think=10h", "a user pauses for 36000s between transactions"),
+        ("workload={arrivals: replay, replay: " + "n" * 300 + "}", "no file nnn"),
+        ("workload={arrivals: replay, replay: ~nobody-here/x}", "no file ~nobody-here/x"),
         ("limits={p90: 2s, p99: 1s}", "p90 is never above p99"),
         ("equivalence={a: 1}", "equivalence: {'a': 1} is not a share"),
         ("settings.jvm.heap=.inf", ".inf is not a finite number"),
@@ -184,8 +191,23 @@ def test_a_recording_without_arrivals_in_the_steady_state_is_refused(tmp_path: P
     assert said in refused(f"workload={{arrivals: replay, replay: {path}}}")
 
 
+@pytest.mark.parametrize(("kind", "said"), [("pipe", "it is a pipe"), ("zero", "it is a device"), ("large", "256 MiB")])
+def test_a_feed_that_is_no_file_is_not_waited_for(tmp_path: Path, kind: str, said: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(2**40)
+    path = tmp_path / "small.yaml"
+    path.write_text(f"{SCENARIO}feeds: {{ f: {{ csv: {kind} }} }}\n")
+    assert said in refused(f"workload={{users: 2, scenario: {path}}}")
+
+
+def test_every_kind_of_host_that_a_study_can_name_is_there() -> None:
+    assert set(HOSTS) == set(get_args(HostKind))
+
+
 def test_more_users_than_ports_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "local_ports", lambda: 10)
+    monkeypatch.setattr(machine, "local_ports", lambda _host: 10)
     assert "name 3 or more, as in workload.source_address" in refused("workload.users=21")
     planned("workload.users=20", "workload.source_address=127.0.0.2-127.0.0.3")
 
@@ -211,6 +233,11 @@ def test_the_dry_run_reads_the_truth_and_asks_for_a_lab_that_can_be(tmp_path: Pa
     file = str(tmp_path / "file")
     assert "a truth file is a mapping" in told("quickstart", "--simulate", file)
     assert "is no directory" in told("quickstart", "--lab", f"{file}/lab")
+    (tmp_path / "loop").symlink_to("loop")
+    assert "Too many levels of symbolic links" in told("quickstart", "--lab", str(tmp_path / "loop"))
+    assert "File name too long" in told("quickstart", "--lab", "n" * 300)
+    assert "a name has characters that print" in told("quickstart", "--lab", "a\nb")
+    assert "name a directory" in told("quickstart", "--lab", "")
     assert "write it as key=value" in told("quickstart", "--budget", "")
 
 
@@ -301,20 +328,22 @@ pseudo_factors: { a x b: [1 x 1, 2 x 2], c: [x, y] }
 design: { kind: full-factorial, replicates: 3, sentinels: null }
 responses: [throughput]
 """
-HOST_KNOBS = [knob for family in FAMILIES for knob in family(Path("/")).knobs()]
 
 
 def simulated(file: StudyFile, lab: Path) -> Store:
-    knobs = study_catalogue(file)
-    plan = plan_simulated(file, HOST_KNOBS, knobs)
-    run = simulate_study(file, plan, Truth(), lab, SilentWatcher(), host_knobs=HOST_KNOBS, service_knobs=knobs)
-    return run.store
+    place = SimulatedTestbed(Truth(), lab)
+    place.run(file, place.plan(file), RunOptions())
+    return place.store
 
 
 def test_a_factor_whose_name_looks_like_an_interaction_is_a_factor(tmp_path: Path) -> None:
     from leadline.lab.results import analysis_of
 
     store = simulated(parse_study(CROSSED, "crossed.yaml"), tmp_path / "lab")
+    assert {store.find(name) for name in ("1", "crossed", "crossed@1")} == {1}
+    for other in ("2", "9" * 5000, "\u00b2", "other@1", "@1", "crossed@"):
+        with pytest.raises(UsageError, match="studies there: crossed@1"):
+            store.find(other)
     response = analysis_of(store.load(store.ids()[0])).responses[0]
     assert sorted(effect.factor for effect in response.effects) == ["a x b", "c"]
     assert [effect.factors for effect in response.interactions] == [("a x b", "c")]
@@ -331,74 +360,3 @@ def test_a_lab_holds_what_is_refused_today_as_a_sentence(tmp_path: Path) -> None
         connection.execute(update(schema.studies).values(study=old))
     with pytest.raises(LeadlineError, match="is not one that this leadline reads: dead_man: -1s is not between"):
         store.studies()
-
-
-def durations(least: int, most: int) -> st.SearchStrategy[object]:
-    return st.one_of(st.integers(-1, most), st.integers(least, most).map(lambda seconds: f"{seconds}s"))
-
-
-WORKLOADS = st.fixed_dictionaries(
-    {"ramp_up": durations(0, 3), "steady": durations(1, 12), "ramp_down": durations(0, 2)},
-    optional={
-        "users": st.integers(-1, 30),
-        "rate": st.sampled_from([0, 0.5, 5, 200]),
-        "arrivals": st.sampled_from(["closed", "open", "constant", "replay", "evil"]),
-        "max_sessions": st.sampled_from([0, 1, 5, 1000]),
-        "scenario": st.sampled_from(["brokerage-json", "brokerage-ping", "/etc/passwd", "nothing"]),
-        "variables": st.dictionaries(
-            st.sampled_from(["think", "units", "no"]), st.sampled_from([1, "5ms", -5]), max_size=1
-        ),
-        "preset": st.sampled_from(["fixed-rate", "browser", "clients-threads"]),
-        "connections": st.sampled_from(["session", "shared"]),
-    },
-)
-DESIGNS = st.fixed_dictionaries(
-    {"replicates": st.integers(0, 3), "sentinels": st.sampled_from([None, 0, 2, 6])},
-    optional={
-        "kind": st.sampled_from(
-            ["one-at-a-time", "full-factorial", "racing", "plackett-burman", "definitive-screening"]
-        ),
-        "blocks": st.sampled_from(["by-replicate", "incomplete", "latin", "abba"]),
-        "block_size": st.integers(1, 3),
-        "looks": st.integers(0, 3),
-        "seed": st.sampled_from([-1, 0, 2**63 - 1, 2**63]),
-        "switchback": st.fixed_dictionaries({"slot": durations(1, 6)}, optional={"wash_out": durations(0, 4)}),
-    },
-)
-STUDIES = st.fixed_dictionaries(
-    {"study": st.just("any"), "question": st.just("q"), "workload": WORKLOADS, "design": DESIGNS},
-    optional={
-        "factors": st.dictionaries(
-            st.sampled_from(["jvm.heap", "vm.swappiness", "server.threads.max", "no.such"]),
-            st.lists(st.sampled_from(["128m", "256m", 10, 60, -1, "on"]), max_size=3),
-            max_size=2,
-        ),
-        "pseudo_factors": st.dictionaries(
-            st.sampled_from(["a", "a x b", "jvm.heap", " "]),
-            st.lists(st.sampled_from(["x", "y", ""]), max_size=2),
-            max_size=2,
-        ),
-        "responses": st.lists(st.sampled_from(["throughput", "p99", "p98"]), max_size=2),
-        "budget": durations(1, 4000),
-        "equivalence": st.sampled_from(["2%", 0, 1, "x"]),
-    },
-)
-
-
-@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(STUDIES)
-def test_what_the_dry_run_accepts_the_run_can_do(
-    tmp_path_factory: pytest.TempPathFactory, tree: dict[str, object]
-) -> None:
-    text = json.dumps(tree)  # which is YAML
-    try:
-        file = parse_study(text, "any.yaml")
-        plan = plan_simulated(file, HOST_KNOBS, study_catalogue(file))
-    except UsageError:
-        return
-    if len(plan.plan.trials) > 30:
-        return
-    store = simulated(file, tmp_path_factory.mktemp("any"))
-    record = store.load(store.ids()[0])
-    assert record.study == Study.model_validate(file.study.model_dump())
-    assert study_failed(record) in (True, False)

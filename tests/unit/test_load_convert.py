@@ -237,7 +237,7 @@ def test_a_header_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [", "neither JSON nor YAML: line 1: "),
+        ("a: [", "no JSON, as YAML:1: "),
         ("openapi: 4.0.0\npaths: { /a: { get: {} } }", "only 2.0 and 3.x"),
         ("a: 1", "not an OpenAPI description"),
         ("openapi: 3.0.0\npaths: {}", "no operation"),

@@ -162,7 +162,7 @@ def test_characters_beyond_the_first_plane_are_kept() -> None:
             "swagger: '2.0'\nconsumes: x\npaths: { /a: { post: { parameters: [{ in: body }] } } }",
             "`consumes` is not a list",
         ),
-        ("openapi: !!int x", "neither JSON nor YAML: "),
+        ("openapi: !!int x", "no JSON, as YAML: "),
     ],
 )
 def test_what_is_no_openapi_is_refused_in_one_line(text: str, message: str) -> None:

@@ -15,9 +15,12 @@ import pytest
 
 from leadline.host import privilege, procfs
 from leadline.host.base import ProcessSpec
+from leadline.host.java import java_home
 from leadline.host.local import LocalHost
 from leadline.host.process import LocalProcess
 from leadline.model.errors import UsageError
+from leadline.observe.gclog.files import LogFiles
+from leadline.observe.gclog.gcviewer import parse_files
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="not root: processes run as this user anyway")
 needs_mounts = pytest.mark.skipif(
@@ -83,6 +86,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from leadline.host.base import ProcessSpec
+from leadline.host.java import java_home
 from leadline.host.local import LocalHost
 place = Path(sys.argv[1])
 host = LocalHost(state=place / "state")
@@ -173,3 +177,43 @@ def test_a_private_file_has_its_mode_from_the_start(tmp_path: Path, monkeypatch:
     assert modes == [0o600]
     assert path.read_text() == "secret"
     assert other.read_text() == "somebody else's"
+
+
+@root_only
+def test_a_file_given_to_a_process_later_is_taken_back(host: LocalHost, tmp_path: Path) -> None:
+    later = tmp_path / "later"
+    process = host.start(ProcessSpec("worker", ["sleep", "60"], tmp_path / "log", owns=(later,)))
+    assert isinstance(process, LocalProcess)
+    assert process.user is not None
+    user = process.user.uid
+    while privilege.user_of(process.pid) is None:  # it is still becoming that user
+        time.sleep(0.01)
+    privilege.write_private(later, "")
+    privilege.give(later, process.pid)
+    assert later.stat().st_uid == user
+    process.stop()
+    assert later.stat().st_uid == 0
+
+
+@needs_mounts
+def test_helper_programs_are_users_of_their_own(tmp_path: Path) -> None:
+    home, log = tmp_path / "jdk", tmp_path / "gc.log"
+    (home / "bin").mkdir(parents=True)
+    program = home / "bin" / "java"
+    program.write_text(
+        f'#!/bin/sh\ntest -z "$3" || head -n 1 {log} >&2\necho "Error: version \\"17.$(id -u)\\"" >&2; exit 3\n'
+    )
+    program.chmod(0o755)
+    tmp_path.chmod(0o700)
+    user = int(java_home(home).version.removeprefix("17."))
+    assert user in privilege.USERS, "java -version"
+    log.write_text("Error: read\n")
+    log.chmod(0o644)
+    with pytest.raises(UsageError, match="Error: read"):
+        parse_files(LogFiles(log, (log,)), home, home)
+    program.write_text(program.read_text().replace("test -z", "test 1 ||"))
+    with pytest.raises(UsageError, match=r"version \"17\.6\d{4}\""):
+        parse_files(LogFiles(log, (log,)), home, home)
+    log.chmod(0o600)
+    with pytest.raises(UsageError, match=r"gc.log is closed to other users.*chmod o\+r"):
+        parse_files(LogFiles(log, (log,)), home, home)

@@ -19,7 +19,7 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.report import document
 from leadline.report.export import export
-from leadline.report.text import answer_line, table
+from leadline.report.text import one_line, table
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def printed(study: tuple[StudyRecord, StudyAnalysis], width: int, *, soft_wrap: 
     out = io.StringIO()
     console = Console(file=out, width=width)
     console.print(table(*study), soft_wrap=soft_wrap)
-    console.print(answer_line(study[1]), soft_wrap=soft_wrap)
+    console.print(one_line(study[1].answer), soft_wrap=soft_wrap)
     return out.getvalue()
 
 

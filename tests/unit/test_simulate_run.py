@@ -1,6 +1,7 @@
 """A study's whole life cycle on the simulated host: real store, plan and runner, virtual time."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -8,15 +9,17 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.lab.planning import cost
-from leadline.lab.progress import SilentWatcher
+from leadline.lab.run import RunResult
+from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.lab.testbed import RunOptions
 from leadline.load.driver import read_summary, steady_series
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 from leadline.model.record import StudyRecord
 from leadline.report.files import read
-from leadline.simulate import Truth, bound, parse_truth, simulate_observations, simulate_study
-from leadline.simulate.study import SimulatedRun, plan_simulated
+from leadline.simulate import Truth, bound, parse_truth, simulate_observations
+from leadline.simulate.testbed import SimulatedTestbed
 
 HOST = [Knob("vm.ratio", Kind.INTEGER, ApplyCost.LIVE, "a live knob", default=10, minimum=0, owner=Owner.HOST)]
 SERVICE = [
@@ -38,15 +41,26 @@ def study(steady: str = "20s", design: str = "", more: str = "") -> StudyFile:
     return parse_study(STUDY.format(steady=steady, design=design, more=more), "small.yaml")
 
 
-def run(file: StudyFile, truth: str, lab: Path, fresh: bool = False) -> SimulatedRun:
-    planned = plan_simulated(file, HOST, SERVICE)
+@dataclass(frozen=True)
+class Ended:
+    result: RunResult
+    store: Store
+    seconds: float  # of virtual time
+
+
+def on(lab: Path, truth: Truth = Truth()) -> SimulatedTestbed:  # noqa: B008 frozen
+    return SimulatedTestbed(truth, lab, service_knobs=SERVICE, host=HOST)
+
+
+def run(file: StudyFile, truth: str, lab: Path, fresh: bool = False) -> Ended:
     known = parse_truth("truth:\n" + "".join(f"  {line}\n" for line in truth.strip().split("\n")), "truth.yaml")
-    return simulate_study(
-        file, planned, known, lab, SilentWatcher(), host_knobs=HOST, service_knobs=SERVICE, fresh=fresh
-    )
+    place = on(lab, known)
+    begun = place.now()
+    result = place.run(file, place.plan(file), RunOptions(fresh))
+    return Ended(result, place.store, place.now() - begun)
 
 
-def record_of(ended: SimulatedRun) -> StudyRecord:
+def record_of(ended: Ended) -> StudyRecord:
     return ended.store.load(ended.result.study_id)
 
 
@@ -68,21 +82,17 @@ def failures(record: StudyRecord) -> list[FailureClass | None]:
 def test_a_load_that_is_not_simulated_is_refused_at_its_line(load: str, expected: str, tmp_path: Path) -> None:
     text = f"study: small\nquestion: Does it?\nfactors: {{ vm.ratio: [10, 40] }}\nworkload:\n  {load}\n"
     with pytest.raises(UsageError, match=expected):
-        plan_simulated(parse_study(text, "small.yaml"), HOST, SERVICE)
-    planned = plan_simulated(study(), HOST, SERVICE)
+        on(tmp_path / "lab").plan(parse_study(text, "small.yaml"))
+    planned = on(tmp_path / "lab").plan(study())
     with pytest.raises(UsageError, match=expected):
-        simulate_study(
-            *(parse_study(text, "small.yaml"), planned, Truth(), tmp_path / "lab", SilentWatcher()),
-            host_knobs=HOST,
-            service_knobs=SERVICE,
-        )
+        on(tmp_path / "lab").run(parse_study(text, "small.yaml"), planned, RunOptions())
     assert not (tmp_path / "lab").exists()
 
 
 def test_virtual_time_is_the_planned_time(tmp_path: Path) -> None:
     """Forty hours, a trial of more than six: over in a second or two."""
     file = study(steady="24000s")
-    planned = cost(file.study, plan_simulated(file, HOST, SERVICE).plan)
+    planned = cost(file.study, on(tmp_path).plan(file).plan)
     ended = run(file, QUIET, tmp_path)
     record = record_of(ended)
     assert planned > 39 * 3600

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from leadline.cli.main import app
 from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
 from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import parse_study
+from leadline.lab.testbed import LocalTestbed
 from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import parse_tuning
 from leadline.model.errors import UsageError
@@ -43,7 +49,7 @@ def plan(text: str) -> None:
 
 def check(text: str) -> dict[str, str]:
     file = parse_tuning(text, "mine.yaml")
-    return steps_left_out(file, LocalHost(), tuning_catalogue(file))
+    return steps_left_out(file, LocalTestbed(Path(), service_knobs=tuning_catalogue(file)))
 
 
 def of_study(settings: str, old: str = "SETTINGS", new: str = "") -> str:
@@ -159,3 +165,52 @@ def test_a_step_whose_meaning_hangs_on_another_is_refused_before_hours_are_spent
 """
     with pytest.raises(UsageError, match=r"^mine\.yaml:11: server\.messaging\.consumers changes nothing"):
         check(TUNING.replace("tomcat", "liberty").replace("\nSETTINGS", steps))
+
+
+SECRET = "hunter2"
+OTHER_FILES = {
+    "shadow": f"root:$6${SECRET}:19000:0:99999:7:::\ndaemon:*{SECRET}:19000\n",
+    "environment": f"PASSWORD={SECRET}\nTOKEN={SECRET}\n",
+    "key": f"-----BEGIN PRIVATE KEY-----\n{SECRET}{SECRET}\n-----END PRIVATE KEY-----\n",
+    "secrets.yaml": f"password: {SECRET}\nusers:\n  - name: {SECRET}\n",
+    "twice.yaml": f"password: 1\npassword: {SECRET}\n",
+    "my.cnf": f"[client]\nuser = root\npassword = {SECRET}\n",
+    "token.json": json.dumps({"password": SECRET, "list": [SECRET]}),
+    "netrc": f"machine x login y password {SECRET}\n",
+    "broken": f'"{SECRET}\n{{{SECRET} [\n',
+    "binary": f"\0\1{SECRET}\n",
+}
+LOAD = ("--url", "http://127.0.0.1:9", "--out", "out")
+READERS: dict[str, tuple[str, ...]] = {
+    "study": ("plan", "FILE"),
+    "plan": ("plan", "--check", "FILE"),
+    "truth": ("run", "quickstart", "--dry-run", "--simulate", "FILE"),
+    "scenario": ("plan", "quickstart", "--set", "workload.scenario=FILE"),
+    "driver's scenario": ("load", "FILE", *LOAD),
+    "replay": ("load", "brokerage-ping", *LOAD, "--arrivals", "replay", "--replay", "FILE"),
+    "feed": ("load", "feed.yaml", *LOAD),
+    "drivers": ("load", "brokerage-ping", *LOAD, "--check", "--drivers", "FILE.yaml"),
+    "groups": ("figures", "quickstart", "--groups-file", "FILE"),
+    "table": ("figures", "FILE.csv"),
+    "har": ("scenario", "from-har", "FILE"),
+    "openapi": ("scenario", "from-openapi", "FILE"),
+    "collector's log": ("gc", "FILE"),
+}
+FEED = "scenario: x\nfeeds: { f: { csv: FILE } }\nmix: { a: 1 }\ntransactions: { a: [{ get: '/${f.x}' }] }\n"
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_nothing_is_told_of_a_file_that_is_another_one(
+    reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Keys, tags and names may be: a message quotes no value and no line of what is not the file that was meant."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in OTHER_FILES.items():
+        for file in (name, f"{name}.yaml", f"{name}.csv"):
+            (tmp_path / file).write_text(text)
+        (tmp_path / "feed.yaml").write_text(FEED.replace("FILE", name))
+        words = [word.replace("FILE", str(tmp_path / name)) for word in READERS[reader]]
+        done = CliRunner().invoke(app, words)
+        said = f"{done.output}{done.exception}{''.join(capfd.readouterr())}"
+        assert done.exit_code != 0, f"{reader} took {name}"
+        assert SECRET not in said, f"{reader} told of {name}: {said}"

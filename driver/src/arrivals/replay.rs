@@ -1,13 +1,17 @@
 //! Recorded arrival times.
 
-use std::fs::File;
+use crate::textfile;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+/// Bytes of a recording.
+const LARGEST: u64 = 1 << 30;
+
 /// Offsets in the file at `path`, nanoseconds: one a line, decimal seconds, in order; what follows a comma, empty
-/// lines and lines that begin with `#` are left out. `speed` 2 plays twice as fast. The error is ready to print.
+/// lines and lines that begin with `#` are left out. `speed` 2 plays twice as fast. The error is ready to print and quotes
+/// nothing of a line that holds no time: it may be another file than was meant.
 pub fn read(path: &Path, speed: f64) -> Result<Vec<u64>, String> {
-    let file = File::open(path).map_err(|e| format!("--replay {}: {e}", path.display()))?;
+    let file = textfile::open(path, LARGEST).map_err(|e| format!("--replay {}: {e}", path.display()))?;
     parse(BufReader::new(file), speed).map_err(|e| format!("--replay {}{e}", path.display()))
 }
 
@@ -20,7 +24,7 @@ fn parse(lines: impl BufRead, speed: f64) -> Result<Vec<u64>, String> {
             continue;
         }
         let exact = seconds(text).ok_or_else(|| {
-            format!(":{}: `{text}` is not a time in seconds since the start, such as 12.345", number + 1)
+            format!(":{}: the line holds no time in seconds since the start, such as 12.345", number + 1)
         })?;
         let offset = if speed == 1.0 { exact } else { (exact as f64 / speed).round() as u64 };
         if found.last().is_some_and(|before| *before > offset) {
@@ -62,7 +66,7 @@ mod tests {
     #[test]
     fn mistakes_have_their_line() {
         for (text, part) in [
-            ("0\nsoon\n", ":2: `soon` is not a time"),
+            ("0\nsoon\n", ":2: the line holds no time"),
             ("1\n0.5\n", ":2: 0.5 is earlier"),
             ("-1\n", ":1:"),
             ("1e3", ":1:"),

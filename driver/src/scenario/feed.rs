@@ -3,6 +3,7 @@
 use super::node::Problems;
 use super::read::{plain, Scope};
 use crate::feeds::{Choose, Feed, Hold, Origin, Zipf};
+use crate::textfile;
 use marked_yaml::types::MarkedMappingNode;
 use marked_yaml::Node;
 use std::path::Path;
@@ -114,16 +115,13 @@ fn read_sequence(problems: &mut Problems, scope: &Scope, node: &Node) -> Option<
 
 type Rows = (Vec<String>, Vec<Vec<Box<[u8]>>>);
 
-/// A CSV file (RFC 4180) whose first line names the columns.
+/// A CSV file (RFC 4180) whose first line names the columns. A message quotes nothing that stands in it but names of
+/// columns: it may be another file than was meant.
 fn read_rows(problems: &mut Problems, scope: &Scope, folder: &Path, node: &Node, bytes: &mut Vec<u8>) -> Option<Rows> {
     let name = scope.fixed(problems, node, "csv")?;
     let path = folder.join(&name);
     let mut read = || -> Result<Rows, String> {
-        let length = std::fs::metadata(&path).map_err(|e| e.to_string())?.len();
-        if length > LARGEST_FILE {
-            return Err(format!("larger than {} MiB", LARGEST_FILE >> 20));
-        }
-        let text = std::fs::read(&path).map_err(|e| e.to_string())?;
+        let text = textfile::read(&path, LARGEST_FILE)?;
         let found = parse_rows(&text)?;
         bytes.extend_from_slice(&text);
         Ok(found)
@@ -149,10 +147,14 @@ fn parse_rows(text: &[u8]) -> Result<Rows, String> {
             _ => e.to_string(),
         })?;
         if columns.is_empty() {
-            for field in &record {
+            for (at, field) in record.iter().enumerate() {
                 let name = String::from_utf8_lossy(field).trim().to_string();
-                if !plain(&name) || columns.contains(&name) {
-                    return Err(format!("the first line names the columns: `{name}` is no name, or stands twice"));
+                if !plain(&name) {
+                    let form = "1 to 64 letters, digits, `-` and `_`";
+                    return Err(format!("line 1 names the columns: field {} is no name ({form})", at + 1));
+                }
+                if columns.contains(&name) {
+                    return Err(format!("line 1 names the columns: `{name}` stands twice"));
                 }
                 columns.push(name);
             }
@@ -178,7 +180,7 @@ mod tests {
         for (text, part) in [
             (&b"a,b\n1\n"[..], "line 2 has 1 fields"),
             (b"a,a\n1,2\n", "stands twice"),
-            (b"a b\n1\n", "no name"),
+            (b"ok,root:$6$secret\n1,2\n", "field 2 is no name (1 to"),
             (b"a\n", "no row"),
             (b"", "no row"),
         ] {

@@ -19,7 +19,7 @@ pub struct Problems(pub Vec<Problem>);
 impl Problems {
     pub fn add(&mut self, span: &Span, message: impl Into<String>) {
         let (line, column) = span.start().map_or((1, 1), |mark| (mark.line(), mark.column()));
-        self.0.push(Problem { line, column, message: message.into() });
+        self.0.push(Problem { line, column, message: message.into().replace('\n', " ") });
     }
 
     /// The mapping at `node`, its keys checked against `keys`.

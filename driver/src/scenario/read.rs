@@ -8,6 +8,7 @@ use super::{Arrive, Pause, PauseFrom, PauseShape, Scenario};
 use crate::feeds::Feed;
 use crate::nearest::hint;
 use crate::template::{Names, Template, Variable};
+use crate::textfile;
 use crate::units::parse_time;
 use marked_yaml::types::MarkedMappingNode;
 use marked_yaml::{LoadError, Node};
@@ -37,6 +38,12 @@ pub(super) const KEYS: [&str; 17] = [
     "max_body",
     "compression",
 ];
+
+/// A scenario has one of these at least.
+const KNOWN_BY: [&str; 3] = ["scenario", "transactions", "mix"];
+
+/// Bytes of a scenario.
+const LARGEST: u64 = 4 << 20;
 
 /// Most levels of lists and mappings in each other: they are read by recursion.
 const DEEPEST: usize = 100;
@@ -110,7 +117,7 @@ impl Scope {
 
 /// The scenario in `path` with `overrides` of its parameters; the error is ready to print.
 pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Scenario, String> {
-    let bytes = std::fs::read(path).map_err(|e| format!("cannot read scenario {}: {e}", path.display()))?;
+    let bytes = textfile::read(path, LARGEST).map_err(|e| format!("cannot read scenario {}: {e}", path.display()))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
@@ -204,7 +211,12 @@ fn read_root(
     overrides: &[(String, String)],
     folder: &Path,
 ) -> Option<Scenario> {
-    let top = problems.mapping(root, "the scenario", &KEYS)?;
+    let top = problems.any_mapping(root, "the scenario")?;
+    if !KNOWN_BY.iter().any(|key| top.get_node(key).is_some()) {
+        problems.add(root.span(), "no scenario: it has neither `scenario` nor `transactions` nor `mix`");
+        return None; // nothing is quoted of a file that is another one
+    }
+    problems.mapping(root, "the scenario", &KEYS)?;
     let parameters = read_parameters(problems, top, overrides);
     let mut scope = Scope { parameters, variables: Vec::new(), feeds: Vec::new() };
     let (feeds, files) = read_feeds(problems, top, &scope, folder);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leadline.api import Study, load_lab
 from leadline.cli.options import JsonOption, LabOption, StudyArgument
-from leadline.cli.output import console, print_json
+from leadline.cli.output import print_json, say
 from leadline.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def advise(
     """List what a run suggests to try next, by layer, with the evidence; what later studies said of it."""
     from leadline.advice.document import document
 
-    found = _advice(study, lab)
+    found = load_lab(lab).study(study).advice()
     chosen = found.chosen(finding or []) if finding else list(found.findings)
     commands = {one.name: _command(found, one, lab) for one in chosen if one.testable}
     saved = _write(write, found, chosen if finding else found.together()) if write is not None else None
@@ -47,24 +47,12 @@ def advise(
         return
     from leadline.report.advice_text import lines
 
-    for line in lines(found, chosen, commands):
-        _say(line)
+    say(*lines(found, chosen, commands))
     if saved is not None:
         left = [one.name for one in chosen if one.testable and one.knob not in saved["factors"]]
         also = f"; not in it: {', '.join(left)}" if left else ""
-        _say(f"saved: {write}; leadline run {shlex.quote(str(write))} runs it{also}")
-    _say(found.answer)
-
-
-def _advice(study: str, lab: Path) -> Advice:
-    from leadline.cli.commands.results import knobs_of
-    from leadline.lab.results import analysis_of
-    from leadline.lab.store import Store
-    from leadline.report.advising import advice
-
-    store = Store(lab, create=False)
-    record = store.load(store.find(study))
-    return advice(record, knobs_of(record), store.studies(), analysis_of)
+        say(f"saved: {write}; leadline run {shlex.quote(str(write))} runs it{also}")
+    say(found.answer)
 
 
 def _command(found: Advice, one: Finding, lab: Path) -> str:
@@ -74,22 +62,10 @@ def _command(found: Advice, one: Finding, lab: Path) -> str:
 
 
 def _write(path: Path, found: Advice, findings: Sequence[Finding]) -> dict[str, Any]:
-    from ruamel.yaml import YAML
-
-    from leadline.lab.studyfile import parse_study
-
     document = found.study(findings)
-    text = io.StringIO()
-    yaml = YAML()
-    yaml.width = 4096
-    yaml.dump(document, text)
-    parse_study(text.getvalue(), str(path))
+    checked = Study.of(document)
     try:
-        path.write_text(text.getvalue(), encoding="utf-8")
+        path.write_text(checked.text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--write {path}: cannot be written: {error.strerror}") from error
     return document
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from leadline.cli.commands.plan_power import document
-from leadline.cli.output import console, print_json
+from leadline.cli.output import print_json, say
 from leadline.design.racing import rounds_of
 from leadline.lab.looking import check_looks
 from leadline.lab.pilot import noise_for, overhead_for
@@ -49,25 +49,23 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         return
     for trial in plan.trials:
         label = treatment_label(trial, plan, planned.knobs)
-        _line(f"{trial.position + 1:4d}  block {trial.block + 1}  {label}{_slots(trial)}")
+        say(f"{trial.position + 1:4d}  block {trial.block + 1}  {label}{_slots(trial)}")
     for note in (*planned.skipped, *plan.notes):
-        _line(note)
+        say(note)
     for text in load_lines(study.workload):
-        _line(text)
+        say(text)
     for text in planned.unchecked:
-        _line(f"not checked: {text}")
-    _line(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, about {format_duration(seconds)}")
+        say(f"not checked: {text}")
+    say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, about {format_duration(seconds)}")
     if study.budget is not None and seconds > study.budget:
-        _line(
-            f"the budget of {format_duration(study.budget)} ends first: about {study.budget / seconds:.0%} of them run"
-        )
+        say(f"the budget of {format_duration(study.budget)} ends first: about {study.budget / seconds:.0%} of them run")
     if plan.kind == "racing":
-        _line(f"it may end early: a race of {rounds_of(study.design)} rounds, over when one level is left")
+        say(f"it may end early: a race of {rounds_of(study.design)} rounds, over when one level is left")
     elif study.design.looks > 1:
         ends = ", ".join(str(block) for block in schedule(plan, study.design.looks)[:-1])
-        _line(f"it may end early: {study.design.looks} interim analyses, after block {ends} and at the end")
+        say(f"it may end early: {study.design.looks} interim analyses, after block {ends} and at the end")
     for text in (*noise_lines(noise), *forecast_lines(found)):
-        _line(text)
+        say(text)
 
 
 def load_document(load: Workload) -> dict[str, object]:
@@ -100,10 +98,6 @@ def _ends(plan: Plan, design: Design) -> tuple[int, ...]:
     if plan.kind == "racing":
         return course(plan, [], "throughput", rounds_of(design)).ends
     return schedule(plan, design.looks)
-
-
-def _line(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _slots(trial: PlannedTrial) -> str:

@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
+from leadline.api import load_lab
 from leadline.cli.options import JsonOption, LabOption
-from leadline.cli.output import console, print_json
+from leadline.cli.output import print_json, say
 from leadline.figures import StudyFigures, extremes_table, figures_of, figures_of_gains, parse_groups, table_of
 from leadline.figures.foreign import COLUMNS, Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
 from leadline.host.textfile import read_text
-from leadline.lab.results import analysis_of
-from leadline.lab.store import Store
 from leadline.model.errors import UsageError, nearest
 from leadline.model.naming import describing
 from leadline.model.record import StudyRecord
@@ -50,7 +49,7 @@ def figures(
         Path | None, typer.Option("--groups-file", help="The groups in a file, a line each: red=a,b")
     ] = None,
     cv: Annotated[
-        float | None, typer.Option(min=0.0, help="Noise of one row in percent, for tables without repeats.")
+        float | None, typer.Option(min=0.0, max=1000.0, help="Noise of one row in percent, for tables without repeats.")
     ] = None,
     settings: Annotated[
         int | None, typer.Option(min=1, help="Settings behind each best gain of a table of gains: 33")
@@ -66,7 +65,7 @@ def figures(
 ) -> None:
     """Study A's figures: gains against luck, failures, sensitivities, ranking over systems, test of a grouping."""
     concluded: StudyAnalysis | None = None
-    grouping = parse_groups([*(groups or []), *_lines(groups_file)])
+    grouping = parse_groups([*((f"--groups {each}", each) for each in groups or []), *_lines(groups_file)])
     path = Path(source)
     if path.suffix.lower() in ENDINGS:
         kind = _kind(response, unit, lower_is_better)
@@ -74,16 +73,15 @@ def figures(
     elif path.exists() and not path.is_dir():
         raise UsageError(f"{source}: a table ends in {' or '.join(ENDINGS)}")
     else:
-        record = _record(source, lab)
-        found = _of_study(record, response, system, grouping, cv)
-        concluded = analysis_of(record)
+        stored = load_lab(lab).study(source)
+        found = _of_study(stored.record, response, system, grouping, cv)
+        concluded = stored.analysis
     _print(found, out, json, concluded)
 
 
-def _lines(path: Path | None) -> list[str]:
-    if path is None:
-        return []
-    return [line for line in _read(path).splitlines() if line.strip() and not line.lstrip().startswith("#")]
+def _lines(path: Path | None) -> list[tuple[str, str]]:
+    lines = [] if path is None else enumerate(_read(path).splitlines(), 1)
+    return [(f"{path}:{number}", line) for number, line in lines if not line.lstrip().startswith("#")]
 
 
 def _read(path: Path) -> str:
@@ -118,11 +116,6 @@ def _of_file(
     if groups:
         raise UsageError(f"{path}: best gains and worst losses say nothing of single parameters, so no groups of them")
     return figures_of_gains(extremes_table(read_gains(rows), settings=settings, replicates=replicates, cv=cv))
-
-
-def _record(source: str, lab: Path) -> StudyRecord:
-    store = Store(lab, create=False)
-    return store.load(store.find(source))
 
 
 def _of_study(
@@ -166,5 +159,4 @@ def _print(found: StudyFigures, out: Path | None, json: bool, concluded: StudyAn
     from leadline.report.figures.text import lines
 
     last = [concluded.answer] if concluded is not None else []
-    for line in (*lines(found), *(str(path) for path in written), *last):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    say(*lines(found), *map(str, written), *last)

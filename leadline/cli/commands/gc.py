@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leadline.cli.output import console, errors, print_json
+from leadline.cli.output import errors, print_json, say
 
 if TYPE_CHECKING:
     from leadline.gcanalysis.events import GcLog
@@ -48,9 +48,6 @@ def gc(
     from leadline.observe.gclog.files import logs_of
     from leadline.observe.gclog.report import figures_of, read, report, sizes
     from leadline.observe.gclog.text import render, table
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     if json:
         document = report(files, reading(reader))

@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 
 from leadline.cli.options import JsonOption
-from leadline.cli.output import console, print_json
+from leadline.cli.output import console, print_json, say
 from leadline.host.checks import Finding, findings
 from leadline.host.local import LocalHost
 
@@ -44,7 +44,6 @@ def restore(json: JsonOption = False) -> None:
     if json:
         print_json({"restored": lines})
         return
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    say(*lines)
     if not lines:
         console.print("nothing to put back")

@@ -8,10 +8,9 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
+from leadline.api import load_lab
 from leadline.cli.options import JsonOption, LabOption
-from leadline.cli.output import console, print_json
-from leadline.lab.store import Store
-from leadline.lab.tuning.records import TuningRecords
+from leadline.cli.output import console, print_json, say
 
 
 def register(app: typer.Typer) -> None:
@@ -23,33 +22,34 @@ def register(app: typer.Typer) -> None:
 
 def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """List the studies of a lab."""
-    rows = [
+    held = load_lab(lab)
+    studies = [one.record for one in held.studies()]
+    tunings = [one.record for one in held.tunings()]
+    counts = [
         {
-            "id": record.id,
-            "study": record.study.study,
-            "created": record.created,
             "trials": len(record.trials),
             "done": sum(trial.state == "done" for trial in record.trials),
             "failed": sum(trial.state == "failed" for trial in record.trials),
         }
-        for record in Store(lab, create=False).studies()
+        for record in studies
     ]
-    records = TuningRecords(Store(lab, create=False))
-    tunings = [records.load(number) for number in records.ids()]
     if json:
         told = [
             {"id": one.id, "tuning": one.tuning.tuning, "created": one.created, "studies": len(one.parts)}
             | {"finished": one.finished}
             for one in tunings
         ]
+        rows = [
+            {"id": one.id, "study": one.study.study, "created": one.created, **count}
+            for one, count in zip(studies, counts, strict=True)
+        ]
         print_json({"lab": str(lab), "studies": rows, "tunings": told})
         return
     table = Table("study", "started", "trials", "done", "failed")
-    for row in rows:
-        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(str(row["created"]))))
-        table.add_row(f"{row['study']}@{row['id']}", started, *(str(row[key]) for key in ("trials", "done", "failed")))
+    for record, count in zip(studies, counts, strict=True):
+        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created))
+        table.add_row(f"{record.study.study}@{record.id}", started, *map(str, count.values()))
     console.print(table)
     for one in tunings:
         state = "finished" if one.finished else "not finished"
-        text = f"tuning {one.tuning.tuning}@{one.id}: {len(one.parts)} studies, {state}"
-        console.print(text, markup=False, highlight=False)
+        say(f"tuning {one.tuning.tuning}@{one.id}: {len(one.parts)} studies, {state}")

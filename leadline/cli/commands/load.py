@@ -44,9 +44,9 @@ def load(
     limit_errors: Annotated[
         str | None, typer.Option(help="Share of failed transactions beyond which the run fails (default 1%).")
     ] = None,
-    first: Annotated[float, typer.Option("--from", min=0.001, help="With --find-knee: the first load.")] = 10,
-    to: Annotated[float, typer.Option("--to", help="With --find-knee: the highest load.")] = 100_000,
-    step_factor: Annotated[float, typer.Option(min=1.05, help="With --find-knee: from stair to stair.")] = 1.5,
+    first: Annotated[float, typer.Option("--from", min=0.001, max=1e8, help="With --find-knee: the first load.")] = 10,
+    to: Annotated[float, typer.Option("--to", max=1e8, help="With --find-knee: the highest load.")] = 100_000,
+    step_factor: Annotated[float, typer.Option(min=1.05, max=100, help="With --find-knee: from stair to stair.")] = 1.5,
     resolution: Annotated[str, typer.Option(help="With --find-knee: bisect until this close.")] = "5%",
     preset: Annotated[
         str | None, typer.Option(help="Load in the shape of a known tool: fixed-rate, many-users, browser, ...")
@@ -158,7 +158,7 @@ def _search(
     whole: bool,
     as_json: bool,
 ) -> None:
-    from leadline.cli.output import console, print_json
+    from leadline.cli.output import console, print_json, say
     from leadline.cli.output import errors as to_stderr
     from leadline.load.knee import Limits, Range, Step
     from leadline.load.knee_run import find_knee, knee_document
@@ -192,7 +192,7 @@ def _search(
     above = "" if found.lowest_failed is None else f", below {found.lowest_failed:.1f}"
     highest = "none" if found.highest is None else f"{found.highest:.1f} {unit}{above}, confirmed by a run of its own"
     conclusion = f"highest load that keeps the limits: {highest} (limit: {found.limited_by}; {found.reason})"
-    console.print(conclusion, markup=False, highlight=False, soft_wrap=True)
+    say(conclusion)
     if found.knee.value is not None:
         console.print(
             f"knee: {found.knee.value:.1f} {unit} [{found.knee.low:.1f}, {found.knee.high:.1f}]", markup=False
@@ -217,10 +217,12 @@ def _milliseconds(text: str) -> float:
 
 
 def _share(option: str, text: str) -> float:
+    from leadline.model.units import parse_share
+
     try:
-        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found < 1:
-        raise UsageError(f"{option} {text}: not a share such as 1% or 0.01")
+        found = parse_share(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+    if found == 1:
+        raise UsageError(f"{option}: {text} is all; write less than 100%")
     return found

@@ -8,7 +8,7 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from leadline.cli.output import console, errors, print_json
+from leadline.cli.output import errors, print_json, say
 from leadline.load.command import judge
 from leadline.load.generators.base import Job
 from leadline.load.generators.run import Plan, run_generator
@@ -46,10 +46,10 @@ def run(name: str, script: str | None, arguments: list[str], bounds: list[str], 
         errors.print(text, end="", markup=False, highlight=False, soft_wrap=True)
         print_json(json.loads((out / "summary.json").read_text(encoding="utf-8")))
     else:
-        console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+        say(text.rstrip("\n"))
         for line in (note.sentence, note.missing) if note is not None else ():
             if line:
-                console.print(line, markup=False, highlight=False, soft_wrap=True)
+                say(line)
     if not passed:
         sys.exit(1)
 

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from leadline.api import Study, open_testbed
 from leadline.cli.options import FactorOption, JsonOption, SetOption
-from leadline.cli.output import console, print_json
+from leadline.cli.output import console, print_json, say
 from leadline.design import (
     DesignProperties,
     check_plan,
@@ -21,12 +22,9 @@ from leadline.design import (
     plan_to_json,
     properties_text,
 )
-from leadline.host.local import LocalHost
 from leadline.host.textfile import read_text
-from leadline.lab.planning import cost, plan_study
+from leadline.lab.planning import cost
 from leadline.lab.progress import treatment_label
-from leadline.lab.stacks import study_catalogue
-from leadline.lab.studyfile import find_study
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.plan import Plan
@@ -56,8 +54,8 @@ def plan(
         return
     if study is None:
         raise UsageError("name a study, for instance leadline plan quickstart, or a saved plan with --check plan.json")
-    file = find_study(study, set_ or [], factor or [])
-    planned = plan_study(file, LocalHost(), study_catalogue(file))
+    file = Study.read(study, set_ or [], factor or []).file
+    planned = open_testbed().plan(file)
     seconds = cost(file.study, planned.plan)
     lines = [*planned.skipped, f"about {format_duration(seconds)}"]
     if out is not None:
@@ -90,8 +88,7 @@ def _show(
         print_json({**document, "plan": saved, "properties": _properties_document(properties)})
         return
     console.print(_table(shown, knobs or {}), soft_wrap=not console.is_terminal)
-    for line in (*shown.notes, *properties_text(properties), *lines):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    say(*(*shown.notes, *properties_text(properties), *lines))
     console.print(
         f"{len(shown.trials)} trials, {shown.kind}, blocks {shown.blocks}, seed {shown.seed}", highlight=False
     )

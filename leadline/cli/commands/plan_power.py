@@ -8,18 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
+from leadline.api import Study, open_testbed
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
-from leadline.cli.output import console, print_json
-from leadline.host.local import LocalHost
+from leadline.cli.output import print_json, say
 from leadline.lab.looking import check_looks
 from leadline.lab.pilot import noise_for, overhead_for
-from leadline.lab.planning import Planned, plan_study
-from leadline.lab.stacks import study_catalogue
-from leadline.lab.studyfile import StudyFile, find_study
+from leadline.lab.planning import Planned
+from leadline.lab.studyfile import StudyFile
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan
 from leadline.model.result import RESPONSES
-from leadline.model.units import format_duration
+from leadline.model.units import format_duration, parse_percent
 from leadline.planning.components import Component
 from leadline.planning.forecast import Forecast, Need, Setup, forecast, setup_of
 from leadline.planning.noise import Noise
@@ -46,11 +45,11 @@ def power(
     json: JsonOption = False,
 ) -> None:
     """What a study will find at the noise of earlier trials, and what an effect needs."""
-    wanted = share("--effect", effect, 0.0, 1000.0) if effect is not None else None
-    noise_cv = share("--cv", cv, 0.0, 200.0) if cv is not None else None
+    wanted = share("--effect", effect, 0.01, 1000.0) if effect is not None else None
+    noise_cv = share("--cv", cv, 0.01, 200.0) if cv is not None else None
     likely = share("--power", chance, 50.0, 99.9) / 100
-    file = find_study(study, set_ or [], factor or [])
-    planned = plan_study(file, LocalHost(), study_catalogue(file))
+    file = Study.read(study, set_ or [], factor or []).file
+    planned = open_testbed(lab).plan(file)
     check_looks(file, planned.plan)
     name = _response(file, response)
     noise = noise_for(file.study, lab, noise_cv, from_, name)
@@ -73,12 +72,9 @@ def power(
 def share(option: str, text: str, low: float, high: float) -> float:
     """Percent from ``5%`` or ``5``."""
     try:
-        value = float(text.strip().removesuffix("%"))
-    except ValueError:
-        raise UsageError(f"{option}: {text!r} is not a percentage such as 5%") from None
-    if not low < value < high:
-        raise UsageError(f"{option}: {text} is not between {low:g}% and {high:g}%")
-    return value
+        return parse_percent(text, low, high)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
 
 
 def _response(file: StudyFile, response: str | None) -> str:
@@ -97,8 +93,7 @@ def _print(planned: Planned, noise: Noise, found: Forecast, setup: Setup, likely
     advice = advice_of(noise, setup)
     if advice is not None:
         lines.append(advice.sentence)
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    say(*lines)
 
 
 def plan_line(plan: Plan, found: Forecast) -> str:

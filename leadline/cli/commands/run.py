@@ -7,14 +7,9 @@ from typing import Annotated
 
 import typer
 
-from leadline.cli.commands.dry_run import print_plan
-from leadline.cli.hosts import local_host
+from leadline.api import Study, open_testbed, read
+from leadline.cli.commands.execute import execute
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
-from leadline.host.local import LocalHost
-from leadline.lab.planning import Planned, plan_study
-from leadline.lab.stacks import study_catalogue
-from leadline.lab.studyfile import StudyFile, find_study
-from leadline.lab.tuning.file import find_tuning
 from leadline.lab.twin import aa_twin
 from leadline.model.errors import UsageError
 
@@ -47,48 +42,14 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Run a study or a tuning, or go on with an unfinished run of it; write its report."""
-    overrides = [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])]
-    tuning = find_tuning(study, overrides)
-    if tuning is not None:
-        if factor or twin:
-            option = "--factor" if factor else "--aa"
-            raise UsageError(f"{option} is of studies; {study} is a tuning, whose knobs are in its steps")
-        from leadline.cli.commands.tuning import run_tuning
-
-        run_tuning(tuning, lab, dry_run=dry_run, new=new, disposable=disposable, truth=simulate, json=json)
-        return
-    file = find_study(study, overrides, factor or [])
+    subject = read(study, [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])], factor or [])
     if twin:
-        file = _twin(file, disposable)
-    if simulate is not None:
-        from leadline.cli.commands.simulated import run_simulated
-
-        run_simulated(file, simulate, lab, dry_run=dry_run, new=new, disposable=disposable, json=json)
-        return
-    run_file(file, lab, dry_run=dry_run, new=new, disposable=disposable, json=json)
+        if not isinstance(subject, Study):
+            raise UsageError(f"--aa is of studies; {study} is a tuning, whose knobs are in its steps")
+        subject = Study(aa_twin(subject.file, open_testbed(lab, disposable=disposable).plan(subject.file)))
+    execute(subject, lab, simulate, dry_run=dry_run, new=new, disposable=disposable, json=json)
 
 
 def quickstart(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """Run the built-in study ``quickstart``: about ten minutes on two cores."""
-    run_file(find_study("quickstart"), lab, dry_run=False, new=False, disposable=False, json=json)
-
-
-def run_file(file: StudyFile, lab: Path, *, dry_run: bool, new: bool, disposable: bool, json: bool) -> None:
-    """Run or print a study on this host."""
-    host = local_host(lab, disposable)
-    planned = _planned(file, host, disposable)
-    if dry_run:
-        print_plan(file, planned, json, lab)
-        return
-    from leadline.cli.commands.execute import execute  # its libraries take seconds to import
-
-    execute(file, planned, host, lab, new=new, json=json)
-
-
-def _planned(file: StudyFile, host: LocalHost, disposable: bool) -> Planned:
-    return plan_study(file, host, study_catalogue(file), disposable)
-
-
-def _twin(file: StudyFile, disposable: bool) -> StudyFile:
-    host = local_host(Path(), disposable)
-    return aa_twin(file, _planned(file, host, disposable))
+    execute(Study.read("quickstart"), lab, json=json)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
 
 from leadline.cli.options import JsonOption, LabOption
-from leadline.cli.output import console, errors, print_json
+from leadline.cli.output import errors, print_json, say
 from leadline.host.local import LocalHost
 from leadline.lab.studyfile import find_study
 from leadline.model.errors import UsageError, nearest, quoted, shortened
@@ -50,9 +52,9 @@ def up(
         web = chosen(settings)
         options = StackOptions(http_port=port, web_servers=[web] if web else [])
         standing = Stack(choice, host, lab / "services" / f"up-{name}", options)
-        say = _say if not json else (lambda _text: None)
-        standing.provision(say)
-        standing.prepare_data(say)
+        told: Callable[[str], None] = partial(say, to=errors) if not json else lambda _text: None
+        standing.provision(told)
+        standing.prepare_data(told)
         directory = lab / "up" / f"{name}-{int(time.time())}"
         standing.reset_data(directory)
         seconds = standing.up(settings, directory)
@@ -62,18 +64,14 @@ def up(
         if certificate is not None:
             trusted.write_text(certificate)
     if json:
-        told = {"stack": saved.stack, "url": saved.url, "seconds": seconds, "logs": str(directory)}
-        print_json({**told, "certificate": str(trusted) if certificate else None})
+        document = {"stack": saved.stack, "url": saved.url, "seconds": seconds, "logs": str(directory)}
+        print_json({**document, "certificate": str(trusted) if certificate else None})
         return
-    console.print(f"{saved.stack} is up after {seconds:.1f} s", markup=False, highlight=False)
+    say(f"{saved.stack} is up after {seconds:.1f} s")
     words = "; ".join(filter(None, (standing.application.login(), "stop it with leadline down")))
-    console.print(f"{saved.url}/   ({words})", markup=False)
+    say(f"{saved.url}/   ({words})")
     if certificate is not None:
-        console.print(f"certificate to trust (--ca): {trusted}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _say(text: str) -> None:
-    errors.print(text, markup=False, highlight=False)
+        say(f"certificate to trust (--ca): {trusted}")
 
 
 def choice_of(stack: str) -> StackChoice:
@@ -114,5 +112,4 @@ def down(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     if json:
         print_json({"stopped": lines})
         return
-    for line in lines or ["nothing is up in this lab"]:
-        console.print(line, markup=False, highlight=False)
+    say(*(lines or ["nothing is up in this lab"]))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from leadline.host.base import Host
-from leadline.lab.planning import plan_study
+from leadline.host.base import TrialHost
 from leadline.lab.stacks import located
+from leadline.lab.testbed import Testbed
 from leadline.lab.tuning.file import TuningFile
 from leadline.lab.tuning.part import located_part
 from leadline.model.errors import UsageError
-from leadline.model.knob import Catalogue, Knob, Owner
+from leadline.model.knob import Catalogue, Knob
 from leadline.model.study import StackChoice
 from leadline.model.tuning import Step, Tuning
 from leadline.planning.sequence import Part
@@ -38,29 +38,29 @@ def tuning_catalogue(file: TuningFile) -> list[Knob]:
         return stack_catalogue(stack)
 
 
-def steps_left_out(
-    file: TuningFile, host: Host, service_knobs: Sequence[Knob], disposable: bool = False
-) -> dict[str, str]:
+def steps_left_out(file: TuningFile, testbed: Testbed) -> dict[str, str]:
     """Steps that cannot be tried here, each with its reason: knobs that this server lacks or this host cannot set.
 
     Raises UsageError with file and line for what cannot be planned: a knob that nobody has, a level that its knob does
     not take, a step that changes nothing on top of the untuned levels.
     """
     tuning = file.tuning
-    catalogue = Catalogue([*host.knobs(), *service_knobs])
-    found = {step.name: why for step in tuning.steps if (why := _left_out(tuning, step, host, catalogue))}
+    steps, _ = _parts(tuning, {})
+    services = testbed.knobs(located_part(file, steps[0]))
+    catalogue = Catalogue([*testbed.host.knobs(), *services])
+    found = {step.name: why for step in tuning.steps if (why := _left_out(tuning, step, testbed.host, catalogue))}
     if len(found) == len(tuning.steps):
         told = "; ".join(f"{name}: {why}" for name, why in found.items())
         raise UsageError(f"{file.where(('steps',))}: no step can be tried here ({told})")
     steps, last = _parts(tuning, found)
     for part in steps:
-        plan_study(located_part(file, part), host, list(service_knobs), disposable, idle_settings=True)
+        testbed.plan(located_part(file, part), idle_settings=True)
     if last is not None:
-        plan_study(located_part(file, last), host, list(service_knobs), disposable)
+        testbed.plan(located_part(file, last))
     return found
 
 
-def _left_out(tuning: Tuning, step: Step, host: Host, catalogue: Catalogue) -> str:
+def _left_out(tuning: Tuning, step: Step, host: TrialHost, catalogue: Catalogue) -> str:
     if step.name in tuning.skip:
         return SKIPPED
     if not modes_of(tuning, step):
@@ -70,7 +70,7 @@ def _left_out(tuning: Tuning, step: Step, host: Host, catalogue: Catalogue) -> s
             why = knob_of_others(name, tuning.stack.server, tuning.stack.database)
             if why:
                 return why
-        elif catalogue.get(name).owner is Owner.HOST and (reason := host.writable(name)):
+        elif any(knob.name == name for knob in host.knobs()) and (reason := host.writable(name)):
             return f"{name} cannot be set here: {reason}"
     return ""
 

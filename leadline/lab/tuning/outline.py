@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from leadline.lab.pilot import noise_for, overhead_for
-from leadline.lab.planning import Planned
-from leadline.lab.studyfile import StudyFile
+from leadline.lab.testbed import Testbed
 from leadline.lab.tuning.part import part_file
 from leadline.model.tuning import Tuning
 from leadline.model.units import format_duration
@@ -90,8 +88,8 @@ class Outline:
         }
 
 
-def outline(tuning: Tuning, left_out: Mapping[str, str], plan: Callable[[StudyFile], Planned], lab: Path) -> Outline:
-    """Nothing is changed. ``lab`` may hold earlier studies of the same stack and load, whose noise is then expected."""
+def outline(tuning: Tuning, left_out: Mapping[str, str], testbed: Testbed) -> Outline:
+    """Nothing is changed. The lab may hold earlier studies of the same stack and load, whose noise is then expected."""
     steps = [step for step in tuning.steps if step.name not in left_out]
     found: list[Line] = []
     warnings: dict[str, None] = {}
@@ -104,7 +102,7 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], plan: Callable[[StudyFi
         if not modes:
             continue
         part = step_part(tuning, step, nothing, left_out)
-        warnings |= dict.fromkeys(plan(part_file(tuning, part)).warnings)
+        warnings |= dict.fromkeys(testbed.plan(part_file(tuning, part), idle_settings=True).warnings)
         choices = " | ".join(describe(step, at) for at in range(1, step.candidates + 1))
         detail = f"{describe(step, 0)} -> {choices} ({', '.join(modes)})"
         most = part.trials + 2 * len(modes) * tuning.blocks.confirm
@@ -120,7 +118,7 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], plan: Callable[[StudyFi
         found.append(Line("factorial", f"combinations of steps: {told}", fewest, count))
     first = advance(tuning, {}, left_out).next
     assert first is not None
-    noise, per_trial, smallest = _expected(tuning, first, len(steps), plan, lab)
+    noise, per_trial, smallest = _expected(tuning, first, len(steps), testbed)
     counts = sum(line.least for line in found), sum(line.most for line in found)
     level, _ = decision_levels(tuning, len(steps))
     return Outline(
@@ -136,16 +134,14 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], plan: Callable[[StudyFi
     )
 
 
-def _expected(
-    tuning: Tuning, first: Part, steps: int, plan: Callable[[StudyFile], Planned], lab: Path
-) -> tuple[Noise, float, float | None]:
+def _expected(tuning: Tuning, first: Part, steps: int, testbed: Testbed) -> tuple[Noise, float, float | None]:
     """Noise, seconds of a trial, and the smallest change that the first step finds."""
     file = part_file(tuning, first)
-    noise = noise_for(file.study, lab)
+    noise = noise_for(file.study, testbed.directory)
     overhead = overhead_for(file.study, noise)
     load = tuning.workload.ramp_up + tuning.workload.steady + tuning.workload.ramp_down
     setup = setup_of(file.study.design, file.study.workload, overhead)
-    sigma = sigma_of(plan(file).plan, noise, setup)
+    sigma = sigma_of(testbed.plan(file, idle_settings=True).plan, noise, setup)
     level, _ = decision_levels(tuning, steps)
     smallest = None if sigma is None else smallest_step(tuning, first, sigma, level)
     return noise, load + overhead, smallest

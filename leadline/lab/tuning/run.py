@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from leadline.host.base import Host
-from leadline.lab.planning import OVERHEAD, Planned, plan_study
-from leadline.lab.run import GIVE_UP, RunResult
+from leadline.lab.planning import OVERHEAD
+from leadline.lab.run import GIVE_UP
 from leadline.lab.store import Store
-from leadline.lab.studyfile import StudyFile
+from leadline.lab.testbed import RunOptions, Testbed
 from leadline.lab.tuning.file import TuningFile
 from leadline.lab.tuning.part import located_part, measured, part_file
 from leadline.lab.tuning.records import TuningRecord, TuningRecords
-from leadline.model.knob import Knob
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Part, Progress, Stage, advance
-
-
-class Runner(Protocol):
-    """Runs one study on the host at hand."""
-
-    def plan(self, file: StudyFile) -> Planned: ...
-    def run(
-        self,
-        file: StudyFile,
-        planned: Planned,
-        *,
-        go_on: int | None,
-        opened: Callable[[int], None],
-        budget: float | None,
-        give_up: int,
-    ) -> RunResult: ...
 
 
 @dataclass(frozen=True)
@@ -46,19 +26,19 @@ class TuningResult:
     restored: Sequence[str]
 
 
-def progress_of(store: Store, record: TuningRecord) -> tuple[Progress, dict[str, int]]:
-    """Where a stored tuning stands, and the number of the study of each of its parts that has begun."""
+def progress_of(store: Store, record: TuningRecord) -> tuple[Progress, dict[str, int], dict[str, Measured]]:
+    """Where a stored tuning stands; of each of its parts that has begun, the study's number and what it gave."""
     results: dict[str, Measured] = {}
     studies: dict[str, int] = {}
     while True:
         found = advance(record.tuning, results, record.left_out, record.passed_over)
         part = found.next
         if part is None or part.key not in record.parts:
-            return found, studies
+            return found, studies, results
         studies[part.key] = record.parts[part.key]
         results[part.key] = measure(store, record.tuning, part, record.parts[part.key])
         if not results[part.key].complete:
-            return found, studies
+            return found, studies, results
 
 
 def measure(store: Store, tuning: Tuning, part: Part, study_id: int) -> Measured:
@@ -70,44 +50,44 @@ def measure(store: Store, tuning: Tuning, part: Part, study_id: int) -> Measured
 
 @dataclass
 class TuningRun:
-    """One run of a tuning. ``elapsed`` gives seconds that never go back."""
+    """One run of a tuning on a testbed of its stack's knobs; ``left_out``: steps that cannot be tried there."""
 
     file: TuningFile
     left_out: Mapping[str, str]
-    store: Store
-    runner: Runner
-    message: Callable[[str], None]
-    elapsed: Callable[[], float] = time.monotonic
+    testbed: Testbed
     restored: list[str] = field(default_factory=list, init=False)
     _trials: int = field(default=0, init=False)
 
     def execute(self, fresh: bool = False) -> TuningResult:
         """Run what is left. Raises RestoreError if the host could not be put back."""
-        records = TuningRecords(self.store)
+        store, message, elapsed = self.testbed.store, self.testbed.watcher.message, self.testbed.now
+        records = TuningRecords(store)
         tuning = self.file.tuning
-        begun = self.elapsed()
         tuning_id = None if fresh else records.unfinished(tuning)
         if tuning_id is None:
             tuning_id = records.add(tuning, self.file.text, self.left_out)
             for name, why in self.left_out.items():
-                self.message(f"step {name} is left out: {why}")
+                message(f"step {name} is left out: {why}")
         else:
-            self.message(f"going on with {tuning.tuning}@{tuning_id}")
+            message(f"going on with {tuning.tuning}@{tuning_id}")
             records.pass_over(tuning_id, ())
+            record = records.load(tuning_id)
+            self.testbed.resume(record.created, [store.load(study) for study in record.parts.values()])
+        begun = elapsed()
         while True:
             record = records.load(tuning_id)
-            found, _ = progress_of(self.store, record)
+            found, _, _ = progress_of(store, record)
             part = found.next
             if part is None:
                 if not record.passed_over:
                     records.finish(tuning_id)
                 return TuningResult(tuning_id, not record.passed_over, _passed(record), self.restored)
-            left = None if tuning.budget is None else tuning.budget - (self.elapsed() - begun)
-            if left is not None and self._too_dear(part, found, record.parts, left, self.elapsed() - begun):
+            left = None if tuning.budget is None else tuning.budget - (elapsed() - begun)
+            if left is not None and self._too_dear(part, found, record.parts, left, elapsed() - begun):
                 rest = [step.name for step in tuning.steps if step.name not in record.left_out]
                 at = rest.index(part.step)
                 records.pass_over(tuning_id, rest[at:])
-                self.message(f"the budget is left to the comparison; not tried: {', '.join(rest[at:])}")
+                message(f"the budget is left to the comparison; not tried: {', '.join(rest[at:])}")
                 continue
             ended = self._run(records, record, part, left)
             if ended:
@@ -118,22 +98,17 @@ class TuningRun:
         file = located_part(self.file, part)
         if left is not None and left <= 0:
             return "the budget is used up; run again to go on"
-        self.message(f"{file.study.study}: {file.study.question}")
+        self.testbed.watcher.message(f"{file.study.study}: {file.study.question}")
         go_on = record.parts.get(part.key)
 
         def opened(study_id: int) -> None:
             if go_on is None:
                 records.link(record.id, part.key, study_id)
 
-        done = self.runner.run(
-            file,
-            self.runner.plan(file),
-            go_on=go_on,
-            opened=opened,
-            budget=left,
-            # all trials of a step's candidates may fail, one after the other, without the host being to blame
-            give_up=max(GIVE_UP, len(part.configurations)),
-        )
+        # All trials of a step's candidates may fail, one after the other, without the host being to blame.
+        give_up = max(GIVE_UP, len(part.configurations))
+        options = RunOptions(fresh=True, go_on=go_on, budget=left, give_up=give_up, opened=opened)
+        done = self.testbed.run(file, self.testbed.plan(file, idle_settings=True), options)
         self._trials += part.trials
         self.restored += done.restored
         if done.complete:
@@ -158,15 +133,3 @@ def _passed(record: TuningRecord) -> str:
     if not record.passed_over:
         return ""
     return f"no time was left for {', '.join(record.passed_over)}; run again to try them"
-
-
-class HostRunner:
-    """Plans studies for a host; what runs them is its subclass's."""
-
-    def __init__(self, host: Host, service_knobs: Sequence[Knob], disposable: bool) -> None:
-        self._host = host
-        self._service_knobs = list(service_knobs)
-        self._disposable = disposable
-
-    def plan(self, file: StudyFile) -> Planned:
-        return plan_study(file, self._host, self._service_knobs, self._disposable, idle_settings=True)

@@ -8,14 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, unquote
 
-from ruamel.yaml import YAML
-from ruamel.yaml.constructor import SafeConstructor
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
 from leadline.load.convert.examples import Examples
 from leadline.load.convert.write import Draft, Names, literal, literals
 from leadline.model.errors import UsageError, quoted, shortened
-from leadline.model.yamltext import LARGE, checked
+from leadline.model.yamltext import LARGE, load_yaml
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
 _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
@@ -25,25 +21,12 @@ _PLAIN = re.compile(r"[\w-]{1,64}", re.ASCII)  # headers that a scenario can set
 _DRIVERS = ("host", "connection", "content-length", "transfer-encoding", "cookie")
 
 
-class _AsWritten(SafeConstructor):
-    """Dates and times stay texts."""
-
-
-_AsWritten.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
-
-
 def from_openapi(text: str, name: str) -> Draft:
     """One transaction an operation, reads ten times as often as writes and deletions never until their weight is
     raised. Values come from examples, defaults and enumerations, else they are drawn by type. Raises UsageError for
     what is no OpenAPI description.
     """
-    try:
-        document = _document(text)
-    except MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise UsageError(f"neither JSON nor YAML: {line}{str(error.problem).splitlines()[0]}") from None
-    except (YAMLError, ValueError, TypeError) as error:
-        raise UsageError(f"neither JSON nor YAML: {error}") from None
+    document = _document(text)
     if not isinstance(document, Mapping) or not ("openapi" in document or "swagger" in document):
         raise UsageError("not an OpenAPI description: it has neither `openapi` nor `swagger` (the version)")
     version = str(document.get("openapi", document.get("swagger")))
@@ -57,10 +40,7 @@ def _document(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        yaml = YAML(typ="safe", pure=True)
-        yaml.Constructor = _AsWritten
-        checked(yaml, "as YAML (JSON may be larger)", LARGE)
-        return yaml.load(text)
+        return load_yaml(text, "no JSON, as YAML", LARGE, "safe")
 
 
 class _Converter:

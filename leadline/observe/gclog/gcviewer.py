@@ -1,21 +1,20 @@
 """GC logs through a library: GCViewer, for formats that no reader of ours knows and as a second opinion.
 
-It runs in a process of its own (LGPL); what it misses of the formats that leadline reads itself is in
-docs/guides/gc.md.
+It runs in a process of its own (LGPL), for root as a user of its own; what it misses of the formats that leadline
+reads itself is in docs/guides/gc.md.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from leadline.gcanalysis.events import GcLog, Heap, Jvm, Pause, Safepoint
-from leadline.host.jvm import JAVA_ENVIRONMENT
+from leadline.host import here
+from leadline.host.jvm import java_environment
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.observe.gclog.files import LogFiles
 
@@ -31,13 +30,11 @@ def parse_files(log: LogFiles, java: Path, jar: Path) -> GcLog:
     unread = [str(part) for part in log.parts if not part.is_file()]
     if unread:
         raise UsageError(f"{unread[0]}: GCViewer reads files only; save it first")
-    command = [str(java / "bin" / "java"), "-Xmx2g", "-cp", str(jar), str(_SOURCE), *map(str, log.parts)]
-    environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
+    parts = [part.absolute() for part in log.parts]
+    command = [str(java / "bin" / "java"), "-Xmx2g", "-cp", str(jar), str(_SOURCE), *map(str, parts)]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_PATIENCE, env=environment, check=False
-        )
-    except subprocess.TimeoutExpired:
+        done = here.alone(command, [java, jar, _SOURCE, *parts], timeout=_PATIENCE, env=java_environment())
+    except TimeoutError:
         raise LeadlineError(f"{log.name}: GCViewer {VERSION} did not read it within {_PATIENCE:g} s") from None
     if done.returncode:
         said = next((line for line in done.stderr.splitlines() if "Exception" in line or "Error" in line), "")

@@ -72,6 +72,8 @@ class _Reader:
             self._inside, self._kind, self._used, self._cpu = True, "", [], None
         elif name in _CAUSES:
             self._cause = _CAUSES[name]
+        elif name in ("gc-op", "gc-end") and not self._inside:  # of metronome, or of a log that begins inside
+            self.log.not_known(self.log.lines, f"<{name}> outside of exclusive access: its pause is not read")
         elif name in ("gc-start", "gc-end"):
             self._where = name
             self._kind = _KINDS.get(values.get("type", ""), values.get("type", "").title()) or self._kind

@@ -24,7 +24,7 @@ MARK = re.compile(
 )
 _RECORD = re.compile(_STAMP + r"\[(?:(?:Full )?GC\b(?! Worker)|CMS-concurrent)")
 _WORD = re.compile(r"[A-Za-z0-9]+")
-_BEHIND = re.compile(r"(?:(?:GC\(\d+\) |\[GC).*?(?:\d[.,]\d{1,9}ms|secs\])|<[a-z].*>)(?P<rest>.*)$")
+_BEHIND = re.compile(r"(?:(?:GC\(\d+\) |\[GC).*(?:\d[.,]\d{1,9}ms|secs\])|<[a-z].*>)(?P<rest>.*)$")
 _FIELDS = ("log", "message", "msg", "MESSAGE", "@message", "textPayload", "line", "body", "event", "content")
 _DECODER = json.JSONDecoder()
 
@@ -199,6 +199,6 @@ def _suffix(lines: Sequence[str]) -> Layer | None:
         inner = stripped.removesuffix(end)
         if end.startswith('"'):
             inner = inner.replace('\\"', '"')
-        return inner.rstrip() + ("\n" if text.endswith("\n") else "")
+        return inner + ("\n" if text.endswith("\n") else "")
 
     return before

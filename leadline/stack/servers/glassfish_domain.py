@@ -11,7 +11,7 @@ from pathlib import Path
 
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import DataSource
-from leadline.stack.servers import glassfish_levels, glassfish_messaging, knobs
+from leadline.stack.servers import glassfish_levels, glassfish_messaging, knobs, messaging
 from leadline.stack.servers.glassfish_levels import added, only
 
 _LOOPBACK = "127.0.0.1"
@@ -38,7 +38,7 @@ def written(
     config = only(root, "configs/config[@name='server-config']")
     _pool(root, database, context.application.data_source)
     _ports(config, context.http_address, context.http_port)
-    _broker(config, broker)
+    _broker(config, broker, messaging.in_use(context))
     if settings.get(knobs.TLS.name):
         _tls(config)
     # Two beans with one remote interface would be bound under one name.
@@ -101,11 +101,13 @@ def _tls(config: ElementTree.Element) -> None:
     ElementTree.SubElement(protocol, "ssl", {**secured, "ssl3-enabled": "false"})
 
 
-def _broker(config: ElementTree.Element, port: int) -> None:
+def _broker(config: ElementTree.Element, port: int, used: bool) -> None:
+    """Without a queue the server has none: it would start one, with shipped passwords, for whoever connects."""
     for found in config.findall("jms-service"):
         config.remove(found)
     host = {"name": "broker", "host": _LOOPBACK, "port": str(port), "lazy-init": "true"}
-    service = {"type": "EMBEDDED", "default-jms-host": "broker", "start-args": f"-Dimq.hostname={_LOOPBACK}"}
+    service = {"type": "EMBEDDED" if used else "REMOTE", "default-jms-host": "broker"}
+    service["start-args"] = f"-Dimq.hostname={_LOOPBACK}"
     ElementTree.SubElement(ElementTree.SubElement(config, "jms-service", service), "jms-host", host)
 
 

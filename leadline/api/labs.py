@@ -1,0 +1,43 @@
+"""A lab: the directory in which studies, tunings and their trials are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.api.results import StudyResult, TuningResult
+from leadline.lab.store import Store
+from leadline.lab.tuning.records import TuningRecords
+
+
+@dataclass(frozen=True)
+class Lab:
+    """What has been run, oldest first."""
+
+    store: Store
+
+    @property
+    def directory(self) -> Path:
+        return self.store.directory
+
+    def studies(self) -> list[StudyResult]:
+        return [StudyResult(record, self.store) for record in self.store.studies()]
+
+    def tunings(self) -> list[TuningResult]:
+        records = TuningRecords(self.store)
+        return [TuningResult(records.load(number), self.store) for number in records.ids()]
+
+    def study(self, reference: str) -> StudyResult:
+        """By its name (the newest), its number or ``name@number``. Raises UsageError with the nearest choice."""
+        return StudyResult(self.store.load(self.store.find(reference)), self.store)
+
+    def find(self, reference: str) -> StudyResult | TuningResult:
+        """A study or a tuning. Raises UsageError with the nearest choice."""
+        records = TuningRecords(self.store)
+        number = records.find(reference)
+        return self.study(reference) if number is None else TuningResult(records.load(number), self.store)
+
+
+def load_lab(directory: Path | str = "lab") -> Lab:
+    """Raises UsageError where there is no lab, LeadlineError for one that cannot be read."""
+    return Lab(Store(Path(directory), create=False))

@@ -1,0 +1,143 @@
+"""What the lab keeps of a study or a tuning, with its conclusion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leadline.host.local import LocalHost
+from leadline.lab.results import analysis_of
+from leadline.lab.run import study_failed
+from leadline.lab.store import Store
+from leadline.lab.tuning.records import TuningRecord
+from leadline.model.errors import UsageError
+from leadline.model.knob import Knob
+from leadline.model.record import StudyRecord
+from leadline.model.result import StudyAnalysis
+from leadline.stack.registry import stack_catalogue
+
+if TYPE_CHECKING:
+    from leadline.report.advising import Advice
+    from leadline.report.text import StudyTable
+    from leadline.report.tuning.view import TuningView
+
+
+def analyse(record: StudyRecord) -> StudyAnalysis:
+    """The conclusion of the trials that have been run so far."""
+    return analysis_of(record)
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A study of a lab. ``record``: its plan and trials; ``analysis``: what they say."""
+
+    record: StudyRecord
+    store: Store
+
+    @cached_property
+    def analysis(self) -> StudyAnalysis:
+        return analysis_of(self.record)
+
+    @property
+    def answer(self) -> str:
+        """The conclusion in one sentence over all responses."""
+        return self.analysis.answer
+
+    @property
+    def run(self) -> str:
+        """``name@number``."""
+        return f"{self.record.study.study}@{self.record.id}"
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no answer: trials are left, or every trial failed."""
+        return study_failed(self.record)
+
+    @cached_property
+    def knobs(self) -> Mapping[str, Knob]:
+        """Of the study's stack and of this host, by name; none where the stack is not known here."""
+        try:
+            return {knob.name: knob for knob in (*LocalHost().knobs(), *stack_catalogue(self.record.study.stack))}
+        except UsageError:
+            return {}
+
+    def document(self) -> dict[str, Any]:
+        """As JSON types (docs/reference/json.md)."""
+        from leadline.report.document import document
+
+        return document(self.record, self.analysis)
+
+    def table(self) -> StudyTable:
+        """Effects with their intervals, for ``Console.print`` of the library rich."""
+        from leadline.report.text import table
+
+        return table(self.record, self.analysis)
+
+    def report(self, out: Path) -> Path:
+        """Write the report, one HTML file."""
+        from leadline.report.page import build
+
+        return build(self.record, self.analysis, out, self.knobs)
+
+    def export(self, out: Path, formats: Iterable[str]) -> list[Path]:
+        """Write trials and effects as CSV or JSON and the figures as PNG or SVG. Raises UsageError for a format."""
+        from leadline.report.export import export
+
+        return export(self.record, self.analysis, out, formats)
+
+    def advice(self) -> Advice:
+        """What the trials suggest to try next, and what other studies of the lab said of it."""
+        from leadline.report.advising import advice
+
+        return advice(self.record, self.knobs, self.store.studies(), analysis_of)
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """A tuning of a lab."""
+
+    record: TuningRecord
+    store: Store
+
+    @cached_property
+    def view(self) -> TuningView:
+        from leadline.report.tuning.view import gather
+
+        return gather(self.store, self.record)
+
+    @property
+    def answer(self) -> str:
+        """The conclusion in one sentence."""
+        return self.view.answer
+
+    @property
+    def run(self) -> str:
+        """``name@number``."""
+        return f"{self.record.tuning.tuning}@{self.record.id}"
+
+    def document(self) -> dict[str, Any]:
+        """As JSON types (docs/reference/json.md)."""
+        from leadline.report.tuning.document import document
+
+        return document(self.view)
+
+    def table(self) -> list[str]:
+        """Steps, what is kept and the comparison at the end, in lines."""
+        from leadline.report.tuning.text import lines
+
+        return list(lines(self.view))[:-1]
+
+    def report(self, out: Path) -> Path:
+        """Write the report, one HTML file."""
+        from leadline.report.tuning.page import build
+
+        return build(self.view, out)
+
+    def export(self, out: Path, formats: Iterable[str]) -> list[Path]:
+        """Write the steps as CSV or JSON and the figures as PNG or SVG. Raises UsageError for a format."""
+        from leadline.report.tuning.export import export
+
+        return export(self.view, out, formats)

@@ -1,0 +1,134 @@
+"""Planning and running, on this host or on a simulated one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leadline.api.results import StudyResult, TuningResult
+from leadline.api.studies import Study, Tuning
+from leadline.lab.planning import Planned
+from leadline.lab.progress import Watcher
+from leadline.lab.testbed import LocalTestbed, RunOptions, Testbed
+from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
+from leadline.lab.tuning.records import TuningRecords
+from leadline.lab.tuning.run import TuningRun
+from leadline.model.knob import Knob
+
+if TYPE_CHECKING:
+    from leadline.simulate import SimulatedTestbed
+
+SIMULATED = "simulated"  # folder inside a lab: simulated studies are never among the real ones
+REPORT = "report.html"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has ended. ``stopped`` says why it ended before the plan's end; ``restored``: what was put back."""
+
+    result: StudyResult | TuningResult
+    complete: bool
+    stopped: str
+    restored: Sequence[str]
+
+    @property
+    def page(self) -> Path:
+        """Where its report belongs, inside the lab."""
+        result = self.result
+        name = result.run if isinstance(result, TuningResult) else result.run.replace("@", "-")
+        return result.store.directory / "reports" / name / REPORT
+
+    def document(self) -> dict[str, Any]:
+        """As JSON types, without the result itself."""
+        number = "tuning_id" if isinstance(self.result, TuningResult) else "study_id"
+        return {
+            number: self.result.record.id,
+            "complete": self.complete,
+            "stopped": self.stopped,
+            "restored": list(self.restored),
+            "report": str(self.page),
+        }
+
+
+def open_testbed(
+    lab: Path | str = "lab",
+    *,
+    truth: Path | str | None = None,
+    disposable: bool = False,
+    watcher: Watcher | None = None,
+    tuning: Tuning | None = None,
+) -> Testbed:
+    """Where studies, or one tuning, are planned and run: this host, or a simulated one with the truth of a file.
+
+    ``disposable`` allows levels that may hang the host. Raises UsageError for a stack that cannot be, or a bad truth.
+    """
+    if truth is None:
+        return LocalTestbed(Path(lab), watcher, disposable, _services(tuning))
+    return simulated(truth, lab, disposable=disposable, watcher=watcher, tuning=tuning)
+
+
+def simulated(
+    truth: Path | str,
+    lab: Path | str = "lab",
+    *,
+    disposable: bool = True,
+    watcher: Watcher | None = None,
+    tuning: Tuning | None = None,
+) -> SimulatedTestbed:
+    """A host where every knob can be set, in virtual time; its studies are kept apart, in a folder of the lab."""
+    from leadline.simulate import SimulatedTestbed, read_truth
+
+    known, home = read_truth(Path(truth)), Path(lab) / SIMULATED
+    return SimulatedTestbed(known, home, watcher, disposable, _services(tuning), source=str(truth))
+
+
+def _services(tuning: Tuning | None) -> list[Knob] | None:
+    """A tuning's comparisons share the knobs of its stack, whatever their mode."""
+    return None if tuning is None else tuning_catalogue(tuning.file)
+
+
+def plan(study: Study, *, truth: Path | str | None = None, disposable: bool = False) -> Planned:
+    """What would be run: trials in their order, factors left out, warnings. Nothing is changed."""
+    return open_testbed(truth=truth, disposable=disposable).plan(study.file)
+
+
+def run(
+    subject: Study | Tuning,
+    lab: Path | str = "lab",
+    *,
+    truth: Path | str | None = None,
+    fresh: bool = False,
+    disposable: bool = False,
+    watcher: Watcher | None = None,
+) -> Run:
+    """Run what is left of a study or a tuning, or all of it anew (``fresh``); the host is put back.
+
+    Raises UsageError for what cannot be run, LeadlineError when the host is in use, RestoreError if it could not be put
+    back.
+    """
+    tuning = subject if isinstance(subject, Tuning) else None
+    place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watcher, tuning=tuning)
+    return checked(place, subject)(fresh)
+
+
+def checked(place: Testbed, subject: Study | Tuning) -> Callable[[bool], Run]:
+    """Plans the subject, which raises UsageError; what is returned runs it, anew if it is told so."""
+    if isinstance(subject, Study):
+        planned = place.plan(subject.file)
+
+        def study(fresh: bool) -> Run:
+            ended = place.run(subject.file, planned, RunOptions(fresh=fresh))
+            result = StudyResult(place.store.load(ended.study_id), place.store)
+            return Run(result, ended.complete, ended.stopped, ended.restored)
+
+        return study
+    left_out = steps_left_out(subject.file, place)
+
+    def tuning(fresh: bool) -> Run:
+        ended = TuningRun(subject.file, left_out, place).execute(fresh)
+        record = TuningRecords(place.store).load(ended.tuning_id)
+        return Run(TuningResult(record, place.store), ended.complete, ended.stopped, ended.restored)
+
+    return tuning

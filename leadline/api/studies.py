@@ -1,0 +1,66 @@
+"""Studies and tunings as they are written: built-in ones, files, or keys given by a program."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from leadline.lab.studyfile import StudyFile, find_study, parse_study
+from leadline.lab.tuning.file import TuningFile, find_tuning
+from leadline.model.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that can be planned and run. Every constructor raises UsageError with the place of what is wrong."""
+
+    file: StudyFile
+
+    @classmethod
+    def read(cls, reference: str | Path, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> Study:
+        """A built-in study by its name or a file by its path, with ``key=value`` and ``knob=a,b`` applied."""
+        return cls(find_study(str(reference), overrides, factors))
+
+    @classmethod
+    def of(cls, keys: Mapping[str, Any]) -> Study:
+        """From the keys of a study file (docs/reference/study-file.md)."""
+        text = io.StringIO()
+        yaml = YAML()
+        yaml.width = 4096
+        yaml.dump(dict(keys), text)
+        return cls(parse_study(text.getvalue(), f"{keys.get('study', 'study')}.yaml"))
+
+    @property
+    def name(self) -> str:
+        return self.file.study.study
+
+    @property
+    def text(self) -> str:
+        """As a study file, overrides applied."""
+        return self.file.text
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Settings that are tried one after the other (docs/guides/tuning.md)."""
+
+    file: TuningFile
+
+    @property
+    def name(self) -> str:
+        return self.file.tuning.tuning
+
+
+def read(reference: str | Path, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> Study | Tuning:
+    """A built-in study or tuning by its name, or a file of one. Raises UsageError with file and line."""
+    found = find_tuning(str(reference), overrides)
+    if found is None:
+        return Study.read(reference, overrides, factors)
+    if factors:
+        raise UsageError(f"--factor is of studies; {reference} is a tuning, whose knobs are in its steps")
+    return Tuning(found)

@@ -1,0 +1,120 @@
+"""Testbeds, where studies are planned and run: this host, or a simulated one (``leadline.simulate.testbed``)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from leadline.host.base import TrialHost
+from leadline.host.local import LocalHost
+from leadline.host.paths import cache_dir
+from leadline.lab.planning import Planned, plan_study
+from leadline.lab.progress import SilentWatcher, Watcher
+from leadline.lab.run import GIVE_UP, RunResult, StudyRun
+from leadline.lab.stacks import study_catalogue
+from leadline.lab.store import Store
+from leadline.lab.studyfile import StudyFile
+from leadline.model.knob import Knob
+from leadline.model.record import StudyRecord
+from leadline.stack.standing import require_none_standing
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """``fresh``: not the unfinished run of the same study. ``go_on``: the number of the stored study to go on with.
+
+    ``budget``: seconds, in place of the study's; so many trials in a row that fail the same way end it (``give_up``).
+    ``opened`` is told the number under which the study is stored, before its first trial.
+    """
+
+    fresh: bool = False
+    go_on: int | None = None
+    budget: float | None = None
+    give_up: int = GIVE_UP
+    opened: Callable[[int], None] = lambda _study_id: None
+
+
+class Testbed(Protocol):
+    """A host, the lab that keeps its studies, and somebody who watches them."""
+
+    disposable: bool
+
+    @property
+    def host(self) -> TrialHost: ...
+    @property
+    def directory(self) -> Path:
+        """Of the lab, which may be absent yet."""
+
+    @property
+    def store(self) -> Store:
+        """The lab, made if it is absent."""
+
+    @property
+    def watcher(self) -> Watcher: ...
+    def knobs(self, file: StudyFile) -> list[Knob]:
+        """Of the study's services. Raises UsageError with file and line."""
+
+    def now(self) -> float:
+        """Seconds that never go back."""
+
+    def plan(self, file: StudyFile, idle_settings: bool = False) -> Planned:
+        """Check the study and make its plan; changes nothing. Raises UsageError with file and line."""
+
+    def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
+        """Run what is left of the study. Raises as ``StudyRun.execute``."""
+
+    def resume(self, created: float, studies: Sequence[StudyRecord]) -> None:
+        """What is run next goes on from these, begun at ``created`` (unix seconds)."""
+
+
+class LocalTestbed:
+    """This host. ``service_knobs``: of every study, in place of those of the stack it names."""
+
+    def __init__(
+        self,
+        lab: Path,
+        watcher: Watcher | None = None,
+        disposable: bool = False,
+        service_knobs: Sequence[Knob] | None = None,
+    ) -> None:
+        self.watcher = watcher or SilentWatcher()
+        self.disposable = disposable
+        self.directory = lab
+        self._service_knobs = service_knobs
+        whole = lab.absolute()
+        there = next(each for each in (whole, *whole.parents) if each.exists())
+        # Its facts tell of the file systems of the cache and of the lab, also of one that is yet to be made.
+        self.host = LocalHost(disposable=disposable, directories={"cache": cache_dir(), "lab": there})
+
+    @cached_property
+    def store(self) -> Store:
+        require_none_standing(self.directory)
+        return Store(self.directory)
+
+    def knobs(self, file: StudyFile) -> list[Knob]:
+        return study_catalogue(file) if self._service_knobs is None else list(self._service_knobs)
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def plan(self, file: StudyFile, idle_settings: bool = False) -> Planned:
+        return plan_study(file, self.host, self.knobs(file), self.disposable, idle_settings)
+
+    def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
+        from leadline.lab.real import RealSystem  # its libraries take seconds to import
+
+        system = RealSystem(file.study, self.host, self.store.directory)
+        run = StudyRun(
+            *(file, planned, self.store, self.host, system, self.watcher, self.host.guard),
+            budget=options.budget,
+            give_up=options.give_up,
+            opened=options.opened,
+        )
+        return run.execute(options.fresh, options.go_on)
+
+    def resume(self, created: float, studies: Sequence[StudyRecord]) -> None:
+        """Real time goes on by itself."""

@@ -1,0 +1,141 @@
+"""A simulated host as a testbed: the real plan, store and life cycle of studies, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from pathlib import Path
+
+from leadline.host.knobs import FAMILIES
+from leadline.lab.planning import Planned, plan_study
+from leadline.lab.progress import SilentWatcher, Watcher
+from leadline.lab.run import RunResult, StudyRun
+from leadline.lab.stacks import study_catalogue
+from leadline.lab.store import Store
+from leadline.lab.studyfile import StudyFile
+from leadline.lab.testbed import RunOptions
+from leadline.model.errors import UsageError
+from leadline.model.knob import Knob
+from leadline.model.record import StudyRecord
+from leadline.simulate.clock import EPOCH, VirtualClock
+from leadline.simulate.host import SimulatedHost
+from leadline.simulate.model import bound
+from leadline.simulate.system import SimulatedSystem
+from leadline.simulate.truth import Truth
+
+# Keys of the workload that change what arrives when, and why the model has nothing to offer for them.
+_NOT_SIMULATED = {
+    "generator": "no other load generator runs in a simulation: leave it out, and write `users` or `rate`",
+    "replay": "the simulated server has one load throughout, no recording: write `arrivals: poisson` and `rate`",
+    "profile": "the simulated server has one load throughout, no profile: write `users` or `rate`",
+    "bursts": "the simulated server has one load throughout, no bursts: leave it out; `rate` is then that of all time",
+}
+
+
+def host_knobs() -> list[Knob]:
+    """Every knob that some host has."""
+    return [knob for family in FAMILIES for knob in family(Path("/")).knobs()]
+
+
+def check_simulated(file: StudyFile) -> None:
+    """Raises UsageError for a load that the model cannot bear, at its line."""
+    workload = file.study.workload
+    for key, why in _NOT_SIMULATED.items():
+        if getattr(workload, key) is not None:
+            raise UsageError(f"{file.where(('workload', key))}: workload.{key}: {why}")
+    if workload.arrivals == "replay":
+        raise UsageError(f"{file.where(('workload', 'arrivals'))}: {_NOT_SIMULATED['replay']}")
+    if file.study.drivers:
+        raise UsageError(
+            f"{file.where(('drivers',))}: a simulation has one driver (`driver.capacity` of the truth file says what "
+            "it can do): leave `drivers` out"
+        )
+
+
+class SimulatedTestbed:
+    """A host where every knob can be set, with a known truth and one clock; every attempt draws noise of its own.
+
+    ``lab`` should hold simulated studies only. Knobs that are None are those of every host and of each study's stack.
+    ``source`` is the name of the truth's file in messages.
+    """
+
+    def __init__(
+        self,
+        truth: Truth,
+        lab: Path,
+        watcher: Watcher | None = None,
+        disposable: bool = False,
+        service_knobs: Sequence[Knob] | None = None,
+        host: Sequence[Knob] | None = None,
+        source: str = "truth",
+    ) -> None:
+        self.watcher = watcher or SilentWatcher()
+        self.disposable = disposable
+        self.directory = lab
+        self._truth, self._source = truth, source
+        self._service_knobs = service_knobs
+        self._host_knobs = host_knobs() if host is None else list(host)
+        self._clock = VirtualClock()
+        self._origin, self._attempts = EPOCH, 0
+        self.host = SimulatedHost(self._host_knobs, self._clock)
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(self.directory, now=self._clock.now)
+
+    def knobs(self, file: StudyFile) -> list[Knob]:
+        return study_catalogue(file) if self._service_knobs is None else list(self._service_knobs)
+
+    def now(self) -> float:
+        """Unix seconds of virtual time."""
+        return self._clock.now()
+
+    def bound(self, file: StudyFile, planned: Planned) -> Truth:
+        """The truth of this study. Raises UsageError where it names what the study or the catalogue does not know."""
+        knobs = {knob.name: knob for knob in (*self._host_knobs, *self.knobs(file))}
+        return bound(self._truth, planned.plan.factors, knobs, self._source)
+
+    def plan(self, file: StudyFile, idle_settings: bool = False) -> Planned:
+        """Raises UsageError as planning on a real host does, and for a load that is not simulated."""
+        check_simulated(file)
+        return plan_study(file, self.host, self.knobs(file), self.disposable, idle_settings)
+
+    def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
+        """Raises UsageError as ``bound`` and ``plan``."""
+        check_simulated(file)
+        held = self.bound(file, planned)
+        before, existing = 0, options.go_on
+        if existing is None and not options.fresh:
+            existing = self.store.unfinished(file.study)
+        if existing is not None:
+            record = self.store.load(existing)
+            before = _attempts([record])
+            if options.go_on is None:
+                self.resume(record.created, [record])
+        knobs = {knob.name: knob for knob in (*self._host_knobs, *self.knobs(file))}
+        baseline = {factor.name: factor.baseline for factor in planned.plan.factors if not factor.pseudo}
+        host = SimulatedHost(self._host_knobs, self._clock, held.silent, baseline)
+        system = SimulatedSystem(
+            *(file.study, held, host, knobs), kept=baseline, origin=self._origin, lives=self._attempts
+        )
+        run = StudyRun(
+            *(file, planned, self.store, host, system, self.watcher, lambda _: nullcontext(), self._clock.now),
+            budget=options.budget,
+            give_up=options.give_up,
+            opened=options.opened,
+        )
+        result = run.execute(options.fresh, options.go_on)
+        self._attempts += _attempts([self.store.load(result.study_id)]) - before
+        return result
+
+    def resume(self, created: float, studies: Sequence[StudyRecord]) -> None:
+        """Sets the clock to where they left off."""
+        trials = [trial for study in studies for trial in study.trials]
+        moments = [moment for trial in trials for moment in (trial.started, trial.ended) if moment is not None]
+        self._clock.sleep_until(round(max([created, *moments]) * 1e9))
+        self._origin, self._attempts = created, _attempts(studies)
+
+
+def _attempts(studies: Sequence[StudyRecord]) -> int:
+    return sum(trial.attempt for study in studies for trial in study.trials)
