@@ -26,6 +26,7 @@ from pathlib import Path
 from logs import COLLECTORS, HERE, jdks
 from wrappers import WRAPPERS, wrapped
 
+from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.summary import summary
 from leadline.observe.gclog import parse
 
@@ -95,14 +96,17 @@ def cases(folder: Path, count: int, rng: random.Random) -> Iterator[Case]:
             yield from made
 
 
-def fault(case: Case, path: Path, share: float) -> str:
-    """What is wrong with the reading of the file at ``path``; nothing when all is right."""
-    try:
-        log = parse(path)
-        figures = summary(log)
-    except Exception:
-        return traceback.format_exc(limit=-2)
+def times(log: GcLog) -> list[tuple[float, float | None]]:
+    """Uptime and unix seconds of each pause."""
+    return [(one.at, one.unix) for one in log.pauses]
+
+
+def fault(case: Case, log: GcLog, plain: GcLog, share: float) -> str:
+    """What is wrong with the reading of a log, beside that of its plain lines; nothing when all is right."""
+    figures = summary(log)
     got = [one.ms for one in log.pauses]
+    if times(log) != times(plain):
+        return "other times than in the plain lines"
     if got != case.truth:
         return f"{len(got)} pauses, {len(case.truth)} are in the log; unknown {len(log.unknown)}"
     if not got and "pauses" not in figures.reasons:
@@ -139,7 +143,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for case in cases(folder, chosen.decorators, rng):
-            forms = {"plain": (case.lines, 1.0)}
+            forms, plain = {"plain": (case.lines, 1.0)}, GcLog()
             mixed = among_others(case.lines, rng)
             forms["among a program's lines"] = mixed, len(case.lines) / max(1, len(mixed))
             for name in rng.sample([one for one in WRAPPERS if one != "plain"], chosen.wrappers):
@@ -147,7 +151,12 @@ def main() -> None:
             for name, (lines, share) in forms.items():
                 path = folder / "case.log"
                 path.write_text("".join(text + "\n" for text in lines))
-                wrong = fault(case, path, share)
+                try:
+                    log = parse(path)
+                    plain = log if name == "plain" else plain
+                    wrong = fault(case, log, plain, share)
+                except Exception:
+                    wrong = traceback.format_exc(limit=-2)
                 read["pauses" if case.truth else "no pauses in the log"] += 1
                 if wrong:
                     faults += 1

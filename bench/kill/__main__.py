@@ -20,36 +20,45 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.kill.machine import HOST_FREE, Leadline, gone, kill, settings, until
+from bench.kill.machine import HOST_FREE, Leadline, calm_settings, gone, kill, until
 from bench.kill.scenarios import SCENARIOS
 from leadline.host import procfs
 
 STACKS = (
     "liberty,wildfly,tomcat,tomee,glassfish,tomcat/mariadb,tomcat+switchback,wildfly/mariadb+switchback,liberty+queue,"
-    "tomee+queue"
+    "tomee+queue,tomcat+httpd"
 )
 VICTIMS = ("leadline", "leadline", "leadline and watchdog", "watchdog, then leadline")
 
 
-def kill_round(leadline: Leadline, chance: random.Random, longest: float) -> dict[str, object]:
-    """One kill: what was killed when, and what is wrong afterwards."""
-    before = settings()
-    run = leadline.run()
+def kill_round(leadline: Leadline, before: Mapping[str, str], chance: random.Random) -> dict[str, object]:
+    """One kill; what was killed when, and what is wrong afterwards. Each step of a trial is as likely as any other,
+    and each moment of it, however long it takes on this host.
+    """
+    run, began = leadline.run(), time.monotonic()
 
     def ended() -> bool:
         return run.poll() is not None
 
     until(lambda: leadline.done() or ended())  # so that there is something to lose
-    if chance.random() < 0.9:  # else it may wait for the host still
+    if chance.random() < 0.1:
+        until(ended, chance.uniform(0.0, 3.0))  # it may not have the host yet
+    else:
         until(lambda: leadline.watchdogs() or ended(), HOST_FREE)
-    moment = chance.uniform(0.0, longest)
-    until(ended, moment)
+        if not ended():
+            name, seconds = chance.choice(leadline.steps())
+            until(lambda: leadline.step() == name or ended())
+            until(ended, chance.uniform(0.0, seconds))
     victim, restores = chance.choice(VICTIMS), chance.random() < 0.5
-    found: dict[str, object] = {"victim": victim, "seconds": round(moment, 2), "step": leadline.step()}
+    found: dict[str, object] = {
+        "victim": victim,
+        "seconds": round(time.monotonic() - began, 1),
+        "step": leadline.step(),
+    }
     watchdogs, problems = leadline.watchdogs(), []
     if ended():
         problems.append(f"ended by itself with {run.returncode}: {leadline.said()[-500:]}")
@@ -69,9 +78,8 @@ def kill_round(leadline: Leadline, chance: random.Random, longest: float) -> dic
     return {**found, "finished": len(kept), "problems": problems + leadline.problems(before, kept, made)}
 
 
-def scenario(name: str, leadline: Leadline) -> dict[str, object]:
+def scenario(name: str, leadline: Leadline, before: Mapping[str, str]) -> dict[str, object]:
     """One scenario in a lab of its own."""
-    before = settings()
     problems = SCENARIOS[name](leadline)
     until(lambda: not leadline.watchdogs(), HOST_FREE)
     return {"scenario": name, "problems": problems + leadline.problems(before, {})}
@@ -127,11 +135,12 @@ class Results:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.kill", description=__doc__.splitlines()[0])
     parser.add_argument("--place", type=Path, required=True, help="directory of the labs and results, gone on with")
-    parser.add_argument("--stacks", default=STACKS, help="SERVER[/DATABASE][+switchback|+queue], separated by commas")
+    parser.add_argument(
+        "--stacks", default=STACKS, help="SERVER[/DATABASE][+switchback|+queue|+httpd], separated by commas"
+    )
     parser.add_argument("--ordinary", action="store_true", help="run leadline as an ordinary user")
     parser.add_argument("--minutes", type=float, default=8.0, help="no round begins later")
     parser.add_argument("--rounds", type=int, default=1000, help="kills at most")
-    parser.add_argument("--longest", type=float, default=12.0, help="seconds from the lease to the kill at most")
     parser.add_argument("--scenarios", default="", help=f"all, or some of: {'; '.join(SCENARIOS)}")
     parser.add_argument("--summary", action="store_true", help="count what has been found so far")
     parser.add_argument("--seed", type=int, default=None)
@@ -158,6 +167,7 @@ def main() -> int:
     if options.ordinary:
         stacks = [stack for stack in stacks if "+switchback" not in stack]  # it needs a live knob, which root may set
     names = [*SCENARIOS] if options.scenarios == "all" else [name for name in options.scenarios.split(";") if name]
+    before = calm_settings()
     with _ended(folder):
         while time.monotonic() - began < options.minutes * 60 and len(results.rows) - first < options.rounds:
             if options.scenarios:
@@ -165,11 +175,11 @@ def main() -> int:
                     break
                 stack, name = stacks[0], names.pop(0)
                 own = folder / f"scenario-{name.replace(' ', '-')}-{time.time():.0f}"
-                results.add(stack, user, scenario(name, Leadline(own, stack, options.ordinary, short=True)))
+                results.add(stack, user, scenario(name, Leadline(own, stack, options.ordinary, short=True), before))
             else:
                 stack = min(stacks, key=lambda stack: results.kills(stack, user))
                 leadline = Leadline(folder / stack.replace("/", "-"), stack, options.ordinary)
-                results.add(stack, user, kill_round(leadline, chance, options.longest))
+                results.add(stack, user, kill_round(leadline, before, chance))
     return 1 if any(row["problems"] for row in results.rows[first:]) else 0
 
 

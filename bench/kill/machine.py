@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from leadline.host import procfs
 from leadline.host.lease import Lease
@@ -39,7 +40,7 @@ HOST_FREE = 1200.0  # seconds that other leadlines may use the host
 # These change by themselves, or say what is there rather than what is set.
 _LIVE = re.compile(
     r"/proc/sys/(fs/(.*-nr|.*-state|quota/.*|aio-nr|binfmt_misc/.*)|vm/(stat_refresh|drop_caches)|net/.*/(stable_secret|"
-    r"nf_conntrack_count|flush)|net/netfilter/.*|dev/.*|kernel/(perf_event_max_sample_rate|random/.*|ns_last_pid|pty/nr|sched_domain/.*|tainted))"
+    r"nf_conntrack_count|flush)|net/ipv[46]/(conf|neigh)/(?!all/|default/).*|net/netfilter/.*|dev/.*|kernel/(perf_event_max_sample_rate|random/.*|ns_last_pid|pty/nr|sched_domain/.*|tainted))"
 )
 
 
@@ -54,26 +55,38 @@ def until(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
 
 
 def settings() -> dict[str, str]:
-    """All of /proc/sys, what leadline can set below /sys, swap: what must be as it was. Read while no other leadline
-    uses the host.
-    """
+    """All of /proc/sys, what leadline can set below /sys, swap: what must be as it was."""
+    host = LocalHost(state=Path("/nonexistent"))
+    paths = {host.knob_path(knob.name) for knob in host.knobs()} | {Path("/proc/swaps")}
+    paths |= {Path(folder, name) for folder, _, names in os.walk("/proc/sys") for name in names}
+    found = {}
+    for path in paths:
+        if not _LIVE.fullmatch(str(path)):
+            try:
+                found[str(path)] = path.read_text(errors="replace").strip()
+            except OSError as error:  # it can be written only, or has no value
+                found[str(path)] = str(error.strerror)
+    found["/proc/swaps"] = " ".join(line.split()[0] for line in found["/proc/swaps"].splitlines()[1:])
+    return found
+
+
+def calm_settings() -> dict[str, str]:
+    """The same while no other leadline uses the host."""
     lease = Lease()
     lease.acquire(HOST_FREE)
     try:
-        host = LocalHost(state=Path("/nonexistent"))
-        paths = {host.knob_path(knob.name) for knob in host.knobs()} | {Path("/proc/swaps")}
-        paths |= {Path(folder, name) for folder, _, names in os.walk("/proc/sys") for name in names}
-        found = {}
-        for path in paths:
-            if not _LIVE.fullmatch(str(path)) and path.exists() and path.stat().st_mode & 0o444:
-                try:
-                    found[str(path)] = path.read_text(errors="replace").strip()
-                except OSError as error:
-                    found[str(path)] = str(error.strerror)
-        found["/proc/swaps"] = " ".join(line.split()[0] for line in found["/proc/swaps"].splitlines()[1:])
-        return found
+        return settings()
     finally:
         lease.release()
+
+
+def altered(before: Mapping[str, str]) -> list[str]:
+    """Settings that are not as they were; what another leadline has set for a while does not count."""
+
+    def differ(now: Mapping[str, str]) -> list[str]:
+        return [f"{name} was {was!r}, is {now.get(name)!r}" for name, was in before.items() if now.get(name) != was]
+
+    return differ(settings()) and differ(calm_settings())
 
 
 @dataclass(frozen=True)
@@ -81,23 +94,27 @@ class Traces:
     """What a leadline has written into its journal that it makes: none of it may stay."""
 
     users: frozenset[int] = frozenset()
+    undone: bool = True
     marks: frozenset[str] = frozenset()
     paths: frozenset[Path] = frozenset()
 
     @classmethod
     def of(cls, journal: Path) -> Traces:
         users, marks, paths = set(), set(), set()
+        made, done = set(), set()
         for line in journal.read_bytes().splitlines() if journal.exists() else []:
             try:
                 entry = json.loads(line)
                 data = {**entry, **entry.get("data", {})}
             except (ValueError, AttributeError):  # torn by the kill
                 continue
+            made |= {data["id"]} if "id" in data else set()
+            done |= {data["done"]} if "done" in data else set()
             users |= {data["user"]} if "user" in data else set()
             marks |= {data["token"]} if "token" in data else set()
             if data.get("kind") in ("cgroup", "tree", "ramdisk"):
                 paths.add(Path(data["target"]))
-        return cls(frozenset(users), frozenset(marks), frozenset(paths))
+        return cls(frozenset(users), not made - done, frozenset(marks), frozenset(paths))
 
     def left(self) -> list[str]:
         found = [f"{path}" for path in self.paths if path.exists()]
@@ -148,7 +165,7 @@ def leftovers(place: Path) -> list[str]:
 class Leadline:
     """leadline in a directory of its own: lab, state, temporary files.
 
-    ``stack``: ``SERVER[/DATABASE][+switchback|+queue]``; ``ordinary``: as an ordinary user; ``short``: one factor.
+    ``stack``: ``SERVER[/DATABASE][+switchback|+queue|+httpd]``; ``ordinary``: an ordinary user; ``short``: one factor.
     """
 
     place: Path
@@ -197,6 +214,8 @@ class Leadline:
         levels: dict[str, object] = {"jvm.heap": "256m"}
         if kind == "queue":
             levels |= {**QUEUE, **({"server.messaging.store_place": "ramdisk"} if root else {})}
+        if kind == "httpd":
+            levels |= {"web.server": "httpd"}
         return {
             "study": "killed",
             "question": "What is left?",
@@ -289,26 +308,38 @@ class Leadline:
     def traces(self) -> Traces:
         return Traces.of(self.state / "undo/local.jsonl")
 
+    def _asked(self, query: str) -> list[tuple[Any, ...]]:
+        """Of the lab's database; nothing while it is just being made."""
+        if not (self.lab / "lab.sqlite").exists():
+            return []
+        with sqlite3.connect(self.lab / "lab.sqlite") as lab_file:
+            try:
+                return lab_file.execute(query).fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" not in str(error):
+                    raise
+                return []
+
     def step(self) -> str:
         """The step of a trial that goes on now."""
-        path = self.lab / "lab.sqlite"
-        if not self.watchdogs() or not path.exists():
+        if not self.watchdogs():
             return "before the host is taken"
-        with sqlite3.connect(path) as lab_file:
-            found = lab_file.execute("SELECT name, ended FROM steps ORDER BY id DESC LIMIT 1").fetchall()
+        found = self._asked("SELECT name, ended FROM steps ORDER BY id DESC LIMIT 1")
         return f"after {found[0][0]}" if found and found[0][1] else found[0][0] if found else "before the first trial"
 
-    # -- what must not be lost
+    def steps(self) -> list[tuple[str, float]]:
+        """Steps of finished trials and the seconds that they took."""
+        found = self._asked(
+            "SELECT steps.name, max(steps.ended - steps.started) FROM steps JOIN trials ON trials.id = trial_id"
+            " WHERE trials.state = 'done' AND steps.ended IS NOT NULL GROUP BY steps.name"
+        )
+        return [(str(name), float(seconds)) for name, seconds in found]
 
     def done(self) -> int:
         """Finished trials, counted."""
-        path = self.lab / "lab.sqlite"
-        if not path.exists():
-            return 0
-        with sqlite3.connect(path) as lab_file:
-            if not lab_file.execute("SELECT 1 FROM sqlite_master WHERE name = 'trials'").fetchall():
-                return 0  # it is just being made
-            return int(lab_file.execute("SELECT count(*) FROM trials WHERE state = 'done'").fetchone()[0])
+        return sum(int(number) for (number,) in self._asked("SELECT count(*) FROM trials WHERE state = 'done'"))
+
+    # -- what must not be lost
 
     def finished(self, lab: Path | None = None) -> dict[int, str]:
         """Finished trials with everything that is stored of them and the hashes of their files, as one text each."""
@@ -345,18 +376,15 @@ class Leadline:
 
     def problems(self, before: Mapping[str, str], kept: Mapping[int, str], made: Traces | None = None) -> list[str]:
         """What is altered, left, lost or damaged."""
-        now = settings()
-        found = [
-            f"{name} was {value!r}, is {now.get(name)!r}" for name, value in before.items() if now.get(name) != value
-        ]
+        found = altered(before)
 
         def left() -> list[str]:
             return [*leftovers(self.place), *(made.left() if made else [])]
 
         until(lambda: not left(), 5.0)
         found += [f"left: {what}" for what in left()]
-        if (self.state / "undo/local.jsonl").exists():
-            found.append("the undo journal is not empty")
+        if not self.traces().undone:
+            found.append("the undo journal holds what is not undone")
         if damage := self.damage():
             found.append(f"the lab is damaged: {damage}")
         after = self.finished()

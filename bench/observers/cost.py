@@ -85,10 +85,10 @@ def main() -> None:
             time.sleep(2)
             cases: dict[str, list[Observer]] = {
                 "none": [],
-                "host": [HostObserver()],
-                "processes": [ProcessObserver()],
-                "processes, all of it every sample": [ProcessObserver(threads_every=1, members_every=1)],
-                "host and processes": [HostObserver(), ProcessObserver()],
+                "host": [HostObserver(host.files)],
+                "processes": [ProcessObserver(host.files)],
+                "processes, all of it every sample": [ProcessObserver(host.files, threads_every=1, members_every=1)],
+                "host and processes": [HostObserver(host.files), ProcessObserver(host.files)],
             }
             for name, observers in cases.items():
                 got = measure(observers, started, chosen.seconds, chosen.interval)

@@ -16,6 +16,7 @@ use crate::sys::idle::{self, CpuLatency};
 use crate::sys::process::{catch_signals, raise_file_limit, raise_priority_of_thread, Cpu, Scheduling};
 use crate::textfile;
 use crate::transport::Transport;
+use crate::units::seconds;
 use crate::Failure;
 use serde_json::Value;
 use std::io::Write;
@@ -33,7 +34,9 @@ const SLICES: usize = 64;
 /// Reads the scenario and all that the options name, as a run does; starts and writes nothing.
 pub fn check(options: &RunOptions) -> Result<Scenario, Failure> {
     let scenario = read::load(&options.scenario, &options.variables).map_err(Failure::Usage)?;
-    enough_files(&scenario, &settings(options).map_err(Failure::Usage)?)?;
+    let settings = settings(options).map_err(Failure::Usage)?;
+    time_to_act(&scenario, &settings)?;
+    enough_files(&scenario, &settings)?;
     Ok(scenario)
 }
 
@@ -51,6 +54,7 @@ pub enum Ended {
 pub fn run(options: &RunOptions) -> Result<Ended, Failure> {
     let scenario = read::load(&options.scenario, &options.variables).map_err(Failure::Usage)?;
     let settings = settings(options).map_err(Failure::Usage)?;
+    time_to_act(&scenario, &settings)?;
     std::fs::create_dir_all(&options.out)
         .map_err(|e| Failure::Usage(format!("--out {}: cannot be made: {e}", options.out.display())))?;
     if !options.replace {
@@ -59,6 +63,20 @@ pub fn run(options: &RunOptions) -> Result<Ended, Failure> {
     catch_signals().map_err(|e| Failure::Run(format!("cannot catch signals: {e}")))?;
     enough_files(&scenario, &settings)?;
     drive(options, &scenario, &settings)
+}
+
+/// Users who pause for longer than there is load say nothing of a steady state.
+fn time_to_act(scenario: &Scenario, settings: &Settings) -> Result<(), Failure> {
+    let load = settings.phases.ramp_up + settings.phases.steady;
+    if settings.model == Model::Closed && scenario.pause.mean > load {
+        return Err(Failure::Usage(format!(
+            "a user pauses for {}s between transactions, but ramp-up and steady phase take {}s: shorten `pause` of the \
+             scenario, or lengthen --steady",
+            seconds(scenario.pause.mean),
+            seconds(load)
+        )));
+    }
+    Ok(())
 }
 
 fn enough_files(scenario: &Scenario, settings: &Settings) -> Result<(), Failure> {

@@ -110,6 +110,10 @@ fn a_cookie_is_not_sent_after_its_time() {
     let found = run(&url, scenario, "--steady 1500ms");
     assert_eq!(found.code, 0, "{}", found.output);
     assert_eq!(found.total("b", "ok"), 1, "{}", found.summary);
+    let hours = scenario.replace("1100ms", "10h");
+    let refused = run(&url, &hours, "--steady 1500ms");
+    assert_eq!(refused.code, 2);
+    assert!(refused.errors.contains("a user pauses for 36000s between transactions"), "{}", refused.errors);
 }
 
 #[test]

@@ -178,7 +178,7 @@ def _sentence(what: str, effect: Effect, percent: float | None, interval: Interv
         return f"{what} failed in every trial"
     if percent is None:
         return f"{what} has no figure for {effect.response}"
-    by = f"{percent:+.1f} %"
+    by = f"{round(percent, 1) + 0.0:+.1f} %"  # adding zero takes the sign off a zero
     if interval is not None and interval.high > _WIDE:
         by += " with an interval beyond tenfold"
     elif interval is not None:

@@ -140,4 +140,4 @@ class TuningResult:
         """Write the steps as CSV or JSON and the figures as PNG or SVG. Raises UsageError for a format."""
         from leadline.report.tuning.export import export
 
-        return export(self.view, out, set(formats))
+        return export(self.view, out, formats)

@@ -63,6 +63,13 @@ def load(name: str) -> Mapping[str, Knob]:
     return {knob: _knob(name, knob, {**shared.get(knob, {}), **row}, common) for knob, row in rows.items()}
 
 
+def knob_of(name: str, knob: str) -> Knob:
+    """A knob of the file ``name``. Raises LookupError for one that it does not have."""
+    if knob not in load(name):
+        raise LookupError(f"{name} has no knob {knob}")
+    return load(name)[knob]
+
+
 def directory(family: str) -> str:
     """Where the files of a family's knobs lie, below the root."""
     return str(_read(family)["defaults"]["directory"])

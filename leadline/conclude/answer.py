@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from leadline.analysis.carry import HIDDEN
+from leadline.analysis.contrasts import Change
 from leadline.analysis.equivalence import inside
 from leadline.analysis.scale import response_kind
 from leadline.model.errors import BLAMED, FailureClass
 from leadline.model.naming import Describe
 from leadline.model.record import SKIPPED, StudyRecord
-from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis, Verdict
+from leadline.model.result import Effect, ResponseAnalysis, Scope, StudyAnalysis, Verdict
 from leadline.model.units import format_duration
 
 SIMULATED = "SIMULATED: "  # before the answer of a study on a simulated host
-_MOST = 3  # settings told in full, responses of one setting, names in a list
+MOST = 3  # settings told in full, responses of one setting, names in a list
 _NOUN = {"mean": "the mean response time", "max": "the largest response time", "startup": "the start-up time"}
 _TOLD = (Verdict.BETTER, Verdict.WORSE)
 MINUS = "\u2212"
@@ -70,6 +72,8 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> str:
         sentences.append(analysis.disturbance.sentence.removesuffix("."))
     if facts.outcome:
         sentences.append(facts.outcome)
+    if any(effect.scope is Scope.THIS_INSTANCE for one in analysis.responses for effect in one.effects):
+        sentences.append("Of this server instance alone, as no other was started")
     settings = _settings(analysis, facts.describe)
     if analysis.confirmations:
         sentences += [one.sentence.removesuffix(".") for one in analysis.confirmations]
@@ -91,7 +95,7 @@ def _settings(analysis: StudyAnalysis, describe: Describe) -> list[_Setting]:
 
 
 def _verdict(one: ResponseAnalysis, effect: Effect) -> Verdict:
-    small = effect.verdict in _TOLD and inside(effect.simultaneous, one.margin)
+    small = effect.verdict in _TOLD and inside(effect.simultaneous, one.margin) and HIDDEN not in effect.reason
     return Verdict.EQUIVALENT if small else effect.verdict
 
 
@@ -102,9 +106,9 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     first = analysis.responses[0]
     moved = [one for one in settings if one.of(*_TOLD)]
     moved.sort(key=lambda one: (first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
-    found = [_matters(one, first) for one in moved[:_MOST]]
-    if len(moved) > _MOST:
-        found.append(f"Changed as well: {_list(one.name for one in moved[_MOST:])}")
+    found = [_matters(one, first) for one in moved[:MOST]]
+    if len(moved) > MOST:
+        found.append(f"Changed as well: {listed(one.name for one in moved[MOST:])}")
     found += _luck(moved)
     found += _of_interactions(analysis)
     found += _of_failures(settings)
@@ -125,19 +129,24 @@ def _matters(setting: _Setting, first: ResponseAnalysis) -> str:
     else:
         text = f"{setting.name} {'helps' if gains else 'hurts'}: {_changes(gains or losses)}"
     same = [one for one, _ in setting.of(Verdict.EQUIVALENT) if one is first]
-    return text + (f"; {_noun(first.response)} stays within {first.margin:g} %" if same else "")
+    return text + (f"; {noun(first.response)} stays within {first.margin:g} %" if same else "")
 
 
 def _changes(found: Sequence[tuple[ResponseAnalysis, Effect]]) -> str:
+    return changes([(one.response, effect) for one, effect in found])
+
+
+def changes(found: Sequence[tuple[str, Effect | Change]]) -> str:
+    """``throughput +9 % [+5, +13], p99 +40 % [+31, +50]``: responses, changes, simultaneous intervals."""
     parts = []
-    for one, effect in found[:_MOST]:
-        if effect.percent is None:
-            parts.append(f"{_noun(one.response)} ({effect.reason})")
+    for response, change in found[:MOST]:
+        if change.percent is None:
+            parts.append(f"{noun(response)} ({change.reason})")
             continue
-        wide = effect.simultaneous
-        interval = f" [{_signed(wide.low)}, {_signed(wide.high)}]" if wide is not None else ""
-        parts.append(f"{_noun(one.response)} {_signed(effect.percent)} %{interval}")
-    rest = len(found) - _MOST
+        wide = change.simultaneous
+        interval = f" [{signed(wide.low)}, {signed(wide.high)}]" if wide is not None else ""
+        parts.append(f"{noun(response)} {signed(change.percent)} %{interval}")
+    rest = len(found) - MOST
     return ", ".join(parts) + (f" and {_count(rest, 'more response')}" if rest > 0 else "")
 
 
@@ -151,7 +160,7 @@ def _luck(moved: Sequence[_Setting]) -> list[str]:
         return ["Confirm the gain by fresh trials"]
     return [
         f"Confirm the gain by fresh trials: luck alone would give the best of {one.luck.comparisons} about "
-        f"{_size(one.luck.expected_gain)} % of {_noun(one.response)}"
+        f"{_size(one.luck.expected_gain)} % of {noun(one.response)}"
     ]
 
 
@@ -161,14 +170,14 @@ def _of_interactions(analysis: StudyAnalysis) -> list[str]:
         for pair in one.interactions:
             if pair.sentence and not inside(pair.simultaneous, one.margin):
                 told.setdefault((*pair.factors, *pair.levels), pair.sentence)
-    return list(told.values())[:_MOST]
+    return list(told.values())[:MOST]
 
 
 def _of_failures(settings: Sequence[_Setting]) -> list[str]:
     """Settings without a figure: by their own doing, or by what judges no setting."""
     own = [one for one in settings if one.effects[0][1].verdict is Verdict.FAILED]
     lost = [one for one in settings if one not in own and 0 < one.effects[0][1].trials == one.effects[0][1].failures]
-    found = [f"Every trial of {_list(one.name for one in own)} failed ({_classes(own)})"] if own else []
+    found = [f"Every trial of {listed(one.name for one in own)} failed ({_classes(own)})"] if own else []
     return found + [f"{one.name} has no figure: {one.effects[0][1].reason}" for one in lost]
 
 
@@ -184,10 +193,10 @@ def _same(analysis: StudyAnalysis, settings: Sequence[_Setting], moved: Sequence
     found = []
     for names, responses in groups:
         every = len(responses) == len(analysis.responses)
-        what = "" if every and len(responses) > 1 else f" to {_list(_noun(one.response) for one in responses)}"
+        what = "" if every and len(responses) > 1 else f" to {listed(noun(one.response) for one in responses)}"
         verb = "makes" if len(names) == 1 else "make"
-        found.append(f"{_list(names)} {verb} no difference{what} (within {responses[0].margin:g} %)")
-    return found[:_MOST]
+        found.append(f"{listed(names)} {verb} no difference{what} (within {responses[0].margin:g} %)")
+    return found[:MOST]
 
 
 def _open(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting], moved: bool) -> list[str]:
@@ -199,7 +208,7 @@ def _open(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting], m
     every = len(groups) == 1 and len(groups[0][0]) == len(settings) and not moved
     if every and len(groups[0][1]) == len(analysis.responses):
         text = (
-            f"No change of {_list((_noun(one.response) for one in groups[0][1]), 'or')} is distinguishable from noise"
+            f"No change of {listed((noun(one.response) for one in groups[0][1]), 'or')} is distinguishable from noise"
         )
         return [text + _takes(groups[0][1], facts), *_best_of_rest(analysis.responses[0], facts.describe)]
     takes = _takes([one for _, many in groups for one in many], facts)
@@ -207,9 +216,9 @@ def _open(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting], m
         return [("All else" if moved else "Everything") + f" is inconclusive{takes}"]
     parts = []
     for names, responses in groups:
-        who = "all settings" if len(names) == len(settings) > 1 else _list(names)
-        parts.append(f"{_list(_noun(one.response) for one in responses)} of {who}")
-    return [f"Inconclusive: {'; '.join(parts[:_MOST])}" + takes]
+        who = "all settings" if len(names) == len(settings) > 1 else listed(names)
+        parts.append(f"{listed(noun(one.response) for one in responses)} of {who}")
+    return [f"Inconclusive: {'; '.join(parts[:MOST])}" + takes]
 
 
 def _takes(responses: Iterable[ResponseAnalysis], facts: Facts) -> str:
@@ -218,7 +227,7 @@ def _takes(responses: Iterable[ResponseAnalysis], facts: Facts) -> str:
     if not known:
         return ""
     least = {name: f"{_size(percent)} %" if percent <= 100 else "more than 100 %" for name, percent in known.items()}
-    found = ", ".join(f"{_noun(name)} from {size}" for name, size in list(least.items())[: 2 * _MOST])
+    found = ", ".join(f"{noun(name)} from {size}" for name, size in list(least.items())[: 2 * MOST])
     trials = 4 * (facts.done or facts.planned)
     time = "" if facts.seconds is None else f", about {format_duration(trials * facts.seconds)}"
     return f" (4 of 5 such studies find {found}; half of that takes {trials} trials{time})"
@@ -235,7 +244,7 @@ def _best_of_rest(one: ResponseAnalysis, describe: Describe) -> list[str]:
         return []
     more = "more" if gain > one.luck.gain_95 else "no more"
     return [
-        f"The best level, {best.factor}={describe(best.factor, best.level)} ({_noun(one.response)} {_signed(percent)} "
+        f"The best level, {best.factor}={describe(best.factor, best.level)} ({noun(one.response)} {signed(percent)} "
         f"%), gains {more} than luck may give the best of {one.luck.comparisons} ({_size(one.luck.expected_gain)} % on "
         f"average, up to {_size(one.luck.gain_95)} %)"
     ]
@@ -244,8 +253,8 @@ def _best_of_rest(one: ResponseAnalysis, describe: Describe) -> list[str]:
 def _nothing(silent: Sequence[ResponseAnalysis]) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for one in silent:
-        reasons.setdefault(one.reason, []).append(_noun(one.response))
-    return [f"Nothing can be said about {_list(names)}: {reason}" for reason, names in reasons.items()]
+        reasons.setdefault(one.reason, []).append(noun(one.response))
+    return [f"Nothing can be said about {listed(names)}: {reason}" for reason, names in reasons.items()]
 
 
 def _elsewhere(analysis: StudyAnalysis, settings: Sequence[_Setting]) -> list[str]:
@@ -282,7 +291,8 @@ def _largest(found: Iterable[tuple[ResponseAnalysis, Effect]]) -> float:
     return max((abs(effect.percent or 0.0) for _, effect in found), default=0.0)
 
 
-def _signed(percent: float) -> str:
+def signed(percent: float) -> str:
+    """``+9.1`` or ``−13``, two digits or more."""
     return f"{'+' if percent >= 0 else MINUS}{_size(abs(percent))}"
 
 
@@ -290,7 +300,8 @@ def _size(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.1g}"
 
 
-def _noun(response: str) -> str:
+def noun(response: str) -> str:
+    """The response as a sentence names it."""
     return _NOUN.get(response, response.replace("_", " "))
 
 
@@ -298,9 +309,9 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def _list(parts: Iterable[str], word: str = "and") -> str:
+def listed(parts: Iterable[str], word: str = "and") -> str:
     """``a, b and c``; of many the first ones, and how many more."""
     names = list(parts)
-    if len(names) > 2 * _MOST:
-        names = [*names[: 2 * _MOST - 1], f"{len(names) - 2 * _MOST + 1} more"]
+    if len(names) > 2 * MOST:
+        names = [*names[: 2 * MOST - 1], f"{len(names) - 2 * MOST + 1} more"]
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" {word} " + names[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.model.disturbance import BOUND, disturbed
@@ -26,9 +26,9 @@ class OtherPrograms:
     programs: Mapping[str, float]
 
 
-def disturbance_of(record: StudyRecord, others: Mapping[int, OtherPrograms]) -> Disturbance | None:
-    """None where no observer recorded the host's CPUs."""
-    done = {trial.id for trial in record.trials if trial.state == "done"}
+def disturbance_of(records: Iterable[StudyRecord], others: Mapping[int, OtherPrograms]) -> Disturbance | None:
+    """Of one study, or of all the studies of a tuning. None where no observer recorded the host's CPUs."""
+    done = {trial.id for record in records for trial in record.trials if trial.state == "done"}
     shares = {trial: one.share for trial, one in others.items() if trial in done}
     if not shares:
         return None

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from leadline.analysis.scale import response_kind
+from leadline.conclude.answer import signed
 from leadline.model.knob import Level
 from leadline.model.naming import Describe
 from leadline.model.result import Interaction, ResponseAnalysis, Verdict
@@ -40,7 +41,7 @@ def _of(one: ResponseAnalysis, pair: Interaction, describe: Describe, side: int)
     noun = one.response.replace("_", " ")
     if with_it is None or alone is None:
         return False, f"the effects of {level} and {beside} on {noun} depend on each other"
-    figures = f"({noun} {with_it:+.2g} % against {alone:+.2g} %)"
+    figures = f"({noun} {signed(with_it)} % against {signed(alone)} %)"
     sign = 1.0 if response_kind(one.response).higher_is_better else -1.0
     small = max(one.margin or 0.0, abs(pair.percent or 0.0) / 4)
     if abs(alone) <= small < abs(with_it):

@@ -6,7 +6,7 @@ The comparisons of a tuning are studies of fixed size; what its steps keep is ``
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from leadline.design.racing import rounds_of
 from leadline.model.naming import Describe, describing, plain_level, treatment_name
@@ -19,7 +19,8 @@ from leadline.planning.looks import due, schedule
 
 REPEATED = (
     "simultaneous intervals, adjusted p and q hold; plain intervals and p, the p of "
-    "equivalence, and rank and bootstrap intervals are those of a single analysis"
+    "equivalence, and rank intervals are those of a single analysis; all levels are taken to have "
+    "the same noise"
 )
 
 
@@ -33,13 +34,19 @@ class Stopped:
 
 
 class StoppingRule(Protocol):
-    """Turns the analysis of the trials that ran into one whose intervals hold under the rule."""
+    """Turns the analysis of the trials that ran into one whose intervals hold under the rule. ``equal_noise``: the
+    rule's boundary takes all levels to have the same noise, and the analysis must, too.
+    """
+
+    equal_noise: ClassVar[bool]
 
     def applied(self, analysis: StudyAnalysis) -> Stopped: ...
 
 
 class Fixed:
     """All planned trials run."""
+
+    equal_noise: ClassVar[bool] = False
 
     def applied(self, analysis: StudyAnalysis) -> Stopped:
         return Stopped(analysis)
@@ -49,6 +56,7 @@ class Fixed:
 class InterimAnalyses:
     """The study is looked at several times and may end early: repeated confidence intervals."""
 
+    equal_noise: ClassVar[bool] = True
     record: StudyRecord
 
     def applied(self, analysis: StudyAnalysis) -> Stopped:
@@ -73,6 +81,7 @@ class InterimAnalyses:
 class RaceRule:
     """Levels that are shown worse than the best leave after each round."""
 
+    equal_noise: ClassVar[bool] = True
     record: StudyRecord
     describe: Describe = field(default=plain_level)
 

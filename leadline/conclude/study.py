@@ -35,7 +35,14 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
     study, ran = record.study, record.plan_that_ran
     describe = describing(study)
     plan, observations = as_one_factor(ran, record.observations(), describe, configuration_names(study, ran))
-    found = analyse(plan, observations, study.responses, describe=describe, equivalence_margin=100 * study.equivalence)
+    found = analyse(
+        plan,
+        observations,
+        study.responses,
+        describe=describe,
+        equivalence_margin=100 * study.equivalence,
+        equal_noise=rule.equal_noise,
+    )
     settled = settled_wash_out(record, seen.slots)
     told = [settled.sentence] if settled is not None else []
     stopped = rule.applied(found)
@@ -45,7 +52,7 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
         failures=_failures(record),
         warnings=(*stopped.notes, *stopped.analysis.warnings, *told),
         simulated=record.simulated,
-        disturbance=disturbance_of(record, seen.others),
+        disturbance=disturbance_of([record], seen.others),
     )
     found = replace(found, confirmations=confirmations_of(record, found))
     return replace(found, answer=answer(found, Facts.of(record, describe, stopped.outcome)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from leadline.design.carryover import random_blocks
@@ -17,7 +17,7 @@ from leadline.design.errors import DesignError
 from leadline.design.make import make_plan
 from leadline.design.plots import dear_factors
 from leadline.design.seeds import block_seed
-from leadline.model.knob import ApplyCost, Knob, Owner
+from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Turn
 from leadline.model.study import Design, Rotation, Workload
 from leadline.model.units import format_duration
@@ -26,15 +26,16 @@ FEWEST_ROUNDS = 2
 _KEY = ("design", "rotation")
 
 
-def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload, knobs: Iterable[Knob]) -> Plan:
+def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload, of_host: Collection[str] = ()) -> Plan:
     """The plan of ``design`` without its rotation, its trials with turns. ``workload.ramp_up`` and ``workload.steady``
     are of each instance, so a trial has as much load as a plain one; ``steady`` is rounded down to whole slots.
+    ``of_host``: names of knobs of the whole host.
 
     There are no sentinels: the baseline is in every block, and a drift of the machine meets all instances of a block.
     Raises DesignError (a UsageError), naming the key.
     """
     rotation = design.rotation or Rotation()
-    _check(factors, design, workload, rotation, knobs)
+    _check(factors, design, workload, rotation, of_host)
     if design.replicates < 2:
         raise DesignError(
             "design.rotation: one instance of a treatment cannot be told from the treatment; set replicates to 2 or "
@@ -106,7 +107,7 @@ def _turns(instances: int, rotation: Rotation, workload: Workload, seed: int) ->
 
 
 def _check(
-    factors: Sequence[Factor], design: Design, workload: Workload, rotation: Rotation, knobs: Iterable[Knob]
+    factors: Sequence[Factor], design: Design, workload: Workload, rotation: Rotation, of_host: Collection[str]
 ) -> None:
     if design.switchback is not None:
         raise DesignError(
@@ -129,7 +130,6 @@ def _check(
             "design.rotation out",
             ("factors", name),
         )
-    of_host = {knob.name: knob for knob in knobs if knob.owner is Owner.HOST}
     for factor in factors:
         if factor.name in of_host and factor.apply_cost is not ApplyCost.LIVE:
             raise DesignError(

@@ -15,6 +15,7 @@ WARM_UP = 0.25  # of the time from the first to the last point is not looked at
 FEWEST = 10  # points after the warm-up
 LEVEL = 0.99  # of the interval of the slope
 SURE = 0.95  # one-sided, that it goes on rising
+AT_END = 0.975  # the same of the last tenth alone, of which few points tell
 STEADY = 0.65  # of the pace of the earlier half: what the later half has to keep for a leak, warm-up and all
 BEHIND = 0.8  # the same without the warm-up, where a cache that still fills is nearly straight
 SMALLEST = 0.01  # of the live set: a rise below it over the whole log is not called a leak
@@ -64,8 +65,8 @@ class _Line:
 
     def goes_on(self, share: int) -> bool:
         """Surely, at a pace of this share (0: STEADY, 1: BEHIND) of the earlier one, and as no random walk would."""
-        needed = (self.found.steps, self.found.keeps[share], self.found.end)
-        return all(one.bound(1 - SURE) > 0 for one in needed)
+        needed = (self.found.steps, self.found.keeps[share])
+        return all(one.bound(1 - SURE) > 0 for one in needed) and self.found.end.bound(1 - AT_END) > 0
 
 
 def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -> Leak:
@@ -101,8 +102,7 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
     if leaks:
         verdict = "leak"
     elif line.rises(live):
-        bends = found.keeps[0].bound(SURE) < 0 or found.end.bound(SURE) < 0
-        verdict = "levels off" if bends else "growing"
+        verdict = "levels off" if found.keeps[0].bound(SURE) < 0 else "growing"
     elif (high - low) * span > 2 * WIDEST * max(live, unit):
         return _undetermined(count, basis, "too short to tell: the noise could hide the live set's doubling")
     if verdict == "leak" and heap_max and slope > 0:

@@ -1,13 +1,37 @@
-"""What a host is to the layers above it."""
+"""What a host is to the layers above it: they touch a machine through it alone (``tests/unit/test_layers.py``)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from subprocess import CompletedProcess
+from typing import Protocol, TypedDict, Unpack
 
 from leadline.model.knob import Knob, Level, Machine
+from leadline.model.owners import KnobOwner
+
+PROC, SYS = "/proc", "/sys"  # where the kernel keeps its files, for ``Files``
+Completed = CompletedProcess[str]
+
+
+class How(TypedDict, total=False):
+    """How a program is run: seconds it may take, all of its environment, its directory."""
+
+    timeout: float | None
+    env: Mapping[str, str] | None
+    cwd: Path | None
+
+
+class Ability(StrEnum):
+    """What a host may be unable to do."""
+
+    MEMORY_LIMIT = "memory limit"
+    DROP_PAGE_CACHE = "drop the page cache"
+    SWAP_OFF = "switch swap off"
+    CPU_LATENCY = "bound the CPUs' idle states"
 
 
 @dataclass(frozen=True)
@@ -58,6 +82,22 @@ class Process(Protocol):
         """All live processes of the group."""
 
 
+class Files(Protocol):
+    """Files of a host by their paths there, those of its kernel among them."""
+
+    def read(self, path: str | Path) -> str:
+        """The text of a file. Raises OSError."""
+
+    def read_many(self, paths: Iterable[str]) -> Mapping[str, bytes]:
+        """Files by their paths, in one exchange with the host; those that cannot be read are left out."""
+
+    def names(self, directory: str | Path) -> Sequence[str]:
+        """What a directory holds; nothing where there is none."""
+
+    def link(self, path: str | Path) -> str:
+        """Where a symbolic link points. Raises OSError."""
+
+
 class HostKnobs(Protocol):
     """A family of host parameters: one small module each, registered in ``leadline.host.knobs.FAMILIES``."""
 
@@ -72,21 +112,24 @@ class HostKnobs(Protocol):
         """The file that holds it (what the undo journal restores)."""
 
 
-class Host(Protocol):
-    """``local`` today; ssh and vm implement the same."""
+class TrialHost(KnobOwner, Protocol):
+    """A host as the life of a trial sees it, a simulated one too."""
 
     @property
     def name(self) -> str: ...
-    def start(self, spec: ProcessSpec) -> Process:
-        """Journal the intent, start it, return at once. Raises FileNotFoundError, OSError."""
+    def guard(self, dead_man: float) -> AbstractContextManager[object]:
+        """Hold the host's lease for the block, with a watchdog that restores the host where leadline ends or is silent
+        for so many seconds. Raises LeadlineError: the host is in use, or cannot be watched.
+        """
 
-    def knobs(self) -> Sequence[Knob]: ...
+    def cpus(self) -> Sequence[int]:
+        """Numbers of the CPUs that may be used."""
+
     def machine(self) -> Machine:
         """What limits of knobs depend on."""
 
-    def read_knob(self, name: str) -> Level: ...
-    def set_knob(self, name: str, level: Level) -> None:
-        """Journal the original (synced to disk), write, read back; raises TrialFailure(configuration) when the
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        """Journal each original (synced to disk), write, read back; raises TrialFailure(configuration) when the
         value read differs from the one set, UsageError for a dangerous level on a host not marked disposable.
         """
 
@@ -94,7 +137,49 @@ class Host(Protocol):
         """Empty if the knob can be set here, else the reason (not root, read-only, no such file)."""
 
     def drop_page_cache(self) -> None: ...
+
     def swap_off(self) -> None: ...
+
+    def restore(self) -> Sequence[str]:
+        """Undo every open entry of the journal, newest first, verify each; returns what was done.
+        Raises RestoreError naming what could not be put back.
+        """
+
+    def temporary(self) -> Mapping[str, tuple[str, str]]:
+        """What was made or switched off for a time since the last call, by ``mount PATH``, ``directory PATH`` or
+        ``swap NAME``: how it stood before (``gone``, ``on``) and how it stands now (also ``there``, ``off``).
+        """
+
+    def facts(self) -> Mapping[str, str]:
+        """What a reader needs to repeat a study: kernel, CPU model and count, memory, file systems, THP, ..."""
+
+
+class Host(TrialHost, Protocol):
+    """A machine on which services run: ``local`` today (``leadline.host.registry``); ssh and vm implement the same."""
+
+    @property
+    def files(self) -> Files: ...
+    def start(self, spec: ProcessSpec) -> Process:
+        """Journal the intent, start it, return at once. Raises FileNotFoundError, OSError."""
+
+    def run(self, argv: Sequence[str], beside: int, reads: Iterable[Path] = (), **how: Unpack[How]) -> Completed:
+        """A program to its end, as the user of process ``beside``; ``reads``: what it must reach.
+
+        Raises OSError: TimeoutError after ``timeout`` seconds.
+        """
+
+    def give(self, path: Path, pid: int) -> None:
+        """Make a file the user's of a started process."""
+
+    def free_port(self) -> int:
+        """A port of 127.0.0.1 that nothing listens on just now."""
+
+    def port_taken(self, port: int) -> str:
+        """Why 127.0.0.1:``port`` cannot be listened on, in the kernel's words; empty if it can."""
+
+    def lacks(self, ability: Ability) -> str:
+        """Why this host cannot do something, empty if it can."""
+
     def private_tree(self, path: Path) -> None:
         """Journal, then make a directory for this user only, which ``restore`` removes with all in it.
         Raises FileExistsError, OSError, TrialFailure(infrastructure).
@@ -109,18 +194,8 @@ class Host(Protocol):
         TrialFailure: ``configuration`` where none can be made, ``infrastructure``.
         """
 
+    def place_of(self, path: Path) -> str:
+        """Whether ``path`` lies on a ``disk``, a ``tmpfs`` or a ``ramdisk``. Raises LookupError."""
+
     def remove_ram_disk(self, path: Path) -> None:
         """Remove what ``ram_disk`` made, if it is there; what cannot be removed is left to ``restore``."""
-
-    def restore(self) -> Sequence[str]:
-        """Undo every open entry of the journal, newest first, verify each; returns what was done.
-        Raises RestoreError naming what could not be put back.
-        """
-
-    def temporary(self) -> Mapping[str, tuple[str, str]]:
-        """What was made or switched off for a time since the last call, by ``mount PATH``, ``directory PATH`` or
-        ``swap NAME``: how it stood before (``gone``, ``on``) and how it stands now (also ``there``, ``off``).
-        """
-
-    def facts(self) -> Mapping[str, str]:
-        """What a reader needs to repeat a study: kernel, CPU model and count, memory, file systems, THP, ..."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
-from leadline.host import procfs
-from leadline.host.base import Process
+from leadline.host.base import PROC, Files, Host, Process
 from leadline.host.java import find_java
-from leadline.host.privilege import user_of
 from leadline.model.errors import LeadlineError, UsageError
 
 AGENT_NAME = "leadline-agent.jar"
@@ -29,17 +26,17 @@ def find_java_home(wanted: Path | None = None) -> Path:
     return wanted
 
 
-def java_pid(process: Process) -> int:
+def java_pid(files: Files, process: Process) -> int:
     """The JVM of a started process group: the leader, or the child that runs ``java`` when a script leads.
 
     Raises ProcessLookupError when there is none.
     """
     for pid in [process.pid, *process.pids()]:
         try:
-            if Path(f"/proc/{pid}/exe").readlink().name == "java":
+            if Path(files.link(f"{PROC}/{pid}/exe")).name == "java":
                 return pid
         except PermissionError:  # root without CAP_SYS_PTRACE
-            if (stat := procfs.read_stat(pid)) is not None and stat.name == "java":
+            if b"(java)" in files.read_many([f"{PROC}/{pid}/stat"]).get(f"{PROC}/{pid}/stat", b""):
                 return pid
         except OSError:
             continue
@@ -59,7 +56,7 @@ def agent_jar() -> Path:
     raise LeadlineError(f"the agent is not built: no {built}; build it with mvn -f workloads/pom.xml -pl agent package")
 
 
-def load_agent(java_home: Path | None, pid: int, options: Path, timeout: float = 30.0) -> None:
+def load_agent(host: Host, java_home: Path | None, pid: int, options: Path, timeout: float = 30.0) -> None:
     """Load the agent into JVM ``pid``; it reads ``options``, a Java properties file, and has done its one-time work
     when this returns. Loading again replaces the sampler. Raises AttachError.
 
@@ -71,13 +68,10 @@ def load_agent(java_home: Path | None, pid: int, options: Path, timeout: float =
     # A JVM of the same kind is started for the tool; these keep its start short.
     command = [str(jcmd), "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-J-Xshare:auto", str(pid)]
     command += ["JVMTI.agent_load", _quoted(agent_jar()), _quoted(options)]
-    environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
-    try:
-        user = user_of(pid)  # as the JVM's own user, whom no capability helps
-        prefix = user.prefix(Path("/"), [jcmd.parent.parent.resolve()]) if user is not None else ()
-        argv = [*prefix, *command]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
-    except subprocess.TimeoutExpired:
+    try:  # as the JVM's own user, whom no capability helps
+        reads = [jcmd.parent.parent.resolve()]
+        done = host.run(command, pid, reads, timeout=timeout, env=java_environment())
+    except TimeoutError:
         raise AttachError(f"JVM {pid} did not load the agent within {timeout:g} s") from None
     said = f"{done.stdout}\n{done.stderr}"
     if done.returncode or "return code: 0" not in said:
@@ -87,6 +81,11 @@ def load_agent(java_home: Path | None, pid: int, options: Path, timeout: float =
 
 # Variables that change any JVM started below us: no treatment may depend on the shell that leadline runs in.
 JAVA_ENVIRONMENT = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH")
+
+
+def java_environment(**more: str) -> dict[str, str]:
+    """This process's environment without those, and with ``more``."""
+    return {**{name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}, **more}
 
 
 def _quoted(path: Path) -> str:

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Unpack
 
-from leadline.host import process, ramdisk, undo_ramdisk
-from leadline.host.base import HostKnobs, ProcessSpec
+from leadline.host import here, process, ramdisk, undo_ramdisk
+from leadline.host.base import Ability, Completed, HostKnobs, How, ProcessSpec
+from leadline.host.cgroup import memory_parent
 from leadline.host.facts import host_facts
+from leadline.host.files import LocalFiles
 from leadline.host.journal import UndoJournal
 from leadline.host.knobs import FAMILIES
 from leadline.host.knobs.files import FileKnobs, machine_of
 from leadline.host.lease import Lease
-from leadline.host.mounts import mounts
+from leadline.host.mounts import mounts, place_of
 from leadline.host.paths import cache_dir, state_dir
+from leadline.host.privilege import give, user_of
 from leadline.host.process import LocalProcess
 from leadline.host.undo import TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
 from leadline.host.watchdog import Watchdog, start_watchdog
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Catalogue, Knob, Level, Machine
+
+LOOPBACK = "127.0.0.1"
 
 
 class LocalHost:
@@ -40,6 +47,7 @@ class LocalHost:
     ) -> None:
         self.disposable = disposable
         self.root = root
+        self.files = LocalFiles(root)
         self._state = state if state is not None else state_dir()
         self._directories = directories
         self._families: tuple[HostKnobs, ...] = tuple(family(root) for family in FAMILIES)
@@ -101,7 +109,7 @@ class LocalHost:
             wrong.append(str(error))
         for name, original in self._originals.items():
             try:
-                found = self.read_knob(name)
+                found = self.read_back(name)
             except (LookupError, OSError) as error:
                 wrong.append(f"{name} cannot be read: {error}")
                 continue
@@ -121,6 +129,44 @@ class LocalHost:
         self._require_watch()
         return process.start(spec, self.journal)
 
+    def run(self, argv: Sequence[str], beside: int, reads: Iterable[Path] = (), **how: Unpack[How]) -> Completed:
+        """See ``leadline.host.base.Host``."""
+        user = user_of(beside)
+        prefix = user.prefix(how.get("cwd") or Path("/"), reads) if user else ()
+        return here.run([*prefix, *argv], **how)
+
+    def give(self, path: Path, pid: int) -> None:
+        give(path, pid)
+
+    def cpus(self) -> Sequence[int]:
+        return sorted(os.sched_getaffinity(0))
+
+    def free_port(self) -> int:
+        with socket.socket() as probe:
+            probe.bind((LOOPBACK, 0))
+            port: int = probe.getsockname()[1]
+            return port
+
+    def port_taken(self, port: int) -> str:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers and databases bind
+            try:
+                probe.bind((LOOPBACK, port))
+            except OSError as error:
+                return str(error.strerror)
+        return ""
+
+    def lacks(self, ability: Ability) -> str:
+        if ability is Ability.MEMORY_LIMIT:
+            parent, reason = memory_parent()
+            return "" if parent else reason
+        if ability is Ability.SWAP_OFF:
+            able = os.geteuid() == 0
+        else:
+            name = "proc/sys/vm/drop_caches" if ability is Ability.DROP_PAGE_CACHE else "dev/cpu_dma_latency"
+            able = os.access(self.root / name, os.W_OK)
+        return "" if able else "needs root"
+
     # -- knobs
 
     def knobs(self) -> Sequence[Knob]:
@@ -134,7 +180,7 @@ class LocalHost:
         knob = self._catalogue.get(name)
         return self._family[knob.name].path(knob)
 
-    def read_knob(self, name: str) -> Level:
+    def read_back(self, name: str) -> Level:
         """Today's level. Raises UsageError for an unknown knob, LookupError where this kernel lacks it."""
         knob = self._catalogue.get(name)
         return self._family[knob.name].read(knob)
@@ -154,6 +200,11 @@ class LocalHost:
             return self._catalogue.get(name).accept(raw, self.disposable)
         except ValueError as error:
             raise UsageError(f"{name}: {error}") from None
+
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        """``set_knob`` for each."""
+        for name, level in levels.items():
+            self.set_knob(name, level)
 
     def set_knob(self, name: str, level: Level) -> None:
         """Journal the original (synced to disk), write, read back.
@@ -277,6 +328,10 @@ class LocalHost:
                 with suppress(CannotUndo):
                     undo_ramdisk.undo([entry], self.root)
                     self.journal.done(entry)
+
+    def place_of(self, path: Path) -> str:
+        """See ``leadline.host.mounts.place_of``."""
+        return place_of(path, self.root)
 
     # -- undoing and telling
 

@@ -6,6 +6,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+DISK, TMPFS, RAMDISK = "disk", "tmpfs", "ramdisk"
+_IN_MEMORY = ("tmpfs", "ramfs")
+_MEMORY_DEVICE = re.compile(r"/dev/z?ram\d+")
+
 
 @dataclass(frozen=True)
 class Mount:
@@ -36,3 +40,26 @@ def backing_file(device: str, blocks: Path = Path("/sys/block")) -> Path | None:
         return Path((blocks / device / "loop" / "backing_file").read_text().rstrip("\n"))
     except OSError:
         return None
+
+
+def place_of(path: Path, root: Path = Path("/")) -> str:
+    """``tmpfs``, ``ramdisk`` or ``disk``, by the file system that holds ``path``, its device and, for a loop device,
+    where its file lies (proc_pid_mountinfo(5), loop(4)). Raises LookupError.
+    """
+    path = path.resolve()
+    try:
+        mounted = mounts(root / "proc/self/mountinfo")
+    except OSError as error:
+        raise LookupError(f"cannot tell the file system of {path}: {error}") from error
+    best = None
+    for mount in mounted:  # later mounts lie over earlier ones
+        if path.is_relative_to(mount.point) and (best is None or len(mount.point) >= len(best.point)):
+            best = mount
+    if best is None:
+        raise LookupError(f"no mounted file system holds {path}")
+    if best.kind in _IN_MEMORY:
+        return TMPFS
+    if _MEMORY_DEVICE.fullmatch(best.source):
+        return RAMDISK
+    file = backing_file(Path(best.source).name, root / "sys/block") if best.source.startswith("/dev/loop") else None
+    return RAMDISK if file is not None and place_of(file, root) != DISK else DISK

@@ -40,6 +40,11 @@ def parse_cpus(text: str, available: Sequence[int] | None = None) -> list[int]:
     return sorted(chosen)
 
 
+def cpu_set(text: str | None, available: Sequence[int]) -> frozenset[int]:
+    """CPUs of ``0,2-3``; all that are ``available`` for None. Raises UsageError."""
+    return frozenset(parse_cpus(text, available) if text else available)
+
+
 def _pinning(text: str) -> tuple[str, ...]:
     cpus = parse_cpus(text)
     if shutil.which("taskset"):

@@ -18,6 +18,11 @@ _KINDS = {
 }
 
 
+def expanded(name: str) -> Path:
+    """The path that a user names, ``~`` and ``~user`` filled in where there is such a user."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111 - Path.expanduser raises for others
+
+
 def is_file(path: Path | str) -> bool:
     """Whether it is a regular file; False also for a name that no file can have."""
     try:

@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from leadline.host.base import Host
+from leadline.host.base import TrialHost
 from leadline.lab.interruption import Interruption
 from leadline.lab.progress import Watcher
 from leadline.lab.slots import SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, Measured, System
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
-from leadline.model.knob import Knob, Level, Owner, levels_of
+from leadline.model.knob import Knob, Level
+from leadline.model.owners import Owners
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord, Reading
 from leadline.model.study import Study
@@ -47,7 +48,7 @@ class TrialRunner:
     """Runs planned trials of one study on one host and system."""
 
     store: Store
-    host: Host
+    host: TrialHost
     system: System
     study: Study
     knobs: Mapping[str, Knob]
@@ -83,7 +84,7 @@ class TrialRunner:
         """
         readings = []
         for name, original in self.originals.items():
-            found = self.host.read_knob(name)
+            found = self.host.read_back(name)
             wanted = self.format(name, original)
             readings.append(Reading(name, "undone", wanted, self.format(name, found), found == original))
         for name, (was, found_now) in self.host.temporary().items():
@@ -121,8 +122,8 @@ class Attempt:
         self.number = number
         self.directory = directory
         self.failure: TrialFailure | None = None
+        self.owners = Owners(runner.host, *system.owners())
         self.known: dict[str, Level] = {}
-        self.on_host: dict[str, Level] = {}
         self.startup = 0.0
         self.outcome: LoadOutcome | None = None
         self.changes: SlotChanges | None = None
@@ -175,12 +176,12 @@ class Attempt:
         levels = {**runner.settings, **self.planned.treatment.as_dict()}
         # pseudo-factors set nothing
         self.known = {name: level for name, level in levels.items() if name in runner.knobs}
-        self.on_host = levels_of(self.known, runner.knobs, Owner.HOST)
-        in_services = {name: level for name, level in self.known.items() if name not in self.on_host}
+        on_host = self.owners.levels(self.known, runner.host)
+        in_services = {name: level for name, level in self.known.items() if name not in on_host}
         self._check_space(directory)
         self._suspended = _suspended_seconds()
-        with self.step("apply", ", ".join(f"{name}={level}" for name, level in self.on_host.items())):
-            self._apply(self.on_host)
+        with self.step("apply", ", ".join(f"{name}={level}" for name, level in on_host.items())):
+            self._apply(on_host)
         with self.step("reset"):
             system.reset(directory)
         with self.step("start-database"):
@@ -208,9 +209,8 @@ class Attempt:
                 self.now_at(self.changes.found)
 
     def now_at(self, levels: Mapping[str, Level]) -> None:
-        """Host knobs that changed under the load have these levels now."""
+        """Knobs that changed under the load have these levels now."""
         self.known |= levels
-        self.on_host |= levels
 
     def finish(self) -> None:
         """After the load: checked, stopped, recordings collected."""
@@ -252,7 +252,7 @@ class Attempt:
             return None
         runner = self.runner
         return SlotChanges(
-            runner.store, runner.host, runner.watcher, runner.knobs, self.trial, self.number, planned.slots
+            runner.store, self.owners, runner.watcher, runner.knobs, self.trial, self.number, planned.slots
         )
 
     def _check_space(self, directory: Path) -> None:
@@ -267,19 +267,18 @@ class Attempt:
         runner, originals = self.runner, []
         for name in levels:
             if name not in runner.originals:
-                runner.originals[name] = runner.host.read_knob(name)
+                runner.originals[name] = runner.host.read_back(name)
                 found = runner.format(name, runner.originals[name])
                 originals.append(Reading(name, "original", None, found, True))
         runner.store.add_readings(self.trial, self.number, originals)
-        for name, level in levels.items():
-            runner.host.set_knob(name, level)
+        self.owners.apply(levels)
 
     def _read(self, phase: str) -> None:
         """Read every knob in play; one that is not at its level voids the trial."""
         runner, readings = self.runner, []
         for name, wanted in self.known.items():
             try:
-                found = runner.host.read_knob(name) if name in self.on_host else self.system.read_back(name)
+                found = self.owners.read_back(name)
             except NotInPlay as why:
                 readings.append(Reading(name, phase, runner.format(name, wanted), f"({why})", True))
                 continue

@@ -1,8 +1,7 @@
-"""What a study asks of this machine, checked before anything starts."""
+"""What a study asks of its host, checked before anything starts."""
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from leadline.design.rotation import blocks_of
-from leadline.host.cgroup import memory_parent
+from leadline.host.base import PROC, Ability, Host
+from leadline.host.files import rows
 from leadline.host.java import java_home
 from leadline.host.process import parse_cpus
 from leadline.lab.studyfile import StudyFile
@@ -28,7 +28,8 @@ NOT_CHECKED = (
     "`configuration`",
     "that levels take effect: every trial reads them back",
 )
-_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_PORTS = f"{PROC}/sys/net/ipv4/ip_local_port_range"
+_USUAL_PORTS = "32768 60999"  # where the host does not tell (ip-sysctl.rst)
 _USABLE = 0.8  # share of memory that instances side by side may take
 _BESIDE_HEAP = 256 << 20  # bytes of a JVM: metaspace, code, threads, buffers
 _DATABASE_CACHES = ("database.shared_buffers", "database.innodb_buffer_pool_size")
@@ -37,9 +38,9 @@ _BESIDE_CACHE = 128 << 20  # bytes of a database: sessions, log buffers
 _ROLES = ("server", "database", "driver", "web")
 
 
-def check_machine(file: StudyFile) -> None:
+def check_machine(file: StudyFile, host: Host) -> None:
     """CPUs, memory, Java and rights. Raises UsageError with file and line."""
-    for path, problem in _problems(file):
+    for path, problem in _problems(file, host):
         raise UsageError(f"{file.where(path)}: {problem}")
 
 
@@ -53,19 +54,18 @@ def not_checked(file: StudyFile) -> list[str]:
     return found
 
 
-def _problems(file: StudyFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _problems(file: StudyFile, host: Host) -> Iterator[tuple[tuple[str | int, ...], str]]:
     study = file.study
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory, usable = host.machine().memory, host.cpus()
     for role in _ROLES:
         cpus, limit = getattr(study.placement, f"{role}_cpus"), getattr(study.placement, f"{role}_memory", None)
-        if cpus is not None and (problem := _refused(partial(parse_cpus, cpus))):
+        if cpus is not None and (problem := _refused(partial(parse_cpus, cpus, usable))):
             yield ("placement", f"{role}_cpus"), problem
         if limit is not None:
             if limit > memory:
                 has = format_size(memory // 1024**2 * 1024**2)
                 yield ("placement", f"{role}_memory"), f"{format_size(limit)} is more than this machine has ({has})"
-            parent, reason = memory_parent()
-            if parent is None:
+            if reason := host.lacks(Ability.MEMORY_LIMIT):
                 yield ("placement", f"{role}_memory"), f"no memory limit can be set here: {reason}"
     if study.stack.java is not None:
         home = Path(study.stack.java)
@@ -76,29 +76,28 @@ def _problems(file: StudyFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for at, driver in enumerate(study.drivers):
         program = shlex.split(driver.via)[0]
         if driver.via == "local":
-            if driver.cpus is not None and (problem := _refused(partial(parse_cpus, driver.cpus))):
+            if driver.cpus is not None and (problem := _refused(partial(parse_cpus, driver.cpus, usable))):
                 yield ("drivers", at, "cpus"), problem
         elif shutil.which(program) is None:
             yield ("drivers", at), f"via: no program {program} on the path"
-    if problem := _ports(study):
+    if problem := _ports(study, host):
         yield ("workload", "users"), problem
-    latency = Path("/dev/cpu_dma_latency")
-    if study.workload.cpu_latency is not None and not study.drivers and not os.access(latency, os.W_OK):
-        yield ("workload", "cpu_latency"), f"{latency} cannot be written here (needs root); leave it out"
-    if study.reset.page_cache == "drop" and not os.access("/proc/sys/vm/drop_caches", os.W_OK):
-        yield ("reset", "page_cache"), "the page cache cannot be dropped here (needs root); write keep"
-    if study.reset.swap == "off" and os.geteuid() != 0:
-        yield ("reset", "swap"), "swap cannot be switched off here (needs root); write keep"
+    if study.workload.cpu_latency is not None and not study.drivers and (why := host.lacks(Ability.CPU_LATENCY)):
+        yield ("workload", "cpu_latency"), f"/dev/cpu_dma_latency cannot be written here ({why}); leave it out"
+    if study.reset.page_cache == "drop" and (why := host.lacks(Ability.DROP_PAGE_CACHE)):
+        yield ("reset", "page_cache"), f"the page cache cannot be dropped here ({why}); write keep"
+    if study.reset.swap == "off" and (why := host.lacks(Ability.SWAP_OFF)):
+        yield ("reset", "swap"), f"swap cannot be switched off here ({why}); write keep"
 
 
-def _ports(study: Study) -> str:
+def _ports(study: Study, host: Host) -> str:
     """What is wrong where each user has a connection of its own and the addresses of this host are too few."""
     load = study.workload
     if load.users is None or load.connections != "session" or load.generator is not None or study.drivers:
         return ""
     own = load.source_address or source_address(load.preset, "http://localhost/")
     addresses = address_count(own) if own else 1
-    ports = local_ports()
+    ports = local_ports(host)
     if load.users <= ports * addresses:
         return ""
     return (
@@ -107,9 +106,9 @@ def _ports(study: Study) -> str:
     )
 
 
-def local_ports() -> int:
+def local_ports(host: Host) -> int:
     """Ports that this host gives to outgoing connections of one address."""
-    first, last = map(int, _PORTS.read_text(encoding="ascii").split())
+    first, last = map(int, " ".join(rows(host.files, _PORTS) or [_USUAL_PORTS]).split())
     return last - first + 1
 
 

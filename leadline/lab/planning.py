@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leadline.design import DesignError, make_plan
 from leadline.design.rotation import rotation_plan
 from leadline.design.switchback import steady_seconds, switchback_plan
-from leadline.host.base import Host
-from leadline.host.local import LocalHost
+from leadline.host.base import TrialHost
+from leadline.host.registry import is_machine
 from leadline.lab.machine import check_machine, check_side_by_side, not_checked
 from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
@@ -21,7 +21,7 @@ from leadline.load.generators.lab import check_generator
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError, nearest
-from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Owner
+from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, RawLevel, Study
 from leadline.stack.registry import knob_of_others
@@ -46,7 +46,7 @@ class Planned:
 
 def plan_study(
     file: StudyFile,
-    host: Host,
+    host: TrialHost,
     service_knobs: list[Knob],
     disposable: bool = False,
     idle_settings: bool = False,
@@ -57,10 +57,11 @@ def plan_study(
     """
     study = file.study
     machine = host.machine()
+    on_host = {knob.name for knob in host.knobs()}
     catalogue = Catalogue([*host.knobs(), *(knob.on(machine) for knob in service_knobs)])
     unchecked = _check_load(file)
-    if isinstance(host, LocalHost):
-        check_machine(file)
+    if is_machine(host):
+        check_machine(file, host)
     knobs: dict[str, Knob] = {}
     settings: dict[str, Level] = {}
     skipped: list[str] = []
@@ -71,12 +72,12 @@ def plan_study(
         knobs[name] = knob
         if name in study.factors:
             raise UsageError(f"{file.where(('settings', name))}: {name} is a setting and a factor; keep one of them")
-        reason = host.writable(name) if knob.owner is Owner.HOST else ""
+        reason = host.writable(name) if name in on_host else ""
         if reason:
             raise UsageError(f"{file.where(('settings', name))}: {name} cannot be set here: {reason}")
     for name, raws in study.factors.items():
         factor, knob = _factor(file, catalogue, name, raws, disposable)
-        reason = host.writable(name) if knob.owner is Owner.HOST else ""
+        reason = host.writable(name) if name in on_host else ""
         if reason:
             skipped.append(f"{name} is left out: {reason}")
             continue
@@ -105,8 +106,8 @@ def plan_study(
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
     check_levels(file, factors, settings, idle_settings)
-    check_web(file, factors, settings, idle_settings)
-    plan = _plan(file, factors, skipped, knobs)
+    check_web(file, host, factors, settings, idle_settings)
+    plan = _plan(file, factors, skipped, [knob.name for knob in host.knobs()])
     if plan.rotates:
         plan = replace(plan, notes=(*plan.notes, check_side_by_side(file, plan, settings, machine)))
     warnings = tuple(starved_calls(file, plan, settings))
@@ -115,13 +116,13 @@ def plan_study(
     )
 
 
-def _plan(file: StudyFile, factors: list[Factor], skipped: list[str], knobs: Mapping[str, Knob]) -> Plan:
+def _plan(file: StudyFile, factors: list[Factor], skipped: list[str], of_host: Collection[str]) -> Plan:
     study = file.study
     design = _design(file, factors)
     if study.design.switchback is None or study.design.rotation is not None:
         try:
             if study.design.rotation is not None:
-                return rotation_plan(factors, design, study.workload, knobs.values())
+                return rotation_plan(factors, design, study.workload, of_host)
             return make_plan(factors, design)
         except DesignError as error:
             raise UsageError(f"{file.where(_path(study, error))}: {error}") from None

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leadline.host.base import Process
-from leadline.host.local import LocalHost
+from leadline.host.base import Host, Process
 from leadline.lab import completion
 from leadline.lab.measure import cpu_in, measure, measure_turns, measure_windows, seconds
 from leadline.lab.pacing import Pacer
@@ -31,7 +30,7 @@ from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.model.knob import Level
+from leadline.model.owners import KnobOwner
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord
 from leadline.model.study import Study, Workload
@@ -52,9 +51,9 @@ _OVERTIME = 30.0  # seconds a driver may need beyond its plan before it counts a
 
 
 class RealSystem:
-    """Implements ``leadline.lab.system.System`` for a study on the local host."""
+    """Implements ``leadline.lab.system.System`` for a study on a host."""
 
-    def __init__(self, study: Study, host: LocalHost, lab: Path, instance: int = 0) -> None:
+    def __init__(self, study: Study, host: Host, lab: Path, instance: int = 0) -> None:
         self._study = study
         self._host = host
         self._lab = lab
@@ -101,14 +100,14 @@ class RealSystem:
     def start_server(self, settings: Settings, directory: Path) -> float:
         return self._stack.start_server(settings, directory)
 
-    def read_back(self, knob: str) -> Level:
-        return self._stack.read_back(knob)
+    def owners(self) -> Sequence[KnobOwner]:
+        return [self._stack]
 
     def start_observers(self, directory: Path) -> None:
-        observers: list[Observer] = [ProcessObserver()]  # CPU per transaction is a response, so always
+        observers: list[Observer] = [ProcessObserver(self._host.files)]  # CPU per transaction is a response, so always
         if self._study.observe:
             database = self._stack.database
-            observers += [HostObserver(), GcObserver(), PoolsObserver()]
+            observers += [HostObserver(self._host.files), GcObserver(), PoolsObserver(self._host)]
             observers.append(database_observer(database.stats, database.gauges(), interval=1.0))
             if self._stack.front.server is not None:
                 observers.append(CounterObserver("web", "web", self._stack.front.stats, WEB_GAUGES, interval=1.0))

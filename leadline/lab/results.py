@@ -17,13 +17,17 @@ def analysis_of(record: StudyRecord) -> StudyAnalysis:
 
 def series_of(record: StudyRecord) -> Series:
     """What the conclusion needs of the files of a study's trials; what is missing there is left out."""
-    done = [trial for trial in record.trials if trial.state == "done" and trial.directory is not None]
+    return Series(slots_of(record), other_programs_of(record))
+
+
+def other_programs_of(record: StudyRecord) -> dict[int, OtherPrograms]:
+    """CPU that others used in the steady states, by trial, where an observer recorded it."""
     others = {}
-    for trial in done:
-        if trial.directory is None or trial.phases is None:
+    for trial in record.trials:
+        if trial.state != "done" or trial.directory is None or trial.phases is None:
             continue
-        phases = trial.phases
-        found = other_programs_between(trial.directory / "series", phases.steady_from, phases.steady_until)
+        steady = trial.phases.steady_from, trial.phases.steady_until
+        found = other_programs_between(trial.directory / "series", *steady)
         if found is not None:
             others[trial.id] = OtherPrograms(found.share, found.programs)
-    return Series(slots_of(record), others)
+    return others

@@ -13,7 +13,7 @@ from leadline.design.rotation import measured
 from leadline.lab.lifecycle import Attempt, TrialRunner
 from leadline.lab.system import InTurns, LoadClock, LoadOutcome
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import Level, Owner, levels_of
+from leadline.model.knob import Level
 from leadline.model.plan import PlannedTrial, Turn
 from leadline.model.record import AuditRecord
 
@@ -103,7 +103,7 @@ class _HostLevels:
         self._now: _Turn | None = None
         self._found: dict[str, Level] = {}
         self._levels = {
-            attempt.trial: levels_of(attempt.planned.treatment.as_dict(), attempt.runner.knobs, Owner.HOST)
+            attempt.trial: attempt.owners.levels(attempt.planned.treatment.as_dict(), attempt.runner.host)
             for attempt in self._attempts
         }
         every = list(self._levels.values())
@@ -125,8 +125,7 @@ class _HostLevels:
         step = runner.store.begin_step(attempt.trial, attempt.number, "turn", said)
         runner.watcher.step("turn")
         clock.sleep_until(due_ns)
-        for name in changes:
-            runner.host.set_knob(name, wanted[name])
+        runner.host.apply({name: wanted[name] for name in changes})
         self._found = self._read()
         late = (clock.now_ns() - due_ns) / 1e9
         runner.store.end_step(step)
@@ -150,7 +149,7 @@ class _HostLevels:
 
     def _read(self) -> dict[str, Level]:
         host = self._attempts[0].runner.host
-        return {name: host.read_knob(name) for name in self._changing}
+        return {name: host.read_back(name) for name in self._changing}
 
 
 def _measure(runner: TrialRunner, attempts: Sequence[Attempt], left_out: Mapping[tuple[int, int], str]) -> None:

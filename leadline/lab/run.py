@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import leadline
 from leadline.design.rotation import blocks_of
-from leadline.host.base import Host
+from leadline.host.base import TrialHost
 from leadline.host.watchdog import Watchdog
 from leadline.lab.interruption import Interruption
 from leadline.lab.lifecycle import TrialRunner
@@ -51,7 +51,7 @@ class StudyRun:
     file: StudyFile
     planned: Planned
     store: Store
-    host: Host
+    host: TrialHost
     system: System
     watcher: Watcher
     guard: Callable[[float], AbstractContextManager[object]]

@@ -1,6 +1,6 @@
 """Slots of a switchback trial: levels set in the running system while the load goes on.
 
-Every change is committed to the store before it is made, made through the host (so that the undo journal knows it)
+Every change is committed to the store before it is made, made by the knob's owner (the undo journal knows it)
 and read back. A slot whose change failed, came late or did not hold is failed with its class; the others count.
 """
 
@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from leadline.host.base import Host
 from leadline.lab.progress import Watcher
 from leadline.lab.slotrows import SlotSet
 from leadline.lab.store import Store
 from leadline.lab.system import LoadClock
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import Knob, Level, Owner, levels_of
+from leadline.model.knob import Knob, Level
+from leadline.model.owners import Owners
 from leadline.model.plan import Slot
 
 LATE = 0.1  # of a slot: levels in force later than this fail it
@@ -40,11 +40,11 @@ class BegunSlot:
 class SlotChanges:
     """Makes the changes of one attempt's slots: pass ``on_slot`` to ``System.load_in_slots``, then call ``finish``.
 
-    Only host knobs whose level differs between slots are touched; the first slot's levels must be in force already.
+    Only knobs whose level differs between slots are touched; the first slot's levels must be in force already.
     """
 
     store: Store
-    host: Host
+    owners: Owners
     watcher: Watcher
     knobs: Mapping[str, Knob]
     trial: int
@@ -56,8 +56,8 @@ class SlotChanges:
 
     def __post_init__(self) -> None:
         levels = [slot.treatment.as_dict() for slot in self.slots]
-        names = levels_of(levels[0], self.knobs, Owner.HOST) if levels else {}
-        self.changing = tuple(name for name in names if any(one[name] != levels[0][name] for one in levels))
+        names = [name for name in levels[0] if name in self.owners] if levels else []
+        self.changing = tuple(name for name in names if any(level[name] != levels[0][name] for level in levels))
 
     def on_slot(self, index: int, due_ns: int, clock: LoadClock) -> None:
         """Begin a slot: written down first, its levels set when it is due. Raises TrialFailure for what voids the
@@ -100,7 +100,7 @@ class SlotChanges:
         failed: TrialFailure | None = None
         for name in changes:
             try:
-                self.host.set_knob(name, wanted[name])
+                self.owners.apply({name: wanted[name]})
             except TrialFailure as error:
                 if error.failure_class is not FailureClass.CONFIGURATION:
                     raise
@@ -143,7 +143,7 @@ class SlotChanges:
         found = {}
         for name in self.changing:
             try:
-                found[name] = self.host.read_knob(name)
+                found[name] = self.owners.read_back(name)
             except LookupError:  # told as a difference
                 continue
         return found

@@ -188,11 +188,9 @@ class Store:
         """A study's id from ``12``, ``pools`` (the newest of that name) or ``pools@12``. Raises UsageError."""
         with self._begin() as connection:
             rows = connection.execute(select(t.studies.c.id, t.studies.c.name).order_by(t.studies.c.id)).all()
-        name, _, number = reference.rpartition("@")
-        wanted = number if name else reference
-        for row in reversed(rows):
-            if (wanted.isdigit() and row.id == int(wanted)) or (not wanted.isdigit() and row.name == reference):
-                return int(row.id)
+        numbered = [row.id for row in rows if reference in (str(row.id), f"{row.name}@{row.id}")]
+        if found := numbered or [row.id for row in rows if row.name == reference]:
+            return int(found[-1])
         known = ", ".join(f"{row.name}@{row.id}" for row in rows) or "none yet"
         raise UsageError(f"no study {reference!r} in {self.directory}; studies there: {known}")
 

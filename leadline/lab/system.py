@@ -12,6 +12,7 @@ from typing import Protocol
 
 from leadline.model.errors import TrialFailure
 from leadline.model.knob import Level
+from leadline.model.owners import KnobOwner
 from leadline.model.plan import Slot, Turn
 from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
@@ -104,10 +105,8 @@ class System(Protocol):
     def start_server(self, settings: Settings, directory: Path) -> float:
         """Seconds from the start to the first right answer."""
 
-    def read_back(self, knob: str) -> Level:
-        """The level in force in the running services. Raises LookupError if it cannot be asked, NotInPlay where these
-        levels leave its part out.
-        """
+    def owners(self) -> Sequence[KnobOwner]:
+        """Of the knobs of its services."""
 
     def start_observers(self, directory: Path) -> None: ...
     def stop_observers(self) -> Sequence[str]:

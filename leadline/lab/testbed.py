@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from leadline.host.base import Host
+from leadline.host.base import TrialHost
 from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
 from leadline.lab.planning import Planned, plan_study
@@ -44,7 +44,7 @@ class Testbed(Protocol):
     disposable: bool
 
     @property
-    def host(self) -> Host: ...
+    def host(self) -> TrialHost: ...
     @property
     def directory(self) -> Path:
         """Of the lab, which may be absent yet."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from leadline.host.base import TrialHost
+from leadline.host.process import cpu_set
 from leadline.lab.studyfile import StudyFile
 from leadline.load.scenario import find_scenario, read_scenario
 from leadline.model.errors import UsageError
@@ -13,7 +15,6 @@ from leadline.model.study import Study
 from leadline.stack.registry import SERVERS, application, check_http, servers_with
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs
-from leadline.stack.web.front import cpu_set
 
 
 def web_servers(study: Study) -> list[str]:
@@ -24,7 +25,11 @@ def web_servers(study: Study) -> list[str]:
 
 
 def check_web(
-    file: StudyFile, factors: Sequence[Factor], settings: Mapping[str, Level], idle_settings: bool = False
+    file: StudyFile,
+    host: TrialHost,
+    factors: Sequence[Factor],
+    settings: Mapping[str, Level],
+    idle_settings: bool = False,
 ) -> None:
     """Raises UsageError with file and line for levels that cannot be in force together, and for what changes nothing;
     ``idle_settings`` lets the latter pass among the settings and the placement.
@@ -54,7 +59,7 @@ def check_web(
         if study.placement.web_cpus is not None and not idle_settings:
             raise UsageError(f"{file.where(('placement', 'web_cpus'))}: these CPUs are for a web server; {remedy}")
     if present:
-        _check_place(file, places, where(knobs.PLACE.name))
+        _check_place(file, host, places, where(knobs.PLACE.name))
         if "unix" in among(knobs.UPSTREAM.name, "tcp") and not SERVERS[study.stack.server].unix_socket:
             raise UsageError(
                 f"{where(knobs.UPSTREAM.name)}: {study.stack.server} listens on TCP only;"
@@ -96,12 +101,12 @@ def _asks_compressed(scenario: str) -> bool:
     return str(read_scenario(find_scenario(scenario)).get("compression")) == "true"
 
 
-def _check_place(file: StudyFile, places: set[Level], where: str) -> None:
+def _check_place(file: StudyFile, host: TrialHost, places: set[Level], where: str) -> None:
     own, same = file.study.placement.web_cpus, file.study.placement.server_cpus
     if own is None:
         if knobs.OWN in places:
             raise UsageError(f"{where}: web.place is own, but placement.web_cpus names no CPUs; write web_cpus: 1")
         return
-    if {knobs.OWN, knobs.SAME} <= places and cpu_set(own) == cpu_set(same):
+    if {knobs.OWN, knobs.SAME} <= places and cpu_set(own, host.cpus()) == cpu_set(same, host.cpus()):
         place = file.where(("placement", "web_cpus"))
         raise UsageError(f"{place}: web_cpus {own} are the CPUs of the server: web.place own and same are one")

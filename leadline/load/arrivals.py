@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
-from leadline.model.errors import UsageError
+from leadline.host.textfile import expanded, is_file
+from leadline.model.errors import UsageError, shortened
 from leadline.model.shapes import PRESETS, profile_points
 from leadline.model.study import Workload
 from leadline.model.units import format_duration
@@ -35,9 +36,7 @@ def check_workload(load: Workload) -> None:
         if load.replay is None:
             raise WorkloadError((), "replay arrivals need `replay`: a file of times")
         _no_other(load, ("users", "rate", "profile", "bursts"), "replay arrivals have `replay`")
-        if not Path(load.replay).expanduser().is_file():
-            raise WorkloadError(("replay",), f"no file {load.replay}: one time in seconds a line")
-        _check_recording(load, Path(load.replay).expanduser())
+        _check_recording(load, expanded(load.replay))
         return
     if load.replay is not None:
         raise WorkloadError(("replay",), f"a recording belongs to `arrivals: replay`, not {model}")
@@ -75,6 +74,8 @@ def _check_recording(load: Workload, path: Path) -> None:
     """Raises WorkloadError for a recording of which nothing arrives in the steady state; faults of its lines
     leadline-load tells.
     """
+    if not is_file(path):
+        raise WorkloadError(("replay",), f"no file {shortened(str(path), 200)}: one time in seconds a line")
     begin, end = load.ramp_up * load.speed, (load.ramp_up + load.steady) * load.speed
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -117,7 +118,7 @@ def arrival_options(load: Workload) -> list[str]:
     check_workload(load)
     found = ["--arrivals", load.arrivals]
     if load.arrivals == "replay":
-        found += ["--replay", str(Path(load.replay or "").expanduser().resolve())]
+        found += ["--replay", str(expanded(load.replay or "").resolve())]
         return found if load.speed == 1.0 else [*found, "--speed", repr(load.speed)]
     if load.profile is not None:
         found += ["--profile", load.profile]

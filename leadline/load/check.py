@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from leadline.host import here
+from leadline.host.textfile import expanded
 from leadline.load.driver import DriverRun
 from leadline.load.scenario import find_scenario, parameters, sent_variables
 from leadline.model.drivers import DriverHost, shares
@@ -37,7 +38,7 @@ def check_by_driver(load: Workload, seed: int, drivers: Sequence[DriverHost] = (
     argv = [*run.argv(), "--dry-run"]
     if drivers:
         argv += ["--share", max(shares(drivers), key=_size)]
-    files = [find_scenario(load.scenario), *([Path(load.replay).expanduser()] if load.replay else [])]
+    files = [find_scenario(load.scenario), *([expanded(load.replay)] if load.replay else [])]
     if problems := _asked(tuple(argv), tuple(file.stat().st_mtime_ns for file in files)):
         raise UsageError("\n".join(problems))
 
@@ -50,14 +51,14 @@ def _size(share: str) -> int:
 @lru_cache(maxsize=64)
 def _asked(argv: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:  # noqa: ARG001 - a new file is read again
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=_TIMEOUT, stdin=subprocess.DEVNULL, check=False)
-    except subprocess.TimeoutExpired:
+        done = here.run(argv, timeout=_TIMEOUT)
+    except TimeoutError:
         return (f"leadline-load did not read it within {_TIMEOUT:g} s",)
     except (OSError, ValueError) as error:
         return (f"leadline-load cannot be asked: {error}",)
     if done.returncode == 0:
         return ()
-    said = done.stderr.decode(errors="replace").splitlines()
+    said = done.stderr.splitlines()
     return tuple(shortened(line.removeprefix("leadline-load: "), 300) for line in said) or (
         f"leadline-load: code {done.returncode}",
     )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
+from leadline.host import here
 from leadline.load.driver import as_own_user, find_binary
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError
@@ -27,36 +24,8 @@ def run_scenario(scenario: str, options: Sequence[str]) -> int:
         extra += ["--progress", "text"]
     found = find_scenario(scenario)
     argv = [str(find_binary()), "run", str(found), *options, *extra]
-    with (
-        as_own_user(argv, _out([*options, *extra]), found) as command,
-        subprocess.Popen(command) as process,
-        _signals_to(process),
-    ):
-        return process.wait()
-
-
-@contextmanager
-def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """SIGTERM and SIGHUP go on to the driver, which writes its results and ends; SIGINT comes from the terminal, which
-    tells the driver itself.
-    """
-
-    def forward(number: int, _frame: FrameType | None) -> None:
-        if process.poll() is None:
-            process.send_signal(number)
-
-    handlers: dict[int, Callable[[int, FrameType | None], None]] = {
-        signal.SIGINT: lambda _number, _frame: None,
-        signal.SIGTERM: forward,
-    }
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
-        handlers[signal.SIGHUP] = forward
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with as_own_user(argv, _out([*options, *extra]), found) as command:
+        return here.foreground(command)[0]
 
 
 def judge(directory: Path, options: Sequence[str] = ()) -> tuple[bool, str]:
@@ -64,7 +33,7 @@ def judge(directory: Path, options: Sequence[str] = ()) -> tuple[bool, str]:
     summary.json. ``options``: those of ``leadline-load judge``. Raises UsageError, LeadlineError.
     """
     argv = [str(find_binary()), "judge", str(directory), *options]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    done = here.run(argv)
     if done.returncode not in (0, 1) or not done.stdout:
         error = UsageError if done.returncode == 2 else LeadlineError
         raise error(done.stderr.strip().removeprefix("leadline-load: "))
@@ -81,4 +50,4 @@ def _out(options: Sequence[str]) -> Path:
 
 def scenario_schema() -> str:
     """The JSON schema of a scenario file. Raises LeadlineError without a binary."""
-    return subprocess.run([str(find_binary()), "schema"], capture_output=True, text=True, check=True).stdout
+    return here.run([str(find_binary()), "schema"]).stdout

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from leadline.host import here
 from leadline.load import earlier
 from leadline.load.driver import as_own_user, find_binary
 from leadline.load.knee import Found, Limits, Range, Staircase, Step, measure_step
@@ -118,7 +118,7 @@ class _Runner:
     def _run(self, round_: int) -> Path:
         directory = self._out.with_name(f"{self._out.name}-{round_ + 1}")
         with as_own_user(self._argv(directory, {}), directory, self._scenario) as argv:
-            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+            done = here.run(argv)
         if done.returncode:
             raise _failure(done.returncode, done.stderr)
         return directory
@@ -127,14 +127,10 @@ class _Runner:
         """Raises as a run would before its start: the driver is told to stop where it waits for its start."""
         with tempfile.TemporaryDirectory(prefix="leadline-check-") as place:
             argv = self._argv(Path(place), {"--start-at": "stdin"})
-            command = as_own_user(argv, Path(place), self._scenario)
-            with (
-                command as argv,
-                subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run,
-            ):
-                _, said = run.communicate(b"stop\n")
-        if run.returncode not in (0, _STOPPED):
-            raise _failure(run.returncode, said.decode(errors="replace"))
+            with as_own_user(argv, Path(place), self._scenario) as argv:
+                done = here.run(argv, b"stop\n")
+        if done.returncode not in (0, _STOPPED):
+            raise _failure(done.returncode, done.stderr)
 
     def _argv(self, directory: Path, more: dict[str, str]) -> list[str]:
         options = self._options | {"--seed": str(next(self._seeds))} | more

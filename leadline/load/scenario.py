@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from leadline.host.textfile import is_file, read_text
+from leadline.host.textfile import expanded, is_file, read_text
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.knob import Level
 from leadline.model.study import Workload
@@ -26,7 +26,7 @@ def find_scenario(scenario: str) -> Path:
     known = built_in_scenarios()
     if scenario in known:
         return known[scenario]
-    path = _expanded(scenario)
+    path = expanded(scenario)
     if is_file(path):
         return path.resolve()
     if path.suffix in (".yaml", ".yml") or "/" in scenario:
@@ -34,13 +34,6 @@ def find_scenario(scenario: str) -> Path:
     close = nearest(scenario, list(known))
     hint = f"did you mean {close}?" if close else f"built in: {', '.join(known)}; or give the path of a YAML file"
     raise UsageError(f"no scenario {quoted(scenario)}; {hint}")
-
-
-def _expanded(scenario: str) -> Path:
-    try:
-        return Path(scenario).expanduser()
-    except RuntimeError:  # of a user whom nobody knows
-        return Path(scenario)
 
 
 def read_scenario(path: Path, typ: str = "safe") -> Any:

@@ -362,11 +362,6 @@ def _text(raw: object) -> str:
     return text
 
 
-def levels_of(levels: Mapping[str, Level], knobs: Mapping[str, Knob], *owners: Owner) -> dict[str, Level]:
-    """The levels of the knobs that ``owners`` have; names without a knob (pseudo-factors) are nobody's."""
-    return {name: level for name, level in levels.items() if name in knobs and knobs[name].owner in owners}
-
-
 class Catalogue:
     """All knobs by name. Raises UsageError for unknown names, naming the nearest one."""
 

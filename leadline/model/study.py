@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -175,6 +176,13 @@ class Workload(_Strict):
     def _preset(cls, found: Any) -> Any:
         return expand(found) if isinstance(found, Mapping) else found
 
+    @model_validator(mode="after")
+    def _whole_second(self) -> Workload:
+        if math.floor(self.ramp_up + self.steady) <= math.ceil(self.ramp_up):
+            told = f"{format_duration(self.steady)} after a ramp-up of {format_duration(self.ramp_up)}"
+            raise KeyedError(("steady",), f"steady: {told} holds no whole second, which results are kept for")
+        return self
+
 
 class Switchback(_Strict):
     """Live knobs change every few seconds inside one warm trial; all other factors change between trials."""
@@ -271,7 +279,7 @@ class Placement(_Strict):
 class Limits(_Strict):
     """Limits on the steady state; a trial that misses ``errors`` fails, the latency limits are reported."""
 
-    errors: Share = 0.001
+    errors: Annotated[Share, Field(lt=1)] = 0.001
     p90: Annotated[float, duration(1e-6, HOUR)] | None = None
     p99: Annotated[float, duration(1e-6, HOUR)] | None = None
 

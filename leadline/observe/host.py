@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from leadline.host.base import PROC, SYS, Files
 from leadline.observe.base import ObserverContext
 from leadline.observe.frames import FrameWriter, read_frames
 from leadline.observe.host_series import decode
@@ -27,20 +27,15 @@ FILES = (
 
 
 class HostObserver:
-    """Samples /proc into ``raw/host.frames``; see ``host_series.UNITS`` for the metrics.
-
-    ``proc`` and ``block`` name where the files are, for other roots than this host's own.
-    """
+    """Samples the kernel's files into ``raw/host.frames``; see ``host_series.UNITS`` for the metrics."""
 
     name = "host"
 
-    def __init__(self, proc: Path = Path("/proc"), block: Path = Path("/sys/block")) -> None:
-        self._proc = proc
-        self._block = block
+    def __init__(self, files: Files) -> None:
+        self._files = files
         self._directory: Path | None = None
         self._sampler: Sampler | None = None
         self._writer: FrameWriter | None = None
-        self._descriptors: dict[str, int] = {}
         self._first = True
 
     @property
@@ -51,21 +46,12 @@ class HostObserver:
         self._directory = context.directory
         self._writer = FrameWriter(context.directory / "raw" / "host.frames")
         self._first = True
-        for name in FILES:
-            try:  # no pressure files on many kernels, no net in some containers
-                self._descriptors[name] = os.open(self._proc / name, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
-                continue
         self._sampler = Sampler(self.name, self._sample, context.interval)
         self._sampler.start()
 
     def stop(self) -> None:
-        if self._sampler and self._sampler.stop():
-            for descriptor in self._descriptors.values():
-                os.close(descriptor)
-            self._descriptors.clear()
-            if self._writer:
-                self._writer.close()
+        if self._sampler and self._sampler.stop() and self._writer:
+            self._writer.close()
 
     def collect(self) -> Path | None:
         return self.collect_from(self._directory) if self._directory else None
@@ -87,20 +73,8 @@ class HostObserver:
         if self._first:
             # Tells whole devices from partitions; does not change in a trial.
             self._first = False
-            if self._block.is_dir():
-                yield "sys/block", "\n".join(sorted(entry.name for entry in self._block.iterdir())).encode()
-        for name, descriptor in self._descriptors.items():
-            try:
-                yield name, read_whole(descriptor)
-            except OSError:
-                continue
-
-
-def read_whole(descriptor: int) -> bytes:
-    """A /proc file from its beginning; the kernel makes the text anew for a read at offset 0. Raises OSError."""
-    parts: list[bytes] = []
-    offset = 0
-    while part := os.pread(descriptor, 1 << 16, offset):
-        parts.append(part)
-        offset += len(part)
-    return b"".join(parts)
+            if disks := sorted(self._files.names(f"{SYS}/block")):
+                yield "sys/block", "\n".join(disks).encode()
+        # no pressure files on many kernels, no net in some containers
+        for path, content in self._files.read_many(f"{PROC}/{name}" for name in FILES).items():
+            yield path.removeprefix(f"{PROC}/"), content

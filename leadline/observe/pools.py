@@ -23,8 +23,9 @@ from pathlib import Path
 
 import polars as pl
 
+from leadline.host.base import Host
 from leadline.host.jvm import java_pid, load_agent
-from leadline.host.privilege import give, write_private
+from leadline.host.privilege import write_private
 from leadline.model.errors import LeadlineError
 from leadline.observe.base import ObserverContext
 from leadline.observe.table import SCHEMA
@@ -70,7 +71,8 @@ class PoolsObserver:
 
     name = "pools"
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._directory: Path | None = None
         self._problem = ""
 
@@ -94,9 +96,9 @@ class PoolsObserver:
         options.write_text(f"samples={_escaped(samples)}\ninterval_ms={max(1, round(context.interval * 1000))}\n")
         options.chmod(0o644)  # the server's user reads it, whatever the mask
         try:
-            java = java_pid(server)
-            give(samples, java)
-            load_agent(context.java_home, java, options)
+            java = java_pid(self._host.files, server)
+            self._host.give(samples, java)
+            load_agent(self._host, context.java_home, java, options)
         except (LeadlineError, ProcessLookupError) as error:
             options.unlink(missing_ok=True)
             self._problem = f"no series of the server's pools: {error}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from leadline.host.base import Process
+from leadline.host.base import PROC, Files, Process
 from leadline.observe.base import ObserverContext
 from leadline.observe.frames import FrameWriter, read_frames
 from leadline.observe.process_series import OTHERS, OWN, decode
@@ -17,7 +17,7 @@ _OTHERS_EVERY = 3  # samples between two looks at the processes that are none of
 
 
 class ProcessObserver:
-    """Copies /proc/PID files of every process group of the context into ``raw/processes.frames``.
+    """Copies the kernel's files of every process group of the context into ``raw/processes.frames``.
 
     ``context.processes`` is looked at anew for every sample, so a role may join late (the driver). What costs a read
     per thread is copied only every ``threads_every``-th sample. A group's members are asked for, which is a walk over
@@ -27,10 +27,10 @@ class ProcessObserver:
 
     name = "processes"
 
-    def __init__(self, threads_every: int = 5, members_every: int = 15, proc: Path = Path("/proc")) -> None:
+    def __init__(self, files: Files, threads_every: int = 5, members_every: int = 15) -> None:
+        self._files = files
         self._threads_every = max(1, threads_every)
         self._members_every = max(1, members_every)
-        self._proc = proc
         self._context: ObserverContext | None = None
         self._sampler: Sampler | None = None
         self._writer: FrameWriter | None = None
@@ -80,9 +80,7 @@ class ProcessObserver:
         if self._count == 0:
             constants = f"ticks {os.sysconf('SC_CLK_TCK')}\npage {os.sysconf('SC_PAGE_SIZE')}\n"
             yield "constants", constants.encode()
-        own = _read(f"{self._proc}/{os.getpid()}/stat")
-        if own:
-            yield f"{OWN}/{os.getpid()}/stat", own
+        yield from self._copies(f"{OWN}/{os.getpid()}", os.getpid(), ("stat",))
         for role, process in list(self._context.processes.items()):
             try:
                 pids = self._pids(role, process)
@@ -90,13 +88,28 @@ class ProcessObserver:
                 self._unlisted[f"{self.name}: {role}: {type(error).__name__}: {error}"] = None
                 continue
             for pid in list(pids):
-                copied = list(self._process(f"{role}/{pid}", self._proc / str(pid), threads))
+                # A process may end at any moment, and its io file belongs to its own user.
+                copied = list(
+                    self._copies(f"{role}/{pid}", pid, ("stat", "io", "status") if threads else ("stat", "io"))
+                )
                 if not copied:
                     pids.remove(pid)  # ended; its number may come back as a stranger's
                 yield from copied
-
+                if copied and threads:
+                    yield from self._threads(f"{role}/{pid}", pid)
         if self._count % _OTHERS_EVERY == 0:
             yield from self._others()
+
+    def _copies(self, prefix: str, pid: int, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        start = f"{PROC}/{pid}/"
+        for path, content in self._files.read_many(start + name for name in names).items():
+            if content:
+                yield f"{prefix}/{path.removeprefix(start)}", content
+
+    def _threads(self, prefix: str, pid: int) -> Iterator[tuple[str, bytes]]:
+        tasks = self._files.names(f"{PROC}/{pid}/task")
+        for path, content in self._copies(prefix, pid, (f"task/{task}/status" for task in tasks)):
+            yield path.removesuffix("/status"), content
 
     def _others(self) -> Iterator[tuple[str, bytes]]:
         """Every process of the host that is none of the study's: who else uses the CPUs."""
@@ -106,11 +119,9 @@ class ProcessObserver:
                 for role, process in list(processes.items()):
                     self._pids(f"{name}/{role}", process)
         known = {os.getpid(), *(pid for pids in self._members.values() for pid in pids)}
-        for name in os.listdir(self._proc):  # noqa: PTH208 - names only
-            if name.isdigit() and int(name) not in known:
-                content = _read(f"{self._proc}/{name}/stat")
-                if content:
-                    yield f"{OTHERS}/{name}/stat", content
+        others = [name for name in self._files.names(PROC) if name.isdigit() and int(name) not in known]
+        for path, content in self._files.read_many(f"{PROC}/{name}/stat" for name in others).items():
+            yield f"{OTHERS}/{path.removeprefix(f'{PROC}/')}", content
 
     def _pids(self, role: str, process: Process) -> list[int]:
         known = self._members.get(role, [])
@@ -125,35 +136,5 @@ class ProcessObserver:
 
     def _children(self, pid: int) -> list[int]:
         """Of the main thread; empty where the kernel has no such file."""
-        return [int(child) for child in _read(f"{self._proc}/{pid}/task/{pid}/children").split()]
-
-    def _process(self, prefix: str, directory: Path, threads: bool) -> Iterator[tuple[str, bytes]]:
-        # A process may end at any moment, and its io file belongs to its own user.
-        base = str(directory)
-        for name in ("stat", "io"):
-            content = _read(f"{base}/{name}")
-            if content:
-                yield f"{prefix}/{name}", content
-        if threads:
-            content = _read(f"{base}/status")
-            if content:
-                yield f"{prefix}/status", content
-            try:
-                tasks = os.listdir(f"{base}/task")  # noqa: PTH208 - names only, a hundred a second
-            except OSError:
-                return
-            for task in tasks:
-                content = _read(f"{base}/task/{task}/status")
-                if content:
-                    yield f"{prefix}/task/{task}", content
-
-
-def _read(path: str) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.read(descriptor, 1 << 14)
-        finally:
-            os.close(descriptor)
-    except OSError:
-        return b""
+        path = f"{PROC}/{pid}/task/{pid}/children"
+        return [int(child) for child in self._files.read_many([path]).get(path, b"").split()]

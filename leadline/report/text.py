@@ -86,7 +86,8 @@ class StudyTable:
         lines += [Text(one_line(row)) for row in details.interactions(one)]
         lines += [Text(one_line(note)) for note in one.notes]
         lines += [Text(one_line(row)) for row in details.ranks(self._record, one)]
-        lines += [Text(f"Not distinguishable: {one_line(', '.join(group))}.") for group in one.groups if len(group) > 1]
+        shared = [words.several(group) for group in one.groups if len(group) > 1]
+        lines += [Text(f"Not distinguishable: {one_line(text)}.") for text in shared]
         return lines
 
     def _row(self, effect: Effect) -> tuple[str, ...]:

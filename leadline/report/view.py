@@ -100,7 +100,7 @@ def gather(
         if one.trial.state == "done" or data[one.trial.id]["panels"]
     )
     chosen = _chosen(charted, groups, data)
-    columns = layers.columns(files)
+    columns, resources = _resources(files, groups)
 
     def known(figure: Figure | None) -> Figure | None:
         return None if figure is None else marked(figure, analysis.simulated)
@@ -126,9 +126,7 @@ def gather(
         by_transaction=known(latency_chart.by_transaction(latencies, charted, colours)) if figures else None,
         curve=known(latency_chart.curve(latencies, charted, colours)) if figures else None,
         columns=columns,
-        resources=tuple(
-            (name, len(group), tuple(layers.cells(group, columns))) for name, group in groups.items() if group
-        ),
+        resources=resources,
         choices=choices,
         chosen=chosen,
         panels=_panels(data, chosen, labels, analysis.simulated) if figures else (),
@@ -136,6 +134,18 @@ def gather(
         sentences={one.trial.id: sentences(record, one, knobs or {}) for one in files},
         advice=advising.advice(record, knobs or {}, analyse=lambda _: analysis, files=files),
         sizes=sizes(record, files),
+    )
+
+
+def _resources(
+    files: Sequence[TrialFiles], groups: Mapping[str, Sequence[TrialFiles]]
+) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, int, tuple[layers.Cell, ...]], ...]]:
+    """Columns and rows of the table of resources, without the columns of which nothing was recorded in any trial."""
+    columns = layers.columns(files)
+    rows = {name: layers.cells(group, columns) for name, group in groups.items() if group}
+    shown = [at for at in range(len(columns)) if any(row[at].text != words.NOT_RECORDED for row in rows.values())]
+    return tuple(columns[at] for at in shown), tuple(
+        (name, len(groups[name]), tuple(row[at] for at in shown)) for name, row in rows.items()
     )
 
 
@@ -179,7 +189,9 @@ def _chosen(
     if not order:
         return None
     left = with_panels[order[0]]
-    right = with_panels[order[1]] if len(order) > 1 else left
+    if len(order) == 1:
+        return left[0], left[-1]
+    right = with_panels[order[1]]
     return left[len(left) // 2], right[len(right) // 2]
 
 

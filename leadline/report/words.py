@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from leadline.model.knob import Level
@@ -80,6 +81,11 @@ def spread(low: float, high: float, digits: int = 3) -> str:
 def trials_text(effect: Effect) -> str:
     """Trials that count, and the failed ones beside them."""
     return f"{effect.trials} ({effect.failures} failed)" if effect.failures else str(effect.trials)
+
+
+def several(names: Sequence[str]) -> str:
+    """``a, b``; with semicolons where a name is itself a list."""
+    return ("; " if any(", " in name for name in names) else ", ").join(names)
 
 
 def plural(count: int, word: str) -> str:

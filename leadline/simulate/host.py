@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext
 
-from leadline.host.base import Process, ProcessSpec
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Catalogue, Kind, Knob, Level, Machine
 from leadline.simulate.clock import VirtualClock
@@ -26,7 +25,7 @@ def usual_level(knob: Knob) -> Level:
 
 
 class SimulatedHost:
-    """Implements ``leadline.host.base.Host``. ``silent`` knobs take a level and keep the one they had.
+    """Implements ``leadline.host.base.TrialHost``. ``silent`` knobs take a level and keep the one they had.
 
     ``levels``: what knobs have when the simulation begins, where that is not their usual level.
     """
@@ -47,9 +46,12 @@ class SimulatedHost:
         self._levels: dict[str, Level] = {knob.name: first.get(knob.name, usual_level(knob)) for knob in knobs}
         self._originals: dict[str, Level] = {}
 
-    def start(self, spec: ProcessSpec) -> Process:
-        """Raises FileNotFoundError: there is nothing to run a process on."""
-        raise FileNotFoundError(f"{spec.name}: a simulated host starts no processes")
+    def guard(self, dead_man: float) -> AbstractContextManager[object]:  # noqa: ARG002
+        """Nothing else uses it, and nothing is left by a process that ends."""
+        return nullcontext()
+
+    def cpus(self) -> Sequence[int]:
+        return range(self.machine().cpus)
 
     def machine(self) -> Machine:
         """A large one: what is simulated need not fit into this machine."""
@@ -58,9 +60,14 @@ class SimulatedHost:
     def knobs(self) -> Sequence[Knob]:
         return list(self._catalogue)
 
-    def read_knob(self, name: str) -> Level:
+    def read_back(self, name: str) -> Level:
         """Today's level. Raises UsageError for an unknown knob."""
         return self._levels[self._catalogue.get(name).name]
+
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        """``set_knob`` for each."""
+        for name, level in levels.items():
+            self.set_knob(name, level)
 
     def set_knob(self, name: str, level: Level) -> None:
         """Raises UsageError for an unknown knob, TrialFailure(configuration) for one that does not keep its level."""
@@ -85,20 +92,6 @@ class SimulatedHost:
 
     def swap_off(self) -> None:
         """Nothing is swapped."""
-
-    def private_tree(self, path: Path) -> None:
-        """Raises OSError: there are no directories."""
-        raise OSError(f"{path}: a simulated host has no directories")
-
-    def remove_tree(self, path: Path) -> None:
-        """None was made."""
-
-    def ram_disk(self, path: Path, size: int) -> str:  # noqa: ARG002
-        """Raises OSError: there are no devices."""
-        raise OSError(f"{path}: a simulated host has no RAM disk")
-
-    def remove_ram_disk(self, path: Path) -> None:
-        """None was made."""
 
     def restore(self) -> Sequence[str]:
         """Every knob that was changed gets its first level back."""

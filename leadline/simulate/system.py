@@ -27,6 +27,7 @@ from leadline.lab.system import (
 )
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Knob, Level
+from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
@@ -44,7 +45,7 @@ _AUDIT = "simulated-ledger"
 _ROWS = {"throughput": 0, "mean": 1, "p50": 2, "p99": 5}  # of a series' logs
 
 
-class SimulatedSystem:
+class SimulatedSystem(AtStart):
     """Implements ``leadline.lab.system.System``; all time is the host's virtual clock.
 
     ``truth`` names levels as the study does. ``kept``: levels that silent knobs of the services keep. ``origin``: unix
@@ -104,6 +105,12 @@ class SimulatedSystem:
         self._clock.advance(startup)
         (directory / "logs" / "server.log").write_text("simulated: ready\n", encoding="utf-8")
         return startup
+
+    def owners(self) -> Sequence[KnobOwner]:
+        return [self]
+
+    def knobs(self) -> Sequence[Knob]:
+        return [knob for name, knob in self._knobs.items() if name not in self._host.levels()]
 
     def read_back(self, knob: str) -> Level:
         """The level in force in the simulated services. Raises LookupError for a knob they were not given."""

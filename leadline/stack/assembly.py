@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,9 +14,11 @@ from functools import cached_property
 from pathlib import Path
 
 from leadline.host.base import Host, Process
+from leadline.host.files import oom_kills
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
-from leadline.model.knob import Knob, Level, Owner, levels_of
+from leadline.model.knob import Knob, Level
+from leadline.model.owners import AtStart, Owners
 from leadline.model.study import Placement, StackChoice
 from leadline.stack import refusals, registry
 from leadline.stack.base import (
@@ -100,13 +101,16 @@ class Stack:
         parts = (self.database, self.server, self.application)
         return {**{part.name: part.version for part in parts}, **self._web_versions}
 
-    def knobs(self) -> list[Knob]:
-        return [*self.server.knobs(), *self.database.knobs(), *self.application.knobs(), *web_knobs.KNOBS]
+    @cached_property
+    def _deployed(self) -> _Deployed:
+        return _Deployed(self.application, self._direct_url)
 
     @cached_property
-    def _knobs(self) -> Mapping[str, Knob]:
-        """Knob by name: says which part sets it and reads it back."""
-        return {knob.name: knob for knob in self.knobs()}
+    def _owners(self) -> Owners:
+        return Owners(self.database, self.server, self.front, self._deployed)
+
+    def knobs(self) -> Sequence[Knob]:
+        return self._owners.knobs()
 
     def url(self) -> str:
         """Base address of the running application: the web server's where there is one."""
@@ -115,7 +119,7 @@ class Stack:
 
     def deployment(self) -> Deployment:
         """What the server is given at the levels of its last start. Raises UsageError."""
-        own = levels_of(self._settings, self._knobs, Owner.APPLICATION)
+        own = self._owners.levels(self._settings, self._deployed)
         made = self.application.deployment(self.choice.mode, own)
         return replace(made, properties={**self.options.properties, **made.properties})
 
@@ -194,7 +198,7 @@ class Stack:
     def start_database(self, settings: Settings, directory: Path) -> float:
         """Seconds until it answers. ``settings``: all levels; those of other layers are left alone."""
         context = self._context(self._home / self.database.name, directory)
-        self.database.configure(context, levels_of(settings, self._knobs, Owner.DATABASE))
+        self.database.configure(context, self._owners.levels(settings, self.database))
         return self._start_database()
 
     def start_server(self, settings: Settings, directory: Path) -> float:
@@ -202,11 +206,11 @@ class Stack:
         the database runs.
         """
         fronted = web_knobs.chosen(settings) is not None
-        self.front.check(settings)
+        self.front.configure(settings)
         self._make_work()
         self._socket = self.front.socket(settings, self.server.name if self.server.unix_socket else None)
         self._settings = dict(settings)
-        self._http_port = self._url_port = (0 if fronted else self.options.http_port) or _free_port()
+        self._http_port = self._url_port = (0 if fronted else self.options.http_port) or self._host.free_port()
         deployment = self.deployment()
         if not deployment.archive.is_file():
             raise LeadlineError(f"{deployment.name} is not built: {deployment.archive} does not exist")
@@ -221,7 +225,7 @@ class Stack:
             deployment=deployment,
         )
         self._configured = True
-        self.server.configure(context, levels_of(settings, self._knobs, Owner.SERVER, Owner.JVM))
+        self.server.configure(context, self._owners.levels(settings, self.server))
         self._processes["server"] = self.server.start()
         seconds = self._server_ready()
         return seconds + self.start_web(settings, directory) if fronted else seconds
@@ -231,7 +235,7 @@ class Stack:
         answers through it. A Unix socket is there only if the server was started with the same levels.
         """
         self._settings = dict(settings)
-        self._url_port = self.options.http_port or _free_port()
+        self._url_port = self.options.http_port or self._host.free_port()
         behind = Behind(self._http_port, self.deployment())
         socket = self._socket if settings.get(web_knobs.UPSTREAM.name) == "unix" else None
         return self.front.start(
@@ -280,25 +284,20 @@ class Stack:
             unclean.append(f"{self.database.name} did not stop cleanly")
         return unclean
 
+    def apply(self, levels: Settings) -> None:
+        """Set levels in the running stack. Raises UsageError for those that take effect at a start."""
+        self._owners.apply(levels)
+
     def read_back(self, knob: str) -> Level:
         """The level in force in the running stack. Raises LookupError where it cannot be asked, NotInPlay for a web
         server's where the levels leave it out.
         """
-        if knob not in self._knobs:
-            raise LookupError(f"no service of this stack has a knob {knob}")
-        read: Mapping[Owner, Callable[[str], Level]] = {
-            Owner.DATABASE: self.database.read_back,
-            Owner.SERVER: self.server.read_back,
-            Owner.JVM: self.server.read_back,
-            Owner.WEB: lambda name: self.front.read_back(name, self._settings),
-            Owner.APPLICATION: lambda name: self.application.read_back(self._direct_url(), name),
-        }
-        return read[self._knobs[knob].owner](knob)
+        return self._owners.read_back(knob)
 
     def check_settings(self, settings: Settings) -> None:
         """Raises UsageError for a knob that no service of this stack has."""
         for name in settings:
-            if name not in self._knobs:
+            if name not in self._owners:
                 why = registry.knob_of_others(name, self.server.name, self.database.name)
                 parts = f"{self.server.name}, {self.database.name} and {self.application.name}"
                 raise UsageError(why or f"none of {parts} has a knob {name}")
@@ -314,7 +313,7 @@ class Stack:
             if process.alive():
                 continue
             code = process.exit_code()
-            starved = memory_kills() > self._memory_kills
+            starved = oom_kills(self._host.files) > self._memory_kills
             kind, how = FailureClass.CONFIGURATION, f"exit code {code}"
             if code is not None and -code in (signal.SIGKILL, signal.SIGTERM):
                 if starved:
@@ -403,12 +402,25 @@ class Stack:
             self._work.chmod(0o711)
 
     def _start_database(self) -> float:
-        self._memory_kills = memory_kills()
+        self._memory_kills = oom_kills(self._host.files)
         self._processes["database"] = self.database.start()
         return self.database.wait_ready(self.options.ready_timeout)
 
     def _stop_database(self) -> bool:
         return self._processes.pop("database", None) is None or self.database.stop()
+
+
+class _Deployed(AtStart):
+    """The application at an address, as the owner of its knobs."""
+
+    def __init__(self, application: Application, url: Callable[[], str]) -> None:
+        self._url, self._application = url, application
+
+    def knobs(self) -> Sequence[Knob]:
+        return self._application.knobs()
+
+    def read_back(self, name: str) -> Level:
+        return self._application.read_back(self._url(), name)
 
 
 def plain_directory(home: Path, cache: Path | None = None) -> Path:
@@ -421,19 +433,3 @@ def plain_directory(home: Path, cache: Path | None = None) -> Path:
     base = base if _PLAIN.fullmatch(str(base)) else Path("/var/tmp")
     digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
     return base / f"leadline-{os.geteuid()}-{digest}"
-
-
-def memory_kills(path: Path = Path("/proc/vmstat")) -> int:
-    """Processes the kernel has killed for want of memory since the boot; 0 where it does not tell."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port

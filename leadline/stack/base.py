@@ -10,6 +10,7 @@ from typing import Protocol
 from leadline.host.base import Host, Process
 from leadline.model.errors import LeadlineError
 from leadline.model.knob import Knob, Level
+from leadline.model.owners import KnobOwner
 from leadline.model.study import Placement
 from leadline.stack.certificate import Certificate
 from leadline.stack.deployment import Deployment, Feature
@@ -69,7 +70,7 @@ class ServiceContext:
         return self.deployment
 
 
-class Service(Protocol):
+class Service(KnobOwner, Protocol):
     """A process of the stack: configured by its own override mechanisms only, read back while it runs."""
 
     @property
@@ -78,7 +79,6 @@ class Service(Protocol):
 
     @property
     def version(self) -> str: ...
-    def knobs(self) -> Sequence[Knob]: ...
     def provision(self, progress: Progress) -> None:
         """Fetch and unpack the pinned distribution into the cache (no work when it is there). Raises LeadlineError."""
 
@@ -90,9 +90,6 @@ class Service(Protocol):
         """Seconds from start to the first right answer. Raises TrialFailure(configuration) with the service's own
         words when it ends or stays silent.
         """
-
-    def read_back(self, name: str) -> Level:
-        """The level in force, asked of the running service. Raises LookupError if it cannot be asked."""
 
     def stop(self) -> bool:
         """Clean stop, killed if it does not end. True if clean."""

@@ -1,36 +1,19 @@
-"""Programs on this host: free ports, the end of processes, what a log says, digests of directories, refusals."""
+"""Programs of a stack: the end of processes, what a log says, digests of directories, refusals."""
 
 from __future__ import annotations
 
 import hashlib
-import socket
 import time
 from pathlib import Path
 
-from leadline.host.base import Process
+from leadline.host.base import Files, Process
+from leadline.host.files import works_in
 
 LOOPBACK = "127.0.0.1"
 
 
 class QueryError(Exception):
     """A database cannot be reached or refuses."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def port_in_use(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the databases bind
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return True
-    return False
 
 
 def ended(process: Process, timeout: float) -> bool:
@@ -43,14 +26,13 @@ def ended(process: Process, timeout: float) -> bool:
     return True
 
 
-def runs_in(pid_file: Path, directory: Path) -> int | None:
+def runs_in(files: Files, pid_file: Path, directory: Path) -> int | None:
     """The process that ``pid_file`` names in its first line, if it works in ``directory``."""
     try:
         pid = int(pid_file.read_text().split("\n", 1)[0])
-        here = Path(f"/proc/{pid}/cwd").resolve(strict=True) == directory.resolve()
     except (OSError, ValueError):
         return None
-    return pid if here else None
+    return pid if works_in(files, pid, directory) else None
 
 
 def text_from(path: Path, offset: int, most: int = 4_000_000) -> str:

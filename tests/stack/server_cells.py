@@ -18,6 +18,7 @@ import listeners
 import polars as pl
 import pytest
 
+from leadline.host.files import LocalFiles
 from leadline.host.jvm import java_pid
 from leadline.host.local import LocalHost
 from leadline.load.driver import DriverRun, read_summary
@@ -83,13 +84,13 @@ def run(made: Stack, place: Path, levels: Settings, check: Callable[[Stack], Non
     try:
         made.start_database(levels, trial)
         ready = made.start_server(levels, trial)
-        cpu, resident = use(java_pid(made.processes()["server"]))
+        cpu, resident = use(java_pid(LocalFiles(), made.processes()["server"]))
         check(made)
         certificate = made.certificate()
         if certificate is not None:
             (trial / "tls.crt").write_text(certificate)
         trusted = trial / "tls.crt" if certificate else None
-        observer = PoolsObserver()
+        observer = PoolsObserver(LocalHost())
         observer.start(ObserverContext(trial, made.processes(), interval=0.25))
         load = DriverRun(LOAD, made.url(), 1, trial / "driver", _VARIABLES, ca=trusted)
         subprocess.run(load.argv(), stdout=subprocess.DEVNULL, check=True, timeout=60)

@@ -9,6 +9,7 @@ import pytest
 import server_cells
 
 from leadline.advice import Finding
+from leadline.host.local import LocalHost
 from leadline.load.driver import DriverRun, read_summary
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.record import Phases, StudyRecord, TrialRecord
@@ -36,7 +37,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Advice:
     place = tmp_path_factory.mktemp("advise")
     made = server_cells.stack(place, "tomcat", "direct")
     trial = place / "trial"
-    observer = PoolsObserver()
+    observer = PoolsObserver(LocalHost())
     try:
         made.up(LEVELS, trial)
         observer.start(ObserverContext(trial, made.processes(), interval=0.25))

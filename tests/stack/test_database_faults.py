@@ -21,7 +21,6 @@ from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.stack.assembly import Stack, StackOptions
-from leadline.stack.local import free_port
 
 pytestmark = pytest.mark.stack
 
@@ -36,7 +35,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 def started(place: Path, database: str, settings: dict[str, Level]) -> Stack:
     choice = StackChoice.model_validate({"server": "tomcat", "mode": "direct", "database": database})
-    options = StackOptions(database_port=free_port())
+    options = StackOptions(database_port=LocalHost().free_port())
     made = Stack(choice, LocalHost(state=place / "state"), place / "home", options)
     made.provision(lambda _: None)
     made.prepare_data(lambda _: None)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from leadline.gcanalysis.summary import GcSummary, summary
+from leadline.host.files import LocalFiles
 from leadline.host.java import find_java
 from leadline.host.jvm import java_pid
 from leadline.host.local import LocalHost
@@ -49,7 +50,7 @@ def collected(place: Path, properties: dict[str, str], collections: int) -> tupl
     asked, stop = [0], threading.Event()
     try:
         stack.up({"jvm.heap": 256 << 20, "jvm.collector": "serial"}, directory)
-        pid = java_pid(stack.processes()["server"])
+        pid = java_pid(LocalFiles(), stack.processes()["server"])
         client = threading.Thread(target=ask, args=(f"{stack.url()}/", stop, asked))
         client.start()
         began = time.monotonic()

@@ -46,7 +46,7 @@ def host(tmp_path: Path) -> Iterator[LocalHost]:
 
 
 def level(host: LocalHost, name: str) -> int:
-    value = host.read_knob(name)
+    value = host.read_back(name)
     assert isinstance(value, int)
     return value
 
@@ -111,7 +111,7 @@ def test_every_setting_can_be_written_as_it_is_and_undone(host: LocalHost) -> No
     for knob in host.knobs():
         if host.writable(knob.name):
             continue
-        today = host.read_knob(knob.name)
+        today = host.read_back(knob.name)
         try:
             host.check_level(knob.name, today)
         except UsageError:
@@ -120,7 +120,7 @@ def test_every_setting_can_be_written_as_it_is_and_undone(host: LocalHost) -> No
         written[knob.name] = today
     assert len(written) > 30
     assert host.restore()
-    assert {name: host.read_knob(name) for name in written} == written
+    assert {name: host.read_back(name) for name in written} == written
 
 
 def test_the_kernels_refusal_is_a_configuration_failure(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,17 +25,17 @@ pytestmark = [
 @pytest.mark.parametrize("collector", ["parallel", "g1"])
 def test_reserved_pages_are_behind_the_heap(classes: Path, tmp_path: Path, collector: str) -> None:
     host = LocalHost(state=tmp_path / "state")
-    before = host.read_knob(RESERVED)
+    before = host.read_back(RESERVED)
     levels: dict[str, Level] = {"jvm.heap": 64 * MIB, "jvm.collector": collector, "jvm.large_pages": "explicit"}
     try:
         host.set_knob(RESERVED, 0)
-        assert "0 huge pages of 2m are free, the heap of 64m needs 32;" in large_pages.shortage(levels)
+        assert "0 huge pages of 2m are free, the heap of 64m needs 32;" in large_pages.shortage(host.files, levels)
         host.set_knob(RESERVED, 48)
-        if host.read_knob(RESERVED) != 48:
+        if host.read_back(RESERVED) != 48:
             pytest.skip("this host's memory is too fragmented for 48 huge pages")
-        assert large_pages.shortage(levels) == ""
+        assert large_pages.shortage(host.files, levels) == ""
         with running(classes, levels, tmp_path) as found:
             assert found.level("jvm.large_pages") == "explicit"
     finally:
         host.restore()
-    assert host.read_knob(RESERVED) == before
+    assert host.read_back(RESERVED) == before

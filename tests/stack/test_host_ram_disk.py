@@ -55,7 +55,7 @@ def test_a_ram_disk_holds_what_is_written_and_no_more_than_its_size(host: LocalH
     base = places.disk_directory(tmp_path)
     store, told = places.make_disk(host, tmp_path, SIZE)
     assert told.endswith("ext4, 32 MiB")
-    assert places.place_of(store / "messages") == "ramdisk"
+    assert host.place_of(store / "messages") == "ramdisk"
     assert host.temporary() == {f"mount {store}": ("gone", "there")}
     with pytest.raises(OSError, match="No space left"):
         (store / "filler").write_bytes(bytes(40 << 20))

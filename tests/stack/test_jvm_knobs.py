@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from leadline.host.files import LocalFiles
 from leadline.host.jvm import find_java_home, load_agent
+from leadline.host.local import LocalHost
 from leadline.model.knob import Level
 from leadline.stack.servers import jvm, large_pages
 from leadline.stack.servers.agent import ensure_agent
@@ -46,7 +48,7 @@ class Running:
     log: str
 
     def level(self, name: str) -> Level:
-        return jvm.level(name, self.flags, self.pid)
+        return jvm.level(name, self.flags, LocalFiles(), self.pid)
 
     def resident(self) -> int:
         rows = Path(f"/proc/{self.pid}/status").read_text().splitlines()
@@ -69,7 +71,7 @@ def running(classes: Path, levels: dict[str, Level], tmp_path: Path) -> Iterator
             assert process.stdout.readline() == "ready\n"
             answer, options = tmp_path / "answer.json", tmp_path / "options.properties"
             options.write_text(properties_text({"answer": str(answer), "flags": ",".join(jvm.FLAGS)}))
-            load_agent(None, process.pid, options)
+            load_agent(LocalHost(state=tmp_path), None, process.pid, options)
             flags = json.loads(answer.read_text())["flags"]
             yield Running(process.pid, depth, flags, (tmp_path / "gc.log").read_text())
         finally:
@@ -157,7 +159,7 @@ def test_shenandoah(classes: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("collector", ["serial", "g1"])
 def test_transparent_pages_are_seen_in_the_kernel(classes: Path, tmp_path: Path, collector: str) -> None:
     levels: dict[str, Level] = {"jvm.heap": 128 * MIB, "jvm.collector": collector, "jvm.large_pages": "transparent"}
-    if why := large_pages.shortage(levels):
+    if why := large_pages.shortage(LocalFiles(), levels):
         pytest.skip(why)
     with running(classes, levels, tmp_path) as found:
         assert found.level("jvm.large_pages") == "transparent"

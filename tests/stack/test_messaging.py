@@ -18,6 +18,7 @@ import listeners
 import pytest
 import server_cells
 
+from leadline.host.files import LocalFiles
 from leadline.host.jvm import java_pid
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
@@ -178,7 +179,7 @@ def held_up(stack: Stack) -> Iterator[None]:
 
 def kill_server(stack: Stack) -> None:
     process = stack.processes()["server"]
-    os.kill(java_pid(process), signal.SIGKILL)
+    os.kill(java_pid(LocalFiles(), process), signal.SIGKILL)
     eventually(lambda: not process.alive())
 
 

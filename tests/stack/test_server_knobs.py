@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from test_servers import archive, context, database, host, place
 
+from leadline.host.files import LocalFiles
 from leadline.host.jvm import java_pid
 from leadline.model.knob import Level
 from leadline.stack.base import Endpoint, ServiceContext
@@ -107,7 +108,7 @@ def up(kind: type[JavaServer], context: ServiceContext, levels: dict[str, Level]
     process = server.start()
     try:
         server.wait_ready(120)
-        yield Up(server, context, java_pid(process))
+        yield Up(server, context, java_pid(LocalFiles(), process))
     finally:
         assert server.stop()
 

@@ -192,7 +192,7 @@ def test_a_server_from_configuration_to_stop(kind: type[JavaServer], context: Se
         assert changed == list(levels), "levels differ from the defaults"
 
         trial = context.artefacts.parent
-        observer = PoolsObserver()
+        observer = PoolsObserver(LocalHost())
         observer.start(ObserverContext(trial, {"server": process}, interval=0.2))
         statuses = hold_connections(context.http_port, requests=9, milliseconds=1000)
         time.sleep(0.5)  # two more samples, also where they come late

@@ -53,7 +53,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         pytest.skip("; ".join(reasons))
     directory = tmp_path_factory.mktemp("switchback")
     (directory / "live.yaml").write_text(STUDY)
-    before = {name: host.read_knob(name) for name in KNOBS}
+    before = {name: host.read_back(name) for name in KNOBS}
     done = leadline("run", "live.yaml", "--json", cwd=directory)
     assert done.returncode == 0, done.stderr
     return Run(directory, json.loads(done.stdout), before)
@@ -88,7 +88,7 @@ def test_slots_follow_the_drivers_clock(run: Run) -> None:
 
 def test_the_host_was_put_back(run: Run) -> None:
     host = LocalHost()
-    assert {name: host.read_knob(name) for name in KNOBS} == run.before
+    assert {name: host.read_back(name) for name in KNOBS} == run.before
     undone = [reading for reading in run.document["trials"][0]["readings"] if reading["phase"] == "undone"]
     assert {reading["knob"] for reading in undone} == set(KNOBS)
     assert all(reading["matches"] for reading in undone)

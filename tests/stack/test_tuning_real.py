@@ -26,6 +26,7 @@ observe: false
 
 def test_a_real_tuning_keeps_nothing_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("LEADLINE_LAB", str(tmp_path / """a "läb", it's 50%"""))  # no server takes such a path
     (tmp_path / "tiny.yaml").write_text(TUNING)
     done = leadline("run", "tiny.yaml", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ import listeners
 import pytest
 
 from leadline.host import procfs
+from leadline.host.files import connected, established
 from leadline.host.httpd import MEND, find_httpd
 from leadline.host.local import LocalHost
 from leadline.load.driver import DriverResult, DriverRun, read_summary
@@ -26,7 +27,6 @@ from leadline.stack.web import knobs
 from leadline.stack.web.common import PROBE
 from leadline.stack.web.httpd import Httpd
 from leadline.stack.web.nginx import Nginx
-from leadline.stack.web.sockets import connected, established
 
 pytestmark = pytest.mark.stack
 
@@ -103,7 +103,7 @@ def test_every_knob_takes_effect_and_a_load_over_tls_and_http2_passes(name: str,
     web = front.front.server
     assert web is not None
     assert web.context.socket is not None
-    assert connected(web.context.socket) > 0, "connections to the application are kept on the Unix socket"
+    assert connected(web.context.host.files, web.context.socket) > 0, "kept on the Unix socket"
     assert front.stop_web(), "stops cleanly and writes its logs out"
     lines = (web.context.directory / "access.log").read_text().count('HTTP/2.0"')
     assert lines >= found.requests.count
@@ -137,7 +137,7 @@ def test_the_servers_own_defaults_and_the_other_levels(name: str, front: Stack, 
     assert found.requests.connects >= found.requests.count, "no connection carried two requests"
     web = front.front.server
     assert web is not None
-    assert established(web.context.server_port) == 0, "no connection to the application is kept"
+    assert established(web.context.host.files, web.context.server_port) == 0, "no connection to the application is kept"
     assert requests(front, asked + found.requests.count) == asked + found.requests.count
     assert front.front.stats()["connections"] == 0
     assert front.stop_web()
@@ -188,7 +188,7 @@ def test_without_levels_the_servers_defaults_hold(name: str, carried: int, front
 def test_what_is_absent_is_not_read_back(front: Stack) -> None:
     for levels in ({"web.server": "none"}, {"web.server": "nginx", "web.place": "absent"}):
         assert knobs.chosen(levels) is None
-        front._settings = levels
+        front.front.configure(levels)
         for name in levels:
             if (name, levels[name]) != ("web.server", "nginx"):
                 assert front.read_back(name) == levels[name]
@@ -204,12 +204,12 @@ def test_a_taken_port_is_infrastructure(
         squatter.bind(("127.0.0.1", 0))
         squatter.listen()
         port = squatter.getsockname()[1]
-        monkeypatch.setattr("leadline.stack.assembly._free_port", lambda: port)
+        monkeypatch.setattr(LocalHost, "free_port", lambda _: port)
         with pytest.raises(TrialFailure, match=f"port {port} was taken") as failure:
             front.start_web({"web.server": name}, tmp_path)
         assert failure.value.failure_class is FailureClass.INFRASTRUCTURE
         # The same when it is taken between the look and the start: the server's own words.
-        monkeypatch.setattr("leadline.stack.web.common.ports.taken", lambda _: "")
+        monkeypatch.setattr(LocalHost, "port_taken", lambda _host, _port: "")
         with pytest.raises(TrialFailure, match=f"port {port} was taken") as failure:
             front.start_web({"web.server": name}, tmp_path)
         assert failure.value.failure_class is FailureClass.INFRASTRUCTURE

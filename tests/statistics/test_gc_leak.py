@@ -48,7 +48,7 @@ def test_what_is_no_leak_is_none_of_them(name: str) -> None:
         ("from the start, + 100 %", 50, 0.9),
         ("from the start, + 100 %", 200, 0.9),
         ("from the middle, + 30 %", 100, 0.7),
-        ("from the middle, + 100 %", 20, 0.8),
+        ("from the middle, + 100 %", 50, 0.9),
         ("doubling under a rhythm", 60, 0.8),
         ("doubling under a rhythm of 80 %", 60, 0.8),
         ("doubling under office hours", 100, 0.6),

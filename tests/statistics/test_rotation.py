@@ -17,7 +17,7 @@ FACTORS = [Factor("server.a", (10, 20, 40), 10), Factor("server.b", (10, 20), 10
 
 def plan(replicates: int, instances: int = 1) -> Plan:
     design = Design(replicates=replicates, seed=5, rotation=Rotation(slot=4.0, instances=instances))
-    return rotation_plan(FACTORS, design, WORKLOAD, [])
+    return rotation_plan(FACTORS, design, WORKLOAD)
 
 
 @pytest.mark.parametrize(("replicates", "instances"), [(4, 1), (4, 2)])

@@ -22,6 +22,7 @@ from leadline.lab.system import (
 )
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine, Owner
+from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
@@ -61,8 +62,12 @@ class FakeHost:
     def machine(self) -> Machine:
         return Machine(memory=8 << 30)
 
-    def read_knob(self, name: str) -> Level:
+    def read_back(self, name: str) -> Level:
         return self.values[name]
+
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        for name, level in levels.items():
+            self.set_knob(name, level)
 
     def set_knob(self, name: str, level: Level) -> None:
         self.originals.setdefault(name, self.values[name])
@@ -108,7 +113,7 @@ class FakeClock:
 
 
 @dataclass
-class FakeSystem:
+class FakeSystem(AtStart):
     """A system whose throughput is a function of its settings; ``fail`` maps a step to a failure."""
 
     host: FakeHost
@@ -158,6 +163,12 @@ class FakeSystem:
         self._call("start-server")
         (directory / "logs" / "server.log").write_text("started\n")
         return 1.5
+
+    def owners(self) -> Sequence[KnobOwner]:
+        return [self]
+
+    def knobs(self) -> Sequence[Knob]:
+        return (POOL, CACHE, HEAP)
 
     def read_back(self, knob: str) -> Level:
         if knob == self.read_wrong:

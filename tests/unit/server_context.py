@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
-from leadline.host.base import Host
+from leadline.host.local import LocalHost
 from leadline.stack import jdbc
 from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
@@ -47,7 +46,7 @@ def server_context(
     archive = place / "brokerage.war"
     archive.touch()
     return ServiceContext(
-        cast(Host, None),
+        LocalHost(state=place / "state"),
         place / "server",
         place / "trial" / "logs",
         java_home=java_home,

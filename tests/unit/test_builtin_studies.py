@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from leadline.host.base import Host
+from leadline.host.files import LocalFiles
 from leadline.host.local import LocalHost
 from leadline.lab.planning import cost, plan_study
 from leadline.lab.studyfile import builtin_studies, parse_study
@@ -36,6 +37,11 @@ PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "study-b.md").read_text(
 
 class FakeHost:
     """This host's knobs, all of which may be set."""
+
+    name = "fake"
+
+    def cpus(self) -> Sequence[int]:
+        return range(4)
 
     def knobs(self) -> Sequence[Knob]:
         return LocalHost(state=Path("/nonexistent")).knobs()
@@ -73,8 +79,9 @@ def test_the_question_is_one_line_of_the_list(name: str) -> None:
 
 def test_reserved_pages_are_as_many_as_the_check_before_the_start_asks_for(tmp_path: Path) -> None:
     settings = parse_study(builtin_studies()["large-pages"], "large-pages").study.settings
-    meminfo = tmp_path / "meminfo"
+    meminfo = tmp_path / "proc/meminfo"
+    meminfo.parent.mkdir()
     meminfo.write_text("HugePages_Total: 0\nHugePages_Free: 0\nHugepagesize: 2048 kB\n")
     levels: dict[str, Level] = {"jvm.heap": parse_size(str(settings["jvm.heap"])), "jvm.large_pages": "explicit"}
-    asked = int(large_pages.shortage(levels, meminfo).rpartition(" ")[2])
+    asked = int(large_pages.shortage(LocalFiles(tmp_path), levels).rpartition(" ")[2])
     assert asked <= int(str(settings["vm.nr_hugepages"])) <= 2 * asked

@@ -300,3 +300,13 @@ def test_the_events_of_one_jvm() -> None:
 def test_a_device_without_an_end_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="a device without an end"):
         logs_of([Path("/dev", name)])
+
+
+def test_a_word_in_brackets_before_the_time_takes_no_clock_from_the_lines_that_follow(tmp_path: Path) -> None:
+    lines = [f"[{n}.000s] GC({n}) Pause Young (Normal) (G1 Evacuation Pause) 9M->3M(64M) 1.000ms" for n in range(1, 9)]
+    lines.insert(4, "[4.500s] java.util.Collection source: shared objects file")  # no word of the collector's messages
+    path = tmp_path / "gc.log"
+    path.write_text("".join(f"INFO [gc-thread-{n + 6}] o.e.Gc - {text}\n" for n, text in enumerate(lines)))
+    log = parse(path)
+    assert [one.at for one in log.pauses] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert log.understood == log.lines == 9

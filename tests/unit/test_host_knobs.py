@@ -81,7 +81,7 @@ def test_every_knob_is_described_and_lies_where_undo_may_write(host: LocalHost, 
     ],
 )
 def test_todays_levels_are_read(host: LocalHost, name: str, level: Level) -> None:
-    assert host.read_knob(name) == level
+    assert host.read_back(name) == level
 
 
 @pytest.mark.parametrize(
@@ -93,16 +93,16 @@ def test_todays_levels_are_read(host: LocalHost, name: str, level: Level) -> Non
     ],
 )
 def test_set_and_restore(host: LocalHost, name: str, level: Level, text: str) -> None:
-    before = host.read_knob(name)
+    before = host.read_back(name)
     host.set_knob(name, level)
     assert host.knob_path(name).read_text() == text
     host.restore()
-    assert host.read_knob(name) == before
+    assert host.read_back(name) == before
 
 
 def test_a_parameter_this_kernel_lacks(host: LocalHost) -> None:
     with pytest.raises(LookupError, match=r"no vm\.zone_reclaim_mode"):
-        host.read_knob("vm.zone_reclaim_mode")
+        host.read_back("vm.zone_reclaim_mode")
     assert "no vm.zone_reclaim_mode" in host.writable("vm.zone_reclaim_mode")
     with pytest.raises(TrialFailure) as caught:
         host.set_knob("vm.zone_reclaim_mode", 1)
@@ -132,15 +132,15 @@ def test_bad_levels_are_refused_before_anything_is_written(
     ("name", "level"), [("vm.min_free_kbytes", 262144), ("vm.min_free_kbytes", 512), ("vm.overcommit_memory", 2)]
 )
 def test_dangerous_levels_need_a_disposable_host(host: LocalHost, tmp_path: Path, name: str, level: int) -> None:
-    before = host.read_knob(name)
+    before = host.read_back(name)
     with pytest.raises(
         UsageError, match=r"can hang, starve or lock out a host: .*nearest safe level is \d+.*disposable"
     ):
         host.set_knob(name, level)
-    assert host.read_knob(name) == before
+    assert host.read_back(name) == before
     disposable = LocalHost(disposable=True, state=tmp_path / "state", root=host.root)
     disposable.set_knob(name, level)
-    assert disposable.read_knob(name) == level
+    assert disposable.read_back(name) == level
 
 
 def test_a_value_that_does_not_stick_is_a_configuration_failure(
@@ -157,7 +157,7 @@ def test_a_value_that_does_not_stick_is_a_configuration_failure(
     assert caught.value.failure_class is FailureClass.CONFIGURATION
     (line,) = host.restore()
     assert "something else" not in line, "the kernel's own rounding is not a foreign change"
-    assert host.read_knob("vm.swappiness") == 60
+    assert host.read_back("vm.swappiness") == 60
 
 
 def test_limits_follow_the_host(tmp_path: Path, root: Path) -> None:

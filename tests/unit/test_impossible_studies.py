@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from leadline.cli.commands.stack import choice_of, settings_of
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
+from leadline.host.registry import HOSTS
 from leadline.lab import machine
 from leadline.lab.planning import plan_study
 from leadline.lab.stacks import study_catalogue
@@ -22,7 +24,7 @@ from leadline.lab.studyfile import StudyFile, find_study, parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.study import Workload
+from leadline.model.study import HostKind, Workload
 from leadline.simulate import SimulatedTestbed, Truth
 
 
@@ -80,6 +82,14 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
         ("responses=[p50, p50]", "responses lists p50 twice"),
         ("responses=[p51]", "unknown response 'p51'; did you mean"),
         ("limits.errors=null", "limits.errors: None is not a share such as 0.1%"),
+        (
+            "workload={users: 2, ramp_up: 1500ms, steady: 1s}",
+            "steady: 1s after a ramp-up of 1.5s holds no whole second",
+        ),
+        ("limits.errors=100%", "limits.errors: "),
+        ("workload.variables.think=10h", "a user pauses for 36000s between transactions"),
+        ("workload={arrivals: replay, replay: " + "n" * 300 + "}", "no file nnn"),
+        ("workload={arrivals: replay, replay: ~nobody-here/x}", "no file ~nobody-here/x"),
         ("limits={p90: 2s, p99: 1s}", "p90 is never above p99"),
         ("equivalence={a: 1}", "equivalence: {'a': 1} is not a share"),
         ("settings.jvm.heap=.inf", ".inf is not a finite number"),
@@ -192,8 +202,12 @@ def test_a_feed_that_is_no_file_is_not_waited_for(tmp_path: Path, kind: str, sai
     assert said in refused(f"workload={{users: 2, scenario: {path}}}")
 
 
+def test_every_kind_of_host_that_a_study_can_name_is_there() -> None:
+    assert set(HOSTS) == set(get_args(HostKind))
+
+
 def test_more_users_than_ports_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "local_ports", lambda: 10)
+    monkeypatch.setattr(machine, "local_ports", lambda _host: 10)
     assert "name 3 or more, as in workload.source_address" in refused("workload.users=21")
     planned("workload.users=20", "workload.source_address=127.0.0.2-127.0.0.3")
 
@@ -326,6 +340,10 @@ def test_a_factor_whose_name_looks_like_an_interaction_is_a_factor(tmp_path: Pat
     from leadline.lab.results import analysis_of
 
     store = simulated(parse_study(CROSSED, "crossed.yaml"), tmp_path / "lab")
+    assert {store.find(name) for name in ("1", "crossed", "crossed@1")} == {1}
+    for other in ("2", "9" * 5000, "\u00b2", "other@1", "@1", "crossed@"):
+        with pytest.raises(UsageError, match="studies there: crossed@1"):
+            store.find(other)
     response = analysis_of(store.load(store.ids()[0])).responses[0]
     assert sorted(effect.factor for effect in response.effects) == ["a x b", "c"]
     assert [effect.factors for effect in response.interactions] == [("a x b", "c")]

@@ -101,3 +101,51 @@ def test_the_pure_core_does_not_touch_the_world() -> None:
         if name.split(".")[0] in WORLD
     ]
     assert not wrong, "\n".join(wrong)
+
+
+# What stack, observe, load and lab do to a machine they do through leadline.host.
+WORKERS = ("stack", "observe", "load", "lab")
+MACHINE_MODULES = {"subprocess", "multiprocessing", "pty", "psutil", "asyncio"}
+MACHINE_NAMES = {"kill", "killpg", "system", "popen", "chown", "fchown", "lchown", "getloadavg", "pidfd_open"}
+MACHINE_STARTS = ("fork", "exec", "spawn", "posix_spawn", "sched_", "wait")
+KERNEL_FILES = ("/proc", "/sys")
+
+
+def of_a_machine(tree: ast.AST) -> list[str]:
+    """What in a module touches a machine without its host; docstrings are words."""
+    found, words = [], {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    words |= {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values[1:]}
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Attribute(value=ast.Name(id="os"), attr=name)
+                | ast.ImportFrom(module="os", names=[ast.alias(name=name), *_])
+            ) if name in MACHINE_NAMES or name.startswith(MACHINE_STARTS):
+                found.append(f"os.{name}")
+            case ast.Constant(value=str(text)) if text.startswith(KERNEL_FILES) and node not in words:
+                found.append(repr(text))
+            case ast.Call(func=ast.Name(id="open" | "Path"), args=[first, *_]) if "id='PROC'" in ast.dump(first):
+                found.append(f"line {node.lineno}: a file of the kernel's")
+    return found
+
+
+def test_machines_are_touched_through_their_host_only() -> None:
+    wrong = []
+    for layer, path in modules():
+        if layer in WORKERS:
+            told = [name for name in imports(path) if name.split(".")[0] in MACHINE_MODULES]
+            told += of_a_machine(ast.parse(path.read_text(encoding="utf-8")))
+            wrong += [f"{path.relative_to(ROOT)}: {what}" for what in told]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_touches_a_machine_is_seen() -> None:
+    code = """
+'/proc is told'
+from os import fork
+def f():
+    '/proc/stat is told'
+    os.killpg(1, 9); os.sched_getaffinity(0); open("/proc/1/stat"); Path(f"{PROC}/1"); os.environ
+"""
+    seen = ["'/proc/1/stat'", "line 6: a file of the kernel's", "os.fork", "os.killpg", "os.sched_getaffinity"]
+    assert sorted(of_a_machine(ast.parse(code))) == seen

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from leadline.host import here
 from leadline.load import knee_run
 from leadline.load.knee import Found, Interval, Limits, Range, Staircase, Step, knee_of, measure_step
 from leadline.load.series import SecondResponses
@@ -160,13 +161,13 @@ def test_no_two_runs_of_a_search_have_the_same_seed(tmp_path: Path, monkeypatch:
     seeds: list[str] = []
 
     def fake_run(argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        seeds.append(argv[argv.index("--seed") + 1])
+        seeds.extend(argv[at + 1] for at, word in enumerate(argv) if word == "--seed")
         return subprocess.CompletedProcess(argv, 0)
 
     driver = SimpleNamespace(limit=False, evidence=[])
     summary = SimpleNamespace(phases=SimpleNamespace(steady=(0, 10)), dropped=0, driver=driver)
     monkeypatch.setattr(knee_run, "find_binary", lambda: Path("leadline-load"))
-    monkeypatch.setattr(subprocess, "run", fake_run)
+    monkeypatch.setattr(here, "run", fake_run)
     monkeypatch.setattr(knee_run, "read_summary", lambda _: summary)
     monkeypatch.setattr(knee_run, "seconds_between", lambda *_: queue(5, 200))
     knee_run.find_knee(

@@ -51,7 +51,7 @@ def test_a_level_mariadb_would_round_is_refused_with_the_nearest() -> None:
 
 
 def test_a_knob_of_the_other_database_is_unknown() -> None:
-    with pytest.raises(LookupError, match=r"MariaDB has no knob database\.shared_buffers"):
+    with pytest.raises(LookupError, match=r"mariadb has no knob database\.shared_buffers"):
         render("database.shared_buffers", 10)
 
 

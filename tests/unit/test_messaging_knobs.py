@@ -116,7 +116,7 @@ def test_nothing_is_configured_and_nothing_in_play_without_a_queue(tmp_path: Pat
     settings = {"server.messaging.reliability": "assured-persistent"}
     assert liberty_messaging.elements(context(tmp_path, "direct"), settings) == []
     with pytest.raises(NotInPlay, match=r"sends no messages"):
-        liberty_messaging.level("server.messaging.reliability", {"configurations": {}})
+        liberty_messaging.level("server.messaging.reliability", {"configurations": {}}, context(tmp_path))
 
 
 def wildfly(directory: Path, settings: Settings) -> tuple[str, dict[str, str]]:
@@ -176,13 +176,15 @@ def resources(**changes: Any) -> dict[str, Any]:
         ("store", {"persistenceEnabled": False}, "memory"),
     ],
 )
-def test_wildflys_levels_are_read_from_its_management_model(name: str, changes: dict[str, Any], level: str) -> None:
-    assert wildfly_messaging.level(f"server.messaging.{name}", resources(**changes), Path("/")) == level
+def test_wildflys_levels_are_read_from_its_management_model(
+    tmp_path: Path, name: str, changes: dict[str, Any], level: str
+) -> None:
+    assert wildfly_messaging.level(f"server.messaging.{name}", resources(**changes), context(tmp_path)) == level
 
 
-def test_wildfly_without_a_queue_has_nothing_in_play() -> None:
+def test_wildfly_without_a_queue_has_nothing_in_play(tmp_path: Path) -> None:
     with pytest.raises(NotInPlay, match=r"sends no messages"):
-        wildfly_messaging.level("server.messaging.store", {"beans": {}}, Path("/"))
+        wildfly_messaging.level("server.messaging.store", {"beans": {}}, context(tmp_path))
 
 
 def tomee(directory: Path, settings: Settings) -> dict[str, str]:
@@ -225,19 +227,20 @@ def broker(persistent: bool, store: str) -> dict[str, Any]:
 
 
 def test_tomees_levels_are_read_from_the_brokers_beans(tmp_path: Path) -> None:
+    made = context(tmp_path)
     kept = broker(True, f"KahaDBPersistenceAdapter[{tmp_path}]")
     expected = {"reliability": "reliable-persistent", "store": "file", "consumers": 3}
-    assert {name: tomee_messaging.level(f"server.messaging.{name}", kept) for name in expected} == expected
+    assert {name: tomee_messaging.level(f"server.messaging.{name}", kept, made) for name in expected} == expected
     place = tomee_messaging.level(
-        "server.messaging.store_place", broker(True, "KahaDBPersistenceAdapter[/dev/shm/x,Index:/]")
+        "server.messaging.store_place", broker(True, "KahaDBPersistenceAdapter[/dev/shm/x,Index:/]"), made
     )
     assert place == "tmpfs"
     lost = broker(False, "MemoryPersistenceAdapter")
-    assert tomee_messaging.level("server.messaging.reliability", lost) == "express-nonpersistent"
+    assert tomee_messaging.level("server.messaging.reliability", lost, made) == "express-nonpersistent"
     with pytest.raises(NotInPlay, match=r"no store, as server\.messaging\.reliability is express-nonpersistent"):
-        tomee_messaging.level("server.messaging.store_place", lost)
+        tomee_messaging.level("server.messaging.store_place", lost, made)
     with pytest.raises(NotInPlay, match=r"sends no messages"):
-        tomee_messaging.level("server.messaging.reliability", {"beans": {}})
+        tomee_messaging.level("server.messaging.reliability", {"beans": {}}, made)
 
 
 MOUNTS = """\
@@ -248,15 +251,19 @@ MOUNTS = """\
 
 
 def test_the_kernel_says_what_a_directory_is_on(tmp_path: Path) -> None:
-    mounts = tmp_path / "mountinfo"
+    mounts = tmp_path / "proc/self/mountinfo"
+    mounts.parent.mkdir(parents=True)
     mounts.write_text(MOUNTS)
-    assert places.place_of(Path("/dev/shm/x/y"), mounts) == "tmpfs"
-    assert places.place_of(Path("/lab one/x"), mounts) == "tmpfs"
-    assert places.place_of(Path("/dev/shmoo"), mounts) == "disk"
-    with pytest.raises(LookupError, match="cannot tell"):
-        places.place_of(Path("/"), tmp_path / "none")
+    told = LocalHost(state=tmp_path, root=tmp_path)
+    assert told.place_of(Path("/dev/shm/x/y")) == "tmpfs"
+    assert told.place_of(Path("/lab one/x")) == "tmpfs"
+    assert told.place_of(Path("/dev/shmoo")) == "disk"
+    mounts.write_text(MOUNTS.replace("/dev/shm", "/dev/other"))
     with pytest.raises(UsageError, match="is not a tmpfs on this host"):
-        places.memory_directory(tmp_path, tmp_path / "none")
+        places.make(told, tmp_path)
+    mounts.unlink()
+    with pytest.raises(LookupError, match="cannot tell"):
+        told.place_of(Path("/"))
 
 
 STUDY = """\

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import leadline
+from leadline.host.files import LocalFiles
 from leadline.observe import procfs
 from leadline.observe.base import COLUMNS, ObserverContext
 from leadline.observe.frames import Frame, read_frames
@@ -187,7 +188,7 @@ def test_process_stat_with_a_name_of_parentheses_and_blanks() -> None:
 
 
 def test_this_host_is_recorded_and_collected_again_from_the_raw_file(tmp_path: Path) -> None:
-    observer = HostObserver()
+    observer = HostObserver(LocalFiles())
     observer.start(ObserverContext(tmp_path, interval=0.05))
     while True:  # until there are rates
         raw = tmp_path / "raw" / "host.frames"
@@ -210,20 +211,20 @@ def test_this_host_is_recorded_and_collected_again_from_the_raw_file(tmp_path: P
     cpus = {s for s in table["subject"].unique() if s.startswith("cpu")}
     assert len(cpus) == os.sysconf("SC_NPROCESSORS_ONLN")
     assert not observer.warnings
-    again = HostObserver().collect_from(tmp_path)
+    again = HostObserver(LocalFiles()).collect_from(tmp_path)
     assert again is not None
     assert pl.read_parquet(again).equals(table)
 
 
 def test_a_host_without_these_files_is_no_error(tmp_path: Path) -> None:
-    observer = HostObserver(proc=tmp_path / "none", block=tmp_path / "none")
+    observer = HostObserver(LocalFiles(tmp_path / "none"))
     observer.start(ObserverContext(tmp_path, interval=10))
     observer.stop()
     path = observer.collect()
     assert path is not None
     assert set(pl.read_parquet(path)["metric"]) <= {"observer.cpu_ms", "observer.lateness_ms"}
-    assert HostObserver().collect() is None
-    assert HostObserver().collect_from(tmp_path / "nothing here") is None
+    assert HostObserver(LocalFiles()).collect() is None
+    assert HostObserver(LocalFiles()).collect_from(tmp_path / "nothing here") is None
 
 
 def test_every_metric_has_a_unit() -> None:
@@ -243,8 +244,9 @@ def test_every_metric_has_a_unit() -> None:
 def test_what_a_killed_recorder_wrote_is_not_lost(tmp_path: Path) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
+        "from leadline.host.files import LocalFiles\n"
         "from leadline.observe.base import ObserverContext; from leadline.observe.host import HostObserver\n"
-        "HostObserver().start(ObserverContext(Path(sys.argv[1]), interval=0.02)); time.sleep(60)"
+        "HostObserver(LocalFiles()).start(ObserverContext(Path(sys.argv[1]), interval=0.02)); time.sleep(60)"
     )
     root = Path(leadline.__file__).parent.parent
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=root) as recorder:
@@ -254,7 +256,7 @@ def test_what_a_killed_recorder_wrote_is_not_lost(tmp_path: Path) -> None:
         recorder.kill()
     count = len(list(read_frames(raw)))
     assert count >= 5
-    path = HostObserver().collect_from(tmp_path)
+    path = HostObserver(LocalFiles()).collect_from(tmp_path)
     assert path is not None
     dirty = pl.read_parquet(path).filter(pl.col("metric") == "memory.dirty")
     assert dirty.height == count

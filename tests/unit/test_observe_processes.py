@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from leadline.host.files import LocalFiles
 from leadline.observe.base import ObserverContext
 from leadline.observe.frames import Frame, read_frames
 from leadline.observe.process_series import UNITS, decode
@@ -188,7 +189,7 @@ def test_this_process_is_recorded_and_a_role_may_come_late(tmp_path: Path) -> No
     import time
 
     processes = {"server": FakeProcess("server", lambda: [os.getpid(), 2**22 + 1])}
-    observer = ProcessObserver(threads_every=1)
+    observer = ProcessObserver(LocalFiles(), threads_every=1)
     observer.start(ObserverContext(tmp_path, processes, interval=0.02))
     began = time.time()
     before = time.process_time()
@@ -217,7 +218,7 @@ def test_a_group_that_cannot_be_listed_is_told(tmp_path: Path) -> None:
     def fail() -> list[int]:
         raise ProcessLookupError("gone")
 
-    observer = ProcessObserver()
+    observer = ProcessObserver(LocalFiles())
     observer.start(ObserverContext(tmp_path, {"server": FakeProcess("server", fail)}, interval=5))
     observer.stop()
     assert observer.warnings == ["processes: server: ProcessLookupError: gone"]
@@ -234,7 +235,7 @@ def test_a_group_grows_by_children_between_two_lookups(tmp_path: Path) -> None:
         calls.append(1)
         return [os.getpid()]
 
-    observer = ProcessObserver(members_every=1000)
+    observer = ProcessObserver(LocalFiles(), members_every=1000)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as first:
         if not (Path("/proc") / str(os.getpid()) / "task" / str(os.getpid()) / "children").exists():
             pytest.skip("this kernel does not list the children of a thread")

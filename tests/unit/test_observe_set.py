@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.host.files import LocalFiles
 from leadline.observe.base import Observer, ObserverContext
 from leadline.observe.group import ObserverSet
 from leadline.observe.host import HostObserver
@@ -68,13 +69,13 @@ def test_series_of_an_ended_trial(tmp_path: Path) -> None:
 
 def test_one_name_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="two observers are named host"):
-        ObserverSet([HostObserver(), HostObserver()])
+        ObserverSet([HostObserver(LocalFiles()), HostObserver(LocalFiles())])
 
 
 def test_a_directory_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    observers = ObserverSet([HostObserver()])
+    observers = ObserverSet([HostObserver(LocalFiles())])
     observers.start(ObserverContext(blocked))
     observers.stop()
     assert observers.collect() == {}

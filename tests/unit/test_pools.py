@@ -9,7 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from leadline.host.base import Host
 from leadline.host.jvm import AttachError
+from leadline.host.local import LocalHost
 from leadline.observe import pools
 from leadline.observe.base import COLUMNS, ObserverContext
 from leadline.observe.pools import PoolsObserver
@@ -64,7 +66,7 @@ def recorded(directory: Path, text: str) -> Path:
 
 
 def test_samples_become_a_tall_table_even_after_a_kill(tmp_path: Path) -> None:
-    path = PoolsObserver().collect_from(recorded(tmp_path, f"{HEADER}{SAMPLE}1700000001000000000,pool.in_u"))
+    path = PoolsObserver(LocalHost()).collect_from(recorded(tmp_path, f"{HEADER}{SAMPLE}1700000001000000000,pool.in_u"))
     assert path == tmp_path / "series" / "pools.parquet"
     frame = pl.read_parquet(path)
     assert tuple(frame.columns) == COLUMNS
@@ -76,24 +78,24 @@ def test_samples_become_a_tall_table_even_after_a_kill(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "time_ns,met", HEADER])
 def test_nothing_recorded_is_no_table(tmp_path: Path, text: str) -> None:
-    assert PoolsObserver().collect_from(recorded(tmp_path, text)) is None
+    assert PoolsObserver(LocalHost()).collect_from(recorded(tmp_path, text)) is None
 
 
 def test_an_observer_that_never_started_collects_nothing(tmp_path: Path) -> None:
-    observer = PoolsObserver()
+    observer = PoolsObserver(LocalHost())
     observer.stop()
     assert observer.collect() is None
     assert observer.collect_from(tmp_path) is None
 
 
 def test_no_server_is_a_warning(tmp_path: Path) -> None:
-    observer = PoolsObserver()
+    observer = PoolsObserver(LocalHost())
     observer.start(ObserverContext(tmp_path))
     assert observer.warnings == ["no server to load the agent into: no series of its pools"]
 
 
 def test_a_process_that_is_no_jvm_is_a_warning(tmp_path: Path, sleeper: FakeProcess) -> None:
-    observer = PoolsObserver()
+    observer = PoolsObserver(LocalHost())
     observer.start(ObserverContext(tmp_path, {"server": sleeper}))
     assert "no JVM in process group server" in observer.warnings[0]
     assert not (tmp_path / "raw" / "agent.properties").exists()
@@ -102,12 +104,12 @@ def test_a_process_that_is_no_jvm_is_a_warning(tmp_path: Path, sleeper: FakeProc
 def test_an_agent_that_is_refused_is_a_warning(
     tmp_path: Path, sleeper: FakeProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fake_load(java_home: Path | None, pid: int, options: Path) -> None:
+    def fake_load(host: Host, java_home: Path | None, pid: int, options: Path) -> None:
         raise AttachError("JVM 1 did not load the agent: no")
 
-    monkeypatch.setattr(pools, "java_pid", lambda process: process.pid)
+    monkeypatch.setattr(pools, "java_pid", lambda _files, process: process.pid)
     monkeypatch.setattr(pools, "load_agent", fake_load)
-    observer = PoolsObserver()
+    observer = PoolsObserver(LocalHost())
     observer.start(ObserverContext(tmp_path, {"server": sleeper}))
     assert observer.warnings == ["no series of the server's pools: JVM 1 did not load the agent: no"]
     observer.stop()
@@ -120,14 +122,14 @@ def test_missing_statistics_are_told_and_forgiven_when_they_come(
     samples = tmp_path / "raw" / "agent.csv"
     options = ""
 
-    def fake_load(java_home: Path | None, pid: int, file: Path) -> None:
+    def fake_load(host: Host, java_home: Path | None, pid: int, file: Path) -> None:
         nonlocal options
         options = file.read_text()
         samples.write_text(HEADER + SAMPLE.replace("tomcat,1", "liberty,0"))
 
-    monkeypatch.setattr(pools, "java_pid", lambda process: process.pid)
+    monkeypatch.setattr(pools, "java_pid", lambda _files, process: process.pid)
     monkeypatch.setattr(pools, "load_agent", fake_load)
-    observer = PoolsObserver()
+    observer = PoolsObserver(LocalHost())
     observer.start(ObserverContext(tmp_path, {"server": sleeper}, interval=0.5))
     assert options == f"samples={samples}\ninterval_ms=500\n"
     assert "server.monitoring" in observer.warnings[0]

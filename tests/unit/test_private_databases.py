@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from leadline.host.base import ProcessSpec
+from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.stack import local, private, snapshots
@@ -54,15 +55,16 @@ class FakeProcess:
         return True
 
 
-class FakeHost:
+class FakeHost(LocalHost):
     """Starts processes that say ``words``."""
 
     def __init__(self, words: str = "", process: FakeProcess | None = None) -> None:
+        super().__init__()
         self.words = words
         self.process = process or FakeProcess()
         self.specs: list[ProcessSpec] = []
 
-    def start(self, spec: ProcessSpec) -> FakeProcess:
+    def start(self, spec: ProcessSpec) -> FakeProcess:  # type: ignore[override]
         self.specs.append(spec)
         with spec.output.open("a") as output:
             output.write(self.words)
@@ -88,7 +90,7 @@ def made(
     (data / kind.system).mkdir(parents=True)
     (data / private.PASSWORD).write_text("secret")
     database = kind(port)
-    context = ServiceContext(host or FakeHost(), tmp_path / "db", tmp_path / "logs")  # type: ignore[arg-type]
+    context = ServiceContext(host or FakeHost(), tmp_path / "db", tmp_path / "logs")
     database.configure(context, settings or {})
     return database
 

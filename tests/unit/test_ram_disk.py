@@ -13,10 +13,10 @@ import pytest
 from leadline.host import ramdisk, undo_ramdisk
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
+from leadline.host.mounts import place_of
 from leadline.host.undo import CannotUndo, Entry
 from leadline.host.undo_ramdisk import CommandFailed
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.stack.servers import places
 
 SIZE = 1 << 20
 
@@ -245,12 +245,13 @@ MOUNTS = """\
     [("/brd/x", "ramdisk"), ("/zram", "ramdisk"), ("/loop/x/y", "ramdisk"), ("/image", "disk"), ("/gone", "disk")],
 )
 def test_a_ram_disk_is_known_by_its_device(tmp_path: Path, path: str, place: str) -> None:
-    table, blocks = tmp_path / "mountinfo", tmp_path / "block"
+    table, blocks = tmp_path / "proc/self/mountinfo", tmp_path / "sys/block"
+    table.parent.mkdir(parents=True)
     table.write_text(MOUNTS)
     for name, file in (("loop0", "/dev/shm/leadline-x/disk"), ("loop1", "/var/image")):
         (blocks / name / "loop").mkdir(parents=True)
         (blocks / name / "loop/backing_file").write_text(f"{file}\n")
-    assert places.place_of(Path(path), table, blocks) == place
+    assert place_of(Path(path), tmp_path) == place
 
 
 def test_an_entry_of_an_earlier_boot_is_undone(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from server_context import PASSWORD, brokerage, server_context
 
 from leadline import catalogue
 from leadline.host.base import Host, Process, ProcessSpec
+from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import Placement
@@ -225,13 +226,14 @@ def test_the_jvm_gets_levels_properties_and_a_log_while_observed(
     assert not [o for o in server.jvm_options(replace(context, observe=False)) if o.startswith("-Xlog")]
 
 
-class FakeHost:
+class FakeHost(LocalHost):
     """Keeps what it was asked to start."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.specs: list[ProcessSpec] = []
 
-    def start(self, spec: ProcessSpec) -> Process:
+    def start(self, spec: ProcessSpec) -> Process:  # type: ignore[override]
         self.specs.append(spec)
         return cast(Process, None)
 
@@ -247,7 +249,7 @@ def test_the_shells_java_variables_do_not_reach_the_server(
     placement = Placement(server_cpus="1", server_memory=2**30)
     monkeypatch.setattr(common, "find_java_home", lambda wanted: wanted or Path("/jdk"))
     server = kind()
-    server.configure(replace(context, host=cast(Host, host), http_port=port, placement=placement), {})
+    server.configure(replace(context, host=host, http_port=port, placement=placement), {})
     server.start()
     (spec,) = host.specs
     assert spec.argv[0] == "env"
@@ -321,7 +323,7 @@ def test_a_knob_that_a_server_lacks_is_refused_with_the_servers_that_have_it(
 
 
 def test_the_agent_is_asked_anew_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fake_load(java_home: Path | None, pid: int, options: Path) -> None:
+    def fake_load(_host: Host, java_home: Path | None, pid: int, options: Path) -> None:
         assert (java_home, pid) == (None, 42)
         asked = dict(line.split("=", 1) for line in options.read_text().splitlines())
         assert asked.pop("answer") == str(tmp_path / "read-back.json")
@@ -329,6 +331,6 @@ def test_the_agent_is_asked_anew_every_time(tmp_path: Path, monkeypatch: pytest.
             (tmp_path / "read-back.json").write_text(json.dumps(asked))
 
     monkeypatch.setattr(agent, "load_agent", fake_load)
-    assert agent.ask(None, 42, tmp_path, {"flags": "UseG1GC"}) == {"flags": "UseG1GC"}
+    assert agent.ask(LocalHost(), None, 42, tmp_path, {"flags": "UseG1GC"}) == {"flags": "UseG1GC"}
     with pytest.raises(ValueError, match="Expecting value"):  # the answer of before is not taken for one
-        agent.ask(None, 42, tmp_path, {})
+        agent.ask(LocalHost(), None, 42, tmp_path, {})

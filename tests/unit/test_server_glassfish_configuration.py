@@ -13,12 +13,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 from server_context import PASSWORD, queued, server_context
 
-from leadline.host.base import Process
+from leadline.host.base import Host, Process
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
-from leadline.stack.servers import common, glassfish_levels, glassfish_messaging, places
+from leadline.stack.servers import agent, common, glassfish_levels, glassfish_messaging
 from leadline.stack.servers.glassfish import GlassFish
 
 # The parts of a shipped domain that are touched.
@@ -64,6 +64,12 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
 def configured(context: ServiceContext, levels: dict[str, Level]) -> ElementTree.Element:
     GlassFish().configure(context, levels)
     return ElementTree.parse(context.directory / "domain" / "config" / "domain.xml").getroot()
+
+
+def test_what_the_server_writes_later_is_known_from_the_start(context: ServiceContext) -> None:
+    server, observed = GlassFish(), replace(context, observe=True, raw=context.artefacts / "raw")
+    server.configure(observed, {})
+    assert {agent.ANSWER, common.GC_LOG, common.AGENT_SAMPLES} <= {path.name for path in server.owns(observed)}
 
 
 def test_all_work_shares_one_pool_and_only_http_is_at_a_known_port(context: ServiceContext) -> None:
@@ -168,7 +174,7 @@ def test_the_levels_of_messaging_are_read_from_the_server(context: ServiceContex
     expected: dict[str, Level] = {
         name: "assured-persistent",
         "server.messaging.store": "file",
-        "server.messaging.store_place": places.place_of(context.directory),
+        "server.messaging.store_place": context.host.place_of(context.directory),
         "server.messaging.consumers": 3,
         "server.transactions.log_place": "tmpfs",
     }
@@ -177,7 +183,7 @@ def test_the_levels_of_messaging_are_read_from_the_server(context: ServiceContex
     assert glassfish_messaging.level(name, answer, context) == "reliable-persistent"
     log = answer["beans"][f"amx:{config},type=transaction-service"]
     log["TxLogDir"] = "${com.sun.aas.instanceRoot}/logs"
-    assert glassfish_messaging.level("server.transactions.log_place", answer, context) == places.place_of(
+    assert glassfish_messaging.level("server.transactions.log_place", answer, context) == context.host.place_of(
         context.directory
     )
 
@@ -269,10 +275,12 @@ class FakeAgent:
         self.names = list(names)[:most]
         self.asked = 0
         patch.setattr(common, "ask", self.ask)
-        patch.setattr(common, "java_pid", lambda _: 1)
+        patch.setattr(common, "java_pid", lambda _files, _process: 1)
         patch.setattr(common, "_POLL", 0.0)
 
-    def ask(self, java: Path | None, pid: int, directory: Path, question: Mapping[str, str]) -> Mapping[str, Any]:
+    def ask(
+        self, _host: Host, java: Path | None, pid: int, directory: Path, question: Mapping[str, str]
+    ) -> Mapping[str, Any]:
         assert (java, pid, question["invoke.0"]) == (None, 1, "amx-support:type=boot-amx|bootAMX")
         self.asked += 1
         return {"flags": {}, "beans": {name: {} for name in self.names[: self.asked]}, "errors": {}}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.host.files import LocalFiles
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.stack.servers import jvm, large_pages
@@ -45,7 +46,7 @@ def test_an_initial_heap_above_the_maximum_is_refused_with_the_largest_legal_val
 )
 def test_every_collector_has_its_flag(collector: str, flag: str) -> None:
     assert f"-XX:+Use{flag}GC" in jvm.options({"jvm.collector": collector}, None)
-    assert jvm.level("jvm.collector", {f"Use{flag}GC": "true"}, 0) == collector
+    assert jvm.level("jvm.collector", {f"Use{flag}GC": "true"}, LocalFiles(), 0) == collector
 
 
 def test_large_pages() -> None:
@@ -57,16 +58,16 @@ def test_large_pages() -> None:
 
 def test_explicit_large_pages_count_only_if_the_kernel_gave_them() -> None:
     asked = {**FLAGS, "UseLargePages": "true"}  # this test's own process has none
-    assert jvm.level("jvm.large_pages", asked, os.getpid()) == "off"
+    assert jvm.level("jvm.large_pages", asked, LocalFiles(), os.getpid()) == "off"
 
 
 def test_transparent_pages_count_only_if_the_kernel_gave_them() -> None:
     asked = {**FLAGS, "UseLargePages": "true", "UseTransparentHugePages": "true"}
     own = Path("/proc/self/smaps").read_text()
     if not any(row.startswith("AnonHugePages:") and int(row.split()[1]) for row in own.splitlines()):
-        assert jvm.level("jvm.large_pages", asked, os.getpid()) == "off"
+        assert jvm.level("jvm.large_pages", asked, LocalFiles(), os.getpid()) == "off"
     with pytest.raises(LookupError, match="cannot ask the kernel for the pages of JVM 0"):
-        jvm.level("jvm.large_pages", asked, 0)
+        jvm.level("jvm.large_pages", asked, LocalFiles(), 0)
 
 
 MEMINFO = """\
@@ -80,30 +81,32 @@ Hugepagesize:       2048 kB
 
 
 def test_too_few_reserved_pages_are_told_before_the_start(tmp_path: Path) -> None:
-    meminfo = tmp_path / "meminfo"
+    meminfo, files = tmp_path / "proc/meminfo", LocalFiles(tmp_path)
+    meminfo.parent.mkdir()
     levels: dict[str, Level] = {"jvm.large_pages": "explicit", "jvm.heap": 256 * MIB}
     meminfo.write_text(MEMINFO.format(total=140, free=130, reserved=10))
-    why = large_pages.shortage(levels, meminfo)
+    why = large_pages.shortage(files, levels)
     assert "120 huge pages of 2m are free, the heap of 256m needs 128;" in why
     assert why.endswith("vm.nr_hugepages 164")
     meminfo.write_text(MEMINFO.format(total=164, free=164, reserved=10))
-    assert large_pages.shortage(levels, meminfo) == ""
+    assert large_pages.shortage(files, levels) == ""
     meminfo.write_text("MemTotal: 1 kB\n")
-    assert "this kernel has no explicit huge pages" in large_pages.shortage(levels, meminfo)
+    assert "this kernel has no explicit huge pages" in large_pages.shortage(files, levels)
 
 
 def test_a_kernel_without_transparent_pages_is_told_before_the_start(tmp_path: Path) -> None:
-    switch = tmp_path / "enabled"
+    place, files = tmp_path / "sys/kernel/mm/transparent_hugepage", LocalFiles(tmp_path)
+    place.mkdir(parents=True)
+    switch, never = place / "enabled", place / "shmem_enabled"
     switch.write_text("always madvise [never]\n")
     levels: dict[str, Level] = {"jvm.large_pages": "transparent"}
-    assert "set mm.transparent_hugepage.enabled to madvise" in large_pages.shortage(levels, transparent=switch)
+    assert "set mm.transparent_hugepage.enabled to madvise" in large_pages.shortage(files, levels)
     switch.write_text("always [madvise] never\n")
-    assert large_pages.shortage(levels, transparent=switch) == ""
-    never = tmp_path / "shmem_enabled"
+    assert large_pages.shortage(files, levels) == ""
     never.write_text("always advise [never]\n")
     zgc = {**levels, "jvm.collector": "zgc"}
-    assert "shmem_enabled to advise" in large_pages.shortage(zgc, transparent=switch, shared=never)
-    assert large_pages.shortage({"jvm.large_pages": "off"}, transparent=tmp_path / "none") == ""
+    assert "shmem_enabled to advise" in large_pages.shortage(files, zgc)
+    assert large_pages.shortage(LocalFiles(tmp_path / "none"), {"jvm.large_pages": "off"}) == ""
 
 
 @pytest.mark.parametrize(
@@ -142,26 +145,26 @@ def test_levels_that_contradict_each_other_are_refused(levels: dict[str, Level],
 
 
 def test_a_level_without_effect_in_the_collector_is_not_read_as_in_force() -> None:
-    assert jvm.level("jvm.gc_pause_target", {"UseG1GC": "true", "MaxGCPauseMillis": "50"}, 0) == 0.05
+    assert jvm.level("jvm.gc_pause_target", {"UseG1GC": "true", "MaxGCPauseMillis": "50"}, LocalFiles(), 0) == 0.05
     with pytest.raises(LookupError, match="gc_pause_target has no effect with the serial collector"):
-        jvm.level("jvm.gc_pause_target", {"UseSerialGC": "true", "MaxGCPauseMillis": "50"}, 0)
+        jvm.level("jvm.gc_pause_target", {"UseSerialGC": "true", "MaxGCPauseMillis": "50"}, LocalFiles(), 0)
     with pytest.raises(LookupError, match="aims at no pause"):
-        jvm.level("jvm.gc_pause_target", {"UseParallelGC": "true", "MaxGCPauseMillis": str(2**64 - 1)}, 0)
+        jvm.level("jvm.gc_pause_target", {"UseParallelGC": "true", "MaxGCPauseMillis": str(2**64 - 1)}, LocalFiles(), 0)
     with pytest.raises(LookupError, match="may have 1 to 2 bytes"):
-        jvm.level("jvm.young_size", {"UseG1GC": "true", "NewSize": "1", "MaxNewSize": "2"}, 0)
-    assert jvm.level("jvm.zgc_generational", {"UseZGC": "true"}, 0) is True
+        jvm.level("jvm.young_size", {"UseG1GC": "true", "NewSize": "1", "MaxNewSize": "2"}, LocalFiles(), 0)
+    assert jvm.level("jvm.zgc_generational", {"UseZGC": "true"}, LocalFiles(), 0) is True
 
 
 def test_levels_are_read_from_the_flags() -> None:
-    assert jvm.level("jvm.heap", FLAGS, 0) == 512 * MIB
-    assert jvm.level("jvm.heap_initial", FLAGS, 0) == 256 * MIB
-    assert jvm.level("jvm.collector", FLAGS, 0) == "g1"
-    assert jvm.level("jvm.gc_threads", FLAGS, 0) == 2
-    assert jvm.level("jvm.thread_stack", FLAGS, 0) == 512 * 1024
+    assert jvm.level("jvm.heap", FLAGS, LocalFiles(), 0) == 512 * MIB
+    assert jvm.level("jvm.heap_initial", FLAGS, LocalFiles(), 0) == 256 * MIB
+    assert jvm.level("jvm.collector", FLAGS, LocalFiles(), 0) == "g1"
+    assert jvm.level("jvm.gc_threads", FLAGS, LocalFiles(), 0) == 2
+    assert jvm.level("jvm.thread_stack", FLAGS, LocalFiles(), 0) == 512 * 1024
     with pytest.raises(LookupError, match="names none of serial"):
-        jvm.level("jvm.collector", {}, 0)
+        jvm.level("jvm.collector", {}, LocalFiles(), 0)
     with pytest.raises(LookupError, match=r"jvm.nonsense is not a knob of the JVM"):
-        jvm.level("jvm.nonsense", FLAGS, 0)
+        jvm.level("jvm.nonsense", FLAGS, LocalFiles(), 0)
 
 
 def test_the_collectors_log_is_not_rotated_and_its_path_is_quoted_where_needed() -> None:

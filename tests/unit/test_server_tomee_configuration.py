@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 from server_context import PASSWORD, server_context
 
-from leadline.host.base import Host, ProcessSpec
+from leadline.host.base import ProcessSpec
+from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext
@@ -180,13 +179,14 @@ class FakeServer:
         return []
 
 
-class FakeHostThatLogs:
+class FakeHostThatLogs(LocalHost):
     """Starts a process whose log is there at once."""
 
     def __init__(self, log: str) -> None:
+        super().__init__()
         self.log = log
 
-    def start(self, spec: ProcessSpec) -> FakeServer:
+    def start(self, spec: ProcessSpec) -> FakeServer:  # type: ignore[override]
         spec.output.write_text(self.log)
         return FakeServer()
 
@@ -202,15 +202,9 @@ def test_a_pool_that_the_database_refuses_at_start_is_not_waited_for(
     context: ServiceContext, log: str, said: str
 ) -> None:
     server = TomEE()
-    server.configure(replace(context, http_port=free_port(), host=cast(Host, FakeHostThatLogs(log))), {})
+    server.configure(replace(context, http_port=LocalHost().free_port(), host=FakeHostThatLogs(log)), {})
     server.start()
     with pytest.raises(TrialFailure, match=said) as failure:
         server.wait_ready(0.3)
     assert failure.value.failure_class is FailureClass.CONFIGURATION
     assert failure.value.evidence.startswith(log.strip())
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

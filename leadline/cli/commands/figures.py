@@ -49,7 +49,7 @@ def figures(
         Path | None, typer.Option("--groups-file", help="The groups in a file, a line each: red=a,b")
     ] = None,
     cv: Annotated[
-        float | None, typer.Option(min=0.0, help="Noise of one row in percent, for tables without repeats.")
+        float | None, typer.Option(min=0.0, max=1000.0, help="Noise of one row in percent, for tables without repeats.")
     ] = None,
     settings: Annotated[
         int | None, typer.Option(min=1, help="Settings behind each best gain of a table of gains: 33")

@@ -146,7 +146,7 @@ def _named(knob: Knob) -> dict[str, str]:
 def _today(host: Host, knob: Knob) -> tuple[Level, str]:
     """Today's level, and why it cannot be set (empty if it can)."""
     try:
-        return host.read_knob(knob.name), host.writable(knob.name)
+        return host.read_back(knob.name), host.writable(knob.name)
     except (LookupError, OSError) as error:
         return "", str(error)
 

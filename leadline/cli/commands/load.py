@@ -44,9 +44,9 @@ def load(
     limit_errors: Annotated[
         str | None, typer.Option(help="Share of failed transactions beyond which the run fails (default 1%).")
     ] = None,
-    first: Annotated[float, typer.Option("--from", min=0.001, help="With --find-knee: the first load.")] = 10,
-    to: Annotated[float, typer.Option("--to", help="With --find-knee: the highest load.")] = 100_000,
-    step_factor: Annotated[float, typer.Option(min=1.05, help="With --find-knee: from stair to stair.")] = 1.5,
+    first: Annotated[float, typer.Option("--from", min=0.001, max=1e8, help="With --find-knee: the first load.")] = 10,
+    to: Annotated[float, typer.Option("--to", max=1e8, help="With --find-knee: the highest load.")] = 100_000,
+    step_factor: Annotated[float, typer.Option(min=1.05, max=100, help="With --find-knee: from stair to stair.")] = 1.5,
     resolution: Annotated[str, typer.Option(help="With --find-knee: bisect until this close.")] = "5%",
     preset: Annotated[
         str | None, typer.Option(help="Load in the shape of a known tool: fixed-rate, many-users, browser, ...")

@@ -48,11 +48,13 @@ def export(
     study: StudyArgument,
     lab: LabOption = Path("lab"),
     out: Annotated[Path, typer.Option(help="The directory to write to.")] = Path("export"),
-    format_: Annotated[str, typer.Option("--format", help="Any of csv,png,svg,json.")] = "csv,png",
+    format_: Annotated[
+        list[str] | None, typer.Option("--format", help="Any of csv,png,svg,json; csv,png if absent.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Write the trials and effects of a study, or the steps of a tuning, as CSV and its figures as PNG or SVG."""
-    formats = {word.strip() for word in format_.split(",") if word.strip()}
+    formats = [word.strip() for option in format_ or ["csv,png"] for word in option.split(",")]
     written = [str(path) for path in load_lab(lab).find(study).export(out, formats)]
     if json:
         print_json({"files": written})

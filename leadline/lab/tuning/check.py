@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from leadline.host.base import Host
+from leadline.host.base import TrialHost
 from leadline.lab.stacks import located
 from leadline.lab.testbed import Testbed
 from leadline.lab.tuning.file import TuningFile
 from leadline.lab.tuning.part import located_part
 from leadline.model.errors import UsageError
-from leadline.model.knob import Catalogue, Knob, Owner
+from leadline.model.knob import Catalogue, Knob
 from leadline.model.study import StackChoice
 from leadline.model.tuning import Step, Tuning
 from leadline.planning.sequence import Part
@@ -60,7 +60,7 @@ def steps_left_out(file: TuningFile, testbed: Testbed) -> dict[str, str]:
     return found
 
 
-def _left_out(tuning: Tuning, step: Step, host: Host, catalogue: Catalogue) -> str:
+def _left_out(tuning: Tuning, step: Step, host: TrialHost, catalogue: Catalogue) -> str:
     if step.name in tuning.skip:
         return SKIPPED
     if not modes_of(tuning, step):
@@ -70,7 +70,7 @@ def _left_out(tuning: Tuning, step: Step, host: Host, catalogue: Catalogue) -> s
             why = knob_of_others(name, tuning.stack.server, tuning.stack.database)
             if why:
                 return why
-        elif catalogue.get(name).owner is Owner.HOST and (reason := host.writable(name)):
+        elif any(knob.name == name for knob in host.knobs()) and (reason := host.writable(name)):
             return f"{name} cannot be set here: {reason}"
     return ""
 

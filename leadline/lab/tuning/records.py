@@ -109,7 +109,7 @@ class TuningRecords:
             return None
         if name == reference:
             return int(ids[0])
-        if number.isdigit() and int(number) in ids:
+        if number in map(str, ids):
             return int(number)
         known = ", ".join(f"{name}@{one}" for one in reversed(ids))
         raise UsageError(f"no tuning {reference!r} in {self._store.directory}; tunings there: {known}")

@@ -26,19 +26,19 @@ class TuningResult:
     restored: Sequence[str]
 
 
-def progress_of(store: Store, record: TuningRecord) -> tuple[Progress, dict[str, int]]:
-    """Where a stored tuning stands, and the number of the study of each of its parts that has begun."""
+def progress_of(store: Store, record: TuningRecord) -> tuple[Progress, dict[str, int], dict[str, Measured]]:
+    """Where a stored tuning stands; of each of its parts that has begun, the study's number and what it gave."""
     results: dict[str, Measured] = {}
     studies: dict[str, int] = {}
     while True:
         found = advance(record.tuning, results, record.left_out, record.passed_over)
         part = found.next
         if part is None or part.key not in record.parts:
-            return found, studies
+            return found, studies, results
         studies[part.key] = record.parts[part.key]
         results[part.key] = measure(store, record.tuning, part, record.parts[part.key])
         if not results[part.key].complete:
-            return found, studies
+            return found, studies, results
 
 
 def measure(store: Store, tuning: Tuning, part: Part, study_id: int) -> Measured:
@@ -76,7 +76,7 @@ class TuningRun:
         begun = elapsed()
         while True:
             record = records.load(tuning_id)
-            found, _ = progress_of(store, record)
+            found, _, _ = progress_of(store, record)
             part = found.next
             if part is None:
                 if not record.passed_over:

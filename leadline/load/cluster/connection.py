@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
+from leadline.host import here
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import FailureClass, TrialFailure
 
@@ -56,11 +56,11 @@ class Connection:
             f"exec sh -c {shlex.quote(script)}",
         ]
 
-    def run(self, script: str, data: bytes = b"", codes: Sequence[int] = (0,)) -> subprocess.CompletedProcess[bytes]:
+    def run(self, script: str, data: bytes = b"", codes: Sequence[int] = (0,)) -> here.Exchanged:
         """Its output. Raises TrialFailure(infrastructure) for any other exit code."""
         try:
-            done = subprocess.run(self.argv(script), input=data, capture_output=True, timeout=_PATIENCE, check=False)
-        except subprocess.TimeoutExpired:
+            done = here.exchange(self.argv(script), data, timeout=_PATIENCE)
+        except TimeoutError:
             raise self.failure(f"no answer within {_PATIENCE:.0f} s") from None
         except OSError as error:
             raise self.failure(f"{error.filename}: {error.strerror}") from None

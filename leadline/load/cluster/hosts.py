@@ -8,15 +8,14 @@ import hashlib
 import io
 import json
 import shlex
-import subprocess
 import tarfile
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from leadline.host import here
 from leadline.host.base import Process, ProcessSpec
 from leadline.load.cluster.clock import LabClock, Offset, offset
 from leadline.load.cluster.connection import Connection
@@ -188,9 +187,7 @@ def look(host: DriverPlace, clock: LabClock) -> HostReport:
     """Ask an open host about itself and its clock. Raises TrialFailure(infrastructure)."""
     connection = host.connection
     argv = host.argv([host.binary, "host"])
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asked:
-        timer = threading.Timer(_OPENING, asked.kill)
-        timer.start()
+    with here.opened(argv, _OPENING) as asked:
         assert asked.stdin is not None
         assert asked.stdout is not None
         assert asked.stderr is not None
@@ -210,8 +207,6 @@ def look(host: DriverPlace, clock: LabClock) -> HostReport:
             asked.kill()
             said = asked.stderr.read().decode(errors="replace")
             raise connection.unusable(asked.wait(), said) from None
-        finally:
-            timer.cancel()
     if found is None:
         raise connection.failure("its clock was set while it was read")
     return report

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Mapping
 
+from leadline.host import here
 from leadline.load.driver import find_binary
 from leadline.load.export.hyperfoil import to_hyperfoil
 from leadline.load.export.k6 import to_k6
@@ -25,7 +25,7 @@ def export_scenario(scenario: str, to: str) -> str:
             f"no export to {to!r}; " + (f"did you mean {close}?" if close else f"formats: {', '.join(FORMATS)}")
         )
     path = find_scenario(scenario)
-    checked = subprocess.run([str(find_binary()), "check", str(path)], capture_output=True, text=True, check=False)
+    checked = here.run([str(find_binary()), "check", str(path)])
     if checked.returncode:
         raise UsageError(checked.stderr.strip().removeprefix("leadline-load: "))
     return FORMATS[to](Source(path))

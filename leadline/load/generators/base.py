@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 from urllib.parse import SplitResult
 
+from leadline.host.textfile import expanded, is_file
 from leadline.load.address import split_url
 from leadline.load.result import Latency
 from leadline.model.errors import LeadlineError, UsageError, nearest
@@ -126,8 +127,8 @@ class Job:
         """Raises UsageError without a script or file of that name."""
         if self.script is None:
             raise UsageError(f"{tool} runs a script of its own: name it")
-        path = Path(self.script).expanduser()
-        if not path.is_file():
+        path = expanded(self.script)
+        if not is_file(path):
             raise UsageError(f"no file {self.script}: the script {tool} is to run")
         return path.resolve()
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from leadline.host import privilege
+from leadline.host import here
 from leadline.load.driver import scenario_reads
 from leadline.load.generators.base import (
     SENT,
@@ -109,9 +108,9 @@ def _model(job: Job) -> Model:
     env = {**os.environ, **job.environment}
     try:
         reads = scenario_reads(job.script_file("k6"))
-        done = privilege.run(argv, reads, timeout=_INSPECT, env=env)
+        done = here.alone(argv, reads, timeout=_INSPECT, env=env)
         scenarios = json.loads(done.stdout).get("scenarios") or {}
-    except (OSError, ValueError, AttributeError, subprocess.TimeoutExpired):
+    except (OSError, ValueError, AttributeError):
         return "unknown"
     kinds = {one.get("executor") in _OPEN_EXECUTORS for one in scenarios.values()}
     return "unknown" if len(kinds) > 1 else "open" if True in kinds else "closed"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.host.base import ProcessSpec
+from leadline.host.textfile import expanded, is_file
 from leadline.load.generators.base import Job
 from leadline.load.generators.registry import find_generator
 from leadline.load.generators.run import Plan, plan_text, tool_reads
@@ -35,8 +36,8 @@ class GeneratorRun:
         self.out.mkdir(parents=True, exist_ok=True)
         tool = self.generator
         script = tool.script
-        if script is not None and Path(script).expanduser().is_file():
-            script = str(Path(script).expanduser().resolve())
+        if script is not None and is_file(expanded(script)):
+            script = str(expanded(script).resolve())
         job = Job(
             self.url,
             self.out.resolve() / "raw",

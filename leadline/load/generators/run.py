@@ -7,16 +7,15 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
 
+from leadline.host import here
 from leadline.host.privilege import hand_over, new_user, take_back
+from leadline.host.textfile import expanded, is_file
 from leadline.load import earlier
 from leadline.load.driver import scenario_reads
 from leadline.load.generators.base import PRINTED, Job
@@ -69,27 +68,17 @@ def run_generator(plan: Plan) -> None:
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
     user = new_user()
     if user is None:
-        argv = _tied(command.argv)
+        argv = here.tied(command.argv)
     else:
         argv = [*user.prefix(job.raw, tool_reads(plan), [job.raw], tied=True), *command.argv]
     with printed.open("w", encoding="utf-8") as output:
         if user is not None:
             hand_over(job.raw, user.uid)
         try:
-            process = subprocess.Popen(
-                argv,
-                # A group of its own: the terminal's Ctrl-C comes by way of leadline, once. It may not read there, too.
-                process_group=0,
-                stdin=subprocess.DEVNULL if os.isatty(0) else None,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=env,
-            )
+            code, told = here.foreground(argv, apart=True, output=output, env=env)
         except OSError as error:
             started.unlink()
             raise LeadlineError(f"{tool.name} could not be started: {error}") from None
-        with _signals_to(process) as told:
-            code = process.wait()
         if user is not None:
             take_back([job.raw], user.uid)
     ended, after = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -107,7 +96,7 @@ def run_generator(plan: Plan) -> None:
         ended,
         after.ru_utime - before.ru_utime,
         after.ru_stime - before.ru_stime,
-        len(os.sched_getaffinity(0)),
+        here.cpu_count(),
         plan.ramp_up,
         plan.steady,
         completed=not told,
@@ -128,24 +117,10 @@ def tool_reads(plan: Plan) -> list[Path]:
     """
     program = shutil.which(plan.job.program or plan.generator)
     found = [] if program is None else [Path(program), Path(program).resolve(), Path(program).resolve().parent.parent]
-    if plan.job.script is not None and (script := Path(plan.job.script).expanduser()).is_file():
+    if plan.job.script is not None and is_file(script := expanded(plan.job.script)):
         found += scenario_reads(script.resolve())
     found += [Path(word) for word in plan.job.options if word.startswith("/") and Path(word).is_file()]
     return found
-
-
-# PR_SET_PDEATHSIG (prctl(2)) survives the exec; a parent that ended before it was set is seen by its number.
-_TIE = (
-    "import ctypes,os,sys; ctypes.CDLL(None).prctl(1, 9);"
-    "os.getppid() == int(sys.argv[1]) or os._exit(1); os.execvp(sys.argv[2], sys.argv[2:])"
-)
-
-
-def _tied(argv: Sequence[str]) -> list[str]:
-    """The command so that the kernel ends it when this process ends, however it does. Raises FileNotFoundError."""
-    if shutil.which(argv[0]) is None:
-        raise FileNotFoundError(2, "no such program", argv[0])
-    return [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), *argv]
 
 
 def _measured(raw: Path) -> bool:
@@ -157,27 +132,6 @@ def _measured(raw: Path) -> bool:
 def _left_results(tool: str, code: int) -> bool:
     """Codes that mean a broken limit of the script's own, not a broken run: k6 99, Gatling 2."""
     return (tool, code) in (("k6", 99), ("gatling", 2))
-
-
-@contextmanager
-def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
-    """SIGINT, SIGTERM and SIGHUP go to the tool's group, which ends in order; yields those that came."""
-    told: list[int] = []
-
-    def forward(number: int, _frame: FrameType | None) -> None:
-        told.append(number)
-        with suppress(ProcessLookupError):  # it has just ended
-            os.killpg(process.pid, number)
-
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # the terminal was closed, and no nohup
-        numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, forward) for number in numbers}
-    try:
-        yield told
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def plan_text(plan: Plan) -> str:

@@ -129,8 +129,11 @@ class Splitter:
         if found is None:
             if not learn:
                 return None
-            layout = self._layouts[len(fields)] = self._learnt(fields, layout)
-            self._forms.add((len(fields), _kind(fields[0])))
+            before, layout = layout, self._learnt(fields, layout)
+            # A damaged time, or a program's own field, takes no clock from the lines that follow.
+            if before is None or not (before.uptime >= 0 > layout.uptime or before.wall >= 0 > layout.wall):
+                self._layouts[len(fields)] = layout
+                self._forms.add((len(fields), _kind(fields[0])))
             found = self._clocks(fields, layout) or (None, None)
         assert layout is not None
         tags = _NO_TAGS

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from leadline.gcanalysis.events import GcLog, Heap, Jvm, Pause, Safepoint
-from leadline.host import privilege
-from leadline.host.jvm import JAVA_ENVIRONMENT
+from leadline.host import here
+from leadline.host.jvm import java_environment
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.observe.gclog.files import LogFiles
 
@@ -34,11 +32,9 @@ def parse_files(log: LogFiles, java: Path, jar: Path) -> GcLog:
         raise UsageError(f"{unread[0]}: GCViewer reads files only; save it first")
     parts = [part.absolute() for part in log.parts]
     command = [str(java / "bin" / "java"), "-Xmx2g", "-cp", str(jar), str(_SOURCE), *map(str, parts)]
-    environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
     try:
-        reads = [java, jar, _SOURCE, *parts]
-        done = privilege.run(command, reads, errors="replace", timeout=_PATIENCE, env=environment)
-    except subprocess.TimeoutExpired:
+        done = here.alone(command, [java, jar, _SOURCE, *parts], timeout=_PATIENCE, env=java_environment())
+    except TimeoutError:
         raise LeadlineError(f"{log.name}: GCViewer {VERSION} did not read it within {_PATIENCE:g} s") from None
     if done.returncode:
         said = next((line for line in done.stderr.splitlines() if "Exception" in line or "Error" in line), "")

@@ -199,6 +199,6 @@ def _suffix(lines: Sequence[str]) -> Layer | None:
         inner = stripped.removesuffix(end)
         if end.startswith('"'):
             inner = inner.replace('\\"', '"')
-        return inner.rstrip() + ("\n" if text.endswith("\n") else "")
+        return inner + ("\n" if text.endswith("\n") else "")
 
     return before

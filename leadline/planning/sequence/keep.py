@@ -85,11 +85,12 @@ def step_part(tuning: Tuning, step: Step, kept: Mapping[str, Kept], left_out: Ma
         configurations[f"{mode} before"] = levels_of(tuning, mode, kept[mode], left_out)
         for candidate in range(1, step.candidates + 1):
             levels = levels_of(tuning, mode, {**kept[mode], step.name: candidate}, left_out)
-            configurations[_named(mode, step, candidate)] = levels
+            configurations[candidate_name(mode, step, candidate)] = levels
     return part_of(tuning, Stage.STEP, configurations, tuning.blocks.step, step=step.name)
 
 
-def _named(mode: str, step: Step, candidate: int) -> str:
+def candidate_name(mode: str, step: Step, candidate: int) -> str:
+    """The configuration of a candidate in the part of its step; what it is compared with is ``MODE before``."""
     return f"{mode} {step.name}" + (f" {candidate}" if step.candidates > 1 else "")
 
 
@@ -98,7 +99,7 @@ def chosen_in(tuning: Tuning, step: Step, measured: Measured, level: float) -> l
     modes = modes_of(tuning, step)
     at = measured.treatments
     pairs = [
-        (at[_named(mode, step, candidate)], at[f"{mode} before"])
+        (at[candidate_name(mode, step, candidate)], at[f"{mode} before"])
         for mode in modes
         for candidate in range(1, step.candidates + 1)
     ]
@@ -181,14 +182,14 @@ def confirm_part(
     for one in chosen:
         configurations[f"{one.mode} before"] = levels_of(tuning, one.mode, kept[one.mode], left_out)
         levels = levels_of(tuning, one.mode, {**kept[one.mode], step.name: one.candidate}, left_out)
-        configurations[_named(one.mode, step, one.candidate)] = levels
+        configurations[candidate_name(one.mode, step, one.candidate)] = levels
     return part_of(tuning, Stage.CONFIRM, configurations, tuning.blocks.confirm, step=step.name)
 
 
 def confirmed_in(tuning: Tuning, step: Step, chosen: Sequence[Decision], measured: Measured) -> list[Decision]:
     """The chosen candidates with what the fresh trials say."""
     at = measured.treatments
-    pairs = [(at[_named(one.mode, step, one.candidate)], at[f"{one.mode} before"]) for one in chosen]
+    pairs = [(at[candidate_name(one.mode, step, one.candidate)], at[f"{one.mode} before"]) for one in chosen]
     changes = contrasts(measured.plan, measured.observations, tuning.responses[0], pairs, family_level=CONFIRM_LEVEL)
     found = []
     for one, change, pair in zip(chosen, changes, pairs, strict=True):

@@ -32,6 +32,7 @@ def document(view: TuningView) -> dict[str, Any]:
         "decisions": [plain(one) for one in progress.decisions],
         "kept": plain(progress.kept),
         "comparison": plain(progress.comparison),
+        "gains": {response: plain(by_mode) for response, by_mode in view.gains.items()},
         "measured": [plain(one) for one in view.measured],
         "waterfall": {mode: [plain(bar) for bar in bars] for mode, bars in view.bars.items()},
         "steps_together": plain(view.sums),

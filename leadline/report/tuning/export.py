@@ -74,9 +74,9 @@ def _steps(view: TuningView) -> list[list[object]]:
 
 def _comparison(view: TuningView) -> list[list[object]]:
     """A row for each configuration and each it is compared with, once: the first mode's own untuned one is the
-    reference of all.
+    reference of all. Responses after the first have one for each mode: tuned against untuned.
     """
-    rows: list[list[object]] = [["mode", "configuration", "steps", "against", *_CHANGE]]
+    rows: list[list[object]] = [["mode", "configuration", "steps", "against", "response", *_CHANGE]]
     found = view.progress.comparison
     for rung in found.rungs if found else ():
         assert found is not None
@@ -88,7 +88,11 @@ def _comparison(view: TuningView) -> list[list[object]]:
         }
         for against, change in changes.items():
             if change is not None:
-                rows.append([rung.mode, rung.name, " ".join(rung.steps), against, *_cells(change)])
+                rows.append([rung.mode, rung.name, " ".join(rung.steps), against, view.response, *_cells(change)])
+        for response, by_mode in view.gains.items() if gain is not None else ():
+            if response != view.response:
+                row = [rung.mode, rung.name, " ".join(rung.steps), f"{rung.mode} untuned", response]
+                rows.append([*row, *_cells(by_mode[rung.mode])])
     return rows
 
 

@@ -30,7 +30,7 @@ def figures(view: TuningView) -> dict[str, Figure]:
     found += [waterfall(view, mode) for mode in tuning.modes]
     for one in view.progress.factorials:
         found += [steps_figure(one), interactions_figure(one)]
-    return {figure.name: marked(figure, view.simulated) for figure in found if figure is not None}
+    return {one.name: marked(one, view.simulated and one.name != "bars-published") for one in found if one is not None}
 
 
 def build(view: TuningView, out: Path) -> Path:

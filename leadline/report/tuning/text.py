@@ -36,6 +36,11 @@ def lines(view: TuningView) -> list[str]:
             relative = change_text(rung.relative) if rung.relative else "reference"
             rows.append((rung.name, relative, change_text(rung.change), change_text(gain)))
         found += _aligned(rows)
+        if len(tuning.responses) > 1 and view.progress.comparison.gains:
+            found += ["", "Tuned against untuned, every response; intervals of all modes together"]
+            modes = list(view.progress.comparison.gains)
+            gains = [(name, *(change_text(by_mode[mode]) for mode in modes)) for name, by_mode in view.gains.items()]
+            found += _aligned([("response", *modes), *gains])
     for one in view.progress.factorials:
         found += ["", f"{one.mode}: the steps as factors of a {one.plan.kind} design, {view.response}"]
         effects: list[tuple[str, ...]] = [("effect", "change", "95 % interval", "all comparisons", "verdict")]

@@ -7,16 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.contrasts import Change
-from leadline.conclude.answer import SIMULATED
+from leadline.conclude.disturbance import disturbance_of
+from leadline.conclude.tuning import Gains, conclude_tuning
+from leadline.lab.results import other_programs_of
 from leadline.lab.store import Store
 from leadline.lab.tuning.check import SKIPPED
 from leadline.lab.tuning.part import study_name
 from leadline.lab.tuning.records import TuningRecord
-from leadline.lab.tuning.run import measure, progress_of
+from leadline.lab.tuning.run import progress_of
 from leadline.model.record import StudyRecord
 from leadline.model.result import Verdict
 from leadline.model.tuning import Tuning
-from leadline.planning.sequence import Decision, Progress, Stage, decision_levels
+from leadline.planning.sequence import Decision, Measured, Progress, Stage, decision_levels
 from leadline.planning.sequence.advance import UNTRIED
 from leadline.planning.sequence.compare import product
 from leadline.report import words
@@ -58,6 +60,7 @@ class Measurement:
 class TuningView:
     """``studies``: name and number of each comparison's study, in order. ``sums``: mode -> percent of the kept steps
     one after the other, None where a figure is missing. ``measured``: the last comparison's configurations, in order.
+    ``gains``: response -> mode -> tuned against untuned.
     """
 
     record: TuningRecord
@@ -71,6 +74,7 @@ class TuningView:
     bars: Mapping[str, tuple[StepBar, ...]]
     sums: Mapping[str, float | None]
     measured: tuple[Measurement, ...]
+    gains: Gains
     answer: str
     notes: tuple[str, ...]
 
@@ -91,13 +95,20 @@ class TuningView:
 
 def gather(store: Store, record: TuningRecord) -> TuningView:
     """Read the tuning's studies and conclude."""
-    progress, found = progress_of(store, record)
+    progress, found, results = progress_of(store, record)
     parts = {part.key: part for part in (*progress.done, *([progress.next] if progress.next else []))}
     studies = tuple((study_name(record.tuning, parts[key]), study) for key, study in found.items() if key in parts)
     records = [store.load(study) for _, study in studies]
     bars: dict[str, tuple[StepBar, ...]] = {mode: tuple(_bars(progress, mode)) for mode in record.tuning.modes}
     sums: dict[str, float | None] = {mode: product([bar.change for bar in bars[mode]]) for mode in record.tuning.modes}
-    simulated = any(one.simulated for one in records)
+    others = {trial: one for study in records for trial, one in other_programs_of(study).items()}
+    concluded = conclude_tuning(
+        record.tuning,
+        progress,
+        results,
+        disturbance_of(records, others),
+        any(one.simulated for one in records),
+    )
     return TuningView(
         record=record,
         progress=progress,
@@ -109,8 +120,9 @@ def gather(store: Store, record: TuningRecord) -> TuningView:
         environment=records[0].environment if records else {},
         bars=bars,
         sums=sums,
-        measured=tuple(_measured(store, record.tuning, progress, found)),
-        answer=(SIMULATED if simulated else "") + _answer(record, progress),
+        measured=tuple(_measured(record.tuning, progress, results)),
+        gains=concluded.gains,
+        answer=concluded.answer,
         notes=tuple(_notes(progress, bars, sums)),
     )
 
@@ -133,11 +145,11 @@ def _bars(progress: Progress, mode: str) -> list[StepBar]:
     return found
 
 
-def _measured(store: Store, tuning: Tuning, progress: Progress, found: Mapping[str, int]) -> Iterator[Measurement]:
+def _measured(tuning: Tuning, progress: Progress, results: Mapping[str, Measured]) -> Iterator[Measurement]:
     part = next((part for part in progress.done if part.stage is Stage.COMPARE), None)
     if part is None or progress.comparison is None:
         return
-    known = measure(store, tuning, part, found[part.key])
+    known = results[part.key]
     for rung in progress.comparison.rungs:
         mine = [one for one in known.observations if one.treatment == known.treatments[rung.name]]
         spreads = {}
@@ -173,34 +185,6 @@ def change_text(change: Change | None) -> str:
     if change is None or change.percent is None:
         return "–"
     return f"{words.signed(change.percent)} % {words.change_interval(change.simultaneous)}"
-
-
-def _answer(record: TuningRecord, progress: Progress) -> str:
-    tuning = record.tuning
-    response = tuning.responses[0]
-    if progress.comparison is None:
-        kept = sum(one.kept for one in progress.decisions)
-        if progress.next is None:
-            return (
-                "No step was kept, so there is nothing to compare. What could not be told from noise may still help: "
-                "the intervals of the steps say by how much."
-            )
-        return f"Not finished: {kept} steps kept so far; the comparison of untuned and tuned is still to run."
-    gains: dict[tuple[str, ...], list[str]] = {}
-    nothing = []
-    for mode in tuning.modes:
-        names = tuple(one.step for one in progress.of(mode) if one.kept)
-        gain = progress.comparison.gains.get(mode)
-        if not names or gain is None:
-            nothing.append(f"{mode}: no step kept.")
-            continue
-        if gain.percent is None:
-            nothing.append(f"{mode}: kept {', '.join(names)}, but together they have no figure: {gain.reason}.")
-            continue
-        gains.setdefault(names, []).append(f"{mode} {change_text(gain)}")
-    told = "; ".join(f"{', '.join(modes)} by {', '.join(names)}" for names, modes in gains.items())
-    head = f"{response[:1].upper()}{response[1:]}, tuned against untuned: {told} (95 % intervals)."
-    return " ".join([*([head] if told else []), *nothing])
 
 
 def _notes(
@@ -239,7 +223,7 @@ def _notes(
             for effect in one.analysis.interactions
             if effect.verdict in (Verdict.BETTER, Verdict.WORSE)
         ]
-        told = "; ".join(pairs) if pairs else "none that could be told from noise"
+        told = "; ".join(pairs) if pairs else "none that is distinguishable from noise"
         found.append(f"Interactions in the factorials: {told}.")
     return found
 

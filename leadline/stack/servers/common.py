@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leadline import catalogue
-from leadline.host.base import Process, ProcessSpec
+from leadline.host.base import Files, Process, ProcessSpec
+from leadline.host.files import listens
 from leadline.host.java import find_java, java_home
 from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, agent_jar, find_java_home, java_pid
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
@@ -21,8 +22,8 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
-from leadline.stack.servers import evidence, jvm, knobs, large_pages, messaging, places, ports
-from leadline.stack.servers.agent import ask, ensure_agent
+from leadline.stack.servers import evidence, jvm, knobs, large_pages, messaging, places
+from leadline.stack.servers.agent import ANSWER, ask, ensure_agent
 from leadline.stack.started import Started
 
 GC_LOG = "gc.log"
@@ -46,6 +47,7 @@ class JavaServer(Started[ServiceContext]):
 
     def __init__(self) -> None:
         super().__init__()
+        self.jvm = jvm.Jvm(self._asked_flags)
         self._answer: Answer | None = None
         self._settings: Settings = {}
         self.ready_timeout = 0.0  # seconds, of the last wait
@@ -87,7 +89,7 @@ class JavaServer(Started[ServiceContext]):
         return self.distribution.version
 
     def knobs(self) -> Sequence[Knob]:
-        return [*catalogue.load(self.name).values(), *jvm.KNOBS]
+        return [*catalogue.load(self.name).values(), *self.jvm.knobs()]
 
     def provision(self, progress: Progress) -> None:
         fetch(self.distribution, progress)
@@ -123,8 +125,13 @@ class JavaServer(Started[ServiceContext]):
 
     def start(self) -> Process:
         context = self.context
-        _check_port(context.http_port)
-        if why := large_pages.shortage(self._settings):
+        if why := context.host.port_taken(context.http_port):
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE,
+                f"port {context.http_port} on 127.0.0.1 is taken ({why});"
+                " end what listens there or choose another port",
+            )
+        if why := large_pages.shortage(context.host.files, self._settings):
             raise TrialFailure(FailureClass.CONFIGURATION, why)
         command, environment = self.command(context)
         unset = [word for name in JAVA_ENVIRONMENT for word in ("-u", name)]
@@ -144,7 +151,8 @@ class JavaServer(Started[ServiceContext]):
 
     def owns(self, context: ServiceContext) -> list[Path]:
         """What the server writes to: its directory, what it leaves for the trial, stores in memory."""
-        owned = [context.directory, self.own_artefacts(context), *places.made(context.directory)]
+        answer = self._exchange(context) / ANSWER
+        owned = [context.directory, self.own_artefacts(context), answer, *places.made(context.directory)]
         if context.observe and context.raw is not None:
             log = context.raw / GC_LOG
             log.touch()
@@ -193,7 +201,7 @@ class JavaServer(Started[ServiceContext]):
         deadline = self._started + timeout
         while True:
             said = "nothing listens there yet"
-            if ports.listens(process.pids(), context.http_port):
+            if listens(context.host.files, process.pids(), context.http_port):
                 said = probe.ready(self.client(), context.application)
             if not said:
                 return time.monotonic() - self._started
@@ -217,8 +225,8 @@ class JavaServer(Started[ServiceContext]):
             raise LookupError(f"{self.title} is not running")
         answer = self.answer()
         try:
-            if jvm.knows(name):
-                return jvm.level(name, answer["flags"], java_pid(process))
+            if name in {knob.name for knob in self.jvm.knobs()}:
+                return self.jvm.read_back(name)
             if name == knobs.HTTP2.name:
                 return self._seen(name, self.client().speaks_http2)
             if name == knobs.TLS.name:
@@ -226,6 +234,10 @@ class JavaServer(Started[ServiceContext]):
             return self.level_of(name, answer)
         except (KeyError, IndexError) as error:
             raise LookupError(f"{self.title} does not tell the level of {name}: no {error} in its answer") from error
+
+    def _asked_flags(self) -> tuple[Mapping[str, str], Files, int]:
+        files = self.context.host.files
+        return self.answer()["flags"], files, java_pid(files, self.process)
 
     def _seen(self, name: str, look: Callable[[], bool]) -> bool:
         try:
@@ -346,9 +358,10 @@ class JavaServer(Started[ServiceContext]):
 
     def _ask(self) -> Answer:
         try:
-            java = java_pid(self.process)
+            host = self.context.host
             question = {"flags": ",".join(jvm.FLAGS), **self.question()}
-            return ask(self.context.java_home, java, self._exchange(self.context), question)
+            java = java_pid(host.files, self.process)
+            return ask(host, self.context.java_home, java, self._exchange(self.context), question)
         except (AttachError, OSError, ValueError) as error:
             raise LookupError(f"{self.title} cannot be asked: {error}") from error
 
@@ -370,12 +383,3 @@ class JavaServer(Started[ServiceContext]):
 
 def _quiet(message: str) -> None:
     del message
-
-
-def _check_port(port: int) -> None:
-    why = ports.taken(port)
-    if why:
-        raise TrialFailure(
-            FailureClass.INFRASTRUCTURE,
-            f"port {port} on 127.0.0.1 is taken ({why}); end what listens there or choose another port",
-        )

@@ -19,7 +19,6 @@ from leadline.stack.servers import (
     glassfish_messaging,
     knobs,
     messaging,
-    ports,
 )
 from leadline.stack.servers.common import Answer, JavaServer
 from leadline.stack.servers.files import template
@@ -78,7 +77,7 @@ class GlassFish(JavaServer):
         (domain / "lib" / jar.name).symlink_to(jar)
         shipped = (domain / "config" / "domain.xml").read_text()
         properties = self.database_properties(context)
-        broker = ports.free()
+        broker = context.host.free_port()
         log = glassfish_messaging.log_directory(context, settings)
         properties |= glassfish_messaging.passwords(context)
         hidden = {name: "(not kept)" if name.endswith(".password") else value for name, value in properties.items()}

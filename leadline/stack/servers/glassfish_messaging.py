@@ -156,12 +156,14 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     if name == messaging.CONSUMERS.name:
         return int(_told(answer, "receivers"))
     if name == messaging.LOG_PLACE.name:
-        return places.place_of(Path(_told(answer, "transactions").replace(_ROOT, str(context.directory / "domain"))))
+        return context.host.place_of(
+            Path(_told(answer, "transactions").replace(_ROOT, str(context.directory / "domain")))
+        )
     broker = str(answer["beans"][_BROKER]["InstanceName"])
     store = next((_store(context) / "instances" / broker).glob("fs*"), None)
     if store is None:
         raise LookupError("GlassFish's broker has no file store")
-    return "file" if name == messaging.STORE.name else places.place_of(store)
+    return "file" if name == messaging.STORE.name else context.host.place_of(store)
 
 
 def _told(answer: Mapping[str, Any], kind: str) -> str:

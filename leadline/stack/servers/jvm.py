@@ -2,34 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from leadline import catalogue
+from leadline.host.base import Files
 from leadline.model.errors import UsageError
-from leadline.model.knob import Kind, Level
+from leadline.model.knob import Kind, Knob, Level
+from leadline.model.owners import AtStart
 from leadline.stack.servers import large_pages
-from leadline.stack.servers.jvm_knobs import (
-    COLLECTOR,
-    COLLECTOR_FLAGS,
-    FLAG_OF,
-    FLAGS,
-    G1_REGION_SIZE,
-    HEAP,
-    HEAP_INITIAL,
-    KNOBS,
-    LARGE_PAGES,
-    ONLY_WITH,
-    PAUSE_TARGET,
-    SOFT_MAX_HEAP,
-    THREAD_STACK,
-    YOUNG_RATIO,
-    YOUNG_SIZE,
-    ZGC_GENERATIONAL,
+
+_KNOBS = catalogue.load("jvm")
+KNOBS = tuple(_KNOBS.values())
+HEAP = _KNOBS["jvm.heap"]
+HEAP_INITIAL = _KNOBS["jvm.heap_initial"]
+SOFT_MAX_HEAP = _KNOBS["jvm.soft_max_heap"]
+PRE_TOUCH = _KNOBS["jvm.pre_touch"]
+COLLECTOR = _KNOBS["jvm.collector"]
+GC_THREADS = _KNOBS["jvm.gc_threads"]
+GC_CONCURRENT_THREADS = _KNOBS["jvm.gc_concurrent_threads"]
+PAUSE_TARGET = _KNOBS["jvm.gc_pause_target"]
+YOUNG_SIZE = _KNOBS["jvm.young_size"]
+YOUNG_RATIO = _KNOBS["jvm.young_ratio"]
+G1_REGION_SIZE = _KNOBS["jvm.g1_region_size"]
+G1_OCCUPANCY = _KNOBS["jvm.g1_initiating_occupancy"]
+ZGC_GENERATIONAL = _KNOBS["jvm.zgc_generational"]
+SHENANDOAH_HEURISTICS = _KNOBS["jvm.shenandoah_heuristics"]
+THREAD_STACK = _KNOBS["jvm.thread_stack"]
+LARGE_PAGES = _KNOBS["jvm.large_pages"]
+
+COLLECTOR_FLAGS: Mapping[str, str] = {
+    "serial": "UseSerialGC",
+    "parallel": "UseParallelGC",
+    "g1": "UseG1GC",
+    "zgc": "UseZGC",
+    "shenandoah": "UseShenandoahGC",
+}
+
+# Collectors in which a setting has an effect; the others take the flag without a word.
+ONLY_WITH: Mapping[str, tuple[str, ...]] = {
+    SOFT_MAX_HEAP.name: ("zgc", "shenandoah"),
+    GC_THREADS.name: ("parallel", "g1", "zgc", "shenandoah"),
+    GC_CONCURRENT_THREADS.name: ("g1", "zgc", "shenandoah"),
+    PAUSE_TARGET.name: ("parallel", "g1"),
+    YOUNG_SIZE.name: ("serial", "parallel", "g1"),
+    YOUNG_RATIO.name: ("serial", "parallel", "g1"),
+    G1_REGION_SIZE.name: ("g1",),
+    G1_OCCUPANCY.name: ("g1",),
+    ZGC_GENERATIONAL.name: ("zgc",),
+    SHENANDOAH_HEURISTICS.name: ("shenandoah",),
+}
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag of the JVM that holds a level: a number of ``unit``, a word, or on and off."""
+
+    name: str
+    unit: float = 1
+
+
+FLAG_OF: Mapping[str, Flag] = {
+    HEAP.name: Flag("MaxHeapSize"),
+    HEAP_INITIAL.name: Flag("InitialHeapSize"),
+    SOFT_MAX_HEAP.name: Flag("SoftMaxHeapSize"),
+    PRE_TOUCH.name: Flag("AlwaysPreTouch"),
+    GC_THREADS.name: Flag("ParallelGCThreads"),
+    GC_CONCURRENT_THREADS.name: Flag("ConcGCThreads"),
+    PAUSE_TARGET.name: Flag("MaxGCPauseMillis", 0.001),
+    YOUNG_SIZE.name: Flag("MaxNewSize"),
+    YOUNG_RATIO.name: Flag("NewRatio"),
+    G1_REGION_SIZE.name: Flag("G1HeapRegionSize"),
+    G1_OCCUPANCY.name: Flag("InitiatingHeapOccupancyPercent"),
+    ZGC_GENERATIONAL.name: Flag("ZGenerational"),
+    SHENANDOAH_HEURISTICS.name: Flag("ShenandoahGCHeuristics"),
+    THREAD_STACK.name: Flag("ThreadStackSize", 1024),
+}
+
+# What the agent is asked for; a flag that this JVM does not have is left out of its answer.
+FLAGS = (
+    *COLLECTOR_FLAGS.values(),
+    *(flag.name for flag in FLAG_OF.values()),
+    "NewSize",
+    "UseTransparentHugePages",
+    "UseLargePages",
 )
 
-__all__ = ["FLAGS", "KNOBS", "level", "options"]
-
-_BY_NAME = {knob.name: knob for knob in KNOBS}
 # Written by themselves below; the others are -XX:FLAG=LEVEL or -XX:+FLAG.
 _NO_TARGET = 2**53  # milliseconds; the parallel collector without one says about 2**64
 _SHORT = {HEAP.name: "-Xmx", HEAP_INITIAL.name: "-Xms", YOUNG_SIZE.name: "-Xmn", THREAD_STACK.name: "-Xss"}
@@ -43,7 +102,7 @@ def options(settings: Mapping[str, Level], log: Path | None) -> list[str]:
     # Loading the agent into a running JVM would otherwise print a warning from Java 21 on.
     chosen = ["-XX:+EnableDynamicAgentLoading"]
     _check(settings)
-    levels = {name: settings[name] for name in _BY_NAME if name in settings}
+    levels = {name: settings[name] for name in _KNOBS if name in settings}
     if HEAP.name in levels:
         levels.setdefault(HEAP_INITIAL.name, levels[HEAP.name])
     for name, level_ in levels.items():
@@ -107,17 +166,26 @@ def _log_path(path: Path) -> str:
     return f'"{text}"' if ":" in text else text
 
 
-def knows(name: str) -> bool:
-    """Whether ``name`` is a knob of the JVM."""
-    return name in _BY_NAME
+class Jvm(AtStart):
+    """A server's JVM as the owner of its knobs. ``asked``: the flags in force, the host's files, the JVM's pid."""
+
+    def __init__(self, asked: Callable[[], tuple[Mapping[str, str], Files, int]]) -> None:
+        self._asked = asked
+
+    def knobs(self) -> Sequence[Knob]:
+        return KNOBS
+
+    def read_back(self, name: str) -> Level:
+        """Raises LookupError, KeyError."""
+        return level(name, *self._asked())
 
 
-def level(name: str, flags: Mapping[str, str], pid: int) -> Level:
+def level(name: str, flags: Mapping[str, str], files: Files, pid: int) -> Level:
     """A knob's level from the flags of the running JVM ``pid``. Raises LookupError if they do not tell."""
-    if name not in _BY_NAME:
-        raise LookupError(f"{name} is not a knob of the JVM; it has {', '.join(_BY_NAME)}")
+    if name not in _KNOBS:
+        raise LookupError(f"{name} is not a knob of the JVM; it has {', '.join(_KNOBS)}")
     if name == LARGE_PAGES.name:
-        return large_pages.found(flags, pid)
+        return large_pages.found(flags, files, pid)
     if name == COLLECTOR.name:
         return _collector(flags)
     if name in ONLY_WITH and (collector := _collector(flags)) not in ONLY_WITH[name]:
@@ -128,7 +196,7 @@ def level(name: str, flags: Mapping[str, str], pid: int) -> Level:
         raise LookupError(f"the young generation may have {flags['NewSize']} to {flags['MaxNewSize']} bytes")
     flag = FLAG_OF[name]
     value = flags[flag.name]
-    kind = _BY_NAME[name].kind
+    kind = _KNOBS[name].kind
     if kind is Kind.BOOLEAN:
         return value == "true"
     if kind is Kind.CHOICE:

@@ -8,17 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from leadline import catalogue
+from leadline.host.base import PROC, SYS, Files
+from leadline.host.files import rows
 from leadline.model.knob import Level
 from leadline.model.units import format_size
-from leadline.stack.servers.jvm_knobs import COLLECTOR, HEAP, HEAP_INITIAL, LARGE_PAGES
 
+_KNOBS = catalogue.load("jvm")
+LARGE_PAGES, COLLECTOR = _KNOBS["jvm.large_pages"], _KNOBS["jvm.collector"]
+HEAP, HEAP_INITIAL = _KNOBS["jvm.heap"], _KNOBS["jvm.heap_initial"]
 _LARGE_PAGE = 2 * 1024**2  # the smallest explicit large page of the CPUs that leadline runs on
-_MEMINFO = Path("/proc/meminfo")
-_OVERCOMMIT = Path("/proc/sys/vm/nr_overcommit_hugepages")
-_TRANSPARENT = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-_SHARED = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+_OVERCOMMIT = f"{PROC}/sys/vm/nr_overcommit_hugepages"
+_TRANSPARENT = f"{SYS}/kernel/mm/transparent_hugepage/enabled"
+_SHARED = f"{SYS}/kernel/mm/transparent_hugepage/shmem_enabled"
 _HEADER = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (\S{4}) \S+ \S+ \d+ *(.*)$")
 
 
@@ -31,30 +34,27 @@ def options(level: str) -> list[str]:
     return ["-XX:-UseTransparentHugePages", "-XX:-UseLargePages"]
 
 
-def shortage(
-    settings: Mapping[str, Level],
-    meminfo: Path = _MEMINFO,
-    transparent: Path = _TRANSPARENT,
-    shared: Path = _SHARED,
-) -> str:
+def shortage(files: Files, settings: Mapping[str, Level]) -> str:
     """Why the kernel cannot give the large pages of these levels now, with what would; empty if it can."""
     wanted_pages = settings.get(LARGE_PAGES.name)
     if wanted_pages == "transparent":
         zgc = settings.get(COLLECTOR.name) == "zgc"  # its heap is shared memory
         for needed, file, level in (
-            (True, transparent, "mm.transparent_hugepage.enabled to madvise"),
-            (zgc, shared, "mm.transparent_hugepage.shmem_enabled to advise"),
+            (True, _TRANSPARENT, "mm.transparent_hugepage.enabled to madvise"),
+            (zgc, _SHARED, "mm.transparent_hugepage.shmem_enabled to advise"),
         ):
-            chosen = _text(file)
+            chosen = "".join(rows(files, file))
             if needed and (not chosen or "[never]" in chosen or "[deny]" in chosen):
                 return f"{LARGE_PAGES.name}=transparent, but the kernel gives no such pages; set {level}"
     if wanted_pages != "explicit":
         return ""
-    facts = {name: int(value.split()[0]) for name, _, value in (row.partition(":") for row in _rows(meminfo))}
+    facts = {
+        name: int(value.split()[0]) for name, _, value in (row.partition(":") for row in rows(files, f"{PROC}/meminfo"))
+    }
     if not facts.get("Hugepagesize"):
         return f"{LARGE_PAGES.name}=explicit, but this kernel has no explicit huge pages"
     page = facts["Hugepagesize"] * 1024
-    surplus = int(_text(_OVERCOMMIT) or 0) - facts.get("HugePages_Surp", 0) if meminfo == _MEMINFO else 0
+    surplus = int("".join(rows(files, _OVERCOMMIT)) or 0) - facts.get("HugePages_Surp", 0)
     free = facts.get("HugePages_Free", 0) - facts.get("HugePages_Rsvd", 0) + max(surplus, 0)
     heap = settings.get(HEAP_INITIAL.name, settings.get(HEAP.name))
     wanted = -(-int(heap) // page) if isinstance(heap, int) else 1
@@ -68,12 +68,12 @@ def shortage(
     )
 
 
-def found(flags: Mapping[str, str], pid: int) -> str:
+def found(flags: Mapping[str, str], files: Files, pid: int) -> str:
     """The level in force in the JVM ``pid``: its flags, and the pages that the kernel gave it.
 
     Raises LookupError if the kernel does not tell.
     """
-    mappings = _mappings(pid)
+    mappings = _mappings(files, pid)
     # The flag stays on when too few pages were reserved and the JVM fell back to small ones; the kernel knows.
     if flags.get("UseLargePages") == "true" and flags.get("UseTransparentHugePages") != "true":
         reserved = sum(each.size for each in mappings if each.page >= _LARGE_PAGE)
@@ -95,15 +95,15 @@ class _Mapping:
     huge: int
 
 
-def _mappings(pid: int) -> list[_Mapping]:
+def _mappings(files: Files, pid: int) -> list[_Mapping]:
     try:
-        rows = Path(f"/proc/{pid}/smaps").read_text().splitlines()
+        lines = files.read(f"{PROC}/{pid}/smaps").splitlines()
     except OSError as error:
         raise LookupError(f"cannot ask the kernel for the pages of JVM {pid}: {error}") from error
     result: list[_Mapping] = []
     anonymous = heap_file = False
     values: dict[str, int] = {}
-    for row in [*rows, "0-0 ---- 0 0 0"]:
+    for row in [*lines, "0-0 ---- 0 0 0"]:
         header = _HEADER.match(row)
         if header is None:
             name, _, value = row.partition(":")
@@ -115,14 +115,3 @@ def _mappings(pid: int) -> list[_Mapping]:
         anonymous, heap_file = header[1].startswith("rw") and not header[2], "java_heap" in header[2]
         values = {}
     return result
-
-
-def _rows(path: Path) -> list[str]:
-    return [row for row in _text(path).splitlines() if ":" in row]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

@@ -127,7 +127,7 @@ class Liberty(JavaServer):
 
     def level_of(self, name: str, answer: Answer) -> Level:
         if messaging.knows(name):
-            return liberty_messaging.level(name, answer)
+            return liberty_messaging.level(name, answer, self.context)
         return liberty_levels.level(name, answer)
 
 

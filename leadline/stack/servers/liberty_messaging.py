@@ -11,7 +11,7 @@ from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Queue, Resource
-from leadline.stack.servers import messaging, places
+from leadline.stack.servers import messaging
 
 FEATURES = ("messaging-3.0", "messagingServer-3.0", "messagingClient-3.0", "mdb-4.0")
 _CONSUMERS = 5  # Liberty's default maxConcurrency
@@ -100,7 +100,7 @@ def _queue(queue: Queue, level: str) -> list[str]:
     ]
 
 
-def level(name: str, answer: Mapping[str, Any]) -> Level:
+def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Level:
     """A knob's level from the agent's answer. Raises KeyError, NotInPlay where no messages are sent."""
 
     def found(asked: str) -> Mapping[str, Any]:
@@ -117,9 +117,9 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
     if name == messaging.CONSUMERS.name:
         return int(found(_RECEIVER)[f"{_OF_A_RESOURCE}maxConcurrency"])
     if name == messaging.LOG_PLACE.name:
-        return places.place_of(Path(found(_LOG)["transactionLogDirectory"]))
+        return context.host.place_of(Path(found(_LOG)["transactionLogDirectory"]))
     path = found(_STORE)["path"]
-    return places.place_of(Path(path)) if name == messaging.STORE_PLACE.name else "file"
+    return context.host.place_of(Path(path)) if name == messaging.STORE_PLACE.name else "file"
 
 
 def _rows(answer: Mapping[str, Any], asked: str) -> list[Mapping[str, Any]]:

@@ -61,5 +61,5 @@ class TomEE(Tomcat):
 
     def level_of(self, name: str, answer: Answer) -> Level:
         if messaging.knows(name):
-            return tomee_messaging.level(name, answer)
+            return tomee_messaging.level(name, answer, self.context)
         return tomee_levels.level(name, answer)

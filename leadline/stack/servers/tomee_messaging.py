@@ -13,7 +13,7 @@ from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Queue, Topic
-from leadline.stack.servers import messaging, places
+from leadline.stack.servers import messaging
 from leadline.stack.servers.beans import beans
 
 _REDELIVERIES, _REDELIVERY_MS = 5, 1000
@@ -97,7 +97,7 @@ def properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
     return found
 
 
-def level(name: str, answer: Mapping[str, Any]) -> Level:
+def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Level:
     """A knob's level from the agent's answer. Raises KeyError, NotInPlay where no messages are sent."""
     broker = next((bean for bean in answer["beans"] if _BROKER.fullmatch(bean)), None)
     if broker is None:
@@ -112,4 +112,4 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
     store = str(beans(answer, _STORE)[0]["Name"])  # KahaDBPersistenceAdapter[directory,Index:directory]
     if name == messaging.STORE.name:
         return "file" if store.startswith("KahaDB") else store
-    return places.place_of(Path(store.partition("[")[2].removesuffix("]").partition(",Index:")[0]))
+    return context.host.place_of(Path(store.partition("[")[2].removesuffix("]").partition(",Index:")[0]))

@@ -140,7 +140,7 @@ class WildFly(JavaServer):
 
     def level_of(self, name: str, answer: Answer) -> Level:
         if messaging.knows(name):
-            return wildfly_messaging.level(name, answer, self.context.directory / "data")
+            return wildfly_messaging.level(name, answer, self.context)
         return wildfly_levels.level(name, answer)
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from leadline.host import privilege
-from leadline.host.jvm import JAVA_ENVIRONMENT
+from leadline.host import here
+from leadline.host.jvm import java_environment
 from leadline.host.paths import cache_dir
 from leadline.model.errors import LeadlineError
 from leadline.stack.base import Progress
@@ -83,11 +81,10 @@ def _run(home: Path, java: Path, work: Path) -> str:
         "org.jboss.as.cli",
         f"--file={work / 'script.cli'}",
     ]
-    environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
-    environment["JBOSS_HOME"] = str(home)
+    environment = java_environment(JBOSS_HOME=str(home))
     try:
-        done = privilege.run(command, [home, java], [work], work, cwd=work, env=environment, timeout=_TIMEOUT)
-    except subprocess.TimeoutExpired:
+        done = here.alone(command, [home, java], [work], home=work, cwd=work, env=environment, timeout=_TIMEOUT)
+    except TimeoutError:
         return f"no end after {_TIMEOUT:g} s"
     if done.returncode == 0:
         return ""

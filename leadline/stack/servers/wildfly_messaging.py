@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from leadline.model.errors import NotInPlay, UsageError
@@ -115,11 +114,8 @@ def properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
     return found
 
 
-def level(name: str, answer: Mapping[str, Any], data: Path) -> Level:
-    """A knob's level from the agent's answer; ``data`` is the server's data directory, where its stores are by default.
-
-    Raises KeyError, NotInPlay where no messages are sent.
-    """
+def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Level:
+    """A knob's level from the agent's answer. Raises KeyError, NotInPlay where no messages are sent."""
     server, queue, journal, log, instances = (attributes_of(answer, bean) for bean, _ in _BEANS)
     if server is None or queue is None:
         raise NotInPlay(messaging.NONE)
@@ -136,4 +132,4 @@ def level(name: str, answer: Mapping[str, Any], data: Path) -> Level:
     path = journal["path"] if name == messaging.STORE_PLACE.name and journal else None
     if name == messaging.LOG_PLACE.name and log:
         path = log["objectStorePath"]
-    return places.place_of(data / str(path or "activemq"))
+    return context.host.place_of(context.directory / "data" / str(path or "activemq"))

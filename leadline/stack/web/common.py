@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import time
 import zipfile
 from abc import abstractmethod
@@ -13,17 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.host import privilege
-from leadline.host.base import Host, Process, ProcessSpec
+from leadline.host.base import Completed, Host, Process, ProcessSpec
+from leadline.host.files import connected, established, listens
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.stack import probe
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate
 from leadline.stack.deployment import Deployment
-from leadline.stack.servers import ports
 from leadline.stack.started import Started
-from leadline.stack.web import knobs, sockets
+from leadline.stack.web import knobs
 
 PRIVATE = "/.leadline"  # paths below are the web server's own, never the application's
 PROBE = f"{PRIVATE}/probe.html"
@@ -101,15 +99,10 @@ class WebServer(Started[FrontContext]):
         program = Path(self.command(context)[0])
         return [program, *([context.socket.parent] if context.socket else [])]
 
-    def asked(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        """What its program says, asked as the user that it runs as. Raises OSError,
-        subprocess.TimeoutExpired.
-        """
-        context = self.context
-        if (user := privilege.user_of(self.process.pid)) is None:
-            return subprocess.run(list(argv), capture_output=True, text=True, timeout=10, check=False)
-        prefix = user.prefix(context.directory, self.reads(context))
-        return subprocess.run([*prefix, *argv], capture_output=True, text=True, timeout=10, check=False)
+    def asked(self, argv: Sequence[str]) -> Completed:
+        """What its program says, asked as the user that it runs as. Raises OSError."""
+        context, pid = self.context, self.process.pid
+        return context.host.run(argv, pid, self.reads(context), cwd=context.directory, timeout=10)
 
     # -- the service
 
@@ -139,7 +132,7 @@ class WebServer(Started[FrontContext]):
     def start(self) -> Process:
         """Raises TrialFailure(infrastructure) when the port is taken."""
         context = self.context
-        why = ports.taken(context.port)
+        why = context.host.port_taken(context.port)
         if why:
             raise self._port_taken(why)
         self._asked = 0
@@ -164,7 +157,7 @@ class WebServer(Started[FrontContext]):
             if not process.alive():
                 raise self._failure(f"ended with exit code {process.exit_code()} before it was ready")
             said = "nothing listens there yet"
-            if ports.listens(process.pids(), context.port):
+            if listens(context.host.files, process.pids(), context.port):
                 said = probe.ready(self.client(), context.deployment)
             if not said:
                 return time.monotonic() - self._started
@@ -229,15 +222,11 @@ class WebServer(Started[FrontContext]):
 
     def stats(self) -> dict[str, float]:
         """Counters and gauges of the running server, see ``GAUGES``. Raises LookupError."""
-        context = self.context
+        context, files = self.context, self.context.host.files
         try:
-            return {
-                **self.counters(),
-                "connections": float(sockets.established(context.port)),
-                "upstream_connections": float(
-                    sockets.connected(context.socket) if context.socket else sockets.established(context.server_port)
-                ),
-            }
+            upstream = connected(files, context.socket) if context.socket else established(files, context.server_port)
+            own = float(established(files, context.port))
+            return {**self.counters(), "connections": own, "upstream_connections": float(upstream)}
         except (OSError, ValueError) as error:
             raise LookupError(f"{self.title} cannot be asked: {error}") from error
 

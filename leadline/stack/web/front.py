@@ -11,9 +11,11 @@ from functools import cached_property
 from pathlib import Path
 
 from leadline.host.base import Host, Process
-from leadline.host.process import parse_cpus
+from leadline.host.files import field
+from leadline.host.process import cpu_set
 from leadline.model.errors import NotInPlay, UsageError
-from leadline.model.knob import Level
+from leadline.model.knob import Knob, Level
+from leadline.model.owners import AtStart
 from leadline.model.study import Placement
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate, make_certificate
@@ -36,7 +38,7 @@ class Behind:
     deployment: Deployment
 
 
-class Front:
+class Front(AtStart):
     """Starts, asks and stops the web server of one stack. ``home``: private directory; ``names``: addresses by which
     other hosts know this one.
     """
@@ -48,6 +50,7 @@ class Front:
         self._observe = observe
         self._names = names
         self._server: WebServer | None = None
+        self._settings: Settings = {}  # of the last start
         self._sockets: Path | None = None
 
     @cached_property
@@ -70,8 +73,12 @@ class Front:
                 found[name] = server.version
         return found
 
-    def check(self, settings: Settings) -> None:
-        """Raises UsageError for levels that this placement does not allow."""
+    def knobs(self) -> Sequence[Knob]:
+        return knobs.KNOBS
+
+    def configure(self, settings: Settings) -> None:
+        """Take the levels of a start. Raises UsageError for those that this placement does not allow."""
+        self._settings = dict(settings)
         if knobs.chosen(settings) is None:
             return
         if settings.get(server_knobs.TLS.name):
@@ -115,7 +122,7 @@ class Front:
 
         ``started`` gets its process at once. Raises UsageError, LeadlineError, TrialFailure.
         """
-        self.check(settings)
+        self.configure(settings)
         name = knobs.chosen(settings)
         assert name is not None
         server = WEB_SERVERS[name]()
@@ -147,8 +154,9 @@ class Front:
             self._sockets = None
         return clean
 
-    def read_back(self, name: str, settings: Settings) -> Level:
+    def read_back(self, name: str) -> Level:
         """The level in force. Raises NotInPlay for a knob of a web server while none is asked for, LookupError."""
+        settings = self._settings
         if name == knobs.SERVER.name and (self._server is not None or settings.get(name, knobs.NONE) == knobs.NONE):
             return knobs.NONE if self._server is None else self._named(self._server)
         if name == knobs.PLACE.name and self._server is None and settings.get(name) == knobs.ABSENT:
@@ -174,8 +182,10 @@ class Front:
         return self._placement.web_cpus if self._place(settings) == knobs.OWN else self._placement.server_cpus
 
     def _found_place(self, server: WebServer) -> Level:
-        found = {frozenset(os.sched_getaffinity(pid)) for pid in server.process.pids()}
-        own, same = (cpu_set(text) for text in (self._placement.web_cpus, self._placement.server_cpus))
+        asked = ("".join(field(self._host.files, pid, "Cpus_allowed_list")) for pid in server.process.pids())
+        usable = self._host.cpus()
+        found = {cpu_set(text, usable) for text in asked if text}
+        own, same = (cpu_set(text, usable) for text in (self._placement.web_cpus, self._placement.server_cpus))
         if self._placement.web_cpus and found == {own}:
             return knobs.OWN
         if found == {same}:
@@ -190,8 +200,3 @@ class Front:
         if found is None:
             raise LookupError(f"what answers on the port calls itself {told!r}")
         return found
-
-
-def cpu_set(text: str | None) -> frozenset[int]:
-    """CPUs of ``0,2-3``; all that this process may use for None. Raises UsageError."""
-    return frozenset(parse_cpus(text) if text else os.sched_getaffinity(0))

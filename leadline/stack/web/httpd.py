@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.host import privilege
+from leadline.host import here
 from leadline.host.httpd import MEND, VARIABLE, find_httpd
 from leadline.model.errors import LeadlineError
 from leadline.model.knob import Level
@@ -210,8 +209,8 @@ def _loads(binary: Path, wanted: Sequence[str]) -> list[str]:
 @cache
 def _said(binary: Path, option: str) -> str:
     try:
-        done = privilege.run([str(binary), option], reads=[binary.resolve().parent.parent], timeout=10)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = here.alone([str(binary), option], reads=[binary.resolve().parent.parent], timeout=10)
+    except OSError as error:
         raise LeadlineError(f"Apache httpd cannot be run: {error}") from error
     return done.stdout + done.stderr
 

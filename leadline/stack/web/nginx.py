@@ -6,13 +6,12 @@ import os
 import platform
 import re
 import resource
-import subprocess
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.host import privilege
+from leadline.host import here
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, Settings
@@ -183,8 +182,8 @@ def _inside(unpacked: Path) -> Path:
 def _told(binary: str) -> tuple[str, bool]:
     """Version, and whether it has stub_status, as ``nginx -V`` says. Raises LeadlineError."""
     try:
-        done = privilege.run([binary, "-V"], timeout=10)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = here.alone([binary, "-V"], timeout=10)
+    except OSError as error:
         raise LeadlineError(f"nginx cannot be run ({VARIABLE}): {error}") from error
     version = re.search(r"nginx version: \S*/(\S+)", done.stderr)
     if version is None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import subprocess
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 import leadline
-from leadline.host import privilege
+from leadline.host import here
+from leadline.host.base import Completed
 from leadline.host.java import find_java
-from leadline.host.jvm import JAVA_ENVIRONMENT
+from leadline.host.jvm import java_environment
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.stack.applications.brokerage import knobs, queue
@@ -30,6 +28,7 @@ from leadline.stack.deployment import (
     Receiver,
     Topic,
 )
+from leadline.stack.maven import build
 
 _PACKAGE = Path(leadline.__file__).resolve().parent
 _ARCHIVE = "brokerage.war"
@@ -46,7 +45,6 @@ _DATA_CODE = (
     "leadline/brokerage/domain/Passwords",
 )
 _READY = Ready("/health", json={"status": "up"})
-_BUILD_TIMEOUT = 900.0
 _LOAD_TIMEOUT = 900.0
 _AUDIT_TIMEOUT = 300.0
 _DRAIN_TIMEOUT = 120.0
@@ -133,29 +131,8 @@ class Brokerage:
             self._built(self.archive())
             self._built(self.tools())
             return
-        newest = max(path.stat().st_mtime for path in _source_files(workloads))
-        artefacts = (self.archive(), self.archive({knobs.ORDERS.name: "queue"}), self.tools())
-        if all(path.is_file() and path.stat().st_mtime >= newest for path in artefacts):
-            return
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise LeadlineError(
-                "Maven (mvn) is not on the PATH; it is needed to build the application brokerage."
-                " Install Maven, or leadline from a wheel, which carries the built application"
-            )
-        progress("building the application brokerage")
-        command = [maven, "-B", "-q", "-f", str(workloads / "pom.xml"), "-pl", ",".join(_MODULES), "-DskipTests"]
-        try:
-            done = subprocess.run(
-                [*command, "package"], capture_output=True, text=True, timeout=_BUILD_TIMEOUT, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise LeadlineError(f"Maven did not build brokerage within {_BUILD_TIMEOUT:g} s") from None
-        if done.returncode or not all(path.is_file() for path in artefacts):
-            said = "\n".join(f"  {line}" for line in (done.stdout + done.stderr).strip().splitlines()[:_EVIDENCE_LINES])
-            raise LeadlineError(f"brokerage could not be built:\n{said}")
-        for path in artefacts:  # Maven leaves a jar alone when its content stays the same
-            path.touch()
+        made = (self.archive(), self.archive({knobs.ORDERS.name: "queue"}), self.tools())
+        build("the application brokerage", workloads, _MODULES, _source_files(workloads), made, progress)
 
     # the data ------------------------------------------------------------------------------------------------
 
@@ -239,17 +216,16 @@ class Brokerage:
 
     def _run(
         self, subcommand: str, database: Endpoint, arguments: Sequence[str], log: Path, timeout: float
-    ) -> subprocess.CompletedProcess[str]:
+    ) -> Completed:
         """The password goes by the environment: a command line can be read by every user of the host."""
         java = (self._java_home or find_java()) / "bin" / "java"
         command = [str(java), "-XX:+UseSerialGC", "-Xmx256m", "-jar"]
         command += [str(self._built(self.tools())), subcommand, "--url", database.jdbc_url, "--user", database.user]
-        environment = {name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}
-        environment["BROKERAGE_DB_PASSWORD"] = database.password
+        environment = java_environment(BROKERAGE_DB_PASSWORD=database.password)
         try:
             reads = [java.parent.parent, self.tools(), *(Path(word) for word in arguments if word.startswith("/"))]
-            done = privilege.run([*command, *arguments], reads, timeout=timeout, env=environment)
-        except subprocess.TimeoutExpired:
+            done = here.alone([*command, *arguments], reads, timeout=timeout, env=environment)
+        except TimeoutError:
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE, f"brokerage-tools {subcommand} did not end within {timeout:g} s"
             ) from None
@@ -273,10 +249,10 @@ def _scale(load_units: int, seed: int) -> list[str]:
     return ["--units", str(load_units), "--seed", str(seed)]
 
 
-def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+def _last_line(done: Completed) -> str:
     lines = done.stderr.strip().splitlines()
     return lines[-1].strip() if lines else f"exit code {done.returncode} without a word"
 
 
-def _evidence(done: subprocess.CompletedProcess[str]) -> str:
+def _evidence(done: Completed) -> str:
     return "\n".join((done.stdout + done.stderr).strip().splitlines()[-_EVIDENCE_LINES:])

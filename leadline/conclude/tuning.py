@@ -1,0 +1,133 @@
+"""The answer of a tuning over all responses: tuned against untuned, and what candidates did that were not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from leadline.analysis.contrasts import Change, contrasts
+from leadline.analysis.equivalence import inside
+from leadline.conclude.answer import MOST, SIMULATED, changes, listed, noun
+from leadline.model.result import Disturbance, Verdict
+from leadline.model.tuning import Step, Tuning
+from leadline.planning.sequence import Measured, Progress, Stage
+from leadline.planning.sequence.compare import TUNED, UNTUNED
+from leadline.planning.sequence.keep import FALSE_KEEP, candidate_name
+from leadline.planning.sequence.parts import describe, modes_of
+
+Gains = Mapping[str, Mapping[str, Change]]  # response -> mode -> tuned against untuned
+
+
+@dataclass(frozen=True)
+class TuningConclusion:
+    """``gains``: of every response, simultaneous over the modes; the first response's are the comparison's own."""
+
+    gains: Gains
+    answer: str
+
+
+def conclude_tuning(
+    tuning: Tuning,
+    progress: Progress,
+    results: Mapping[str, Measured],
+    disturbance: Disturbance | None = None,
+    simulated: bool = False,
+) -> TuningConclusion:
+    """What has been measured so far says. ``results``: key of a part -> what it gave."""
+    gains = _gains(tuning, progress, results)
+    sentences = [] if disturbance is None or not disturbance.found else [disturbance.sentence.removesuffix(".")]
+    if progress.comparison is not None:
+        sentences += [_of_mode(tuning, progress, gains, mode) for mode in tuning.modes]
+    elif progress.next is None:
+        sentences.append("No step was kept, so there is nothing to compare")
+    else:
+        kept = sum(one.kept for one in progress.decisions)
+        count = f"{kept} {'step' if kept == 1 else 'steps'}"
+        sentences.append(f"Not finished: {count} kept so far; the comparison of untuned and tuned is still to run")
+    moved = _not_kept(tuning, progress, results)
+    sentences += moved[:MOST]
+    if len(moved) > MOST:
+        sentences.append(f"{len(moved) - MOST} more candidates changed a response and were not kept")
+    if progress.comparison is None and progress.next is None and not moved:
+        sentences.append("What is not distinguishable from noise may still help: the steps' intervals say by how much")
+    return TuningConclusion(gains, (SIMULATED if simulated else "") + ". ".join(sentences) + ".")
+
+
+def _gains(tuning: Tuning, progress: Progress, results: Mapping[str, Measured]) -> Gains:
+    part = next((part for part in progress.done if part.stage is Stage.COMPARE), None)
+    if part is None or progress.comparison is None:
+        return {}
+    known = results[part.key]
+    found: dict[str, Mapping[str, Change]] = {tuning.responses[0]: progress.comparison.gains}
+    modes = list(progress.comparison.gains)
+    pairs = [(known.treatments[f"{mode} {TUNED}"], known.treatments[f"{mode} {UNTUNED}"]) for mode in modes]
+    for response in tuning.responses[1:]:
+        found[response] = dict(zip(modes, contrasts(known.plan, known.observations, response, pairs), strict=True))
+    return found
+
+
+def _of_mode(tuning: Tuning, progress: Progress, gains: Gains, mode: str) -> str:
+    names = [one.step for one in progress.of(mode) if one.kept]
+    mine = [(response, by_mode[mode]) for response, by_mode in gains.items() if mode in by_mode]
+    if not names or not mine:
+        return f"{mode}: no step kept"
+    head = f"{mode} tuned by {', '.join(names)} against untuned"
+    first = mine[0][1]
+    if first.percent is None:
+        return f"{head}: no figure, {first.reason}"
+    better, worse, same, open_ = ([pair for pair in mine if _kind(tuning, pair[1]) == kind] for kind in _KINDS)
+    parts = [changes(better)] if better else []
+    if worse:
+        parts.append(f"{'at the cost of ' if better else 'worse: '}{changes(worse)}")
+    if same:
+        parts.append(
+            f"no difference in {listed(noun(name) for name, _ in same)} (within {100 * tuning.equivalence:g} %)"
+        )
+    if open_:
+        parts.append(f"not distinguishable from noise: {changes(open_)}")
+    return f"{head}: {'; '.join(parts)}"
+
+
+_KINDS = (Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT, Verdict.UNDETERMINED)
+
+
+def _kind(tuning: Tuning, change: Change) -> Verdict:
+    if inside(change.simultaneous, 100 * tuning.equivalence):
+        return Verdict.EQUIVALENT
+    return change.verdict if change.verdict in (Verdict.BETTER, Verdict.WORSE) else Verdict.UNDETERMINED
+
+
+def _not_kept(tuning: Tuning, progress: Progress, results: Mapping[str, Measured]) -> list[str]:
+    """Candidates that were tried, not kept, and changed some response: simultaneous over all steps, 95 %."""
+    found = []
+    for part in progress.done:
+        if part.stage is Stage.STEP:
+            step = next(step for step in tuning.steps if step.name == part.step)
+            found += _of_step(tuning, step, progress, results[part.key])
+    return found
+
+
+def _of_step(tuning: Tuning, step: Step, progress: Progress, known: Measured) -> list[str]:
+    kept = {one.mode: one.candidate for one in progress.decisions if one.step == step.name and one.kept}
+    asked = [(mode, candidate) for mode in modes_of(tuning, step) for candidate in range(1, step.candidates + 1)]
+    at = known.treatments
+    pairs = [(at[candidate_name(mode, step, candidate)], at[f"{mode} before"]) for mode, candidate in asked]
+    level = 1 - FALSE_KEEP / len(tuning.steps)
+    by_response = {
+        response: contrasts(known.plan, known.observations, response, pairs, family_level=level)
+        for response in tuning.responses
+    }
+    found = []
+    for number, (mode, candidate) in enumerate(asked):
+        if mode in kept:
+            continue
+        moved = [(response, all_changes[number]) for response, all_changes in by_response.items()]
+        better = [pair for pair in moved if _kind(tuning, pair[1]) is Verdict.BETTER]
+        worse = [pair for pair in moved if _kind(tuning, pair[1]) is Verdict.WORSE]
+        where = f" in {mode}" if len(tuning.modes) > 1 else ""
+        what = f"Not kept: {describe(step, candidate)}{where}"
+        if better and worse:
+            found.append(f"{what} helps: {changes(better)}; at the cost of {changes(worse)}")
+        elif better or worse:
+            found.append(f"{what} {'helps' if better else 'hurts'}: {changes(better or worse)}")
+    return found

@@ -1,0 +1,123 @@
+"""Files of this host, and what its kernel tells in files: sockets, memory, mappings. See proc(5)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from leadline.host.base import PROC, Files
+from leadline.host.privilege import USERS
+
+_LISTENS, _ESTABLISHED = "0A", "01"  # states in /proc/net/tcp, proc_pid_net(5)
+_CONNECTED = "03"  # SS_CONNECTED in /proc/net/unix
+_CHUNK = 1 << 16
+
+
+class LocalFiles:
+    """Implements ``leadline.host.base.Files``. ``root`` stands for / in tests."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = "" if root == Path("/") else str(root)
+
+    def read(self, path: str | Path) -> str:
+        return self._bytes(path).decode(errors="replace")
+
+    def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
+        found = {}
+        for path in paths:
+            try:
+                found[path] = self._bytes(path)
+            except OSError:
+                continue
+        return found
+
+    def names(self, directory: str | Path) -> list[str]:
+        try:
+            return os.listdir(f"{self._root}{directory}")  # noqa: PTH208 - names only, thousands under /proc
+        except OSError:
+            return []
+
+    def link(self, path: str | Path) -> str:
+        return os.readlink(f"{self._root}{path}")  # noqa: PTH115 - thousands of descriptors under load
+
+    def _bytes(self, path: str | Path) -> bytes:
+        descriptor = os.open(f"{self._root}{path}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            parts: list[bytes] = []
+            while part := os.read(descriptor, _CHUNK):
+                parts.append(part)
+        finally:
+            os.close(descriptor)
+        return b"".join(parts)
+
+
+def rows(files: Files, path: str) -> list[str]:
+    """Lines of a file, none where it cannot be read."""
+    return files.read_many([path]).get(path, b"").decode(errors="replace").splitlines()
+
+
+# processes ---------------------------------------------------------------------------------------------------------
+
+
+def field(files: Files, pid: int, name: str) -> list[str]:
+    """The words of one line of /proc/PID/status, none where there is no such process (proc_pid_status(5))."""
+    return next((line.split()[1:] for line in rows(files, f"{PROC}/{pid}/status") if line.startswith(f"{name}:")), [])
+
+
+def works_in(files: Files, pid: int, directory: Path) -> bool:
+    """Whether it is the process's working directory."""
+    try:
+        return files.link(f"{PROC}/{pid}/cwd") == str(directory.resolve())
+    except OSError:
+        return False
+
+
+def oom_kills(files: Files) -> int:
+    """Processes the kernel has killed for want of memory since the boot; 0 where it does not tell."""
+    counters = (line.split() for line in rows(files, f"{PROC}/vmstat"))
+    return next((int(value) for name, value in counters if name == "oom_kill"), 0)
+
+
+# sockets -----------------------------------------------------------------------------------------------------------
+
+
+def listens(files: Files, pids: Iterable[int], port: int) -> bool:
+    """Whether one of these processes listens on ``port``: another server that answers there is not ours."""
+    found = {row[9]: int(row[7]) for row in _tcp(files, port, _LISTENS)}  # inode to owner
+    sockets = {f"socket:[{inode}]" for inode in found}
+    users = set(found.values()) & set(USERS)  # one of them tells where this root may not look at open files
+    return bool(sockets) and any(
+        sockets & _open_files(files, pid) or users & set(map(int, field(files, pid, "Uid"))) for pid in pids
+    )
+
+
+def established(files: Files, port: int) -> int:
+    """TCP connections established with local ``port``: on the loopback, those that its listener accepted."""
+    return len(_tcp(files, port, _ESTABLISHED))
+
+
+def connected(files: Files, socket: Path) -> int:
+    """Connections accepted on a Unix socket: those ends carry its path. Raises OSError."""
+    fields = (line.split(maxsplit=7) for line in files.read(f"{PROC}/net/unix").splitlines()[1:])
+    return sum(len(row) == 8 and row[7] == str(socket) and row[5] == _CONNECTED for row in fields)
+
+
+def _tcp(files: Files, port: int, state: str) -> list[list[str]]:
+    suffix, found = f":{port:04X}", []
+    for table in ("tcp", "tcp6"):
+        for line in rows(files, f"{PROC}/net/{table}")[1:]:
+            fields = line.split(maxsplit=10)
+            if fields[1].endswith(suffix) and fields[3] == state:
+                found.append(fields)
+    return found
+
+
+def _open_files(files: Files, pid: int) -> set[str]:
+    found = set()
+    for name in files.names(f"{PROC}/{pid}/fd"):
+        try:
+            found.add(files.link(f"{PROC}/{pid}/fd/{name}"))
+        except OSError:
+            continue
+    return found

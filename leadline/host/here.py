@@ -1,0 +1,142 @@
+"""Programs that leadline itself asks, on the machine it runs on: Maven, pip, ssh, its driver. A service is started by
+its ``Host``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import IO, Unpack
+
+from leadline.host import privilege
+from leadline.host.base import Completed, How
+
+Exchanged = subprocess.CompletedProcess[bytes]
+Running = subprocess.Popen[bytes]
+
+_HEARTBEAT = 15.0  # seconds between two words about a program that works
+# PR_SET_PDEATHSIG (prctl(2)) survives the exec; a parent that ended before it was set is seen by its number.
+_TIE = (
+    "import ctypes,os,sys; ctypes.CDLL(None).prctl(1, 9);"
+    "os.getppid() == int(sys.argv[1]) or os._exit(1); os.execvp(sys.argv[2], sys.argv[2:])"
+)
+
+
+def run(
+    argv: Sequence[str], data: bytes = b"", tell: Callable[[float], None] | None = None, **how: Unpack[How]
+) -> Completed:
+    """A program to its end, its words as text. ``data``: its standard input; ``tell`` hears the seconds so far every
+    quarter of a minute.
+
+    Raises OSError: TimeoutError after ``timeout`` seconds, FileNotFoundError without the program.
+    """
+    with _beats(tell):
+        done = exchange(argv, data, **how)
+    out, said = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(done.args, done.returncode, out, said)
+
+
+def exchange(argv: Sequence[str], data: bytes = b"", **how: Unpack[How]) -> Exchanged:
+    """As ``run``, in bytes."""
+    try:
+        return subprocess.run(list(argv), input=data, capture_output=True, check=False, **how)
+    except subprocess.TimeoutExpired as late:
+        raise TimeoutError(f"{argv[0]} did not end within {late.timeout:g} s") from None
+
+
+def alone(
+    argv: Sequence[str],
+    reads: Iterable[Path] = (),
+    owns: Iterable[Path] = (),
+    home: Path | None = None,
+    **how: Unpack[How],
+) -> Completed:
+    """As ``run``, for root as a user of its own (``leadline.host.privilege.run``). Raises UsageError, OSError."""
+    try:
+        return privilege.run(argv, reads, owns, home, errors="replace", **how)
+    except subprocess.TimeoutExpired as late:
+        raise TimeoutError(f"{argv[0]} did not end within {late.timeout:g} s") from None
+
+
+@contextmanager
+def _beats(tell: Callable[[float], None] | None) -> Iterator[None]:
+    begin, over = time.monotonic(), threading.Event()
+
+    def beat(tell: Callable[[float], None]) -> None:
+        while not over.wait(_HEARTBEAT):
+            tell(time.monotonic() - begin)
+
+    if tell is not None:
+        threading.Thread(target=beat, args=(tell,), daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+@contextmanager
+def opened(argv: Sequence[str], timeout: float) -> Iterator[Running]:
+    """A program to talk with by pipes, killed after ``timeout`` seconds. Raises OSError."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(list(argv), stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        timer = threading.Timer(timeout, process.kill)
+        timer.start()
+        try:
+            yield process
+        finally:
+            timer.cancel()
+
+
+def foreground(
+    argv: Sequence[str], *, apart: bool = False, output: IO[str] | None = None, env: Mapping[str, str] | None = None
+) -> tuple[int, list[int]]:
+    """A program in the foreground to its end: its exit code, and the signals that were passed on to it.
+
+    SIGTERM and SIGHUP go on to it. SIGINT it has from the terminal itself, unless it stands ``apart`` in a group of its
+    own, which may not read the terminal and is told of everything once. Raises OSError.
+    """
+    told: list[int] = []
+    stdin = subprocess.DEVNULL if apart and os.isatty(0) else None
+    group = 0 if apart else None
+    stderr = subprocess.STDOUT if output is not None else None
+    process = subprocess.Popen(list(argv), stdin=stdin, stdout=output, stderr=stderr, env=env, process_group=group)
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        told.append(number)
+        with suppress(ProcessLookupError):  # it has just ended
+            os.killpg(process.pid, number) if apart else process.send_signal(number)
+
+    handlers: dict[int, Callable[[int, FrameType | None], None]] = {
+        signal.SIGINT: forward if apart else lambda _number, _frame: None,
+        signal.SIGTERM: forward,
+    }
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        handlers[signal.SIGHUP] = forward
+    with process:
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            return process.wait(), told
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def tied(argv: Sequence[str]) -> list[str]:
+    """The command so that the kernel ends it when this process ends, however it does. Raises FileNotFoundError."""
+    if shutil.which(argv[0]) is None:
+        raise FileNotFoundError(2, "no such program", argv[0])
+    return [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), *argv]
+
+
+def cpu_count() -> int:
+    """CPUs that this process may use."""
+    return len(os.sched_getaffinity(0))
