@@ -107,12 +107,12 @@ class TrialRecord:
     @property
     def under_load(self) -> tuple[tuple[float, float], ...]:
         """From and until (unix seconds) of the load that was measured: the steady state, of an instance in a rotation
-        its turns. Empty where there was none.
+        its turns without their first second, as samples tell of the second before them. Empty where there was none.
         """
         if self.phases is None:
             return ()
         zero = self.phases.load_started
-        turns = tuple((zero + one.begin, zero + one.end) for one in self.planned.turns if not one.warm_up)
+        turns = tuple((zero + one.begin + 1, zero + one.end) for one in self.planned.turns if not one.warm_up)
         return turns or ((self.phases.steady_from, self.phases.steady_until),)
 
     @property

@@ -11,7 +11,7 @@ from leadline.advice.facts import Collection, HostUse, Limits, Load, Pool, State
 from leadline.model.disturbance import disturbed
 from leadline.model.knob import Knob, Level
 from leadline.model.record import StudyRecord
-from leadline.observe.window import other_programs_between
+from leadline.observe.window import other_programs
 from leadline.report import collector, layers, words
 from leadline.report.files import TrialFiles
 
@@ -199,8 +199,7 @@ def _host(files: TrialFiles) -> HostUse:
 def _others(files: TrialFiles) -> float | None:
     if files.trial.directory is None or files.phases is None:
         return None
-    phases = files.phases
-    found = other_programs_between(files.trial.directory / "series", phases.steady_from, phases.steady_until)
+    found = other_programs(files.trial.directory / "series", files.spans)
     return None if found is None else found.share
 
 

@@ -87,7 +87,7 @@ mod tests {
             ("4s", "write FROM-UNTIL"),
             ("4s-4s", "does not end after"),
             ("0s-4s,3s-5s", "in order of time"),
-            ("0s-soon", "not a duration"),
+            ("0s-soon", "unknown unit `soon`"),
         ] {
             let error = Windows::parse(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
