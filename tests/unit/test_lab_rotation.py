@@ -20,8 +20,11 @@ from leadline.lab.rotation import IDLE_BOUND
 from leadline.lab.run import ATTEMPTS, RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
+from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.plan import Plan
+from leadline.simulate import parse_truth, simulate_observations
+from leadline.simulate.testbed import SimulatedTestbed
 
 STUDY = """\
 study: side
@@ -220,3 +223,32 @@ def test_host_levels_that_come_late_leave_the_slot_out(tmp_path: Path) -> None:
     result, store = run(tmp_path, system)
     details = [a.detail for t in store.load(result.study_id).trials for a in t.audits if a.name == "idle-instances"]
     assert any("its host levels were in force 0.50 s late" in detail for detail in details)
+
+
+def test_the_simulated_life_of_rotations_and_their_observations_agree(tmp_path: Path) -> None:
+    text = """\
+study: simulated
+question: q
+stack: { server: tomcat }
+workload: { users: 40, ramp_up: 6s, steady: 16s, ramp_down: 1s }
+factors: { server.threads.max: [200, 20], vm.dirty_ratio: [20, 40] }
+settings: { jvm.heap: 256m }
+design: { replicates: 2, seed: 3, rotation: { slot: 4s } }
+"""
+    noise = "noise: { trials: 3%, seconds: 20%, autocorrelation: 0.9, startup: 4% }"
+    effects = "effects: [{ when: { vm.dirty_ratio: 40 }, percent: { throughput: -30% } }]"
+    truth = parse_truth(f"truth: {{ seed: 4, {noise}, {effects} }}", "truth")
+    bed, file = SimulatedTestbed(truth, tmp_path), parse_study(text, "simulated.yaml")
+    planned = bed.plan(file)
+    record = bed.store.load(bed.run(file, planned, RunOptions()).study_id)
+    expected = simulate_observations(planned.plan, bed.bound(file, planned), file.study.workload)
+    for trial, one in zip(record.trials, expected, strict=True):
+        assert trial.failure is None, trial.failure_message
+        assert trial.responses == pytest.approx(dict(one.responses))
+        assert trial.started == pytest.approx(one.started)
+    values: dict[int, list[float]] = {20: [], 40: []}
+    for trial in record.trials:
+        values[int(trial.planned.treatment["vm.dirty_ratio"])].append(trial.responses["throughput"])
+    assert max(values[40]) < min(values[20])
+    first, last = min(t.started or 0 for t in record.trials), max(t.ended or 0 for t in record.trials)
+    assert record.seconds_per_trial == pytest.approx((last - first) / 6, rel=0.01)
