@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from leadline.design import make_plan
 from leadline.design.rotation import rotation_plan
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, Rotation, Workload
@@ -20,13 +21,12 @@ def plan(replicates: int, instances: int = 1) -> Plan:
     return rotation_plan(FACTORS, design, WORKLOAD)
 
 
-@pytest.mark.parametrize(("replicates", "instances"), [(4, 1), (4, 2)])
-@pytest.mark.parametrize("response", ["throughput", "p50", "cpu_per_transaction"])
-def test_where_nothing_differs_little_is_found_and_the_intervals_hold(
-    replicates: int, instances: int, response: str
-) -> None:
+@pytest.mark.parametrize(
+    ("instances", "response"), [(1, "throughput"), (2, "throughput"), (1, "p50"), (1, "cpu_per_transaction")]
+)
+def test_where_nothing_differs_little_is_found_and_the_intervals_hold(instances: int, response: str) -> None:
     truth = parse_truth(f"truth: {{ {NOISE} }}", "truth")
-    found = rates(plan(replicates, instances), truth, WORKLOAD, 1000, response=response, seed=100)
+    found = rates(plan(4, instances), truth, WORKLOAD, 500, response=response, seed=100)
     assert found.family_error <= 0.06
     assert found.coverage is not None
     assert found.coverage >= 0.94
@@ -34,10 +34,12 @@ def test_where_nothing_differs_little_is_found_and_the_intervals_hold(
     assert found.simultaneous >= 0.94
 
 
-def test_planted_effects_are_found_on_a_disturbed_machine_as_no_plain_trial_would() -> None:
-    effects = "effects: [{ when: { server.a: 20 }, percent: { throughput: -12%, cpu_per_transaction: 12% } }]"
+def test_planted_effects_are_found_on_a_disturbed_machine_where_plain_trials_miss_them() -> None:
+    effects = "effects: [{ when: { server.a: 20 }, percent: { throughput: -15%, cpu_per_transaction: 12% } }]"
     truth = parse_truth(f"truth: {{ {NOISE}, {effects} }}", "truth")
     for response in ("throughput", "cpu_per_transaction"):
-        found = rates(plan(6), truth, WORKLOAD, 200, response=response, seed=7)
+        found = rates(plan(6), truth, WORKLOAD, 150, response=response, seed=7)
         assert found.found["server.a", 20] >= 0.9
         assert found.family_error <= 0.08
+    plain = make_plan(FACTORS, Design(replicates=6, seed=5, sentinels=None))
+    assert rates(plain, truth, WORKLOAD, 150, seed=7).found["server.a", 20] <= 0.6

@@ -41,15 +41,15 @@ KNOBS = [POOL, CACHE, HEAP]
 
 
 def plan_of(text: str = STUDY) -> Plan:
-    return plan_study(parse_study(text, "side.yaml"), FakeHost(), KNOBS).plan  # type: ignore[arg-type]
+    return plan_study(parse_study(text, "side.yaml"), FakeHost(), KNOBS).plan
 
 
 def run(tmp_path: Path, system: FakeSystem, text: str = STUDY, **options: Any) -> tuple[RunResult, Store]:
     file = parse_study(text, "side.yaml")
-    planned = plan_study(file, system.host, KNOBS)  # type: ignore[arg-type]
+    planned = plan_study(file, system.host, KNOBS)
     store = Store(tmp_path / "lab")
     study = StudyRun(
-        *(file, planned, store, system.host, system, SilentWatcher(), lambda _: nullcontext()),  # type: ignore[arg-type]
+        *(file, planned, store, system.host, system, SilentWatcher(), lambda _: nullcontext()),
         **options,
     )
     return study.execute(), store
