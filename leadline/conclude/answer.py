@@ -11,7 +11,7 @@ from leadline.analysis.equivalence import inside
 from leadline.analysis.scale import response_kind
 from leadline.model.errors import BLAMED, FailureClass
 from leadline.model.naming import Describe
-from leadline.model.record import SKIPPED, StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Effect, ResponseAnalysis, Scope, StudyAnalysis, Verdict
 from leadline.model.units import format_duration
 
@@ -36,14 +36,15 @@ class Facts:
 
     @classmethod
     def of(cls, record: StudyRecord, describe: Describe, outcome: str = "") -> Facts:
-        ran = [trial for trial in record.trials if trial.state == "done"]
+        ran = [trial for trial in record.trials if trial.state == TrialState.DONE]
         return cls(
             describe,
             done=len(ran),
-            planned=sum(trial.state != SKIPPED for trial in record.trials),
+            planned=sum(trial.state != TrialState.SKIPPED for trial in record.trials),
             left=sum(trial.is_left for trial in record.trials),
             interrupted=sum(
-                trial.failure is FailureClass.INTERRUPTED and trial.state != SKIPPED for trial in record.trials
+                trial.failure is FailureClass.INTERRUPTED and trial.state != TrialState.SKIPPED
+                for trial in record.trials
             ),
             seconds=record.seconds_per_trial,
             outcome=outcome,

@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 from leadline.design.racing import rounds_of
 from leadline.model.naming import Describe, describing, plain_level, treatment_name
 from leadline.model.plan import Plan, Treatment
-from leadline.model.record import SKIPPED, StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis
 from leadline.planning.adjust import adjusted
 from leadline.planning.course import Course, course, with_rounds
@@ -64,7 +64,7 @@ class InterimAnalyses:
         blocks = schedule(record.plan, record.study.design.looks)
         left = [trial.planned.block for trial in record.trials if trial.is_left]
         number = due(record.plan, left, blocks)
-        skipped = [trial for trial in record.trials if trial.state == SKIPPED]
+        skipped = [trial for trial in record.trials if trial.state == TrialState.SKIPPED]
         if not left and skipped:
             number = next(k for k, end in enumerate(blocks, 1) if end >= 1 + max(each.block for each in observations))
         reasons: dict[str, int] = {}
@@ -92,7 +92,7 @@ class RaceRule:
         rounds = rounds_of(record.study.design)
         result = with_rounds(analysis, found, record.plan_that_ran, record.observations(), rounds, complete)
         notes = [f"{line}." for line in leavers(found, self.describe)]
-        skipped = sum(trial.state == SKIPPED for trial in record.trials)
+        skipped = sum(trial.state == TrialState.SKIPPED for trial in record.trials)
         if skipped:
             notes.append(f"Not needed, {skipped} of {len(record.trials)} trials.")
         notes.append(

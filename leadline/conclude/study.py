@@ -16,7 +16,7 @@ from leadline.conclude.interactions import in_words
 from leadline.conclude.stopping import StoppingRule, rule_of
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.model.naming import describing
-from leadline.model.record import StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis
 
 
@@ -60,7 +60,7 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
 
 def _failures(record: StudyRecord) -> dict[str, int]:
     """Failure class -> trials and slots, most frequent first; interrupted trials are counted, and judge no setting."""
-    kinds = [slot.failure for trial in record.trials if trial.state == "done" for slot in trial.slots]
-    kinds += [trial.failure for trial in record.trials if trial.state == "failed"]
+    kinds = [slot.failure for trial in record.trials if trial.state == TrialState.DONE for slot in trial.slots]
+    kinds += [trial.failure for trial in record.trials if trial.state == TrialState.FAILED]
     counts = Counter(kind.value for kind in kinds if kind is not None)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

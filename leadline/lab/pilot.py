@@ -12,7 +12,7 @@ from leadline.lab.planning import OVERHEAD
 from leadline.lab.store import Store
 from leadline.load.series import SecondRow, steady_series
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.record import StudyRecord, TrialRecord, covered
+from leadline.model.record import StudyRecord, TrialRecord, TrialState, covered
 from leadline.model.study import Study
 from leadline.planning.noise import PUBLISHED_CV, Noise, Past, assumed, measured
 from leadline.planning.shape import Floats
@@ -61,7 +61,7 @@ def _related(store: Store, study: Study) -> list[StudyRecord]:
         if len(found) == STUDIES:
             break
         record = store.load(study_id)
-        done = sum(max(1, len(trial.slots)) for trial in record.trials if trial.state == "done")
+        done = sum(max(1, len(trial.slots)) for trial in record.trials if trial.state == TrialState.DONE)
         if _alike(record.study, study) and done >= 3:
             found.append(record)
     return found
@@ -80,7 +80,7 @@ def _alike(one: Study, other: Study) -> bool:
 
 def past_of(record: StudyRecord, response: str) -> Past:
     """A stored study: its whole trials, and the slots of those that had any."""
-    finished = [trial for trial in record.trials if trial.state in ("done", "failed")]
+    finished = [trial for trial in record.trials if trial.state in (TrialState.DONE, TrialState.FAILED)]
     observations = [trial.observation() for trial in finished if not trial.slots]
     analysis = analyse(record.plan, observations, [response]).responses[0] if observations else None
     done = [trial for trial in finished if trial.failure is None]

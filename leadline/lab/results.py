@@ -5,7 +5,7 @@ from __future__ import annotations
 from leadline.conclude import Series, conclude
 from leadline.conclude.disturbance import OtherPrograms
 from leadline.lab.slotmeasure import slots_of
-from leadline.model.record import StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis
 from leadline.observe.window import other_programs
 
@@ -24,7 +24,7 @@ def other_programs_of(record: StudyRecord) -> dict[int, OtherPrograms]:
     """CPU that others used in the steady states, by trial, where an observer recorded it."""
     others = {}
     for trial in record.trials:
-        if trial.state != "done" or trial.directory is None or trial.phases is None:
+        if trial.state != TrialState.DONE or trial.directory is None or trial.phases is None:
             continue
         found = other_programs(trial.directory / "series", trial.under_load)
         if found is not None:

@@ -23,7 +23,7 @@ from leadline.lab.studyfile import StudyFile
 from leadline.lab.system import System
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Plan, PlannedTrial, Role
-from leadline.model.record import SKIPPED, StudyRecord, TrialRecord
+from leadline.model.record import StudyRecord, TrialRecord, TrialState
 
 ATTEMPTS = 3  # of a trial that fails as infrastructure
 GIVE_UP = 3  # trials in a row that fail the same way end the run
@@ -165,7 +165,9 @@ class StudyRun:
             if looking.replanned:
                 record = self.store.load(study_id)
             trials = [
-                each for at in group if (each := record.trials[at]).state != SKIPPED and at not in looking.skipped
+                each
+                for at in group
+                if (each := record.trials[at]).state != TrialState.SKIPPED and at not in looking.skipped
             ]
             if not trials:
                 continue
@@ -273,5 +275,5 @@ def same_beginning(stored: Plan, planned: Plan) -> bool:
 
 def study_failed(record: StudyRecord) -> bool:
     """Whether a study has no answer: trials are left, or every trial failed."""
-    ran = [trial for trial in record.trials if trial.state != SKIPPED]
+    ran = [trial for trial in record.trials if trial.state != TrialState.SKIPPED]
     return any(trial.is_left for trial in ran) or all(trial.failure for trial in ran)

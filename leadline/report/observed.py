@@ -10,7 +10,7 @@ import polars as pl
 from leadline.advice.facts import Collection, HostUse, Limits, Load, Pool, Statements, Threads, TrialFacts
 from leadline.model.disturbance import disturbed
 from leadline.model.knob import Knob, Level
-from leadline.model.record import StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.observe.window import other_programs
 from leadline.report import collector, layers, words
 from leadline.report.files import TrialFiles
@@ -18,7 +18,7 @@ from leadline.report.files import TrialFiles
 
 def observed(record: StudyRecord, files: Sequence[TrialFiles], knobs: Mapping[str, Knob]) -> list[TrialFacts]:
     """Facts of the trials that are done, in the order of the plan. ``knobs``: what the stack and the host have."""
-    found = [facts(record, one, knobs) for one in files if one.trial.state == "done"]
+    found = [facts(record, one, knobs) for one in files if one.trial.state == TrialState.DONE]
     shares = {one.trial: one.host.others for one in found if one.host.others is not None}
     bad = set(disturbed(shares))
     return [replace(one, disturbed=one.trial in bad) for one in found]
