@@ -13,9 +13,11 @@ from lab_fakes import CACHE, HEAP, POOL, FakeHost, FakeSystem, failing
 
 from leadline.design import check_plan, plan_from_json, plan_to_json
 from leadline.design.rotation import blocks_of, measured, phases_of
+from leadline.lab.confirming import best_settings, confirmation_study
 from leadline.lab.lifecycle import STEPS
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
+from leadline.lab.results import analysis_of
 from leadline.lab.rotation import IDLE_BOUND
 from leadline.lab.run import ATTEMPTS, RunResult, StudyRun
 from leadline.lab.store import Store
@@ -252,3 +254,7 @@ design: { replicates: 2, seed: 3, rotation: { slot: 4s } }
     assert max(values[40]) < min(values[20])
     first, last = min(t.started or 0 for t in record.trials), max(t.ended or 0 for t in record.trials)
     assert record.seconds_per_trial == pytest.approx((last - first) / 6, rel=0.01)
+    chosen = best_settings(record, analysis_of(record), "throughput")
+    confirmation = bed.plan(confirmation_study(record, chosen, "throughput", 4))
+    assert [len(block) for block in blocks_of(confirmation.plan)] == [2, 2, 2, 2]
+    assert confirmation.plan.rotates
