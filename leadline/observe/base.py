@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -25,8 +25,8 @@ class ObserverContext:
     processes: Mapping[str, Process] = field(default_factory=dict)  # "server", "database"
     java_home: Path | None = None
     interval: float = 1.0
-    # Of all trials that run now, by name, their processes: none of them is a stranger.
-    side_by_side: Mapping[str, Mapping[str, Process]] = field(default_factory=dict)
+    # Process ids by role of all trials that run now, by directory: whoever observes processes adds those of its own.
+    side_by_side: dict[Path, Mapping[str, Sequence[int]]] = field(default_factory=dict)
 
 
 class Observer(Protocol):
