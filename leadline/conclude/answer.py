@@ -37,7 +37,6 @@ class Facts:
     @classmethod
     def of(cls, record: StudyRecord, describe: Describe, outcome: str = "") -> Facts:
         ran = [trial for trial in record.trials if trial.state == TrialState.DONE]
-        lengths = [trial.ended - trial.started for trial in ran if trial.ended and trial.started]
         return cls(
             describe,
             done=len(ran),
@@ -47,7 +46,7 @@ class Facts:
                 trial.failure is FailureClass.INTERRUPTED and trial.state != TrialState.SKIPPED
                 for trial in record.trials
             ),
-            seconds=sum(lengths) / len(lengths) if lengths else None,
+            seconds=record.seconds_per_trial,
             outcome=outcome,
         )
 

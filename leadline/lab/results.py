@@ -7,7 +7,7 @@ from leadline.conclude.disturbance import OtherPrograms
 from leadline.lab.slotmeasure import slots_of
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis
-from leadline.observe.window import other_programs_between
+from leadline.observe.window import other_programs
 
 
 def analysis_of(record: StudyRecord) -> StudyAnalysis:
@@ -26,8 +26,7 @@ def other_programs_of(record: StudyRecord) -> dict[int, OtherPrograms]:
     for trial in record.trials:
         if trial.state != TrialState.DONE or trial.directory is None or trial.phases is None:
             continue
-        steady = trial.phases.steady_from, trial.phases.steady_until
-        found = other_programs_between(trial.directory / "series", *steady)
+        found = other_programs(trial.directory / "series", trial.under_load)
         if found is not None:
             others[trial.id] = OtherPrograms(found.share, found.programs)
     return others

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -114,6 +114,17 @@ class TrialRecord:
     slots: tuple[SlotRecord, ...] = ()  # of the last attempt, as far as it came
 
     @property
+    def under_load(self) -> tuple[tuple[float, float], ...]:
+        """From and until (unix seconds) of the load that was measured: the steady state, of an instance in a rotation
+        its turns without their first second, as samples tell of the second before them. Empty where there was none.
+        """
+        if self.phases is None:
+            return ()
+        zero = self.phases.load_started
+        turns = tuple((zero + one.begin + 1, zero + one.end) for one in self.planned.turns if not one.warm_up)
+        return turns or ((self.phases.steady_from, self.phases.steady_until),)
+
+    @property
     def is_left(self) -> bool:
         """Whether it is still to run: an interrupted trial says nothing of its setting and runs again."""
         return self.state in (TrialState.PLANNED, TrialState.RUNNING) or (
@@ -163,6 +174,15 @@ class TrialRecord:
         )
 
 
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Length of what the spans (from, until) cover together."""
+    length, reached = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        length += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return length
+
+
 @dataclass(frozen=True)
 class StudyRecord:
     """A study with its plan and trials; ``environment`` holds versions, hashes, host facts."""
@@ -181,6 +201,12 @@ class StudyRecord:
         over = (TrialState.DONE, TrialState.FAILED)
         ended = [trial for trial in self.trials if trial.state in over and not trial.is_left]
         return [observation for trial in ended for observation in trial.observations()]
+
+    @property
+    def seconds_per_trial(self) -> float | None:
+        """Wall time of a finished trial; trials side by side share theirs. None before the first."""
+        spans = [(t.started, t.ended) for t in self.trials if t.state == TrialState.DONE and t.started and t.ended]
+        return covered(spans) / len(spans) if spans else None
 
     @property
     def plan_that_ran(self) -> Plan:

@@ -194,6 +194,21 @@ class Switchback(_Strict):
     order: Literal["random-blocks", "williams", "abba"] = "random-blocks"
 
 
+class Rotation(_Strict):
+    """All trials of a block are started together, and the load goes round these warm instances in short slots."""
+
+    slot: Annotated[float, duration(2, DAY)] = Field(default=4.0, description="how long the load stays at one instance")
+    wash_out: Annotated[float, duration(0, DAY)] = Field(
+        default=1.0, description="start of every slot that is left out"
+    )
+    instances: Annotated[int, count(100)] = Field(
+        default=1, description="of each treatment side by side: so many replicates make one block"
+    )
+    warm_up_slot: Annotated[float, duration(1, DAY)] = Field(
+        default=5.0, description="the same during the ramp-up: its load comes in cycles of load and pause"
+    )
+
+
 class Design(_Strict):
     """How the trials are chosen and ordered."""
 
@@ -229,6 +244,7 @@ class Design(_Strict):
         description="of the kind of this name: name: levels of the factors that are not at their baseline",
     )
     switchback: Switchback | None = None
+    rotation: Rotation | None = Field(default=None, description="the trials of a block side by side, loaded in turns")
     looks: Annotated[int, count(1_000)] = Field(
         default=1,
         description="times the study is looked at; more than one may end it early; of a race its rounds",

@@ -25,6 +25,8 @@ class ObserverContext:
     processes: Mapping[str, Process] = field(default_factory=dict)  # "server", "database"
     java_home: Path | None = None
     interval: float = 1.0
+    # Of all trials that run now, by name, their processes: none of them is a stranger.
+    side_by_side: Mapping[str, Mapping[str, Process]] = field(default_factory=dict)
 
 
 class Observer(Protocol):

@@ -113,6 +113,11 @@ class ProcessObserver:
 
     def _others(self) -> Iterator[tuple[str, bytes]]:
         """Every process of the host that is none of the study's: who else uses the CPUs."""
+        context = self._context
+        for name, processes in list(context.side_by_side.items()) if context else ():
+            if context and processes is not context.processes:
+                for role, process in list(processes.items()):
+                    self._pids(f"{name}/{role}", process)
         known = {os.getpid(), *(pid for pids in self._members.values() for pid in pids)}
         others = [name for name in self._files.names(PROC) if name.isdigit() and int(name) not in known]
         for path, content in self._files.read_many(f"{PROC}/{name}/stat" for name in others).items():
