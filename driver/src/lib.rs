@@ -13,6 +13,7 @@ pub mod nearest;
 pub mod pattern;
 pub mod plan;
 pub mod random;
+pub mod render;
 pub mod run;
 pub mod scenario;
 pub mod select;
