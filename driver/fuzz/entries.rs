@@ -4,8 +4,9 @@
 
 use leadline_load::http::cookies::Jar;
 use leadline_load::http::encoding::Encoding;
+use leadline_load::http::error::ParseError;
 use leadline_load::http::h2::{Answers, Client, Event};
-use leadline_load::http::response::{Limits, ParseError, Parser};
+use leadline_load::http::response::{Limits, Parser};
 use leadline_load::http::target::Target;
 use leadline_load::scenario::read;
 use leadline_load::select::{base_of, resources, text_of, Css, Pointer};

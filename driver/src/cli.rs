@@ -6,6 +6,7 @@ use crate::arrivals::{Bursts, Model};
 use crate::leash::StartAt;
 use crate::measure::verdict::Bounds;
 use crate::measure::writer::Progress;
+use crate::merge::MergeOptions;
 use crate::nearest::hint;
 use crate::share::Share;
 use crate::transport::TransportOptions;
@@ -45,6 +46,8 @@ pub enum Command {
         #[arg(long = "var", value_name = "KEY=VALUE", value_parser = assignment)]
         variables: Vec<(String, String)>,
     },
+    /// Write the results of drivers that ran in step (--share) as one driver would have written them.
+    Merge(MergeOptions),
     /// Judge the summary.json of a run that another program wrote or merged: add the verdict, print it as text.
     Judge {
         directory: PathBuf,
@@ -380,7 +383,7 @@ mod tests {
         for (line, part) in [
             ("rnu s.yaml", "did you mean `run`"),
             ("run --url http://h --out d", "not provided: <SCENARIO>"),
-            ("", "no command: one of run, check, judge, schema, host"),
+            ("", "no command: one of run, check, merge, judge, schema, host"),
             ("run s.yaml --out d", "not provided: --url <URL[=WEIGHT]>"),
             ("run s.yaml --url http://h", "not provided: --out <DIR>"),
             ("run s.yaml --uesrs 3", "unexpected argument '--uesrs' found; tip: a similar argument exists: '--users'"),
@@ -414,6 +417,9 @@ mod tests {
             ("run s.yaml --url", "a value is required for '--url <URL[=WEIGHT]>'"),
             ("run s.yaml t.yaml", "unexpected argument 't.yaml'"),
             ("run s.yaml --var think", "name=value"),
+            ("merge a b", "not provided: --out <DIR>"),
+            ("merge --out d a --notes {}", "--notes <JSON>': not a JSON list of objects"),
+            ("merge --out d", "not provided: <PART>..."),
             ("check s.yaml --url x", "unexpected argument '--url'"),
         ] {
             let error = parsed(line).expect_err(line);

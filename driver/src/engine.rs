@@ -4,6 +4,7 @@ mod connection;
 mod embedded;
 mod pace;
 mod pool;
+mod refusals;
 mod streams;
 mod transactions;
 mod trunks;

@@ -1,8 +1,8 @@
 //! Data feeds: values that sessions take from files, sequences and skewed distributions.
 
 use crate::random::Random;
+use crate::render::{push_number, RenderError};
 use crate::share::Share;
-use crate::template::{push_number, RenderError};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -8,10 +8,12 @@ pub mod feeds;
 pub mod http;
 pub mod leash;
 pub mod measure;
+pub mod merge;
 pub mod nearest;
 pub mod pattern;
 pub mod plan;
 pub mod random;
+pub mod render;
 pub mod run;
 pub mod scenario;
 pub mod select;
@@ -45,5 +47,12 @@ impl Failure {
         match self {
             Failure::Usage(text) | Failure::Run(text) => text,
         }
+    }
+}
+
+/// What went wrong while a run was done.
+impl From<String> for Failure {
+    fn from(problem: String) -> Self {
+        Failure::Run(problem)
     }
 }

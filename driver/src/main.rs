@@ -1,4 +1,5 @@
 use leadline_load::cli::{parse, Command};
+use leadline_load::merge::merge;
 use leadline_load::run::{check, judge, run, Ended};
 use leadline_load::textfile::shown;
 use leadline_load::{scenario, sys, Failure};
@@ -27,6 +28,10 @@ fn execute(command: Command) -> Result<i32, Failure> {
             let read = scenario::read::load(&scenario, &variables).map_err(Failure::Usage)?;
             let (path, name, count) = (scenario.display(), &read.name, read.transactions.len());
             print(&format!("{path}: scenario {name}, {count} transactions\n"));
+        }
+        Command::Merge(options) => {
+            merge(&options)?;
+            print(&format!("{}: results of {} drivers merged\n", options.out.display(), options.parts.len()));
         }
         Command::Judge { directory, bounds } => return Ok(i32::from(!judge(&directory, &bounds)?)),
         Command::Run(options) if options.dry_run => {

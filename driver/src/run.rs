@@ -5,20 +5,19 @@ use crate::arrivals::{replay, Model, Phases};
 use crate::cli::{Priority, RunOptions, Stamps, Tell};
 use crate::engine::{rise, Engine, Settings};
 use crate::leash;
-use crate::measure::earlier;
 use crate::measure::report;
+use crate::measure::rows::Own;
 use crate::measure::summary::{summary, Inputs};
 use crate::measure::verdict::{self, Bounds};
-use crate::measure::whole;
+use crate::measure::whole::{self, Steady};
 use crate::measure::writer::{self, Files, Outlet, Progress};
+use crate::measure::{document, earlier};
 use crate::scenario::{read, Scenario};
 use crate::sys::idle::{self, CpuLatency};
 use crate::sys::process::{catch_signals, raise_file_limit, raise_priority_of_thread, Cpu, Scheduling};
-use crate::textfile;
 use crate::transport::Transport;
 use crate::units::seconds;
 use crate::Failure;
-use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc;
@@ -26,8 +25,6 @@ use std::time::{Duration, SystemTime};
 
 /// Files besides connections that the process holds open.
 const OTHER_FILES: u64 = 32;
-/// Bytes of a summary.
-const LARGEST_SUMMARY: u64 = 64 << 20;
 /// Slices that may wait for the writer before the loop waits for it.
 const SLICES: usize = 64;
 
@@ -195,10 +192,16 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         scheduling,
         cpu_latency: allowed,
     };
-    whole::write(&files, &totals, settings.phases).map_err(cannot_write)?;
+    let steady = Steady {
+        start: Duration::from_nanos(settings.phases.ramp_up),
+        length: Duration::from_nanos(totals.steady_ns),
+        transactions: &totals.steady,
+        own: Own { lag: &totals.lag, timer: &totals.timer, reading: &totals.reading },
+    };
+    whole::write(&options.out, started, &names, &steady).map_err(cannot_write)?;
     let mut value = summary(&inputs, &result, &totals, Cpu::of_process());
     verdict::judge(&mut value, &options.bounds);
-    write_whole(&options.out, &value).map_err(cannot_write)?;
+    document::write(&options.out, &value).map_err(cannot_write)?;
     if options.verdict == Tell::Exit {
         tell(&report::text(&value, &options.out), options.progress);
     }
@@ -219,26 +222,10 @@ fn tell(text: &str, progress: Progress) {
 
 /// Judges the summary in `directory`, adds the verdict and prints it; whether the run passed.
 pub fn judge(directory: &Path, bounds: &Bounds) -> Result<bool, Failure> {
-    let path = directory.join("summary.json");
-    let wrong = |problem: String| Failure::Run(format!("{}: {problem}", path.display()));
-    let text = textfile::read(&path, LARGEST_SUMMARY).map_err(wrong)?;
-    let mut value: Value = serde_json::from_slice(&text).map_err(|e| wrong(format!("not JSON: {e}")))?;
-    if value["format"] != "leadline-load/1" {
-        return Err(wrong("not a summary of format leadline-load/1".into()));
-    }
+    let mut value = document::read(directory).map_err(Failure::Run)?;
     verdict::judge(&mut value, bounds);
-    write_whole(directory, &value).map_err(|e| wrong(e.to_string()))?;
+    document::write(directory, &value)
+        .map_err(|e| Failure::Run(format!("{}: summary.json cannot be written: {e}", directory.display())))?;
     tell(&report::text(&value, directory), Progress::None);
     Ok(verdict::passed(&value))
-}
-
-/// A reader sees the whole summary or none.
-fn write_whole(directory: &Path, summary: &Value) -> std::io::Result<()> {
-    let text = serde_json::to_string_pretty(summary)?;
-    let (part, whole) = (directory.join("summary.json.part"), directory.join("summary.json"));
-    let mut file = std::fs::File::create(&part)?;
-    file.write_all(text.as_bytes())?;
-    file.write_all(b"\n")?;
-    file.sync_all()?;
-    std::fs::rename(part, whole)
 }

@@ -3,7 +3,7 @@
 use crate::feeds::{Feeds, Held};
 use crate::nearest::hint;
 use crate::random::{Random, Stream};
-use std::fmt;
+use crate::render::{push_number, RenderError};
 
 /// Index of a session variable.
 pub type Variable = usize;
@@ -101,31 +101,6 @@ pub struct Values<'a> {
     pub user: u64,
     pub session: u64,
     pub seed: u64,
-}
-
-#[derive(Debug, PartialEq)]
-pub enum RenderError {
-    /// A variable that no earlier request extracted.
-    Missing(Variable),
-    NotANumber(String),
-    /// A feed without a free row.
-    Exhausted(String),
-    /// A link to another server.
-    Elsewhere(String),
-    /// Loops that went round and never came to a request.
-    Rounds(u32),
-}
-
-impl fmt::Display for RenderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RenderError::Missing(_) => write!(f, "a variable has no value yet"),
-            RenderError::NotANumber(text) => write!(f, "`{text}` is not a whole number"),
-            RenderError::Exhausted(feed) => write!(f, "feed `{feed}` has no free row left"),
-            RenderError::Elsewhere(link) => write!(f, "`{link}` leads to another server"),
-            RenderError::Rounds(most) => write!(f, "{most} rounds of loops without a request"),
-        }
-    }
 }
 
 impl Template {
@@ -406,24 +381,6 @@ fn call(
         }
     }
     Ok(())
-}
-
-pub fn push_number(out: &mut Vec<u8>, number: i64) {
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    let mut rest = number.unsigned_abs();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        out.push(b'-');
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 /// `application/x-www-form-urlencoded` of one name or value (WHATWG URL, section 5.2).

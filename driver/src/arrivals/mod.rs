@@ -40,7 +40,8 @@ pub struct Phases {
     pub ramp_down: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     RampUp,
     Steady,

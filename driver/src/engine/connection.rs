@@ -3,9 +3,8 @@
 mod opening;
 mod receiving;
 
-use super::embedded::Fetch;
 use super::pool::{Lease, SHARED};
-use super::streams::Refusals;
+use super::refusals::Refusals;
 use super::{Engine, Lane, Slot, Trunk, LANE, TRUNK};
 use crate::http::h2::Client;
 use crate::http::response::{Limits, Parser};
@@ -19,6 +18,13 @@ use std::io::ErrorKind as Io;
 
 /// Reads of one connection before the others have their turn.
 const READS: usize = 16;
+
+/// Something a page embeds, being fetched.
+#[derive(Debug)]
+pub struct Fetch {
+    pub path: Vec<u8>,
+    pub redirects: u32,
+}
 
 /// A session's connection; at most one, kept between requests.
 #[derive(Debug, Default)]

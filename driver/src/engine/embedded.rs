@@ -1,6 +1,6 @@
 //! Pages as a browser loads them: what a page embeds is fetched over a few connections at once.
 
-use super::connection::{named, Connection};
+use super::connection::{named, Connection, Fetch};
 use super::{Engine, Slot, LANE};
 use crate::http::request::Sent;
 use crate::measure::{ErrorKind, Outcome};
@@ -10,13 +10,6 @@ use std::collections::HashSet;
 
 /// Resources a page may name.
 const MOST_RESOURCES: usize = 4096;
-
-/// Something a page embeds, being fetched.
-#[derive(Debug)]
-pub struct Fetch {
-    pub path: Vec<u8>,
-    redirects: u32,
-}
 
 /// One more connection of a session.
 pub(super) struct Lane {

@@ -11,32 +11,6 @@ use std::io::ErrorKind as Io;
 /// Streams a browser has open at once.
 const BROWSER_STREAMS: u32 = 100;
 
-/// Requests that a server would not look at are sent again so often at most, where it answers others.
-const MOST_REFUSALS: u32 = 100;
-/// One by a connection that answered nothing counts for so many.
-const FRUITLESS: u32 = 20;
-/// From this one on a request goes over another connection.
-const ELSEWHERE: u32 = 3;
-
-/// How often a request was refused.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Refusals {
-    times: u32,
-    weight: u32,
-}
-
-impl Refusals {
-    /// One more, by a connection that took `others` or none.
-    fn add(&mut self, others: bool) {
-        self.times += 1;
-        self.weight += if others { 1 } else { FRUITLESS };
-    }
-
-    fn too_many(self) -> bool {
-        self.weight >= MOST_REFUSALS
-    }
-}
-
 impl Answers for Engine<'_> {
     fn parser(&mut self, line: u32) -> &mut Parser {
         &mut self.line(line).parser
@@ -233,13 +207,13 @@ impl Engine<'_> {
     fn refused(&mut self, host: u32, line: u32, others: bool, now: u64) {
         let refusals = &mut self.line(line).refusals;
         refusals.add(others);
-        let (times, too_many) = (refusals.times, refusals.too_many());
+        let (times, elsewhere, too_many) = (refusals.times, refusals.leads_elsewhere(), refusals.too_many());
         if too_many {
             let message = format!("the server refused the stream {times} times");
             self.fail_stream(line, ErrorKind::Closed, &message, now);
             return;
         }
-        if let (true, Some(client)) = (times >= ELSEWHERE, &mut self.line(host).h2) {
+        if let (true, Some(client)) = (elsewhere, &mut self.line(host).h2) {
             client.retire();
         }
         self.again(host, line, now);

@@ -3,8 +3,8 @@
 use super::{Engine, Slot, SAMPLES};
 use crate::http::request::Sent;
 use crate::measure::{ErrorKind, Outcome};
+use crate::render::RenderError;
 use crate::session::{Running, Verdict};
-use crate::template::RenderError;
 
 /// Characters of an error sample: servers choose links and paths.
 const LONGEST_SAMPLE: usize = 500;

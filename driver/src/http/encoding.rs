@@ -1,6 +1,6 @@
 //! Content codings of answers (RFC 9110, 8.4.1), bounded in what they may grow to.
 
-use super::response::ParseError;
+use super::error::ParseError;
 use brotli_decompressor::Decompressor;
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use std::io::Read;

@@ -3,6 +3,7 @@
 pub mod cookies;
 pub mod date;
 pub mod encoding;
+pub mod error;
 pub mod h2;
 pub mod request;
 pub mod response;

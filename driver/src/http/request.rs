@@ -2,8 +2,9 @@
 
 use super::cookies::Jar;
 use super::target::{push_path, Target};
+use crate::render::{push_number, RenderError};
 use crate::scenario::{Body, Method, Request, Scenario};
-use crate::template::{push_number, push_url_encoded, RenderError, Template, Values};
+use crate::template::{push_url_encoded, Template, Values};
 
 /// A request line's method and path, kept for redirects and error messages.
 #[derive(Clone, Debug)]

@@ -1,9 +1,11 @@
 //! What is measured: recorded by the loop in slices, written and summed up by a second thread.
 
+pub mod document;
 pub mod earlier;
 pub mod evidence;
+pub mod intervals;
 pub mod report;
-mod rows;
+pub mod rows;
 pub mod slice;
 pub mod summary;
 pub mod verdict;

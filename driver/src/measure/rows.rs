@@ -1,11 +1,11 @@
 //! The tables of the run: a row a second, flushed as it ends.
 
 use super::slice::{ErrorKind, PerTransaction, Times, Work};
-use super::writer::Files;
 use crate::arrivals::Phase;
 use crate::units::millis;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::time::SystemTime;
 
 const SECONDS: &str = "time_ns,second,phase,transaction,ok,failed,response_mean_ms,response_p50_ms,response_p99_ms,\
@@ -29,39 +29,58 @@ pub struct Own<'a> {
     pub reading: &'a Times,
 }
 
-/// `seconds.csv`, `outcomes.csv` and `driver.csv`.
-pub struct Rows<'f> {
-    files: &'f Files<'f>,
-    seconds: BufWriter<File>,
-    outcomes: BufWriter<File>,
-    driver: BufWriter<File>,
+impl<'a> Own<'a> {
+    pub fn named(&self) -> [(&'static str, &'a Times); 3] {
+        [("lag", self.lag), ("timer", self.timer), ("reading", self.reading)]
+    }
 }
 
-impl<'f> Rows<'f> {
-    pub fn begin(files: &'f Files<'f>) -> io::Result<Self> {
-        let begin = |name: &str, header: &str| {
-            let mut file = BufWriter::new(File::create(files.directory.join(name))?);
-            writeln!(file, "{header}")?;
-            file.flush()?;
-            Ok::<_, io::Error>(file)
-        };
-        Ok(Rows {
-            files,
-            seconds: begin("seconds.csv", SECONDS)?,
-            outcomes: begin("outcomes.csv", OUTCOMES)?,
-            driver: begin("driver.csv", DRIVER)?,
-        })
-    }
+/// The name of the row of all transactions.
+pub const ALL: &str = "all";
 
-    fn head(&self, when: &When) -> String {
-        let started = self.files.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let unix = started.as_nanos() + u128::from(when.start);
-        format!("{unix},{},{}", when.second, when.phase.as_str())
+/// `seconds.csv` and `outcomes.csv`.
+pub struct Rows {
+    /// Unix nanoseconds.
+    started: u128,
+    seconds: BufWriter<File>,
+    outcomes: BufWriter<File>,
+}
+
+/// `driver.csv`.
+pub struct DriverRows {
+    /// Unix nanoseconds.
+    started: u128,
+    output: BufWriter<File>,
+}
+
+fn begin(directory: &Path, name: &str, header: &str) -> io::Result<BufWriter<File>> {
+    let mut file = BufWriter::new(File::create(directory.join(name))?);
+    writeln!(file, "{header}")?;
+    file.flush()?;
+    Ok(file)
+}
+
+fn unix_ns(time: SystemTime) -> u128 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos()
+}
+
+/// The first cells of a row.
+fn head(started: u128, when: &When) -> String {
+    format!("{},{},{}", started + u128::from(when.start), when.second, when.phase.as_str())
+}
+
+impl Rows {
+    pub fn begin(directory: &Path, started: SystemTime) -> io::Result<Self> {
+        Ok(Rows {
+            started: unix_ns(started),
+            seconds: begin(directory, "seconds.csv", SECONDS)?,
+            outcomes: begin(directory, "outcomes.csv", OUTCOMES)?,
+        })
     }
 
     /// One transaction, or all, in a second.
     pub fn transaction(&mut self, when: &When, name: &str, part: &PerTransaction, in_flight: u64) -> io::Result<()> {
-        let (head, counts) = (self.head(when), &part.counts);
+        let (head, counts) = (head(self.started, when), &part.counts);
         write!(self.seconds, "{head},{name},{},{},", counts.ok, counts.failed)?;
         if part.response.get().is_none() {
             write!(self.seconds, ",,,,")?;
@@ -75,7 +94,7 @@ impl<'f> Rows<'f> {
 
     /// Answers by status and failed transactions by kind; nothing for those that did not happen.
     pub fn outcomes(&mut self, when: &When, name: &str, part: &PerTransaction) -> io::Result<()> {
-        let head = self.head(when);
+        let head = head(self.started, when);
         for (status, count) in &part.statuses {
             writeln!(self.outcomes, "{head},{name},status,{status},{count}")?;
         }
@@ -85,31 +104,40 @@ impl<'f> Rows<'f> {
         Ok(())
     }
 
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.seconds.flush()?;
+        self.outcomes.flush()
+    }
+}
+
+impl DriverRows {
+    pub fn begin(directory: &Path, started: SystemTime) -> io::Result<Self> {
+        Ok(DriverRows { started: unix_ns(started), output: begin(directory, "driver.csv", DRIVER)? })
+    }
+
     /// What the driver did in a second, and how well.
-    pub fn driver(&mut self, when: &When, before: &Work, now: &Work, own: &Own<'_>) -> io::Result<()> {
-        let head = self.head(when);
+    pub fn write(&mut self, when: &When, before: &Work, now: &Work, own: &Own<'_>) -> io::Result<()> {
+        let head = head(self.started, when);
         let (planned, started) = (now.planned - before.planned, now.started - before.started);
         let (dropped, requests) = (now.dropped - before.dropped, now.requests - before.requests);
         let cpu = now.cpu - before.cpu;
-        write!(self.driver, "{head},{planned},{started},{dropped},{requests},{cpu:.6}")?;
+        write!(self.output, "{head},{planned},{started},{dropped},{requests},{cpu:.6}")?;
         self.times(own.lag, &[0.99, 1.0])?;
         self.times(own.timer, &[0.99])?;
         self.times(own.reading, &[0.99])?;
-        writeln!(self.driver)
+        writeln!(self.output)
     }
 
     /// Mean and quantiles; empty where nothing was recorded.
     fn times(&mut self, times: &Times, shares: &[f64]) -> io::Result<()> {
         if times.get().is_none() {
-            return write!(self.driver, ",{}", ",".repeat(shares.len()));
+            return write!(self.output, ",{}", ",".repeat(shares.len()));
         }
-        write!(self.driver, ",{:.4}", times.mean() / 1e6)?;
-        shares.iter().try_for_each(|share| write!(self.driver, ",{:.4}", millis(times.quantile(*share))))
+        write!(self.output, ",{:.4}", times.mean() / 1e6)?;
+        shares.iter().try_for_each(|share| write!(self.output, ",{:.4}", millis(times.quantile(*share))))
     }
 
     pub fn flush(&mut self) -> io::Result<()> {
-        self.seconds.flush()?;
-        self.outcomes.flush()?;
-        self.driver.flush()
+        self.output.flush()
     }
 }

@@ -71,6 +71,10 @@ impl ErrorKind {
         }
     }
 
+    pub fn parse(name: &str) -> Option<Self> {
+        ErrorKind::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
     pub fn of_status(status: u16) -> Self {
         match status / 100 {
             2 => ErrorKind::Status2xx,
@@ -110,11 +114,12 @@ impl Counts {
 pub type Nanos = Histogram<u64>;
 
 const LOWEST: u64 = 64;
+const DIGITS: u8 = 3;
 const HOUR: u64 = 3_600_000_000_000;
 
 /// A histogram of nanoseconds: three significant digits above 64 ns, growing as needed.
 fn nanos() -> Nanos {
-    let mut histogram = Histogram::new_with_bounds(LOWEST, 1 << 27, 3).expect("constant bounds are valid");
+    let mut histogram = Histogram::new_with_bounds(LOWEST, 1 << 27, DIGITS).expect("constant bounds are valid");
     histogram.auto(true);
     histogram
 }
@@ -124,6 +129,12 @@ fn nanos() -> Nanos {
 pub struct Times(Option<Box<Nanos>>);
 
 impl Times {
+    /// As another driver recorded them; None for a histogram of another resolution.
+    pub fn of(mut histogram: Nanos) -> Option<Self> {
+        histogram.auto(true);
+        (histogram.low() == LOWEST && histogram.sigfig() == DIGITS).then(|| Times(Some(Box::new(histogram))))
+    }
+
     /// Adds a value; a value too large for the histogram (over an hour) counts as an hour.
     pub fn record(&mut self, ns: u64) {
         let histogram = self.0.get_or_insert_with(|| Box::new(nanos()));
@@ -161,6 +172,14 @@ impl Times {
     }
 }
 
+/// The times of a transaction: the name of their log, and what they are.
+pub const TIMES: [(&str, &str); 4] = [
+    ("response", "response time"),
+    ("service", "service time"),
+    ("connect", "time of connecting"),
+    ("blocked", "time of waiting for connections"),
+];
+
 #[derive(Clone, Debug, Default)]
 pub struct PerTransaction {
     pub counts: Counts,
@@ -181,10 +200,19 @@ pub struct PerTransaction {
 impl PerTransaction {
     pub fn add(&mut self, other: &PerTransaction) {
         self.tally(other);
-        self.response.add(&other.response);
-        self.service.add(&other.service);
-        self.connect.add(&other.connect);
-        self.blocked.add(&other.blocked);
+        for (sum, part) in self.times_mut().into_iter().zip(other.times()) {
+            sum.add(part);
+        }
+    }
+
+    /// In the order of [`TIMES`].
+    pub fn times(&self) -> [&Times; TIMES.len()] {
+        [&self.response, &self.service, &self.connect, &self.blocked]
+    }
+
+    /// In the order of [`TIMES`].
+    pub fn times_mut(&mut self) -> [&mut Times; TIMES.len()] {
+        [&mut self.response, &mut self.service, &mut self.connect, &mut self.blocked]
     }
 
     /// Adds all but the times.
@@ -212,9 +240,7 @@ impl PerTransaction {
         self.timeouts = 0;
         self.errors = [0; ErrorKind::ALL.len()];
         self.statuses.clear();
-        for times in [&mut self.response, &mut self.service, &mut self.connect, &mut self.blocked] {
-            times.clear();
-        }
+        self.times_mut().into_iter().for_each(Times::clear);
     }
 }
 

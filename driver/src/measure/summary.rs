@@ -170,37 +170,39 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
     found
 }
 
-/// The limits of the scenario, kept or not in the steady phase; null where nothing was measured.
+/// The limits of the scenario, kept or not in the steady phase.
 fn limits(inputs: &Inputs<'_>, totals: &Totals) -> Vec<Value> {
-    let mut found = Vec::new();
-    for (transaction, part) in inputs.scenario.transactions.iter().zip(&totals.steady) {
-        let counted = part.counts.ok + part.counts.failed;
-        for limit in &transaction.limits {
-            let (value, scale) = match limit.measure {
-                Measure::Errors => ((counted > 0).then(|| part.counts.failed as f64 / counted as f64), 1.0),
-                _ if part.response.get().is_none() => (None, 1e6),
-                Measure::Mean => (Some(part.response.mean()), 1e6),
-                Measure::Quantile(_, q) => (Some(part.response.quantile(q) as f64), 1e6),
-            };
-            let at_least = limit.measure != Measure::Errors
-                && at_least(part, inputs.timeout, limit.measure.as_str(), value.unwrap_or(0.0) as u64);
-            // What is only known to be at least so long does not show that a limit is kept.
-            let kept = value.map(|value| value <= limit.bound && !at_least);
-            let mut stated = json!({
+    let parts = inputs.scenario.transactions.iter().zip(&totals.steady);
+    let stated = parts.flat_map(|(transaction, part)| transaction.limits.iter().map(move |l| (transaction, part, l)));
+    stated
+        .map(|(transaction, part, limit)| {
+            let (unit, scale) = if limit.measure == Measure::Errors { ("share", 1.0) } else { ("ms", 1e6) };
+            let mut found = json!({
                 "transaction": transaction.name,
                 "measure": limit.measure.as_str(),
-                "unit": if limit.measure == Measure::Errors { "share" } else { "ms" },
+                "unit": unit,
                 "bound": limit.bound / scale,
-                "value": value.map(|value| value / scale),
-                "kept": kept,
             });
-            if at_least {
-                stated["at_least"] = json!(true);
-            }
-            found.push(stated);
-        }
+            judge_limit(&mut found, part, inputs.timeout);
+            found
+        })
+        .collect()
+}
+
+/// Adds to a stated limit what was measured, and whether it is kept; null where nothing was measured.
+pub fn judge_limit(limit: &mut Value, part: &PerTransaction, timeout: u64) {
+    let (measure, bound) = (limit["measure"].as_str().unwrap_or_default(), limit["bound"].as_f64().unwrap_or(0.0));
+    let counted = part.counts.ok + part.counts.failed;
+    let (value, at_least) = match FIGURES.iter().find(|(name, _)| *name == measure) {
+        None => ((counted > 0).then(|| part.counts.failed as f64 / counted as f64), false),
+        Some((name, share)) => (figure(&part.response, name, *share), is_at_least(part, timeout, name, *share)),
+    };
+    limit["value"] = json!(value);
+    // What is only known to be at least so long does not show that a limit is kept.
+    limit["kept"] = json!(value.map(|value| value <= bound && !at_least));
+    if at_least {
+        limit["at_least"] = json!(true);
     }
-    found
 }
 
 fn arrivals(inputs: &Inputs<'_>) -> Value {
@@ -242,10 +244,11 @@ fn statuses(part: &PerTransaction) -> BTreeMap<String, u64> {
     part.statuses.iter().map(|(status, count)| (status.to_string(), *count)).collect()
 }
 
-fn transaction(part: &PerTransaction, length: f64, timeout: u64) -> Value {
+/// One transaction, or all, in a steady phase of `length` seconds; `timeout` is nanoseconds.
+pub fn transaction(part: &PerTransaction, length: f64, timeout: u64) -> Value {
     let bounds: Vec<&str> = FIGURES
         .into_iter()
-        .filter(|(name, share)| at_least(part, timeout, name, part.response.quantile(*share)))
+        .filter(|(name, share)| is_at_least(part, timeout, name, *share))
         .map(|(name, _)| name)
         .collect();
     json!({
@@ -266,25 +269,21 @@ fn transaction(part: &PerTransaction, length: f64, timeout: u64) -> Value {
 const FIGURES: [(&str, f64); 7] =
     [("mean", 0.0), ("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
-/// Whether a figure of the response times, that is `ns`, is only known to be at least so long: every timeout took at
-/// least `timeout`, so what is below it does not depend on how long they would have taken.
-fn at_least(part: &PerTransaction, timeout: u64, figure: &str, ns: u64) -> bool {
-    part.timeouts > 0 && (figure == "mean" || ns >= timeout)
+/// Whether a figure of the response times is only known to be at least so long: every timeout took at least `timeout`,
+/// so what is below it does not depend on how long they would have taken.
+fn is_at_least(part: &PerTransaction, timeout: u64, name: &str, share: f64) -> bool {
+    part.timeouts > 0 && (name == "mean" || part.response.quantile(share) >= timeout)
 }
 
 /// Mean and percentiles in milliseconds; null where nothing was recorded.
-fn latency(times: &Times) -> Value {
-    let known = times.get().is_some();
-    let quantile = |share: f64| known.then(|| millis(times.quantile(share)));
-    json!({
-        "mean": known.then(|| times.mean() / 1e6),
-        "p50": quantile(0.5),
-        "p90": quantile(0.9),
-        "p95": quantile(0.95),
-        "p99": quantile(0.99),
-        "p999": quantile(0.999),
-        "max": quantile(1.0),
-    })
+pub fn latency(times: &Times) -> Value {
+    FIGURES.iter().map(|(name, share)| (name.to_string(), json!(figure(times, name, *share)))).collect()
+}
+
+/// Milliseconds; None where nothing was recorded.
+fn figure(times: &Times, name: &str, share: f64) -> Option<f64> {
+    times.get()?;
+    Some(if name == "mean" { times.mean() / 1e6 } else { millis(times.quantile(share)) })
 }
 
 /// L = lambda W over the steady phase: the transactions in flight as integrated by the loop, against ends a

@@ -1,12 +1,12 @@
 //! The second thread: turns slices into rows, interval logs, progress lines and totals, so that the loop
 //! never waits for a disk or a compressor.
 
-use super::rows::{Own, Rows, When};
-use super::slice::{Nanos, PerTransaction, Slice, Times, Work};
+use super::intervals::{self, Log};
+use super::rows::{DriverRows, Own, Rows, When, ALL};
+use super::slice::{PerTransaction, Slice, Times, Work, TIMES};
 use crate::arrivals::Phase;
 use crate::sys::process::lower_priority_of_thread;
 use crate::units::millis;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use std::fs::File;
 use std::io::{self, LineWriter, Write};
@@ -70,17 +70,19 @@ struct Second {
 pub fn run(files: &Files<'_>, full: &Receiver<Slice>, empty: &Sender<Slice>) -> io::Result<Totals> {
     lower_priority_of_thread();
     let mut logs: Vec<LineWriter<File>> = Vec::new();
-    for (name, ..) in LOGS {
+    for (name, _) in TIMES {
         logs.push(LineWriter::new(File::create_new(files.directory.join(format!("{name}.hlog")))?));
     }
-    let mut serializers: Vec<V2DeflateSerializer> = LOGS.iter().map(|_| V2DeflateSerializer::new()).collect();
+    let mut serializers: Vec<V2DeflateSerializer> = TIMES.iter().map(|_| V2DeflateSerializer::new()).collect();
     let mut begun = Vec::new();
-    for (((_, what, _), output), serializer) in LOGS.iter().zip(&mut logs).zip(&mut serializers) {
-        begun.push(begin_log(files, what, output, serializer)?);
+    for (((_, what), output), serializer) in TIMES.iter().zip(&mut logs).zip(&mut serializers) {
+        let about = format!("{what} in nanoseconds, tag = transaction");
+        begun.push(intervals::begin(output, serializer, files.started, &about)?);
     }
     let mut outputs = Outputs {
         files,
-        rows: Rows::begin(files)?,
+        rows: Rows::begin(files.directory, files.started)?,
+        driver: DriverRows::begin(files.directory, files.started)?,
         logs: begun,
         progress: files.progress,
         before: Work::default(),
@@ -176,39 +178,11 @@ impl Totals {
     }
 }
 
-type Log<'a, 'b> = IntervalLogWriter<'a, 'b, LineWriter<File>, V2DeflateSerializer>;
-
-/// Name of the file, what is in it, and where it is found.
-type Kind = (&'static str, &'static str, fn(&PerTransaction) -> &Times);
-
-const LOGS: [Kind; 4] = [
-    ("response", "response time", |part| &part.response),
-    ("service", "service time", |part| &part.service),
-    ("connect", "time of connecting", |part| &part.connect),
-    ("blocked", "time of waiting for connections", |part| &part.blocked),
-];
-
-fn begin_log<'a, 'b>(
-    files: &Files<'_>,
-    what: &str,
-    output: &'a mut LineWriter<File>,
-    serializer: &'b mut V2DeflateSerializer,
-) -> io::Result<Log<'a, 'b>> {
-    let mut log = IntervalLogWriterBuilder::new()
-        .add_comment("[Histogram log format version 1.3]")
-        .add_comment(&format!("[leadline-load/1: {what} in nanoseconds, tag = transaction, maxima in ms]"))
-        .with_start_time(files.started)
-        .with_base_time(files.started)
-        .with_max_value_divisor(1e6)
-        .begin_log_with(output, serializer)?;
-    log.write_comment("")?;
-    Ok(log)
-}
-
 struct Outputs<'f, 'a, 'b> {
     files: &'f Files<'f>,
-    rows: Rows<'f>,
-    logs: Vec<Log<'a, 'b>>,
+    rows: Rows,
+    driver: DriverRows,
+    logs: Vec<Log<'a, 'b, LineWriter<File>>>,
     progress: Progress,
     /// At the end of the second before.
     before: Work,
@@ -227,15 +201,16 @@ impl Outputs<'_, '_, '_> {
                 self.all.add(part);
                 self.rows.transaction(&when, name, part, second.in_flight)?;
                 self.rows.outcomes(&when, name, part)?;
-                for (log, (.., times)) in self.logs.iter_mut().zip(LOGS) {
-                    write_interval(log, times(part).get(), start, length, name)?;
+                for (log, times) in self.logs.iter_mut().zip(part.times()) {
+                    intervals::write(log, times, start, length, name)?;
                 }
             }
         }
-        self.rows.transaction(&when, "all", &self.all, second.in_flight)?;
+        self.rows.transaction(&when, ALL, &self.all, second.in_flight)?;
         let own = Own { lag: &second.lag, timer: &second.timer, reading: &second.reading };
-        self.rows.driver(&when, &self.before, &second.work, &own)?;
+        self.driver.write(&when, &self.before, &second.work, &own)?;
         self.rows.flush()?;
+        self.driver.flush()?;
         if report(second, &self.all, &self.before, self.progress).is_err() {
             self.progress = Progress::None; // nobody reads it any more
         }
@@ -244,17 +219,6 @@ impl Outputs<'_, '_, '_> {
         second.clear();
         Ok(())
     }
-}
-
-fn write_interval(
-    log: &mut Log<'_, '_>,
-    histogram: Option<&Nanos>,
-    start: Duration,
-    length: Duration,
-    tag: &str,
-) -> io::Result<()> {
-    let Some(histogram) = histogram else { return Ok(()) };
-    log.write_histogram(histogram, start, length, Tag::new(tag)).map_err(|error| io::Error::other(error.to_string()))
 }
 
 fn report(second: &Second, all: &PerTransaction, before: &Work, progress: Progress) -> io::Result<()> {

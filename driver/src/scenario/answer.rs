@@ -1,7 +1,7 @@
 //! Reads what is done with an answer: checks and extractions.
 
 use super::node::Problems;
-use super::read::{plain, Scope};
+use super::scope::{plain, Scope};
 use super::{Checks, Extract, Pick, Source};
 use crate::pattern::{compile, Pattern};
 use crate::select::{Css, Pointer};

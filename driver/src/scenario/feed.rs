@@ -1,7 +1,7 @@
 //! Reads the data feeds of a scenario.
 
 use super::node::Problems;
-use super::read::{plain, Scope};
+use super::scope::{plain, Scope};
 use crate::feeds::{Choose, Feed, Hold, Origin, Zipf};
 use crate::textfile;
 use marked_yaml::types::MarkedMappingNode;

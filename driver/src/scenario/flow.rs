@@ -1,7 +1,7 @@
 //! Reads what follows what: a weighted mix, or a graph with probabilities.
 
 use super::node::Problems;
-use super::read::Scope;
+use super::scope::Scope;
 use super::{Graph, Row};
 use crate::nearest::hint;
 use marked_yaml::types::MarkedMappingNode;

@@ -1,7 +1,7 @@
 //! Limits of a transaction that are reported, kept or not.
 
 use super::node::Problems;
-use super::read::Scope;
+use super::scope::Scope;
 use crate::units::{parse_share, parse_time};
 use marked_yaml::Node;
 

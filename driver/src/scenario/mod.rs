@@ -6,6 +6,7 @@ mod flow;
 mod limits;
 mod node;
 pub mod read;
+mod scope;
 mod transaction;
 
 use crate::feeds::Feed;

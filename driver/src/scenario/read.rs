@@ -3,9 +3,9 @@
 use super::feed::read_feeds;
 use super::flow::{find, read_flow};
 use super::node::Problems;
+use super::scope::{plain, Scope};
 use super::transaction::read_transaction;
 use super::{Arrive, Pause, PauseFrom, PauseShape, Scenario};
-use crate::feeds::Feed;
 use crate::nearest::hint;
 use crate::template::{Names, Template, Variable};
 use crate::textfile;
@@ -43,77 +43,10 @@ pub(super) const KEYS: [&str; 17] = [
 const KNOWN_BY: [&str; 3] = ["scenario", "transactions", "mix"];
 
 /// Bytes of a scenario.
-const LARGEST: u64 = 4 << 20;
+const LARGEST: u64 = 16 << 20;
 
 /// Most levels of lists and mappings in each other: they are read by recursion.
 const DEEPEST: usize = 100;
-
-/// Names a template may use while the file is read.
-pub(super) struct Scope {
-    pub parameters: BTreeMap<String, String>,
-    pub variables: Vec<String>,
-    pub feeds: Vec<Feed>,
-}
-
-impl Names for Scope {
-    fn parameter(&self, name: &str) -> Option<&str> {
-        self.parameters.get(name).map(String::as_str)
-    }
-
-    fn variable(&self, name: &str) -> Option<Variable> {
-        self.variables.iter().position(|v| v == name)
-    }
-
-    fn feed(&self, name: &str) -> Option<(usize, usize)> {
-        let (feed, column) = name.split_once('.').map_or((name, None), |(feed, column)| (feed, Some(column)));
-        let at = self.feeds.iter().position(|known| known.name == feed)?;
-        let columns = &self.feeds[at].columns;
-        match column {
-            Some(column) => Some((at, columns.iter().position(|known| known == column)?)),
-            None => columns.is_empty().then_some((at, 0)),
-        }
-    }
-
-    fn all(&self) -> Vec<String> {
-        let columns = self.feeds.iter().flat_map(|feed| match feed.columns.is_empty() {
-            true => vec![feed.name.clone()],
-            false => feed.columns.iter().map(|column| format!("{}.{column}", feed.name)).collect(),
-        });
-        self.parameters.keys().chain(&self.variables).cloned().chain(columns).collect()
-    }
-}
-
-impl Scope {
-    pub fn template(&self, problems: &mut Problems, node: &Node, what: &str) -> Option<Template> {
-        problems.value(node, what, |text| Template::parse(text, self))
-    }
-
-    /// A scalar in which only parameters may vary, filled in.
-    pub fn fixed(&self, problems: &mut Problems, node: &Node, what: &str) -> Option<String> {
-        problems.value(node, what, |text| {
-            Template::parse(text, self)?
-                .fixed()
-                .ok_or_else(|| "only parameters may stand here, not values that vary".to_string())
-        })
-    }
-
-    pub fn fixed_value<T>(
-        &self,
-        problems: &mut Problems,
-        node: &Node,
-        what: &str,
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Option<T> {
-        let text = self.fixed(problems, node, what)?;
-        match parse(&text) {
-            Ok(value) => Some(value),
-            Err(error) => {
-                problems.add(node.span(), format!("{what}: {error}"));
-                None
-            }
-        }
-    }
-}
 
 /// The scenario in `path` with `overrides` of its parameters; the error is ready to print.
 pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Scenario, String> {
@@ -287,10 +220,6 @@ fn read_root(
         variables: scope.variables,
     };
     (scenario.transactions.len() == known.len()).then_some(scenario)
-}
-
-pub(super) fn plain(name: &str) -> bool {
-    !name.is_empty() && name.len() <= 64 && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }
 
 /// Parameters in the order of the file; one may be computed from those above it.

@@ -3,7 +3,7 @@
 use super::answer::{read_checks, read_extracts};
 use super::limits::read_limits;
 use super::node::Problems;
-use super::read::Scope;
+use super::scope::Scope;
 use super::{Body, Loop, Method, Request, Transaction, WhenMissing};
 use crate::template::{push_json_escaped, Template};
 use marked_yaml::types::MarkedMappingNode;
@@ -146,7 +146,7 @@ pub(super) fn read_header_lines(problems: &mut Problems, scope: &Scope, node: &N
     let mut lines = Vec::new();
     for (key, value) in mapping.iter() {
         let name = key.as_str();
-        if !super::read::plain(name) || OURS.contains(&name.to_ascii_lowercase().as_str()) {
+        if !super::scope::plain(name) || OURS.contains(&name.to_ascii_lowercase().as_str()) {
             problems.add(key.span(), format!("header `{name}` cannot be set"));
         }
         if let Some(template) = scope.template(problems, value, name) {

@@ -2,7 +2,8 @@
 
 use super::encoder::Encoder;
 use crate::http::encoding::Encoding;
-use crate::http::response::{parse_length, ParseError, Parser, State, MOST_INTERIM};
+use crate::http::error::ParseError;
+use crate::http::response::{parse_length, Parser, State, MOST_INTERIM};
 
 /// Fields that belong to a connection of HTTP/1.1.
 const CONNECTION_FIELDS: [&[u8]; 5] =

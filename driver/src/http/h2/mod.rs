@@ -6,7 +6,8 @@ mod hpack;
 mod message;
 mod receive;
 
-use super::response::{ParseError, Parser};
+use super::error::ParseError;
+use super::response::Parser;
 use encoder::Encoder;
 use frame::{flags, Code, Head};
 use hpack::Decoder;

@@ -4,7 +4,7 @@ use super::frame::{self, flags, Code, Head, Kind};
 use super::hpack::Problem;
 use super::{broken, Answers, Broken, Client, Event, Stream};
 use super::{CONNECTION_WINDOW, LONGEST_BLOCK, MOST_FIELDS, MOST_IDLE, MOST_UNSENT, STREAM_WINDOW};
-use crate::http::response::ParseError;
+use crate::http::error::ParseError;
 
 impl Client {
     pub(super) fn on_frame(
