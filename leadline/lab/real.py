@@ -69,7 +69,7 @@ class RealSystem:
         home = lab / "services" / study.study
         self._stack = Stack(study.stack, host, home / f"instance-{instance}" if instance else home, options)
         self._others: dict[int, RealSystem] = {}
-        self._side_by_side: dict[Path, Mapping[str, Sequence[int]]] = {}  # one for all instances
+        self._side_by_side: dict[Path, dict[str, list[int]]] = {}  # one for all instances
         self._progress: _Progress | None = None
         self._observers = ObserverSet([])
         self._roles: dict[str, Process] = {}

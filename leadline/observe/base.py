@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -26,7 +26,7 @@ class ObserverContext:
     java_home: Path | None = None
     interval: float = 1.0
     # Process ids by role of all trials that run now, by directory: whoever observes processes adds those of its own.
-    side_by_side: dict[Path, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    side_by_side: dict[Path, dict[str, list[int]]] = field(default_factory=dict)
 
 
 class Observer(Protocol):
