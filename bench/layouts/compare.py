@@ -96,7 +96,7 @@ def main() -> int:
     print("| seed | response | rotation | plain | plain to rotation, width |\n| --- | --- | --- | --- | --- |")
     for seed in range(1, options.pairs + 1):
         found = {}
-        for layout in LAYOUTS if seed % 2 else reversed(LAYOUTS):
+        for layout in LAYOUTS if seed % 2 else reversed(list(LAYOUTS)):
             with beside(seed):
                 found[layout], seconds = effects(layout, seed, options.lab, options.simulate)
             print(f"{layout}: {seconds:.0f} s", file=sys.stderr)
