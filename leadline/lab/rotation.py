@@ -53,6 +53,8 @@ def run_block(
         changes = _HostLevels(attempts)
         _load(runner, attempts, changes)
         for attempt in attempts:
+            attempt.go(attempt.unobserve)
+        for attempt in attempts:
             attempt.go(attempt.finish)
         _measure(runner, attempts, changes.left_out)
     finally:
