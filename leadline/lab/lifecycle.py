@@ -110,8 +110,8 @@ class TrialRunner:
 
 class Attempt:
     """One attempt of one trial on ``system``: ``prepare``, ``observe``, ``load``, ``unobserve``, ``finish`` and
-    ``measure`` in this order, by ``go``; then its services are stopped and ``close`` is called. Trials side by side are taken through these
-    parts together (``leadline.lab.rotation``).
+    ``measure`` in this order, by ``go``; then its services are stopped and ``close`` is called. Trials side by side are
+    taken through these parts together (``leadline.lab.rotation``).
     """
 
     def __init__(
