@@ -69,8 +69,7 @@ class RealSystem:
         home = lab / "services" / study.study
         self._stack = Stack(study.stack, host, home / f"instance-{instance}" if instance else home, options)
         self._others: dict[int, RealSystem] = {}
-        self._instance = instance
-        self._side_by_side: dict[str, Mapping[str, Process]] = {}  # one for all instances
+        self._side_by_side: dict[Path, dict[str, list[int]]] = {}  # one for all instances
         self._progress: _Progress | None = None
         self._observers = ObserverSet([])
         self._roles: dict[str, Process] = {}
@@ -114,7 +113,6 @@ class RealSystem:
         self._observers = ObserverSet(observers)
         java = Path(self._study.stack.java) if self._study.stack.java else None
         self._roles = dict(self._stack.processes())  # the driver joins when it is started
-        self._side_by_side[f"instance-{self._instance}"] = self._roles
         self._observers.start(ObserverContext(directory, self._roles, java, side_by_side=self._side_by_side))
 
     def stop_observers(self) -> Sequence[str]:
@@ -286,7 +284,6 @@ class RealSystem:
 
     def stop(self) -> Sequence[str]:
         self._observers.stop()
-        self._side_by_side.pop(f"instance-{self._instance}", None)
         if self._driver is not None:
             self._driver.stop(grace=1.0)
             self._driver = None

@@ -45,6 +45,9 @@ def run_block(
             announce(planned)
             attempts.append(runner.begin(trial, planned, system))
             attempts[-1].go(attempts[-1].prepare)
+            if attempts[-1].failure is not None:  # the others need not run beside what is left of it
+                with runner.interruption.shield():
+                    system.stop()
         for attempt in attempts:
             attempt.go(attempt.observe)
         changes = _HostLevels(attempts)
