@@ -5,9 +5,9 @@ mod embedded;
 mod pace;
 mod pool;
 mod refusals;
+mod shared_h2;
 mod streams;
 mod transactions;
-mod trunks;
 mod waiting;
 
 use crate::arrivals::profile::Profile;
@@ -32,14 +32,14 @@ use crate::transport::{Http, Transport};
 use connection::Connection;
 use embedded::Lane;
 use pool::Pools;
+use shared_h2::SharedH2;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
-use trunks::Trunk;
-use waiting::{Manner, Patient};
+use waiting::{Continuation, DeferredRead};
 
 /// How the scenario is driven. Times in nanoseconds.
 #[derive(Clone, Debug)]
@@ -65,9 +65,9 @@ pub struct Settings {
     pub grid: u64,
     /// Longest time the loop stays awake before something is due.
     pub lead: u64,
-    /// Longest time an answer that nothing waits for may lie in the kernel.
+    /// Longest time a response that nothing waits for may stay unread in the socket buffer.
     pub gather: u64,
-    /// Answers count from the moment the loop read them, not from the kernel's stamp.
+    /// Responses count from the moment the loop read them, not from the kernel's stamp.
     pub unstamped: bool,
 }
 
@@ -100,7 +100,7 @@ const SPARE: usize = 2;
 /// Marks the number of a further connection, as against a slot's own.
 const LANE: u32 = 1 << 31;
 /// Marks the number of a shared connection over HTTP/2.
-const TRUNK: u32 = 1 << 30;
+const SHARED_H2: u32 = 1 << 30;
 const SECOND: u64 = 1_000_000_000;
 
 struct Slot {
@@ -138,8 +138,8 @@ pub struct Engine<'a> {
     slots: Vec<Slot>,
     lanes: Vec<Lane>,
     spare_lanes: Vec<u32>,
-    trunks: Vec<Trunk>,
-    spare_trunks: Vec<u32>,
+    shared_h2: Vec<SharedH2>,
+    spare_shared_h2: Vec<u32>,
     /// Dead slots, for new sessions.
     dead: Vec<u32>,
     /// Sessions at rest when transactions arrive.
@@ -177,15 +177,15 @@ pub struct Engine<'a> {
     slice_cpu: f64,
     clock: Clock,
     lead: Lead,
-    /// Requests whose answers are to be read at once, in the order they were sent.
+    /// Requests whose responses are to be read at once, in the order they were sent.
     urgent: Requests,
     /// The others, of sessions that rest after them.
-    patient: BinaryHeap<Reverse<Patient>>,
+    deferred: BinaryHeap<Reverse<DeferredRead>>,
     /// When the loop last began to look at all sockets, and when at as many as it can at once.
     surveyed: u64,
     looked: u64,
-    /// What is known of each transaction's last answer.
-    manners: Vec<Manner>,
+    /// What is known of each transaction's last response.
+    continuations: Vec<Continuation>,
     /// When the bytes read last came in.
     arrived: u64,
     /// Whether the kernel stamps what it receives.
@@ -209,8 +209,8 @@ impl<'a> Engine<'a> {
             slots: Vec::new(),
             lanes: Vec::new(),
             spare_lanes: Vec::new(),
-            trunks: Vec::new(),
-            spare_trunks: Vec::new(),
+            shared_h2: Vec::new(),
+            spare_shared_h2: Vec::new(),
             dead: Vec::new(),
             resting: VecDeque::new(),
             identities: pool,
@@ -246,10 +246,10 @@ impl<'a> Engine<'a> {
             clock: Clock::new(Instant::now()),
             lead: Lead::new(settings.lead),
             urgent: Requests::default(),
-            patient: BinaryHeap::new(),
+            deferred: BinaryHeap::new(),
             surveyed: 0,
             looked: 0,
-            manners: waiting::manners(scenario),
+            continuations: waiting::continuations(scenario),
             arrived: 0,
             stamping: Stamping::default(),
         };
@@ -377,7 +377,7 @@ impl<'a> Engine<'a> {
         self.broken |= self.outlet.full.send(full).is_err();
     }
 
-    /// Ends the requests whose time is over, but for those whose answer lies there.
+    /// Ends the requests whose time is over, but for those whose response is there, unread.
     fn expire(&mut self, now: u64) -> io::Result<()> {
         let (slots, lanes) = (&self.slots, &self.lanes);
         if self.deadlines.next(|line, request| awaits(slots, lanes, line, request)).is_none_or(|at| at > now) {
@@ -390,13 +390,13 @@ impl<'a> Engine<'a> {
             let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
             let Some((line, _)) = self.deadlines.pop_expired(now, live) else { return Ok(()) };
             let owner = self.owner(line);
-            if self.has_trunks() {
+            if self.shares_h2() {
                 self.overdue(line);
             } else {
                 let host = if self.line(owner).h2.is_some() { owner } else { line };
                 self.line(host).close();
             }
-            self.end(owner, Outcome::Failed(ErrorKind::Timeout), "no complete answer in time", end);
+            self.end(owner, Outcome::Failed(ErrorKind::Timeout), "no complete response in time", end);
         }
     }
 

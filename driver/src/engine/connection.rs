@@ -5,7 +5,7 @@ mod receiving;
 
 use super::pool::{Lease, SHARED};
 use super::refusals::Refusals;
-use super::{Engine, Lane, Slot, Trunk, LANE, TRUNK};
+use super::{Engine, Lane, SharedH2, Slot, LANE, SHARED_H2};
 use crate::http::h2::Client;
 use crate::http::response::{Limits, Parser};
 use crate::measure::{ErrorKind, Outcome};
@@ -47,7 +47,7 @@ pub struct Connection {
     served: u32,
     /// A write told of a reset: reading, and a further write, will only tell of an end.
     pub(super) was_reset: bool,
-    /// Whether an answer came over this socket before.
+    /// Whether a response came over this socket before.
     pub(super) reused: bool,
     /// Whether the session had a connection before this one.
     had_one: bool,
@@ -58,7 +58,7 @@ pub struct Connection {
     written: usize,
     pub parser: Parser,
     pub keep_body: bool,
-    /// The number of the request whose answer is awaited.
+    /// The number of the request whose response is awaited.
     pub awaited: Option<u64>,
     /// Since when the current request waits for this connection.
     pub(super) wanted: u64,
@@ -109,7 +109,7 @@ impl Connection {
         most > 0 && self.h2.is_none() && self.served + 1 >= most
     }
 
-    /// Closes it if an answer is still awaited.
+    /// Closes it if a response is still awaited.
     pub fn stop(&mut self) {
         self.resource = None;
         self.queue.clear();
@@ -144,27 +144,27 @@ impl Connection {
 pub(super) fn named<'a>(
     slots: &'a mut [Slot],
     lanes: &'a mut [Lane],
-    trunks: &'a mut [Trunk],
+    shared_h2: &'a mut [SharedH2],
     line: u32,
 ) -> &'a mut Connection {
     if line & LANE != 0 {
         &mut lanes[(line & !LANE) as usize].connection
-    } else if line & TRUNK != 0 {
-        &mut trunks[(line & !TRUNK) as usize].connection
+    } else if line & SHARED_H2 != 0 {
+        &mut shared_h2[(line & !SHARED_H2) as usize].connection
     } else {
         &mut slots[line as usize].connection
     }
 }
 
 /// Whether `line` is that of a shared connection over HTTP/2.
-pub(super) fn is_trunk(line: u32) -> bool {
-    line & (LANE | TRUNK) == TRUNK
+pub(super) fn is_shared_h2(line: u32) -> bool {
+    line & (LANE | SHARED_H2) == SHARED_H2
 }
 
 impl Engine<'_> {
     /// The connection named by `line`: a slot's own, one more of a page, or a shared one over HTTP/2.
     pub(super) fn line(&mut self, line: u32) -> &mut Connection {
-        named(&mut self.slots, &mut self.lanes, &mut self.trunks, line)
+        named(&mut self.slots, &mut self.lanes, &mut self.shared_h2, line)
     }
 
     /// The slot whose session uses `line`.
@@ -224,8 +224,8 @@ impl Engine<'_> {
 
     /// Ends the transaction that uses `line`, whose connection is gone or useless.
     pub(super) fn fail(&mut self, line: u32, kind: ErrorKind, message: &str, now: u64) {
-        if is_trunk(line) {
-            self.fail_trunk(line, kind, message, now);
+        if is_shared_h2(line) {
+            self.fail_shared_h2(line, kind, message, now);
             return;
         }
         let connection = self.line(line);
@@ -331,7 +331,7 @@ impl Engine<'_> {
                 }
                 Err(error) if error.kind() == Io::WouldBlock => break,
                 Err(error) if error.kind() == Io::Interrupted => {}
-                // The answer may have been sent before the reset: reading tells.
+                // The response may have been sent before the reset: reading tells.
                 Err(error) => {
                     connection.was_reset |= error.kind() == Io::ConnectionReset;
                     lost = connection.reused && !connection.parser.started();

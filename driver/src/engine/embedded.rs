@@ -105,7 +105,7 @@ impl Engine<'_> {
     pub(super) fn fetched(&mut self, line: u32, now: u64) {
         let owner = self.owner(line);
         let Some(mut resource) = self.line(line).resource.take() else { return };
-        let connection = named(&mut self.slots, &mut self.lanes, &mut self.trunks, line);
+        let connection = named(&mut self.slots, &mut self.lanes, &mut self.shared_h2, line);
         if let Err(error) = connection.parser.decode(&mut self.scratch) {
             let message = format!("embedded {}: {error}", String::from_utf8_lossy(&resource.path));
             self.end(owner, Outcome::Failed(ErrorKind::Protocol), &message, now);
@@ -158,7 +158,7 @@ impl Engine<'_> {
 
     /// Closes what is still on its way for the session in `slot`.
     pub(super) fn stop_fetching(&mut self, slot: u32) {
-        if self.has_trunks() || self.slots[slot as usize].connection.h2.is_some() {
+        if self.shares_h2() || self.slots[slot as usize].connection.h2.is_some() {
             self.stop_streams(slot);
             return;
         }

@@ -1,6 +1,6 @@
 //! Connections that the sessions share, as those of a proxy or a gateway: a request takes an idle one, opens one
 //! while there are fewer than the most allowed, or waits its turn. Cookies and all else stay with the sessions. Over
-//! HTTP/2 a request takes a stream: see [`super::trunks`].
+//! HTTP/2 a request takes a stream: see [`super::shared_h2`].
 
 use super::{awaits, Engine};
 use crate::sys::stream::Stream;
@@ -77,7 +77,7 @@ struct Pool {
     /// Lines whose requests wait for a connection, and which request.
     waiting: VecDeque<(u32, u64)>,
     /// Over HTTP/2: the lines of its connections, the oldest one first.
-    trunks: Vec<u32>,
+    h2: Vec<u32>,
     tls: Option<User>,
 }
 
@@ -199,19 +199,19 @@ impl Pools {
     }
 
     /// The line of the connection over HTTP/2 that is the `at`-th of `pool`.
-    pub fn trunk(&self, pool: u32, at: usize) -> Option<u32> {
-        self.pools[pool as usize].trunks.get(at).copied()
+    pub fn h2_connection(&self, pool: u32, at: usize) -> Option<u32> {
+        self.pools[pool as usize].h2.get(at).copied()
     }
 
-    pub fn add_trunk(&mut self, pool: u32, trunk: u32) {
-        self.pools[pool as usize].trunks.push(trunk);
+    pub fn add_h2(&mut self, pool: u32, line: u32) {
+        self.pools[pool as usize].h2.push(line);
     }
 
     /// False where it was not there.
-    pub fn remove_trunk(&mut self, pool: u32, trunk: u32) -> bool {
-        let trunks = &mut self.pools[pool as usize].trunks;
-        let found = trunks.iter().position(|other| *other == trunk);
-        found.map(|at| trunks.remove(at)).is_some()
+    pub fn remove_h2(&mut self, pool: u32, line: u32) -> bool {
+        let h2 = &mut self.pools[pool as usize].h2;
+        let found = h2.iter().position(|other| *other == line);
+        found.map(|at| h2.remove(at)).is_some()
     }
 
     /// Whether something waits that could go on.
@@ -255,7 +255,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The answer to the request of `line` is complete: its connection may serve others.
+    /// The response to the request of `line` is complete: its connection may serve others.
     pub(super) fn give_back(&mut self, line: u32) {
         if self.pools.is_none() {
             return;
@@ -272,7 +272,7 @@ impl Engine<'_> {
         }
         let now = self.now();
         for pool in 0..self.pools.as_ref().map_or(0, |pools| pools.pools.len() as u32) {
-            if self.has_trunks() {
+            if self.shares_h2() {
                 self.serve_streams(pool, now);
                 continue;
             }

@@ -95,7 +95,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A complete answer is in the connection's parser.
+    /// A complete response is in the connection's parser.
     pub(super) fn answered(&mut self, slot: u32, now: u64) {
         let settings = self.settings;
         let Slot { session, connection, target, .. } = &mut self.slots[slot as usize];

@@ -1,5 +1,6 @@
-//! How the loop sleeps. The kernel stamps what it receives, so an answer that nothing waits for may lie there until
-//! the loop is awake anyway; and the kernel wakes late, so the loop asks it to do so a little early.
+//! How the loop sleeps. The kernel stamps what it receives, so a response that nothing waits for may stay unread in the
+//! socket buffer until the loop is awake anyway; and the kernel wakes late, so the loop asks it to do so a little
+//! early.
 
 use super::{awaits, Engine, LANE};
 use crate::arrivals::Model;
@@ -7,11 +8,11 @@ use crate::scenario::{PauseFrom, PauseShape, Scenario};
 use std::cmp::Reverse;
 use std::io;
 
-/// An answer longer than this is read as it comes, or the server would wait for the driver.
+/// A response longer than this is read as it comes, or the server would wait for the driver.
 const LONG: u64 = 16 << 10;
-/// A shorter pause than this is hardly longer than the answer takes: sleeping through it gains nothing.
+/// A shorter pause than this is hardly longer than the response takes: sleeping through it gains nothing.
 const SHORT: u64 = 1_000_000;
-/// Answers that may lie are looked for this often, or the loop would ask once for each.
+/// Sockets with deferred reads are polled this often, or the loop would ask once for each.
 const GLANCE: u64 = 1_000_000;
 /// The loop looks at the sockets before a start, and not after it, when it is awake so long before it.
 const LOOK: u64 = 25_000;
@@ -22,23 +23,23 @@ const MOST_LOOKS: usize = 100;
 /// Answered requests that may be left in a heap.
 const MOST_ANSWERED: usize = 1000;
 
-/// What follows the last answer of a transaction.
+/// What follows the last response of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum Continuation {
     Unknown,
     /// Nothing at once.
-    Calm,
-    /// Another request at once (a redirect), or the answer is long.
-    Restless,
+    Pause,
+    /// Another request at once (a redirect), or the response is long.
+    Request,
 }
 
-/// An answer that may lie until it is needed.
+/// A response that may stay unread until it is needed: a deferred read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Patient {
+pub(super) struct DeferredRead {
     needed: u64,
     line: u32,
     request: u64,
-    /// The pause that begins with the answer; 0 where it began with the transaction.
+    /// The pause that begins with the response; 0 where it began with the transaction.
     pause: u64,
 }
 
@@ -46,15 +47,16 @@ impl Engine<'_> {
     /// Sleeps until something is to be done, and does what the sockets ask for.
     pub(super) fn wait(&mut self) -> io::Result<()> {
         let now = self.now();
-        if self.may_rest() && (self.glances(now) || self.patience() <= now) {
+        if self.may_rest() && (self.glances(now) || self.defers_until() <= now) {
             self.serve_sockets(0)?;
         }
         let rests = self.may_rest();
         let (aim, now) = (self.aim(), self.now());
-        let patience = self.patience();
-        if rests && patience > now {
-            // In the past where serving the sockets took longer than answers may lie: then they are looked at again.
-            let until = aim.min(self.surveyed + self.settings.gather).min(patience);
+        let deferred_until = self.defers_until();
+        if rests && deferred_until > now {
+            // In the past where serving the sockets took longer than responses may stay unread: then they are looked at
+            // again.
+            let until = aim.min(self.surveyed + self.settings.gather).min(deferred_until);
             if until > now {
                 let after = self.start_after().map_or(0, |at| at.saturating_sub(self.lead.ns()));
                 let rung = self.alarms.sleep(now, until, after);
@@ -73,7 +75,7 @@ impl Engine<'_> {
         self.await_start()
     }
 
-    /// Whether it is time to look for answers that may lie.
+    /// Whether it is time to look for responses whose reading is deferred.
     pub(super) fn glances(&self, now: u64) -> bool {
         now >= self.surveyed + GLANCE.min(self.settings.gather / 2)
     }
@@ -171,7 +173,7 @@ impl Engine<'_> {
         wake.min(if self.in_flight == 0 { end } else { self.last_moment().max(end) })
     }
 
-    /// Whether no answer under way has to be read at once, unless one is [needed](Engine::patience).
+    /// Whether no response under way has to be read at once, unless one is [needed](Engine::defers_until).
     fn may_rest(&mut self) -> bool {
         let (slots, lanes) = (&self.slots, &self.lanes);
         self.urgent.next(|line, request| awaits(slots, lanes, line, request)).is_none()
@@ -181,18 +183,18 @@ impl Engine<'_> {
             && self.settings.gather > 0
     }
 
-    /// Until when all answers may lie that nothing else waits for: early enough for the next transaction of one of their
-    /// sessions to start in time.
-    fn patience(&mut self) -> u64 {
+    /// Until when the reading of all responses may be deferred that nothing else waits for: early enough for the next
+    /// transaction of one of their sessions to start in time.
+    fn defers_until(&mut self) -> u64 {
         self.needed_first().saturating_sub(self.lead.ns() + TURN)
     }
 
     /// When the first of their sessions' next transactions may be due.
     fn needed_first(&mut self) -> u64 {
-        while let Some(Reverse(answer)) = self.patient.peek() {
+        while let Some(Reverse(answer)) = self.deferred.peek() {
             let answer = *answer;
             if !awaits(&self.slots, &self.lanes, answer.line, answer.request) {
-                self.patient.pop();
+                self.deferred.pop();
                 continue;
             }
             // It was not there when all sockets were looked at, so its pause begins after that.
@@ -200,15 +202,15 @@ impl Engine<'_> {
             if answer.pause == 0 || needed <= answer.needed {
                 return answer.needed;
             }
-            self.patient.pop();
-            self.patient.push(Reverse(Patient { needed, ..answer }));
+            self.deferred.pop();
+            self.deferred.push(Reverse(DeferredRead { needed, ..answer }));
         }
         u64::MAX
     }
 
-    /// The answer that the session in `slot` awaits to `request`, sent at `now`: when it is needed, for the next
-    /// transaction may be due. None where it may lie for ever.
-    fn needed(&self, line: u32, request: u64, now: u64) -> Option<Patient> {
+    /// The response that the session in `slot` awaits to `request`, sent at `now`: when it is needed, for the next
+    /// transaction may be due. None where it may stay unread for ever.
+    fn needed(&self, line: u32, request: u64, now: u64) -> Option<DeferredRead> {
         if self.opens_transactions() {
             return None;
         }
@@ -216,12 +218,12 @@ impl Engine<'_> {
         let running = slot.session.running.as_ref()?;
         let pause = slot.session.plan.pause_after(self.scenario, running.transaction);
         Some(match self.scenario.pause.measure {
-            PauseFrom::Due => Patient { needed: slot.exact + pause, line, request, pause: 0 },
-            PauseFrom::End => Patient { needed: now + pause, line, request, pause },
+            PauseFrom::Due => DeferredRead { needed: slot.exact + pause, line, request, pause: 0 },
+            PauseFrom::End => DeferredRead { needed: now + pause, line, request, pause },
         })
     }
 
-    /// Notes whether the answer to the request just sent over `line` has to be read at once: unless it ends a
+    /// Notes whether the response to the request just sent over `line` has to be read at once: unless it ends a
     /// transaction over an open connection after which nothing is due at once.
     pub(super) fn note_urgency(&mut self, line: u32, request: u64, open: bool, now: u64) {
         let calm = open && line & LANE == 0 && self.pauses() && {
@@ -230,7 +232,7 @@ impl Engine<'_> {
             !streams
                 && slot.session.running.as_ref().is_some_and(|running| {
                     let transaction = &self.scenario.transactions[running.transaction];
-                    self.manners[running.transaction] == Manner::Calm
+                    self.continuations[running.transaction] == Continuation::Pause
                         && running.step + 1 == transaction.requests.len()
                         && transaction.loops.is_empty()
                         && transaction.requests[running.step].embedded.is_none()
@@ -244,15 +246,16 @@ impl Engine<'_> {
                 self.urgent.set(now, line, request);
                 return;
             }
-            self.patient.push(Reverse(answer));
-            if self.patient.len() > MOST_ANSWERED + 2 * self.in_flight as usize {
+            self.deferred.push(Reverse(answer));
+            if self.deferred.len() > MOST_ANSWERED + 2 * self.in_flight as usize {
                 let (slots, lanes) = (&self.slots, &self.lanes);
-                self.patient.retain(|Reverse(answer)| awaits(slots, lanes, answer.line, answer.request));
+                self.deferred.retain(|Reverse(answer)| awaits(slots, lanes, answer.line, answer.request));
             }
         }
     }
 
-    /// Whether transactions are due at `now` for which no session rests, though the answer of one may lie there.
+    /// Whether transactions are due at `now` for which no session rests, though the response of one may be there,
+    /// unread.
     pub(super) fn lacks_session(&self, now: u64) -> bool {
         self.opens_transactions()
             && self.resting.is_empty()
@@ -269,19 +272,19 @@ impl Engine<'_> {
         self.opens_transactions() || self.scenario.pause.shape != PauseShape::None
     }
 
-    /// The transaction in `slot` got an answer of so many bytes, or is redirected.
+    /// The transaction in `slot` got a response of so many bytes, or is redirected.
     pub(super) fn observe(&mut self, slot: u32, length: u64, redirected: bool) {
         if let Some(running) = &self.slots[slot as usize].session.running {
-            let manner = &mut self.manners[running.transaction];
+            let continuation = &mut self.continuations[running.transaction];
             if redirected || length > LONG {
-                *manner = Manner::Restless;
-            } else if *manner == Manner::Unknown {
-                *manner = Manner::Calm;
+                *continuation = Continuation::Request;
+            } else if *continuation == Continuation::Unknown {
+                *continuation = Continuation::Pause;
             }
         }
     }
 }
 
-pub(super) fn manners(scenario: &Scenario) -> Vec<Manner> {
-    vec![Manner::Unknown; scenario.transactions.len()]
+pub(super) fn continuations(scenario: &Scenario) -> Vec<Continuation> {
+    vec![Continuation::Unknown; scenario.transactions.len()]
 }

@@ -1,8 +1,8 @@
 //! How connections come to be: connecting, TLS, what is spoken then.
 
-use super::is_trunk;
+use super::is_shared_h2;
 use crate::engine::pool::{Lease, SHARED};
-use crate::engine::{Engine, LANE, TRUNK};
+use crate::engine::{Engine, LANE, SHARED_H2};
 use crate::measure::ErrorKind;
 use crate::sys::socket::of_this_host;
 use crate::sys::stream::Stream;
@@ -13,8 +13,8 @@ impl Engine<'_> {
     /// Begins to connect, for the request of `line`, or for all that wait for a shared connection.
     pub(in crate::engine) fn connect(&mut self, line: u32, now: u64) {
         let settings = self.settings;
-        let (target, source, pool) = if is_trunk(line) {
-            let at = &self.trunks[(line & !TRUNK) as usize];
+        let (target, source, pool) = if is_shared_h2(line) {
+            let at = &self.shared_h2[(line & !SHARED_H2) as usize];
             (at.target, at.source, at.pool)
         } else {
             let slot = &self.slots[self.owner(line) as usize];
@@ -99,7 +99,7 @@ impl Engine<'_> {
     /// Bytes of HTTP may be sent from now on.
     pub(super) fn connected(&mut self, line: u32, now: u64) {
         let known = self.settings.transport.http == Http::Two;
-        let waits = if is_trunk(line) { self.opener(line) } else { Some(line) };
+        let waits = if is_shared_h2(line) { self.opener(line) } else { Some(line) };
         let took = now.saturating_sub(self.line(line).dialled);
         let owner = waits.map(|line| self.owner(line));
         if let Some(running) = owner.and_then(|owner| self.slots[owner as usize].session.running.as_mut()) {

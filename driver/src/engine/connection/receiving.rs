@@ -9,7 +9,7 @@ impl Engine<'_> {
     pub(in crate::engine) fn receive(&mut self, line: u32, closing: bool) {
         let most = self.settings.transport.requests_per_connection;
         for _ in 0..READS {
-            let connection = named(&mut self.slots, &mut self.lanes, &mut self.trunks, line);
+            let connection = named(&mut self.slots, &mut self.lanes, &mut self.shared_h2, line);
             if !connection.is_ready() {
                 return;
             }
@@ -50,7 +50,7 @@ impl Engine<'_> {
                 }
                 continue;
             }
-            let connection = named(&mut self.slots, &mut self.lanes, &mut self.trunks, line);
+            let connection = named(&mut self.slots, &mut self.lanes, &mut self.shared_h2, line);
             if connection.awaited.is_none() {
                 connection.close(); // bytes nobody asked for
                 return;
@@ -111,7 +111,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A complete answer is in the parser of `line`.
+    /// A complete response is in the parser of `line`.
     pub(in crate::engine) fn complete(&mut self, line: u32, now: u64) {
         let owner = self.owner(line);
         self.result.requests += 1;
@@ -173,7 +173,7 @@ impl Engine<'_> {
         let message = match (kind, started) {
             (ErrorKind::Reset, _) => "connection reset",
             (_, true) => "connection closed inside a response",
-            _ => "connection closed before the answer",
+            _ => "connection closed before the response",
         };
         self.fail(line, kind, message, now);
     }
