@@ -13,16 +13,15 @@ mod waiting;
 
 use crate::arrivals::profile::Profile;
 use crate::arrivals::{Bursts, Model, Phases};
-use crate::measure::slice::Work;
 use crate::measure::summary::LoopResult;
 use crate::measure::writer::Outlet;
-use crate::measure::{ErrorKind, Outcome, Slice};
+use crate::measure::{ErrorKind, Outcome};
 use crate::scenario::{Arrive, Scenario};
 use crate::session::Session;
 use crate::share::Share;
 use crate::sys::alarms::Alarms;
 use crate::sys::poller::Poller;
-use crate::sys::process::{stop_requested, Cpu};
+use crate::sys::process::stop_requested;
 use crate::sys::tls::User;
 use crate::transport::Transport;
 use connection::Connection;
@@ -66,8 +65,6 @@ const STARTS: usize = 256;
 /// A session whose connection failed waits at least this long, so that a dead server is not hammered.
 const BACK_OFF: u64 = 100_000_000;
 const SAMPLES: usize = 3;
-/// Cleared slices that are kept: more were made while the writer was late.
-const SPARE: usize = 2;
 /// Marks the number of a further connection, as against a slot's own.
 const LANE: u32 = 1 << 31;
 /// Marks the number of a shared connection over HTTP/2.
@@ -161,11 +158,11 @@ impl<'a> Engine<'a> {
         self.abandon()?;
         let end = self.now();
         self.roll(end);
-        self.advance(end);
+        self.measurement.advance(end);
         self.measurement.result.drained = end;
         self.measurement.result.shared = self.connections.pools.as_ref().map(|pools| (pools.peak, pools.waited));
         if end > self.measurement.slice.start {
-            self.hand_over(end);
+            self.measurement.hand_over(end, self.sessions.live);
         }
         Ok(self.measurement.result)
     }
@@ -189,11 +186,11 @@ impl<'a> Engine<'a> {
     fn roll(&mut self, now: u64) {
         while now >= self.measurement.boundary {
             let boundary = self.measurement.boundary;
-            self.advance(boundary);
+            self.measurement.advance(boundary);
             if boundary == self.settings.phases.steady_end() {
                 self.measurement.slice.residence += self.under_way(boundary);
             }
-            self.hand_over(boundary);
+            self.measurement.hand_over(boundary, self.sessions.live);
             self.measurement.slice.start = boundary;
             self.measurement.slice.phase = self.settings.phases.at(boundary);
             self.measurement.boundary = boundary_after(&self.settings.phases, boundary);
@@ -207,40 +204,12 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Integrates the transactions in flight up to `now`.
-    fn advance(&mut self, now: u64) {
-        if now > self.measurement.advanced {
-            self.measurement.slice.area +=
-                u128::from(self.measurement.in_flight) * u128::from(now - self.measurement.advanced);
-            self.measurement.advanced = now;
-        }
-    }
-
     /// How long the transactions under way at `end`, that of the steady phase, were in it. Counted by the sessions, as
     /// against the integral, so that a transaction one of them forgot shows.
     fn under_way(&self, end: u64) -> u128 {
         let phases = &self.settings.phases;
         let taken = self.slots.iter().filter_map(|slot| slot.session.running.as_ref()).map(|running| running.taken);
         taken.map(|taken| u128::from(phases.stay(taken, end))).sum()
-    }
-
-    fn hand_over(&mut self, end: u64) {
-        self.measurement.slice.end = end;
-        self.measurement.slice.in_flight = self.measurement.in_flight;
-        self.measurement.slice.sessions = self.sessions.live;
-        self.measurement.slice_cpu = Cpu::of_thread().total();
-        self.measurement.slice.work = Work {
-            requests: self.measurement.result.requests,
-            planned: self.measurement.result.planned,
-            started: self.measurement.result.started,
-            dropped: self.measurement.result.dropped,
-            cpu: self.measurement.slice_cpu,
-        };
-        self.measurement.spare.extend(self.measurement.outlet.empty.try_iter());
-        self.measurement.spare.truncate(SPARE);
-        let next = self.measurement.spare.pop().unwrap_or_else(|| Slice::new(self.scenario.transactions.len()));
-        let full = std::mem::replace(&mut self.measurement.slice, next);
-        self.measurement.broken |= self.measurement.outlet.full.send(full).is_err();
     }
 
     /// Ends the requests whose time is over, but for those whose response is there, unread.

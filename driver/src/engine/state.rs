@@ -8,6 +8,7 @@ use super::Settings;
 use crate::arrivals::{Model, Phases, Schedule};
 use crate::feeds::Feeds;
 use crate::http::h2;
+use crate::measure::slice::Work;
 use crate::measure::summary::LoopResult;
 use crate::measure::writer::Outlet;
 use crate::measure::Slice;
@@ -22,6 +23,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 const SECOND: u64 = 1_000_000_000;
+/// Cleared slices that are kept: more were made while the writer was late.
+const SPARE: usize = 2;
 /// Identities that are kept in a queue at most.
 const MOST_IDENTITIES: u64 = 10_000_000;
 
@@ -59,6 +62,20 @@ pub(super) struct Arrivals {
     pub next: Option<u64>,
     /// Nothing new starts.
     pub draining: bool,
+}
+
+impl Arrivals {
+    /// When the next transaction is to start.
+    pub fn next_start(&self) -> Option<u64> {
+        [self.timers.next(), self.next].into_iter().flatten().min()
+    }
+
+    /// When the first one after that is to start.
+    pub fn start_after(&self) -> Option<u64> {
+        let next = self.next_start()?;
+        let arrival = self.next.filter(|at| *at > next);
+        [arrival, self.timers.later_than(next)].into_iter().flatten().min()
+    }
 }
 
 /// The sessions besides their slots.
@@ -164,10 +181,10 @@ pub(super) struct Measurement {
     pub boundary: u64,
     /// Transactions in flight, integrated up to `advanced`.
     pub in_flight: u64,
-    pub advanced: u64,
-    pub outlet: Outlet,
+    advanced: u64,
+    outlet: Outlet,
     /// Cleared slices.
-    pub spare: Vec<Slice>,
+    spare: Vec<Slice>,
     /// The writer is gone.
     pub broken: bool,
     pub result: LoopResult,
@@ -199,6 +216,34 @@ impl Measurement {
         if phases.ramp_up == 0 {
             self.steady_cpu_from = Some(Cpu::of_thread().total());
         }
+    }
+
+    /// Integrates the transactions in flight up to `now`.
+    pub fn advance(&mut self, now: u64) {
+        if now > self.advanced {
+            self.slice.area += u128::from(self.in_flight) * u128::from(now - self.advanced);
+            self.advanced = now;
+        }
+    }
+
+    /// Ends the slice, at whose end so many sessions live, and gives it to the writer.
+    pub fn hand_over(&mut self, end: u64, sessions: usize) {
+        self.slice.end = end;
+        self.slice.in_flight = self.in_flight;
+        self.slice.sessions = sessions;
+        self.slice_cpu = Cpu::of_thread().total();
+        self.slice.work = Work {
+            requests: self.result.requests,
+            planned: self.result.planned,
+            started: self.result.started,
+            dropped: self.result.dropped,
+            cpu: self.slice_cpu,
+        };
+        self.spare.extend(self.outlet.empty.try_iter());
+        self.spare.truncate(SPARE);
+        let next = self.spare.pop().unwrap_or_else(|| Slice::new(self.slice.transactions.len()));
+        let full = std::mem::replace(&mut self.slice, next);
+        self.broken |= self.outlet.full.send(full).is_err();
     }
 }
 

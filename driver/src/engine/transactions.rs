@@ -14,7 +14,7 @@ impl Engine<'_> {
     pub(super) fn take_up(&mut self, slot: u32) {
         let now = self.now();
         self.roll(now);
-        self.advance(now);
+        self.measurement.advance(now);
         let scenario = self.scenario;
         let at = slot as usize;
         let logged_in = self.slots[at].session.logged_in;
@@ -140,7 +140,7 @@ impl Engine<'_> {
     /// Ends the running transaction, records it, and arranges what follows.
     pub(super) fn end(&mut self, slot: u32, outcome: Outcome, message: &str, now: u64) {
         self.roll(now);
-        self.advance(now);
+        self.measurement.advance(now);
         self.stop_fetching(slot);
         let session = &mut self.slots[slot as usize].session;
         let Some(running) = session.running.take() else { return };

@@ -58,7 +58,7 @@ impl Engine<'_> {
             // again.
             let until = aim.min(self.reading.surveyed + self.settings.gather).min(deferred_until);
             if until > now {
-                let after = self.start_after().map_or(0, |at| at.saturating_sub(self.clock.lead.ns()));
+                let after = self.arrivals.start_after().map_or(0, |at| at.saturating_sub(self.clock.lead.ns()));
                 let rung = self.alarms.sleep(now, until, after);
                 self.woke(rung);
             }
@@ -82,7 +82,7 @@ impl Engine<'_> {
 
     /// Spends the rest of the lead: with the sockets where there is time, then waiting for the start.
     fn await_start(&mut self) -> io::Result<()> {
-        let Some(start) = self.next_start() else { return Ok(()) };
+        let Some(start) = self.arrivals.next_start() else { return Ok(()) };
         let lead = self.clock.lead.ns();
         let now = self.now();
         if (LOOK..=lead).contains(&start.saturating_sub(now)) && self.glances(now) && self.may_rest() {
@@ -94,7 +94,7 @@ impl Engine<'_> {
 
     /// Waits for a start at most `longest` away.
     fn stay_awake(&self, longest: u64) {
-        let Some(start) = self.next_start() else { return };
+        let Some(start) = self.arrivals.next_start() else { return };
         while (1..=longest).contains(&start.saturating_sub(self.now())) {
             std::hint::spin_loop();
         }
@@ -102,7 +102,7 @@ impl Engine<'_> {
 
     /// When the kernel is to wake the loop.
     fn aim(&mut self) -> u64 {
-        let start = self.next_start().map_or(u64::MAX, |at| at.saturating_sub(self.clock.lead.ns()));
+        let start = self.arrivals.next_start().map_or(u64::MAX, |at| at.saturating_sub(self.clock.lead.ns()));
         self.next_other().min(start)
     }
 
@@ -116,7 +116,7 @@ impl Engine<'_> {
             let event = self.poller.event(at);
             self.stay_awake(TURN.min(self.clock.lead.ns()));
             let now = self.now();
-            if self.next_start().is_some_and(|start| start <= now) {
+            if self.arrivals.next_start().is_some_and(|start| start <= now) {
                 self.start_due(now);
             }
             self.on_event(event);
@@ -147,18 +147,6 @@ impl Engine<'_> {
             self.measurement.slice.timer.record(now - aim);
             self.clock.lead.learn(now - aim);
         }
-    }
-
-    /// When the next transaction is to start.
-    fn next_start(&self) -> Option<u64> {
-        [self.arrivals.timers.next(), self.arrivals.next].into_iter().flatten().min()
-    }
-
-    /// When the first one after that is to start.
-    fn start_after(&self) -> Option<u64> {
-        let next = self.next_start()?;
-        let arrival = self.arrivals.next.filter(|at| *at > next);
-        [arrival, self.arrivals.timers.later_than(next)].into_iter().flatten().min()
     }
 
     /// When anything else has to be done.
