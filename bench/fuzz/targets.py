@@ -88,8 +88,9 @@ def _planned(file: StudyFile, folder: Path) -> None:
         refused = [trial for trial in record.trials if trial.failure is FailureClass.CONFIGURATION]
         if refused:
             raise LeadlineError(refused[0].failure_message)
-        if file.study.budget is None and any(trial.is_left for trial in record.trials):
-            raise LeadlineError("trials are left")
+        audited = any(trial.failure_message.startswith("audit failed") for trial in record.trials)  # an outcome
+        if not audited and file.study.budget is None and any(trial.is_left for trial in record.trials):
+            raise LeadlineError(run.result.stopped or "trials are left")
     except TrialFailure:
         raise
     except LeadlineError as error:

@@ -49,9 +49,10 @@ def kill_round(leadline: Leadline, before: Mapping[str, str], chance: random.Ran
         until(ended, chance.uniform(0.0, 3.0))  # it may not have the host yet
     else:
         until(lambda: leadline.watchdogs() or ended(), HOST_FREE)
-        name, seconds = chance.choice(leadline.steps())
-        until(lambda: leadline.step() == name or ended())
-        until(ended, chance.uniform(0.0, seconds))
+        if not ended():
+            name, seconds = chance.choice(leadline.steps())
+            until(lambda: leadline.step() == name or ended())
+            until(ended, chance.uniform(0.0, seconds))
     victim, restores = chance.choice(VICTIMS), chance.random() < 0.5
     found: dict[str, object] = {
         "victim": victim,

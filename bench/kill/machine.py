@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from leadline.host import procfs
 from leadline.host.lease import Lease
@@ -307,35 +308,38 @@ class Leadline:
     def traces(self) -> Traces:
         return Traces.of(self.state / "undo/local.jsonl")
 
+    def _asked(self, query: str) -> list[tuple[Any, ...]]:
+        """Of the lab's database; nothing while it is just being made."""
+        if not (self.lab / "lab.sqlite").exists():
+            return []
+        with sqlite3.connect(self.lab / "lab.sqlite") as lab_file:
+            try:
+                return lab_file.execute(query).fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" not in str(error):
+                    raise
+                return []
+
     def step(self) -> str:
         """The step of a trial that goes on now."""
-        path = self.lab / "lab.sqlite"
-        if not self.watchdogs() or not path.exists():
+        if not self.watchdogs():
             return "before the host is taken"
-        with sqlite3.connect(path) as lab_file:
-            found = lab_file.execute("SELECT name, ended FROM steps ORDER BY id DESC LIMIT 1").fetchall()
+        found = self._asked("SELECT name, ended FROM steps ORDER BY id DESC LIMIT 1")
         return f"after {found[0][0]}" if found and found[0][1] else found[0][0] if found else "before the first trial"
 
     def steps(self) -> list[tuple[str, float]]:
         """Steps of finished trials and the seconds that they took."""
-        with sqlite3.connect(self.lab / "lab.sqlite") as lab_file:
-            found = lab_file.execute(
-                "SELECT steps.name, max(steps.ended - steps.started) FROM steps JOIN trials ON trials.id = trial_id"
-                " WHERE trials.state = 'done' AND steps.ended IS NOT NULL GROUP BY steps.name"
-            ).fetchall()
-        return [(str(name), float(seconds)) for name, seconds in found] or [("", 10.0)]
-
-    # -- what must not be lost
+        found = self._asked(
+            "SELECT steps.name, max(steps.ended - steps.started) FROM steps JOIN trials ON trials.id = trial_id"
+            " WHERE trials.state = 'done' AND steps.ended IS NOT NULL GROUP BY steps.name"
+        )
+        return [(str(name), float(seconds)) for name, seconds in found]
 
     def done(self) -> int:
         """Finished trials, counted."""
-        path = self.lab / "lab.sqlite"
-        if not path.exists():
-            return 0
-        with sqlite3.connect(path) as lab_file:
-            if not lab_file.execute("SELECT 1 FROM sqlite_master WHERE name = 'trials'").fetchall():
-                return 0  # it is just being made
-            return int(lab_file.execute("SELECT count(*) FROM trials WHERE state = 'done'").fetchone()[0])
+        return sum(int(number) for (number,) in self._asked("SELECT count(*) FROM trials WHERE state = 'done'"))
+
+    # -- what must not be lost
 
     def finished(self, lab: Path | None = None) -> dict[int, str]:
         """Finished trials with everything that is stored of them and the hashes of their files, as one text each."""

@@ -1,6 +1,7 @@
 //! The command line. Each option is defined here once: its name, its form, its default and what `--help` says of it.
 
 use crate::arrivals::profile::Profile;
+use crate::arrivals::windows::Windows;
 use crate::arrivals::{Bursts, Model};
 use crate::control::StartAt;
 use crate::measure::verdict::Bounds;
@@ -111,6 +112,10 @@ pub struct RunOptions {
     /// constant, poisson: arrivals only while on, e.g. 2s/3s; random:2s/3s draws the lengths.
     #[arg(long, value_name = "ON/OFF", value_parser = bursts)]
     pub bursts: Option<(Bursts, String)>,
+    /// With --users or --rate: load only in these stretches of the run; in between users and arrivals stand still, and
+    /// keep their sessions, e.g. 0s-4s,12s-16s.
+    #[arg(long, value_name = "FROM-UNTIL,...", value_parser = windows)]
+    pub windows: Option<(Windows, String)>,
     /// replay: recorded times, seconds since the start, one a line.
     #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,
@@ -275,6 +280,14 @@ fn check_arrivals(run: &mut RunOptions) -> Result<(), String> {
         };
         return Err(format!("{option} belongs to --arrivals {models}; {model} arrivals have {instead}"));
     }
+    if let Some((windows, _)) = &run.windows {
+        if run.replay.is_some() || run.profile.is_some() || run.bursts.is_some() {
+            return Err("--windows stands with --users or --rate, not with --profile, --bursts or --replay".into());
+        }
+        if windows.end() <= run.ramp_up {
+            return Err("--windows end before the steady phase begins".into());
+        }
+    }
     match (run.model, &run.profile) {
         (Model::Replay, _) if run.replay.is_none() => return Err("--replay is missing: a file of times".into()),
         (Model::Constant | Model::Poisson, None) if run.rate.is_none() => {
@@ -310,6 +323,10 @@ fn profile(text: &str) -> Result<(Profile, String), String> {
 
 fn bursts(text: &str) -> Result<(Bursts, String), String> {
     Ok((Bursts::parse(text)?, text.to_string()))
+}
+
+fn windows(text: &str) -> Result<(Windows, String), String> {
+    Ok((Windows::parse(text)?, text.to_string()))
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -390,6 +407,9 @@ mod tests {
             ("run s.yaml --url http://h --out d --profile 0s:1,5s", "write TIME:VALUE"),
             ("run s.yaml --url http://h --out d --profile 0s:1,5s:2 --ramp-up 5s", "before the steady phase"),
             ("run s.yaml --url http://h --out d --bursts 1s/1s", "--bursts belongs to"),
+            ("run s.yaml --url http://h --out d --windows 1s", "write FROM-UNTIL"),
+            ("run s.yaml --url http://h --out d --windows 1s-2s --ramp-up 2s", "before the steady phase"),
+            ("run s.yaml --url http://h --out d --profile 0s:1,5s:1 --windows 1s-2s", "not with --profile"),
             ("run s.yaml --url http://h --out d --arrivals poisson --rate 1 --bursts 1s", "write ON/OFF"),
             ("run s.yaml --url http://h --out d --arrivals replay", "--replay is missing"),
             ("run s.yaml --url http://h --out d --speed 2", "--speed belongs to"),

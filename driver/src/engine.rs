@@ -12,6 +12,7 @@ mod transactions;
 mod waiting;
 
 use crate::arrivals::profile::Profile;
+use crate::arrivals::windows::Windows;
 use crate::arrivals::{Bursts, Model, Phases};
 use crate::measure::summary::LoopResult;
 use crate::measure::writer::Outlet;
@@ -41,6 +42,8 @@ pub struct Settings {
     /// Open: arrivals a second. Closed: users at each moment, where they do not simply start over the ramp.
     pub profile: Option<Profile>,
     pub bursts: Option<Bursts>,
+    /// Load only in these.
+    pub windows: Option<Windows>,
     /// Offsets to be replayed.
     pub recorded: Vec<u64>,
     pub phases: Phases,
@@ -58,6 +61,25 @@ pub struct Settings {
     pub gather: u64,
     /// Responses count from the moment the loop read them, not from the kernel's stamp.
     pub unstamped: bool,
+}
+
+/// How long users or a rate rise: the ramp-up, where load comes in windows the first of them at most.
+pub fn rise(phases: &Phases, windows: Option<&Windows>) -> u64 {
+    windows.map_or(phases.ramp_up, |windows| windows.first().min(phases.ramp_up))
+}
+
+impl Settings {
+    /// See `rise`.
+    pub fn rise(&self) -> u64 {
+        rise(&self.phases, self.windows.as_ref())
+    }
+
+    /// Time of the steady phase in which there is load.
+    pub fn loaded(&self) -> u64 {
+        let phases = &self.phases;
+        let in_windows = |w: &Windows| w.passed(phases.steady_end()) - w.passed(phases.ramp_up);
+        self.windows.as_ref().map_or(phases.steady, in_windows)
+    }
 }
 
 /// Most starts between two looks at the sockets.

@@ -4,7 +4,7 @@ use crate::arrivals::profile::Profile;
 use crate::arrivals::{replay, Model, Phases};
 use crate::cli::{Priority, RunOptions, Stamps, Tell};
 use crate::control;
-use crate::engine::{Engine, Settings};
+use crate::engine::{rise, Engine, Settings};
 use crate::measure::report;
 use crate::measure::rows::Own;
 use crate::measure::summary::{summary, Inputs};
@@ -105,6 +105,7 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
     let last = recorded.last().copied().unwrap_or(0);
     let steady = options.steady.unwrap_or_else(|| last.saturating_sub(options.ramp_up) + 1);
     let phases = Phases { ramp_up: options.ramp_up, steady, ramp_down: options.ramp_down };
+    let windows = options.windows.as_ref().map(|(windows, _)| windows.clone());
     let given = options.profile.as_ref().map(|(profile, _)| profile.clone());
     let own = options.users.map_or(0, |users| options.share.count(users));
     // Rounded up: the caps of all drivers together are never below the one asked for.
@@ -116,10 +117,11 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
         model: options.model,
         users: options.users.unwrap_or(0),
         profile: match (options.rate, given) {
-            (Some(rate), None) => Some(Profile::ramp(rate, options.ramp_up)),
+            (Some(rate), None) => Some(Profile::ramp(rate, rise(&phases, windows.as_ref()))),
             (_, given) => given,
         },
         bursts: options.bursts.as_ref().map(|(bursts, _)| *bursts),
+        windows,
         recorded,
         phases,
         seed: options.seed,
@@ -181,6 +183,8 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         profile: options.profile.as_ref().map(|(_, text)| text.as_str()),
         bursts: options.bursts.as_ref().map(|(_, text)| text.as_str()),
         replay: options.replay.as_deref(),
+        windows: options.windows.as_ref().map(|(_, text)| text.as_str()),
+        loaded: settings.loaded(),
         phases: settings.phases,
         timeout: settings.timeout,
         grid: options.grid,

@@ -67,6 +67,27 @@ fn a_grid_moves_starts_and_keeps_their_number() {
 }
 
 #[test]
+fn between_windows_users_stand_still_and_keep_their_connections() {
+    let (url, seen) = noting();
+    let scenario = GET.replace("mix:", "pause: { shape: fixed, mean: 10ms }\nmix:");
+    let run = run(&url, &scenario, "--users 3 --windows 0s-300ms,700ms-1s --ramp-up 300ms --steady 700ms");
+    let seen = seen.lock().expect("no other panic");
+    let widest = seen.windows(2).map(|w| w[1] - w[0]).fold(0.0, f64::max);
+    assert!(widest > 0.35, "nobody rested: {widest}");
+    assert_eq!(run.number("/requests/connects"), 3.0, "{}", run.summary);
+    // The rest is nobody's response time, and the steady phase is as long as its window.
+    assert!(run.number("/steady/all/response_ms/max") < 350.0, "{}", run.summary);
+    assert!((run.number("/steady/duration_s") - 0.3).abs() < 1e-6, "{}", run.summary);
+    assert_eq!(run.summary["arrivals"]["windows"], "0s-300ms,700ms-1s");
+    let (url, seen) = noting();
+    let options = "--arrivals constant --rate 200 --windows 100ms-300ms,700ms-900ms --steady 900ms";
+    let run = support::run(&url, &open(), options);
+    assert!((run.number("/arrivals_planned") - 80.0).abs() <= 2.0, "{}", run.summary);
+    let seen = seen.lock().expect("no other panic");
+    assert!(seen.windows(2).any(|w| w[1] - w[0] > 0.35), "{seen:?}");
+}
+
+#[test]
 fn users_leave_and_come_back() {
     let (url, seen) = noting();
     let scenario = GET.replace("mix:", "pause: { shape: fixed, mean: 10ms }\nmix:");

@@ -1,73 +1,128 @@
-"""Carry-over: does a slot still feel the level of the slot before?"""
+"""Carry-over: what a slot still has of the levels before, and the effect that a permanent setting would have.
+
+A level's effect is taken to build up geometrically: a slot keeps the share c of what the slot before had, and gains
+1 - c of its own level's effect (geometric distributed lags: Koyck 1954). The coefficient of levels smoothed so is the
+effect of a permanent setting, direct and carried together. c is not known: fits at several values are weighed by their
+likelihood and by a prior that holds slow carry-over to be rare, since wash-outs are left out of slots.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
-from leadline.analysis.columns import Main, fitted_with_strata
-from leadline.analysis.linear import Fit
+from leadline.analysis.columns import Model
+from leadline.analysis.linear import Fit, fit
 from leadline.analysis.mixed import MixedFit
-from leadline.analysis.scale import Scale
+from leadline.analysis.strata import Strata
 from leadline.analysis.table import Floats, Sample, StudyTable
+from leadline.analysis.whitening import whiten
 
-ALPHA = 0.05
+SHARES = tuple(number / 10 for number in range(10))  # of a slot's effect that the next one still has
+_NONE = 0.5  # prior probability of no carry-over; the rest falls with the square of what a slot gains
+_OPEN = 8.0  # of twice the log likelihood: shares that lie farther behind the best are excluded
+DETECTED = 0.05  # weight of no carry-over, below which there is one
+HIDDEN = "a carry-over longer than its slots is not excluded, so nothing is called equivalent"
+
+
+@dataclass(frozen=True)
+class CarriedFit(MixedFit):
+    """A fit whose contrasts are effects of permanent settings. ``chosen`` is the fit at the likeliest share, ``fits``
+    (j) those at all shares with their ``weights`` (j); ``open`` (j) tells the shares that the data do not exclude.
+    """
+
+    chosen: Fit | None = None
+    fits: tuple[Fit, ...] = ()
+    weights: tuple[float, ...] = ()
+    open: tuple[bool, ...] = ()
+
+    def estimates(self, contrasts: Floats) -> Floats:
+        return np.asarray(np.array(self.weights) @ self._values(contrasts), dtype=np.float64)
+
+    def errors(self, contrasts: Floats) -> Floats:
+        assert self.chosen is not None
+        weights = np.array(self.weights)
+        spread = weights @ (self._values(contrasts) - self.estimates(contrasts)) ** 2
+        wider = weights @ self._wider(contrasts) ** 2
+        return np.asarray(np.sqrt(self.chosen.errors(contrasts) ** 2 * wider + spread), dtype=np.float64)
+
+    def degrees(self, contrasts: Floats) -> Floats:
+        assert self.chosen is not None
+        return self.chosen.degrees(contrasts)
+
+    def ends(self, contrasts: Floats, critical: Floats) -> tuple[Floats, Floats]:
+        """Lowest and highest ends (k) of the intervals at all shares that are open."""
+        assert self.chosen is not None
+        reach = critical * self.chosen.errors(contrasts) * self._wider(contrasts)
+        values, is_open = self._values(contrasts), np.array(self.open)
+        return (values - reach)[is_open].min(axis=0), (values + reach)[is_open].max(axis=0)
+
+    def _values(self, contrasts: Floats) -> Floats:
+        """(j, k): estimates at every share."""
+        return np.array([one.estimates(contrasts) for one in self.fits])
+
+    def _wider(self, contrasts: Floats) -> Floats:
+        """(j, k): standard errors at every share over those at the chosen one."""
+        sizes = np.array([one.sigma * np.linalg.norm(Fit.scatter(one, contrasts), axis=1) for one in self.fits])
+        return np.asarray(sizes / sizes[self.weights.index(max(self.weights))], dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class CarryOver:
-    """Wald F test of all effects of the slot before, in the mixed model with its variances integrated out.
-    ``percent`` is the largest of them.
+    """How much slots keep of the levels before: ``share`` is the likeliest, ``none`` the weight of no carry-over."""
+
+    share: float
+    none: float
+    fits: tuple[Fit, ...]
+    weights: tuple[float, ...]
+    open: tuple[bool, ...]
+
+    @property
+    def detected(self) -> bool:
+        return self.none < DETECTED
+
+    @property
+    def sentence(self) -> str:
+        if self.detected:
+            return (
+                f"Slots keep about {100 * self.share:.0f} % of the effect of the level before: a longer wash-out is "
+                "needed. Effects are those of a permanent setting."
+            )
+        return "No carry-over from the slot before can be seen. Effects are those of a permanent setting."
+
+    def around(self, chosen: MixedFit) -> CarriedFit:
+        """The fit at the likeliest share, with the share's uncertainty."""
+        kept = {name: getattr(chosen, name) for name in MixedFit.__dataclass_fields__}
+        return CarriedFit(**kept, chosen=chosen, fits=self.fits, weights=self.weights, open=self.open)
+
+
+def carry_over(model: Model, sample: Sample, values: Floats, fitted: Fit, strata: Strata) -> CarryOver | None:
+    """Weighs the shares at the covariance of ``fitted``, a fit without carry-over; None where nothing changes in slots
+    or too few slots tell.
     """
-
-    mains: tuple[Main, ...]
-    p_value: float | None
-    percent: float | None
-    detected: bool
-    sentence: str
-
-
-def carry_over(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> CarryOver:
-    """First-order carry-over: a column for each level of the slot before (Jones and Kenward, Design and Analysis of
-    Cross-Over Trials, 2014, chapter 5), for factors that change between slots.
-    """
-    changing = changing_factors(table, sample)
-    mains = tuple(main for main in table.comparisons() if main[0] in changing)
-    nothing = CarryOver(mains, None, None, False, "Carry-over between slots cannot be tested: there are too few slots.")
-    if not mains:
-        return nothing
-    model, fit, _ = fitted_with_strata(table, sample, scale.into(sample.values), timed, mains)
-    if fit.df <= 0 or fit.sigma == 0:
-        return nothing
-    rows = np.array([model.after(main) for main in mains])
-    known = np.array(fit.estimable(rows), dtype=bool)
-    if not known.any():
-        return nothing
-    rows = rows[known]
-    values = fit.estimates(rows)
-    p_value = _f_test(fit, rows, values)
-    largest = scale.percent(float(values[int(np.argmax(np.abs(values)))]))
-    size = "" if largest is None else f", at most {abs(largest):.2g} %"
-    if p_value < ALPHA:
-        text = f"Slots feel the level of the slot before (p = {p_value:.2g}{size}): a longer wash-out is needed."
-    else:
-        text = f"No carry-over from the slot before can be seen (p = {p_value:.2g}{size})."
-    return CarryOver(mains, p_value, largest, p_value < ALPHA, text)
-
-
-def _f_test(fit: Fit, rows: Floats, values: Floats) -> float:
-    if isinstance(fit, MixedFit) and fit.mixture is not None:
-        return fit.mixture.f_test(rows, values)
-    scatter = fit.scatter(rows)
-    covariance = fit.sigma**2 * (scatter @ scatter.T)
-    rank = int(np.linalg.matrix_rank(covariance, hermitian=True))
-    statistic = float(values @ np.linalg.pinv(covariance, hermitian=True) @ values) / rank
-    return float(stats.f.sf(statistic, rank, fit.df))
+    if not isinstance(fitted, MixedFit) or not changing_factors(model.table, sample):
+        return None
+    lost = strata.swept.groups if strata.swept else 0
+    fits = []
+    for share in SHARES:
+        design = replace(model, kept=share).rows(sample)
+        rows = whiten(strata, np.column_stack([design, values])[strata.order], fitted.parameters).columns
+        fits.append(fit(rows[:, :-1], rows[:, -1], lost))
+    if any(one.sigma == 0 or one.df <= 0 for one in fits):
+        return None
+    behind = np.array([one.df * np.log(one.sigma**2) for one in fits])
+    behind -= behind.min()
+    gains = (1 - np.array(SHARES[1:])) ** 2
+    prior = np.array([_NONE, *((1 - _NONE) * gains / gains.sum())])
+    weights = prior * np.exp(-behind / 2)
+    weights /= weights.sum()
+    share = SHARES[int(np.argmax(weights))]
+    return CarryOver(share, float(weights[0]), tuple(fits), tuple(weights.tolist()), tuple((behind < _OPEN).tolist()))
 
 
 def changing_factors(table: StudyTable, sample: Sample) -> set[int]:
+    """Factors that change between neighbouring slots."""
     after = sample.previous >= 0
     codes = np.array(table.cells)
     changed = codes[sample.cells[after]] != codes[sample.previous[after]]

@@ -8,7 +8,6 @@ levels, with interactions in the model and without. Interactions of three and mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +15,8 @@ import numpy as np
 from leadline.analysis.linear import Fit
 from leadline.analysis.mixed import mixed_fit
 from leadline.analysis.strata import Strata, block_columns, strata_of
-from leadline.analysis.table import Cell, Floats, Sample, StudyTable
+from leadline.analysis.table import Cell, Floats, Ints, Sample, StudyTable
+from leadline.analysis.unequal import unequal
 
 Main = tuple[int, int]  # factor, level
 Pair = tuple[Main, Main]
@@ -26,10 +26,10 @@ SCREENING = ("fractional-factorial", "plackett-burman", "definitive-screening", 
 
 @dataclass(frozen=True)
 class Model:
-    """Which columns there are: blocks first, then mains, pairs, what the slot before leaves behind (``carried``),
-    ``places`` in a block beyond its first, -1 for sentinels, and time (last) where it is used. ``entry`` says how
-    blocks enter (``strata.block_columns``); without columns of their own, and unless they are swept out, there is a
-    constant in their place.
+    """Which columns there are: blocks first, then mains, pairs, ``places`` in a block beyond its first, -1 for
+    sentinels, and time (last) where it is used. ``kept`` is the share of mains and pairs that a slot still has of the
+    slot before. ``entry`` says how blocks enter (``strata.block_columns``); without columns of their own, and unless
+    they are swept out, there is a constant in their place.
     """
 
     table: StudyTable
@@ -37,9 +37,9 @@ class Model:
     mains: tuple[Main, ...]
     pairs: tuple[Pair, ...]
     timed: bool
-    carried: tuple[Main, ...] = ()
     entry: str = "columns"
     places: tuple[int, ...] = ()
+    kept: float = 0.0
 
     @property
     def leading(self) -> int:
@@ -48,7 +48,7 @@ class Model:
 
     @property
     def width(self) -> int:
-        return self.leading + len(self.mains) + len(self.pairs) + len(self.carried) + len(self.places) + self.timed
+        return self.leading + len(self.mains) + len(self.pairs) + len(self.places) + self.timed
 
     def cell(self, cell: Cell) -> Floats:
         """Columns (p) of one treatment, without block, carry-over and time."""
@@ -71,10 +71,8 @@ class Model:
         for number, block in enumerate(self.blocks):
             design[:, number] = sample.blocks == block
         offset = self.leading + len(self.mains) + len(self.pairs)
-        for number, (factor, level) in enumerate(self.carried):
-            had = np.array([cell[factor] == level for cell in self.table.cells])
-            design[:, offset + number] = (sample.previous >= 0) & had[sample.previous]
-        offset += len(self.carried)
+        if self.kept:
+            design[:, self.leading : offset] = _smoothed(design[:, self.leading : offset], sample, self.kept)
         for number, place in enumerate(self.places):
             design[:, offset + number] = sample.places == place
         if self.timed and sample.hours is not None:
@@ -90,10 +88,6 @@ class Model:
         """Contrast (p): how far two levels together differ from the sum of each alone."""
         return self._unit(self.leading + len(self.mains) + self.pairs.index(pair))
 
-    def after(self, main: Main) -> Floats:
-        """Contrast (p): what a slot owes to the slot before having had this level."""
-        return self._unit(self.leading + len(self.mains) + len(self.pairs) + self.carried.index(main))
-
     def treatment(self, cell: Cell) -> Floats:
         """Contrast (p) of a treatment against the baseline treatment."""
         return self.cell(cell) - self.cell(self.table.cells[0])
@@ -104,15 +98,28 @@ class Model:
         return row
 
 
-def fitted(
-    table: StudyTable, sample: Sample, values: Floats, timed: bool, carried: Sequence[Main] = ()
-) -> tuple[Model, Fit]:
+def _smoothed(columns: Floats, sample: Sample, kept: float) -> Floats:
+    """Columns (n, m) in which a slot has the share ``kept`` of what the slot before had; a trial begins settled."""
+    order = np.lexsort((sample.slots, sample.trials))
+    first = np.r_[True, np.diff(sample.trials[order]) != 0]
+    starts = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    rank = np.arange(len(order)) - starts
+    found = columns.copy()
+    for number in range(1, int(rank.max()) + 1):
+        at = np.flatnonzero(rank == number)
+        now, before = order[at], order[at - 1]
+        left = (kept ** (sample.slots[now] - sample.slots[before]))[:, None]
+        found[now] += left * (found[before] - found[now])
+    return found
+
+
+def fitted(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> tuple[Model, Fit]:
     """The widest model that leaves something to estimate the noise from.
 
     Interactions are dropped when they would leave no residual degrees of freedom, and time before them. In screening
     designs only those interactions enter that their runs can tell apart from everything else of first and second order.
     """
-    return fitted_with_strata(table, sample, values, timed, carried)[:2]
+    return fitted_with_strata(table, sample, values, timed)[:2]
 
 
 def fitted_with_strata(
@@ -120,15 +127,18 @@ def fitted_with_strata(
     sample: Sample,
     values: Floats,
     timed: bool,
-    carried: Sequence[Main] = (),
+    kept: float = 0.0,
     *,
     saturated: bool = False,
 ) -> tuple[Model, Fit, Strata]:
-    """:func:`fitted`, with the strata of its errors. ``saturated``: the widest model, even if nothing is left."""
+    """:func:`fitted`, with the strata of its errors. ``kept`` as ``Model`` has it. ``saturated``: the widest model,
+    even if nothing is left. Where there is one source of noise, every level has its own unless the table says
+    otherwise.
+    """
     mains = tuple(table.comparisons())
     entry, blocks = block_columns(table, sample)
     pairs = possible_pairs(table, mains) if table.crossed else ()
-    widest = Model(table, blocks, mains, pairs, False, tuple(carried), entry)
+    widest = Model(table, blocks, mains, pairs, False, entry, kept=kept)
     if table.kind in SCREENING and pairs:
         widest = replace(widest, pairs=estimable_pairs(widest, sample))
     with_time = timed and sample.hours is not None
@@ -142,7 +152,28 @@ def fitted_with_strata(
         result = mixed_fit(design, values, strata)
         if saturated or result.df > (2 if model.timed else FEW_LEFT if used else 0):
             break
+    if not table.equal_noise and not strata.mixed and result.df > 0 and result.sigma > 0:
+        order = strata.order
+        divisions = _divisions(model, sample.cells[order])
+        firsts = {main[0]: int(np.argmax(model.effect(main))) for main in reversed(model.mains)}
+        crossed = tuple(firsts.values()) if table.crossed else ()
+        result = unequal(result, design[order], values[order], strata.swept, divisions, crossed)
     return model, result, strata
+
+
+def _divisions(model: Model, cells: Ints) -> dict[int | None, Ints]:
+    """By column: the figures whose noise it rests on. Crossed: those of each level of its factors, since a treatment
+    has few; else, and for all other contrasts, those of each treatment.
+    """
+    found: dict[int | None, Ints] = {None: cells}
+    if model.table.crossed:
+        codes = np.array(model.table.cells)[cells]
+        for main in model.mains:
+            found[int(np.argmax(model.effect(main)))] = codes[:, main[0]]
+        for pair in model.pairs:
+            (f, _), (g, _) = pair
+            found[int(np.argmax(model.interaction(pair)))] = codes[:, f] * (1 + int(codes[:, g].max())) + codes[:, g]
+    return found
 
 
 def possible_pairs(table: StudyTable, mains: tuple[Main, ...]) -> tuple[Pair, ...]:

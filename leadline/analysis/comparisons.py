@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 from scipy import stats
 
+from leadline.analysis.carry import HIDDEN, CarriedFit
 from leadline.analysis.columns import Main, Model
 from leadline.analysis.equivalence import equivalence_p, inside
 from leadline.analysis.lenth import LenthFit, LenthLaw
@@ -19,6 +20,7 @@ from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import MaxT, max_t
 from leadline.analysis.scale import Scale
 from leadline.analysis.table import Floats, Sample, StudyTable
+from leadline.analysis.unequal import UnequalFit
 from leadline.model.errors import BLAMED
 from leadline.model.result import CellMean, Effect, Interaction, Interval, Observation, ResponseKind, Verdict
 
@@ -44,7 +46,10 @@ def _common(degrees: Floats) -> float:
 @dataclass(frozen=True)
 class Family:
     """Comparisons judged together. Arrays hold the estimable ones only; ``place[i]`` is the i-th contrast's index
-    in them, None where the data do not determine it. ``law`` is None where the noise is not known.
+    in them, None where the data do not determine it. ``law`` is None where the noise is not known. ``critical`` times
+    ``errors`` is half the width of a simultaneous interval; ``strict`` (k) are the standard errors that this rests on,
+    and ``shared`` (k) their degrees of freedom. ``ends`` (k each) hold whatever the
+    carry-over between slots is; None without slots.
     """
 
     place: tuple[int | None, ...]
@@ -54,6 +59,9 @@ class Family:
     degrees: Floats
     law: MaxT | LenthLaw | None
     critical: Floats
+    strict: Floats
+    shared: Floats
+    ends: tuple[Floats, Floats] | None = None
 
     @property
     def df(self) -> float:
@@ -70,21 +78,32 @@ class Family:
         judged = len(chosen) > 0 and fit.df > 0 and fit.sigma > 0
         law: MaxT | LenthLaw | None = None
         if judged:
-            law = fit.law(scatter) if isinstance(fit, LenthFit) else max_t(scatter)
+            law = fit.law(scatter) if isinstance(fit, LenthFit) else max_t(Fit.scatter(fit, chosen))
+        errors = fit.errors(chosen)
         degrees = fit.degrees(chosen) if judged else np.full(len(chosen), float(fit.df))
+        strict, shared = fit.together(chosen) if isinstance(fit, UnequalFit) else (errors, degrees)
         critical = np.zeros(len(chosen))
         if law is not None:
-            common = _common(degrees)
+            common = _common(shared)
             critical = np.full(len(chosen), law.quantile(level, common))
             if common == KNOWN:
-                critical = np.asarray(stats.t.isf(stats.norm.sf(critical), degrees), dtype=np.float64)
-        return cls(place, fit.estimates(chosen), fit.errors(chosen), scatter, degrees, law, critical)
+                critical = np.asarray(stats.t.isf(stats.norm.sf(critical), shared), dtype=np.float64)
+            if not isinstance(law, LenthLaw):
+                critical = np.maximum(critical * strict / errors, stats.t.ppf((1 + level) / 2, degrees))
+        ends = fit.ends(chosen, critical) if isinstance(fit, CarriedFit) and law is not None else None
+        return cls(place, fit.estimates(chosen), errors, scatter, degrees, law, critical, strict, shared, ends)
 
     def plain(self, place: int) -> float:
         """P value of one comparison alone, two-sided."""
         if isinstance(self.law, LenthLaw):
             return self.law.single_sf(self.ratio(place))
         return float(2 * stats.t.sf(self.ratio(place), self.degrees[place]))
+
+    def together(self, place: int) -> float:
+        """The same with the noise that comparisons judged together rest on."""
+        if isinstance(self.law, LenthLaw):
+            return self.plain(place)
+        return float(2 * stats.t.sf(abs(float(self.estimates[place])) / float(self.strict[place]), self.shared[place]))
 
     def reach(self, place: int, level: float) -> float:
         """Half the width of the interval of one comparison alone."""
@@ -103,10 +122,11 @@ class Family:
         """
         if self.law is None:
             return 1.0
-        ratio, common = self.ratio(place), _common(self.degrees)
+        ratio, common = abs(float(self.estimates[place])) / float(self.strict[place]), _common(self.shared)
         if common == KNOWN:
-            ratio = float(stats.norm.isf(stats.t.sf(ratio, self.degrees[place])))
-        return self.law.sf(ratio, common)
+            ratio = float(stats.norm.isf(stats.t.sf(ratio, self.shared[place])))
+        found = self.law.sf(ratio, common)
+        return found if isinstance(self.law, LenthLaw) else max(found, self.plain(place))
 
     def ratio(self, place: int) -> float:
         return abs(float(self.estimates[place])) / float(self.errors[place])
@@ -199,7 +219,10 @@ def _estimated(
         difference = f"{difference} [{value - wide:+.3g}, {value + wide:+.3g}]" if not scale.log else difference
     elif interval is None or simultaneous is None:
         difference, interval, simultaneous = TOO_NOISY, None, None
-    if inside(simultaneous, margin):
+    hidden = family.ends is not None and not inside(scale.between(*(float(end[place]) for end in family.ends)), margin)
+    if inside(simultaneous, margin) and hidden:
+        difference = _join(difference, HIDDEN)
+    elif inside(simultaneous, margin):
         if verdict is Verdict.UNDETERMINED:
             verdict, difference = Verdict.EQUIVALENT, f"within {margin:g} %"
         else:

@@ -15,6 +15,7 @@ from leadline.analysis.mixed import MixedFit
 from leadline.analysis.scale import Scale, response_kind, scale_of
 from leadline.analysis.strata import Strata
 from leadline.analysis.table import Sample, StudyTable, sample_of
+from leadline.analysis.unequal import UnequalFit
 from leadline.analysis.whitening import whiten
 from leadline.model.naming import plain_level
 from leadline.model.plan import Plan
@@ -105,15 +106,16 @@ def model_sentence(model: Model, sample: Sample, fit: Fit, strata: Strata) -> st
     fixed = ["levels"]
     if model.pairs:
         fixed.append("two-factor interactions")
-    if model.carried:
-        fixed.append("the level of the slot before")
+    if model.kept:
+        fixed.append(f"{100 * model.kept:.0f} % of which slots keep of the slot before")
     if model.places:
         fixed.append("places in a block")
     if model.timed:
         fixed.append("a straight line over time")
     if not isinstance(fit, MixedFit):
         head = ", ".join(part for part in [blocks, *fixed] if part)
-        return f"Least squares: {head}; one source of noise, between {'slots' if sample.slotted else 'trials'}."
+        own = ", each level with its own" if isinstance(fit, UnequalFit) else ""
+        return f"Least squares: {head}; one source of noise, between {'slots' if sample.slotted else 'trials'}{own}."
     random = [_PLURAL[stratum.name] for stratum in strata.random if stratum.name != "block"]
     sources = [*random, "slots" if sample.slotted else "trials"]
     terms = ", ".join(part for part in [blocks, *fixed] if part)

@@ -11,6 +11,7 @@ from scipy import stats
 from leadline.analysis.linear import fit
 from leadline.analysis.scale import Scale, response_kind
 from leadline.analysis.table import Floats
+from leadline.analysis.unequal import unequal
 from leadline.model.plan import Treatment
 from leadline.model.result import Confirmation, Observation, Verdict
 
@@ -51,14 +52,15 @@ def confirm(
     scale = Scale(kind.unit != "share" and bool(np.all(values > 0)), float(values[~is_chosen].mean()))
     blocks = np.array([one.block for one, _ in kept])
     columns = np.column_stack([is_chosen, blocks[:, None] == np.unique(blocks)]).astype(np.float64)
-    solved = fit(columns, scale.into(values))
     contrast: Floats = np.eye(1, columns.shape[1])
+    solved = fit(columns, scale.into(values))
     if not solved.estimable(contrast)[0]:
         return nothing("no block holds both the setting and the baseline")
     if solved.df <= 0 or solved.sigma == 0:
         return nothing("the noise is not known, because no fresh trial is repeated or all gave the same figure")
-    value, error = float(solved.estimates(contrast)[0]), float(solved.errors(contrast)[0])
-    reach = float(stats.t.ppf((1 + level) / 2, solved.df)) * error
+    solved = unequal(solved, columns, scale.into(values), None, {None: is_chosen.astype(np.int64)})
+    value, error, df = (float(of(contrast)[0]) for of in (solved.estimates, solved.errors, solved.degrees))
+    reach = float(stats.t.ppf((1 + level) / 2, df)) * error
     percent, interval = scale.percent(value), scale.interval(value, reach, level)
     if percent is None or interval is None:
         return nothing("the change cannot be given in percent of the baseline")
@@ -70,5 +72,5 @@ def confirm(
         f"{words}: {response} changes by {percent:+.2g} % [{interval.low:+.2g}, {interval.high:+.2g}] in "
         f"{counts[0]} fresh trials against {counts[1]} of the baseline."
     )
-    p_value = float(2 * stats.t.sf(abs(value) / error, solved.df))
+    p_value = float(2 * stats.t.sf(abs(value) / error, df))
     return Confirmation(response, verdict, percent, interval, p_value, *counts, text)

@@ -55,7 +55,7 @@ def contrasts(
     level: float = 0.95,
     family_level: float | None = None,
 ) -> list[Change]:
-    """One change for each pair; the plan is one of whole configurations, and its noise is taken to be the same in all.
+    """One change for each pair; the plan is one of whole configurations, each of which has its own noise.
 
     Least squares with blocks (docs/concepts/statistics.md); simultaneous intervals by the law of the largest
     of the correlated t

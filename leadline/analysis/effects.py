@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,7 +33,17 @@ from leadline.analysis.scale import Scale, baseline_mean, response_kind, scale_o
 from leadline.analysis.selection import with_selection
 from leadline.analysis.strata import Strata
 from leadline.analysis.table import Sample, StudyTable, sample_of
-from leadline.model.result import CellMean, Component, Interaction, Luck, ResponseAnalysis, ResponseKind, Verdict
+from leadline.model.result import (
+    CellMean,
+    Component,
+    Effect,
+    Interaction,
+    Luck,
+    ResponseAnalysis,
+    ResponseKind,
+    Scope,
+    Verdict,
+)
 
 SAME = (
     "every trial gave the same figure, so there is nothing to compare; a response with a finer scale, or a workload "
@@ -104,12 +114,14 @@ def analyse_response(
         remedy = "a straight line over time was taken out" if model.timed else "there are too few trials to take it out"
         warnings.append(f"{response}: {over_time.sentence} In the effects {remedy}.")
     if chosen.carried is not None and chosen.carried.detected:
-        warnings.append(f"{response}: {chosen.carried.sentence} In the effects it was taken out.")
+        warnings.append(f"{response}: {chosen.carried.sentence}")
     if chosen.lives is not None and chosen.lives.detected:
         warnings.append(f"{response}: {chosen.lives.sentence}")
     family = Family.of(fit, [model.effect(main) for main in model.mains], level)
     lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.kind in SCREENING else LOST)
     effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
+    if sample.slotted and len(np.unique(sample.trials)) == 1:
+        effects = [_of_this_instance(effect) for effect in effects]
     noise, paired, cells = _Noise(), list[Interaction](), list[CellMean]()
     components: tuple[Component, ...] = ()
     if not verdicts_only:
@@ -145,6 +157,13 @@ def analyse_response(
     return result, warnings
 
 
+def _of_this_instance(effect: Effect) -> Effect:
+    reason = effect.reason
+    if effect.verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT):
+        reason = f"{reason}, in this server instance alone" if reason else "in this server instance alone"
+    return replace(effect, scope=Scope.THIS_INSTANCE, reason=reason)
+
+
 def fitted_response(table: StudyTable, response: str, level: float) -> tuple[Scale, Sample, Model, Fit] | None:
     """The model that ``analyse_response`` uses; None where nothing can be estimated."""
     sample, _ = sample_of(table, response)
@@ -157,9 +176,10 @@ def fitted_response(table: StudyTable, response: str, level: float) -> tuple[Sca
 
 def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fitted:
     values = scale.into(sample.values)
-    carried = carry_over(table, sample, scale, timed) if sample.slotted else None
-    mains = carried.mains if carried is not None and carried.detected else ()
-    model, fit, strata = fitted_with_strata(table, sample, values, timed, mains)
+    model, fit, strata = fitted_with_strata(table, sample, values, timed)
+    carried = carry_over(model, sample, values, fit, strata) if sample.slotted else None
+    if carried is not None and carried.share:
+        model, fit, strata = fitted_with_strata(table, sample, values, timed, carried.share)
     if fit.df <= 0 and table.kind in SCREENING:
         widest, saturated, strata = fitted_with_strata(table, sample, values, False, saturated=True)
         rows = [*(widest.effect(main) for main in widest.mains), *(widest.interaction(pair) for pair in widest.pairs)]
@@ -167,7 +187,10 @@ def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fi
         if isinstance(guessed, LenthFit):
             model, fit = widest, guessed
     lives = between_lives(model, sample, scale, fit, strata) if sample.slotted else None
-    return _Fitted(model, lives.fit if lives else fit, strata, carried, lives)
+    fit = lives.fit if lives else fit
+    if carried is not None and isinstance(fit, MixedFit):
+        fit = carried.around(fit)
+    return _Fitted(model, fit, strata, carried, lives)
 
 
 def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
@@ -241,9 +264,10 @@ def _noise(
 ) -> _Noise:
     if family.law is None or not len(family.scatter):
         return _Noise()
-    middle = int(np.argsort(family.errors, kind="stable")[len(family.errors) // 2])
-    critical, degrees = float(family.critical[middle]), float(family.degrees[middle])
-    smallest = detectable(critical, float(np.median(family.errors)), degrees)
+    middle = int(np.argsort(family.strict, kind="stable")[len(family.strict) // 2])
+    error = float(family.strict[middle])
+    critical = float(family.critical[middle] * family.errors[middle]) / error
+    smallest = detectable(critical, error, float(family.shared[middle]))
     if scale.log:
         cv: float | None = float(100 * np.sqrt(np.expm1(min(fit.sigma, 5.0) ** 2)))  # of a lognormal
     else:

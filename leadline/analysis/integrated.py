@@ -62,18 +62,6 @@ class Mixture:
             errors[part] = far / stats.t.isf(_TAILS[0] / 2, degrees[part])
         return errors, degrees
 
-    def f_test(self, contrasts: Floats, estimates: Floats) -> float:
-        """P value of the hypothesis that all ``contrasts`` (k, p), with these REML ``estimates`` (k), are nothing: the
-        mean of Wald's F tests over the mixture (a posterior predictive p value: Meng 1994).
-        """
-        asked = contrasts @ self.basis
-        scatter = np.einsum("jab,kb->jka", self.roots, asked)
-        away = (estimates + self.moved @ asked.T)[:, :, None]
-        inverse = np.linalg.pinv(scatter @ scatter.transpose(0, 2, 1), hermitian=True)
-        rank = int(np.linalg.matrix_rank(asked))
-        sizes = (away.transpose(0, 2, 1) @ inverse @ away)[:, 0, 0] / (rank * self.sigmas**2)
-        return float(self.weights @ special.fdtrc(rank, self.df, sizes))
-
     def _tail(self, away: Floats, spread: Floats, tail: float) -> Floats:
         """Distances (k) from the estimates beyond which the mixture has ``tail``: Newton's method on logarithms."""
         found = np.log(np.sqrt(self.weights @ (spread**2 + away**2)) * stats.t.isf(tail / 2, max(self.df, 3)))

@@ -1,9 +1,9 @@
-"""Does a live factor's effect differ between lives of the server (trials)?
+"""A live factor's effect differs between lives of the server (trials), by how much is not known beforehand.
 
-With slots a treatment is compared inside every life. An F test of treatment x life, with lives as fixed effects and the
-noise of slots, asks whether these comparisons agree. Where they do not, the effect is one of lives: the
-error of a new life's effect is that of treatment x life, as in the analysis of variance with random trials (Scheffe,
-The Analysis of Variance, 1959, chapter 8), and its degrees of freedom are the test's numerator.
+With slots a treatment is compared inside every life. The effect is one of lives: the error of a new life's effect is
+that of treatment x life, as in the analysis of variance with random trials (Scheffe, The Analysis of Variance, 1959,
+chapter 8). It is used wherever there are two lives, whether an F test sees a difference or not: the test misses
+differences that are as large as the error.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ class LivesFit(MixedFit):
     def errors(self, contrasts: Floats) -> Floats:
         assert self.within is not None
         new_life = self.inflation * self.within.errors(contrasts)
-        return np.where(
-            self._asked(contrasts), np.maximum(new_life, super().errors(contrasts)), super().errors(contrasts)
-        )
+        return np.where(self._asked(contrasts), new_life, super().errors(contrasts))
 
     def degrees(self, contrasts: Floats) -> Floats:
         plain = super().degrees(contrasts)
@@ -70,7 +68,7 @@ class Lives:
 
 
 def between_lives(model: Model, sample: Sample, scale: Scale, fitted: Fit, strata: Strata) -> Lives:
-    """F test of live levels x lives beside ``fitted``; where it finds a difference at 5 %, the fit for a new life."""
+    """F test of live levels x lives beside ``fitted``, and the fit for a new life."""
     lives = len(np.unique(sample.trials))
     changing = changing_factors(model.table, sample)
     live = _live_columns(model, changing)
@@ -93,13 +91,6 @@ def between_lives(model: Model, sample: Sample, scale: Scale, fitted: Fit, strat
         return Lives(fitted, None, False, UNTESTED + "no level is in more than one life.")
     ratio = (within.sigma**2 * within.df - wide.sigma**2 * wide.df) / between / wide.sigma**2
     p_value = float(stats.f.sf(ratio, between, wide.df))
-    if p_value >= ALPHA:
-        return Lives(
-            fitted,
-            p_value,
-            False,
-            f"Effects do not differ visibly between the {lives} lives of the server (p = {p_value:.2g}).",
-        )
     exact = replace(within, sigma=wide.sigma)
     chosen = LivesFit(
         **{name: getattr(fitted, name) for name in fitted.__dataclass_fields__},
@@ -108,6 +99,9 @@ def between_lives(model: Model, sample: Sample, scale: Scale, fitted: Fit, strat
         inflation=float(np.sqrt(ratio)),
         between=float(between),
     )
+    if p_value >= ALPHA:
+        text = f"Effects do not differ visibly between the {lives} lives of the server (p = {p_value:.2g})"
+        return Lives(chosen, p_value, False, f"{text}; intervals are for a new life all the same.")
     units = np.eye(model.width)[live]
     known = [row for row, good in zip(units, fitted.estimable(units), strict=True) if good]
     spread = float(np.median(exact.errors(np.array(known))))

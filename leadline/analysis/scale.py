@@ -45,7 +45,10 @@ class Scale:
         return found if abs(found) <= _LARGEST else None
 
     def interval(self, contrast: float, reach: float, level: float) -> Interval | None:
-        low, high = self.percent(contrast - reach), self.percent(contrast + reach)
+        return self.between(contrast - reach, contrast + reach, level)
+
+    def between(self, lowest: float, highest: float, level: float = 0.95) -> Interval | None:
+        low, high = self.percent(lowest), self.percent(highest)
         return None if low is None or high is None else Interval(low, high, level)
 
 

@@ -37,7 +37,7 @@ def with_selection(
     """The effects with ``q_value`` and ``shrunken``."""
     if family.law is None or not len(family.estimates):
         return list(effects)
-    found = q_values(np.array([family.plain(place) for place in range(len(family.estimates))]))
+    found = q_values(np.array([family.together(place) for place in range(len(family.estimates))]))
     drawn = shrunken(family.estimates, fit.sigma**2 * (family.scatter @ family.scatter.T))
     where = places(table, model, family)
     result = []

@@ -30,6 +30,11 @@ BLIND = 0.5  # of the level: a series that could hide a change so large cannot b
 BLIND_BURSTS = 0.1  # the same for a series with recurring bursts
 COARSE = 60  # means that a series with recurring bursts is judged by
 _PENALTY = 4.0
+_SPACINGS = (1, 2, 4, 8)
+_CORRELATIONS = np.linspace(0.0, 0.99, 100)
+_WALK = 0.98  # correlation from which a series wanders rather than returns: no noise explains that
+_END_SIGNIFICANT = 3.5  # standard errors
+_ENDS = (0.05, 0.1, 0.2)  # of the series: stretches at its end that are held against what comes before
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,8 @@ def steady_state(
     step = math.ceil(len(series) / LONGEST)
     series = series[: len(series) // step * step].reshape(-1, step).mean(axis=1)
     found = _judge(without_outliers(series), interval * step, higher_is_better, limits, BLIND)
+    if found.cut is not None:
+        found = _ended(series, found, interval * step, higher_is_better, limits.tolerance)
     wide = len(series) // COARSE
     if found.verdict != "never-steady" or wide < 3:
         return found
@@ -132,6 +139,29 @@ def _judge(series: Floats, interval: float, higher_is_better: bool, limits: Limi
     return _unsteady(segments, noise, trend, total, higher_is_better, limits.tolerance)
 
 
+def _ended(
+    series: Floats, found: SteadyState, interval: float, higher_is_better: bool, tolerance: float
+) -> SteadyState:
+    """The verdict, unless the level is another in a stretch at the end, too short to be a segment or an outlier."""
+    assert found.cut is not None
+    start, noise = round(found.cut / interval), _noise(without_outliers(series))
+    for share in _ENDS:
+        size = max(4, round(share * len(series)))
+        if len(series) - start < 3 * size:
+            continue
+        before, last = float(np.median(series[start:-size])), float(np.median(series[-size:]))
+        error = 1.25 * math.sqrt(noise.variance * (1 / size + 1 / (len(series) - start - size)))
+        if abs(last - before) > max(1.5 * tolerance * abs(before), _END_SIGNIFICANT * error):
+            better = (last > before) == higher_is_better
+            word = "above" if last > before else "below"
+            text = (
+                f"the last {format_duration(size * interval)} lie {abs(last / before - 1):.0%} {word} what came before."
+            )
+            verdict, head = ("still-warming", "Still warming") if better else ("slowing-down", "Slowing down")
+            return SteadyState(verdict, None, f"{head} after {format_duration(len(series) * interval)}: {text}")
+    return found
+
+
 def without_outliers(series: Floats) -> Floats:
     """Samples far from the median of their neighbours, such as seconds with a long collection, take that median.
 
@@ -149,19 +179,22 @@ def without_outliers(series: Floats) -> Floats:
 
 
 def _noise(series: Floats) -> _Noise:
-    """From second differences at spacings one and two, which steps, slopes and slow waves hardly touch.
+    """From second differences at spacings of 1, 2, 4 and 8, which steps, slopes and slow waves hardly touch.
 
-    For AR(1) with correlation r their variances are s^2 (6 - 8 r + 2 r^2) and s^2 (6 - 8 r^2 + 2 r^4), so that their
-    ratio (1 + r)(3 - r^2) / (3 - r) gives r. Short series are drawn towards no correlation.
+    For AR(1) with correlation r their variances are s^2 (6 - 8 r^m + 2 r^2m) at spacing m: r fits their logarithms
+    best. Neighbours alone would not tell 0.8 from 0.95. Short series are drawn towards no correlation.
     """
-    near = _spread(series[2:] - 2 * series[1:-1] + series[:-2]) ** 2
-    far = _spread(series[4:] - 2 * series[2:-2] + series[:-4]) ** 2
-    if near <= 0:
-        return _Noise(0.0, 0.0)
     count = len(series)
-    grid = np.linspace(0.0, 0.8, 81)
-    correlation = float(np.interp(far / near, (1 + grid) * (3 - grid**2) / (3 - grid), grid)) * count / (count + 20)
-    variance = near / (6 - 8 * correlation + 2 * correlation**2)
+    spacings = [m for m in _SPACINGS if m <= 2 or 24 * m <= count]
+    spreads = np.array([_spread(series[2 * m :] - 2 * series[m:-m] + series[: -2 * m]) ** 2 for m in spacings])
+    if spreads.min() <= 0:
+        return _Noise(0.0, 0.0)
+    powers = _CORRELATIONS[:, None] ** np.array(spacings)
+    apart = np.log(spreads) - np.log(6 - 8 * powers + 2 * powers**2)
+    fitting = float(_CORRELATIONS[int(np.argmin(apart.var(axis=1)))])
+    known = count / (count + (20 if len(spacings) == 2 else 6))
+    correlation = (0.8 if fitting >= _WALK else min(fitting, 0.93)) * known
+    variance = float(spreads[0]) / (6 - 8 * correlation + 2 * correlation**2)
     return _Noise(variance, correlation)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from leadline.analysis.effects import analyse_response
 from leadline.analysis.equivalence import MARGIN
@@ -21,6 +22,7 @@ def analyse(
     describe: Describe = plain_level,
     equivalence_margin: float | None = MARGIN,
     verdicts_only: bool = False,
+    equal_noise: bool = False,
 ) -> StudyAnalysis:
     """What the finished trials of a plan say about each response.
 
@@ -28,15 +30,16 @@ def analyse(
     intervals. ``describe`` writes a factor's level with its unit. A level whose simultaneous interval lies within
     ``equivalence_margin`` percent is told to make no difference; None asks nothing of the kind. The answer is
     left to ``leadline.conclude``. ``verdicts_only`` leaves out what no verdict on a level rests on, which takes most
-    of the time: interactions, ranks, bootstrap, luck, shrinkage, groups, variance components. Nothing in the result
+    of the time: interactions, ranks, luck, shrinkage, groups, variance components. Nothing in the result
     is NaN or infinite: what cannot be estimated is None, with a reason.
+    ``equal_noise``: all levels are taken to have the same noise, as the boundaries of interim analyses and races are.
     Raises ValueError for a level outside (0.5, 1) or a margin outside (0, 100).
     """
     if not 0.5 < level < 1:
         raise ValueError(f"confidence level {level} is not between 0.5 and 1")
     if equivalence_margin is not None and not 0 < equivalence_margin < 100:
         raise ValueError(f"equivalence margin {equivalence_margin} is not between 0 and 100 percent")
-    table = StudyTable.of(plan, observations, describe)
+    table = replace(StudyTable.of(plan, observations, describe), equal_noise=equal_noise)
     warnings: list[str] = []
     finished = len({observation.trial for observation in table.observations})
     missing = len(plan.trials) - finished

@@ -37,6 +37,7 @@ class StudyTable:
     complete: bool = True  # every block was planned with the same treatments
     slots_in_block: int = 1  # slots after which the plan repeats its treatments inside a trial
     places: Mapping[int, int] = field(default_factory=dict)  # position -> place in its block, where squares balance it
+    equal_noise: bool = False  # all levels are taken to have the same noise
 
     @classmethod
     def of(cls, plan: Plan, observations: Sequence[Observation], describe: Describe) -> StudyTable:

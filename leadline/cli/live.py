@@ -36,6 +36,7 @@ class PlainWatcher:
         self._console = console
         self._plan: Plan | None = None
         self._label = ""
+        self._labels: dict[int, str] = {}  # by position: trials side by side end together
         self._done = 0
 
     def __enter__(self) -> Watcher:
@@ -58,7 +59,7 @@ class PlainWatcher:
 
     def trial(self, planned: PlannedTrial, attempt: int, label: str, seconds_left: float) -> None:
         total = len(self._plan.trials) if self._plan else 0
-        self._label = label
+        self._label = self._labels[planned.position] = label
         again = f" (attempt {attempt})" if attempt > 1 else ""
         self._line(f"trial {planned.position + 1}/{total}{again} {label}; {format_duration(seconds_left)} left")
 
@@ -67,7 +68,7 @@ class PlainWatcher:
     def load(self, seconds: float, phase: str, throughput: float, p99_ms: float, errors: int) -> None: ...
 
     def trial_ended(self, record: TrialRecord) -> None:
-        self._line(f"  {_ended(record, self._label)}")
+        self._line(f"  {_ended(record, self._labels.get(record.planned.position, self._label))}")
 
 
 class LiveWatcher:
@@ -78,6 +79,7 @@ class LiveWatcher:
         self._plan: Plan | None = None
         self._done = 0
         self._label = self._step = self._load = ""
+        self._labels: dict[int, str] = {}
         self._left = 0.0
         self._since = time.monotonic()
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)  # renders at once
@@ -118,6 +120,7 @@ class LiveWatcher:
 
     def trial(self, planned: PlannedTrial, attempt: int, label: str, seconds_left: float) -> None:
         self._label = label + (f" (attempt {attempt})" if attempt > 1 else "")
+        self._labels[planned.position] = self._label
         self._load = ""
         self._done = planned.position
         self._set_left(seconds_left)
@@ -133,7 +136,8 @@ class LiveWatcher:
         self._done = record.planned.position + 1
         style = "red" if record.failure else ""
         number = f"{record.planned.position + 1:3d} "
-        self._console.print(Text(number + _ended(record, self._label), style=style))
+        label = self._labels.get(record.planned.position, self._label)
+        self._console.print(Text(number + _ended(record, label), style=style))
 
 
 def watcher(console: Console) -> PlainWatcher | LiveWatcher:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from leadline.analysis.carry import HIDDEN
 from leadline.analysis.contrasts import Change
 from leadline.analysis.equivalence import inside
 from leadline.analysis.scale import response_kind
 from leadline.model.errors import BLAMED, FailureClass
 from leadline.model.naming import Describe
-from leadline.model.record import SKIPPED, StudyRecord
-from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis, Verdict
+from leadline.model.record import StudyRecord, TrialState
+from leadline.model.result import Effect, ResponseAnalysis, Scope, StudyAnalysis, Verdict
 from leadline.model.units import format_duration
 
 SIMULATED = "SIMULATED: "  # before the answer of a study on a simulated host
@@ -35,17 +36,17 @@ class Facts:
 
     @classmethod
     def of(cls, record: StudyRecord, describe: Describe, outcome: str = "") -> Facts:
-        ran = [trial for trial in record.trials if trial.state == "done"]
-        lengths = [trial.ended - trial.started for trial in ran if trial.ended and trial.started]
+        ran = [trial for trial in record.trials if trial.state == TrialState.DONE]
         return cls(
             describe,
             done=len(ran),
-            planned=sum(trial.state != SKIPPED for trial in record.trials),
+            planned=sum(trial.state != TrialState.SKIPPED for trial in record.trials),
             left=sum(trial.is_left for trial in record.trials),
             interrupted=sum(
-                trial.failure is FailureClass.INTERRUPTED and trial.state != SKIPPED for trial in record.trials
+                trial.failure is FailureClass.INTERRUPTED and trial.state != TrialState.SKIPPED
+                for trial in record.trials
             ),
-            seconds=sum(lengths) / len(lengths) if lengths else None,
+            seconds=record.seconds_per_trial,
             outcome=outcome,
         )
 
@@ -72,6 +73,8 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> str:
         sentences.append(analysis.disturbance.sentence.removesuffix("."))
     if facts.outcome:
         sentences.append(facts.outcome)
+    if any(effect.scope is Scope.THIS_INSTANCE for one in analysis.responses for effect in one.effects):
+        sentences.append("Of this server instance alone, as no other was started")
     settings = _settings(analysis, facts.describe)
     if analysis.confirmations:
         sentences += [one.sentence.removesuffix(".") for one in analysis.confirmations]
@@ -93,7 +96,7 @@ def _settings(analysis: StudyAnalysis, describe: Describe) -> list[_Setting]:
 
 
 def _verdict(one: ResponseAnalysis, effect: Effect) -> Verdict:
-    small = effect.verdict in _TOLD and inside(effect.simultaneous, one.margin)
+    small = effect.verdict in _TOLD and inside(effect.simultaneous, one.margin) and HIDDEN not in effect.reason
     return Verdict.EQUIVALENT if small else effect.verdict
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.model.disturbance import BOUND, disturbed
-from leadline.model.record import StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Disturbance
 
 _MOST = 6  # trials named
@@ -28,7 +28,7 @@ class OtherPrograms:
 
 def disturbance_of(records: Iterable[StudyRecord], others: Mapping[int, OtherPrograms]) -> Disturbance | None:
     """Of one study, or of all the studies of a tuning. None where no observer recorded the host's CPUs."""
-    done = {trial.id for record in records for trial in record.trials if trial.state == "done"}
+    done = {trial.id for record in records for trial in record.trials if trial.state == TrialState.DONE}
     shares = {trial: one.share for trial, one in others.items() if trial in done}
     if not shares:
         return None

@@ -6,12 +6,12 @@ The comparisons of a tuning are studies of fixed size; what its steps keep is ``
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from leadline.design.racing import rounds_of
 from leadline.model.naming import Describe, describing, plain_level, treatment_name
 from leadline.model.plan import Plan, Treatment
-from leadline.model.record import SKIPPED, StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis
 from leadline.planning.adjust import adjusted
 from leadline.planning.course import Course, course, with_rounds
@@ -19,7 +19,8 @@ from leadline.planning.looks import due, schedule
 
 REPEATED = (
     "simultaneous intervals, adjusted p and q hold; plain intervals and p, the p of "
-    "equivalence, and rank and bootstrap intervals are those of a single analysis"
+    "equivalence, and rank intervals are those of a single analysis; all levels are taken to have "
+    "the same noise"
 )
 
 
@@ -33,13 +34,19 @@ class Stopped:
 
 
 class StoppingRule(Protocol):
-    """Turns the analysis of the trials that ran into one whose intervals hold under the rule."""
+    """Turns the analysis of the trials that ran into one whose intervals hold under the rule. ``equal_noise``: the
+    rule's boundary takes all levels to have the same noise, and the analysis must, too.
+    """
+
+    equal_noise: ClassVar[bool]
 
     def applied(self, analysis: StudyAnalysis) -> Stopped: ...
 
 
 class Fixed:
     """All planned trials run."""
+
+    equal_noise: ClassVar[bool] = False
 
     def applied(self, analysis: StudyAnalysis) -> Stopped:
         return Stopped(analysis)
@@ -49,6 +56,7 @@ class Fixed:
 class InterimAnalyses:
     """The study is looked at several times and may end early: repeated confidence intervals."""
 
+    equal_noise: ClassVar[bool] = True
     record: StudyRecord
 
     def applied(self, analysis: StudyAnalysis) -> Stopped:
@@ -56,7 +64,7 @@ class InterimAnalyses:
         blocks = schedule(record.plan, record.study.design.looks)
         left = [trial.planned.block for trial in record.trials if trial.is_left]
         number = due(record.plan, left, blocks)
-        skipped = [trial for trial in record.trials if trial.state == SKIPPED]
+        skipped = [trial for trial in record.trials if trial.state == TrialState.SKIPPED]
         if not left and skipped:
             number = next(k for k, end in enumerate(blocks, 1) if end >= 1 + max(each.block for each in observations))
         reasons: dict[str, int] = {}
@@ -73,6 +81,7 @@ class InterimAnalyses:
 class RaceRule:
     """Levels that are shown worse than the best leave after each round."""
 
+    equal_noise: ClassVar[bool] = True
     record: StudyRecord
     describe: Describe = field(default=plain_level)
 
@@ -83,7 +92,7 @@ class RaceRule:
         rounds = rounds_of(record.study.design)
         result = with_rounds(analysis, found, record.plan_that_ran, record.observations(), rounds, complete)
         notes = [f"{line}." for line in leavers(found, self.describe)]
-        skipped = sum(trial.state == SKIPPED for trial in record.trials)
+        skipped = sum(trial.state == TrialState.SKIPPED for trial in record.trials)
         if skipped:
             notes.append(f"Not needed, {skipped} of {len(record.trials)} trials.")
         notes.append(

@@ -16,7 +16,7 @@ from leadline.conclude.interactions import in_words
 from leadline.conclude.stopping import StoppingRule, rule_of
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.model.naming import describing
-from leadline.model.record import StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis
 
 
@@ -35,7 +35,14 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
     study, ran = record.study, record.plan_that_ran
     describe = describing(study)
     plan, observations = as_one_factor(ran, record.observations(), describe, configuration_names(study, ran))
-    found = analyse(plan, observations, study.responses, describe=describe, equivalence_margin=100 * study.equivalence)
+    found = analyse(
+        plan,
+        observations,
+        study.responses,
+        describe=describe,
+        equivalence_margin=100 * study.equivalence,
+        equal_noise=rule.equal_noise,
+    )
     settled = settled_wash_out(record, seen.slots)
     told = [settled.sentence] if settled is not None else []
     stopped = rule.applied(found)
@@ -53,7 +60,7 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
 
 def _failures(record: StudyRecord) -> dict[str, int]:
     """Failure class -> trials and slots, most frequent first; interrupted trials are counted, and judge no setting."""
-    kinds = [slot.failure for trial in record.trials if trial.state == "done" for slot in trial.slots]
-    kinds += [trial.failure for trial in record.trials if trial.state == "failed"]
+    kinds = [slot.failure for trial in record.trials if trial.state == TrialState.DONE for slot in trial.slots]
+    kinds += [trial.failure for trial in record.trials if trial.state == TrialState.FAILED]
     counts = Counter(kind.value for kind in kinds if kind is not None)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -11,7 +11,7 @@ import numpy as np
 from leadline.analysis.washout import ALPHA, SlotSeries, WashOut, estimate
 from leadline.analysis.washout_levels import LevelledSlot, LevelWashOut, by_level
 from leadline.design.switchback import assumed_wash_out
-from leadline.model.record import SlotRecord, StudyRecord, TrialRecord
+from leadline.model.record import SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.units import format_duration
 
 RESPONSES = ("throughput", "mean", "p99")
@@ -90,7 +90,7 @@ def _estimates(
     record: StudyRecord, slots: Mapping[int, Sequence[SlotSeconds]]
 ) -> tuple[dict[str, WashOut], dict[str, tuple[LevelWashOut, ...]]]:
     """By response: of all slots together, and by the level that was changed to."""
-    trials = [(trial, slots.get(trial.id, ())) for trial in record.trials if trial.state == "done"]
+    trials = [(trial, slots.get(trial.id, ())) for trial in record.trials if trial.state == TrialState.DONE]
     found, levels = {}, {}
     for name in RESPONSES:
         rows = [row for trial, series in trials for row in _series(trial, {s.slot: s for s in series}, name)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from leadline.model.errors import UsageError, quoted, shortened
 from leadline.model.knob import ApplyCost, Level
-from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment
+from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment, Turn
 
 FORMAT = 1
 
@@ -41,6 +41,7 @@ def plan_to_json(plan: Plan) -> str:
                 "plot": t.plot,
                 "slots": [{"begin": s.begin, "seconds": s.seconds, "levels": s.treatment.as_dict()} for s in t.slots],
             }
+            | ({"turns": [[turn.begin, turn.seconds, turn.warm_up] for turn in t.turns]} if t.turns else {})
             for t in plan.trials
         ],
         "notes": list(plan.notes),
@@ -79,6 +80,10 @@ def plan_from_json(text: str) -> Plan:
                     slots=tuple(
                         Slot(index, float(s["begin"]), float(s["seconds"]), _treatment(s["levels"]))
                         for index, s in enumerate(t.get("slots", ()))
+                    ),
+                    turns=tuple(
+                        Turn(float(begin), float(seconds), bool(warm_up))
+                        for begin, seconds, warm_up in t.get("turns", ())
                     ),
                 )
                 for t in document["trials"]

@@ -257,6 +257,11 @@ def _notes(
         found.append(f"The first {wash_out} of every slot are left out until the wash-out is estimated from the data.")
     else:
         found.append(f"The first {wash_out} of every slot are left out.")
+    if trials == 1:
+        found.append(
+            "One server instance: verdicts will hold for it alone, and say nothing of another start; two or more "
+            "trials (replicates) would."
+        )
     if slots * switchback.slot < workload.steady:
         asked = format_duration(workload.steady)
         found.append(f"The steady state is {steady} instead of {asked}: whole blocks of slots.")

@@ -164,6 +164,8 @@ def confirmation_study(
     }
     if study.design.switchback is not None and all(is_live(factors[name]) for name in chosen):
         design["switchback"] = study.design.switchback.model_dump(mode="json", exclude_unset=True)
+    elif study.design.rotation is not None:
+        design["rotation"] = study.design.rotation.model_dump(mode="json", exclude_unset=True)
     document: dict[str, Any] = {
         "study": f"{study.study}-confirm",
         "question": f"Does {' or '.join(said(each.levels) for each in choices)} change {response} in fresh trials?",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leadline.host.base import TrialHost
@@ -14,7 +14,7 @@ from leadline.lab.interruption import Interruption
 from leadline.lab.progress import Watcher
 from leadline.lab.slots import SlotChanges
 from leadline.lab.store import Store
-from leadline.lab.system import LoadOutcome, System
+from leadline.lab.system import LoadOutcome, Measured, System
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.owners import Owners
@@ -56,103 +56,204 @@ class TrialRunner:
     watcher: Watcher
     interruption: Interruption
     originals: dict[str, Level] = field(default_factory=dict, init=False)  # of this run, before its first change
-    owners: Owners = field(init=False)
-    _trial: int = field(default=0, init=False)
-    _attempt: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        self.owners = Owners(self.host, *self.system.owners())
+    last: Attempt | None = field(default=None, init=False)
 
     def run(self, trial_id: int, planned: PlannedTrial) -> TrialFailure | None:
         """One attempt. Whatever happens, services are stopped and the row is closed; returns the failure if any.
 
         Errors of the store itself (a full disk) propagate once services are stopped.
         """
-        self._trial = trial_id
-        self._attempt, directory = self.store.begin_attempt(trial_id)
-        failure: TrialFailure | None = None
+        attempt = self.begin(trial_id, planned, self.system)
         try:
-            self.interruption.check()
-            self._live(planned, directory)
-        except TrialFailure as error:
-            failure = error
-        except UsageError as error:  # levels that contradict each other
-            failure = TrialFailure(FailureClass.CONFIGURATION, str(error))
-        except LeadlineError as error:
-            failure = TrialFailure(FailureClass.INFRASTRUCTURE, str(error))
-        except OSError as error:
-            failure = TrialFailure(FailureClass.INFRASTRUCTURE, f"the host failed: {error}")
+            attempt.go(attempt.prepare, attempt.observe, attempt.load, attempt.finish, attempt.measure)
         finally:
             with self.interruption.shield():
                 self.system.stop()
-        with self.interruption.shield():
-            if failure is not None:
-                # What was recorded until the failure is kept with the trial.
-                for warning in self.system.collect(directory):
-                    self.watcher.message(warning)
-            self.store.add_artefacts(trial_id, self._attempt, directory)
-            self.store.finish(trial_id, self._attempt, failure)
-        return failure
+        attempt.close()
+        return attempt.failure
+
+    def begin(self, trial_id: int, planned: PlannedTrial, system: System) -> Attempt:
+        """A new attempt of a trial, its row marked as running."""
+        number, directory = self.store.begin_attempt(trial_id)
+        self.last = Attempt(self, system, planned, trial_id, number, directory)
+        return self.last
+
+    def verify_undone(self) -> None:
+        """After the host was restored: look once more at every knob that was changed and all that was made or switched
+        off for a time, beside the last trial.
+        """
+        readings = []
+        for name, original in self.originals.items():
+            found = self.host.read_back(name)
+            wanted = self.format(name, original)
+            readings.append(Reading(name, "undone", wanted, self.format(name, found), found == original))
+        for name, (was, found_now) in self.host.temporary().items():
+            readings.append(Reading(name, "undone", was, found_now, was == found_now))
+        wrong = [f"{r.knob} is {r.found}, it was {r.wanted}" for r in readings if not r.matches]
+        try:
+            if readings and self.last is not None:
+                self.store.add_readings(self.last.trial, self.last.number, readings)
+        finally:
+            if wrong:  # matters more than a lab that cannot be written
+                raise RestoreError(f"the host was not put back: {'; '.join(wrong)}")
+
+    def format(self, name: str, level: Level) -> str:
+        """A level as its knob writes it."""
+        return self.knobs[name].format(level)
+
+    def warn(self, warnings: Sequence[str]) -> None:
+        for warning in warnings:
+            self.watcher.message(warning)
+
+
+class Attempt:
+    """One attempt of one trial on ``system``: ``prepare``, ``observe``, ``load``, ``finish`` and ``measure`` in this
+    order, by ``go``; then its services are stopped and ``close`` is called. Trials side by side are taken through these
+    parts together (``leadline.lab.rotation``).
+    """
+
+    def __init__(
+        self, runner: TrialRunner, system: System, planned: PlannedTrial, trial: int, number: int, directory: Path
+    ) -> None:
+        self.runner = runner
+        self.system = system
+        self.planned = planned
+        self.trial = trial
+        self.number = number
+        self.directory = directory
+        self.failure: TrialFailure | None = None
+        self.owners = Owners(runner.host, *system.owners())
+        self.known: dict[str, Level] = {}
+        self.startup = 0.0
+        self.outcome: LoadOutcome | None = None
+        self.changes: SlotChanges | None = None
+        self._suspended = 0.0
+
+    def go(self, *parts: Callable[[], None]) -> None:
+        """These parts in order, unless it has failed."""
+        for part in parts:
+            if self.failure is None:
+                with self.failing():
+                    part()
 
     @contextmanager
-    def _step(self, name: str, detail: str = "") -> Iterator[None]:
-        self.interruption.check()  # also one that something swallowed
-        step = self.store.begin_step(self._trial, self._attempt, name, detail)
-        self.watcher.step(name)
-        yield
-        self.store.end_step(step)
+    def failing(self) -> Iterator[None]:
+        """What is raised in the body is this attempt's failure."""
+        try:
+            self.runner.interruption.check()
+            yield
+        except TrialFailure as error:
+            self.failure = error
+        except UsageError as error:  # levels that contradict each other
+            self.failure = TrialFailure(FailureClass.CONFIGURATION, str(error))
+        except LeadlineError as error:
+            self.failure = TrialFailure(FailureClass.INFRASTRUCTURE, str(error))
+        except OSError as error:
+            self.failure = TrialFailure(FailureClass.INFRASTRUCTURE, f"the host failed: {error}")
 
-    def _live(self, planned: PlannedTrial, directory: Path) -> None:
-        levels = {**self.settings, **planned.treatment.as_dict()}
-        known = {name: level for name, level in levels.items() if name in self.knobs}  # pseudo-factors set nothing
-        on_host = self.owners.levels(known, self.host)
-        in_services = {name: level for name, level in known.items() if name not in on_host}
+    def close(self) -> None:
+        """Once its services are stopped: keep what there is, close the row."""
+        runner = self.runner
+        with runner.interruption.shield():
+            if self.failure is not None:
+                # What was recorded until the failure is kept with the trial.
+                runner.warn(self.system.collect(self.directory))
+            runner.store.add_artefacts(self.trial, self.number, self.directory)
+            runner.store.finish(self.trial, self.number, self.failure)
+
+    @contextmanager
+    def step(self, name: str, detail: str = "") -> Iterator[None]:
+        """Committed to the store before the body acts."""
+        self.runner.interruption.check()  # also one that something swallowed
+        step = self.runner.store.begin_step(self.trial, self.number, name, detail)
+        self.runner.watcher.step(name)
+        yield
+        self.runner.store.end_step(step)
+
+    def prepare(self) -> None:
+        """Levels applied, services started, all read back."""
+        runner, system, directory = self.runner, self.system, self.directory
+        levels = {**runner.settings, **self.planned.treatment.as_dict()}
+        # pseudo-factors set nothing
+        self.known = {name: level for name, level in levels.items() if name in runner.knobs}
+        on_host = self.owners.levels(self.known, runner.host)
+        in_services = {name: level for name, level in self.known.items() if name not in on_host}
         self._check_space(directory)
-        suspended = _suspended_seconds()
-        with self._step("apply", ", ".join(f"{name}={level}" for name, level in on_host.items())):
+        self._suspended = _suspended_seconds()
+        with self.step("apply", ", ".join(f"{name}={level}" for name, level in on_host.items())):
             self._apply(on_host)
-        with self._step("reset"):
-            self.system.reset(directory)
-        with self._step("start-database"):
-            self.system.start_database(in_services, directory)
-        with self._step("start-server"):
-            startup = self.system.start_server(in_services, directory)
-        with self._step("read-back"):
-            self._read(known, "before")
-        with self._step("start-observers"):
-            self.system.start_observers(directory)
-        with self._step("load"):
-            changes = self._changes(planned)
-            if changes is None:
-                outcome = self.system.load(directory, planned.seed, self.watcher.load)
+        with self.step("reset"):
+            system.reset(directory)
+        with self.step("start-database"):
+            system.start_database(in_services, directory)
+        with self.step("start-server"):
+            self.startup = system.start_server(in_services, directory)
+        with self.step("read-back"):
+            self._read("before")
+
+    def observe(self) -> None:
+        with self.step("start-observers"):
+            self.system.start_observers(self.directory)
+
+    def load(self) -> None:
+        watcher, planned = self.runner.watcher, self.planned
+        with self.step("load"):
+            self.changes = self._changes(planned)
+            if self.changes is None:
+                self.outcome = self.system.load(self.directory, planned.seed, watcher.load)
             else:
-                outcome = self.system.load_in_slots(
-                    directory, planned.seed, self.watcher.load, planned.slots, changes.on_slot
+                self.outcome = self.system.load_in_slots(
+                    self.directory, planned.seed, watcher.load, planned.slots, self.changes.on_slot
                 )
-                changes.finish()
-                known |= changes.found
-        if (away := _suspended_seconds() - suspended) > 1:
+                self.changes.finish()
+                self.now_at(self.changes.found)
+
+    def now_at(self, levels: Mapping[str, Level]) -> None:
+        """Knobs that changed under the load have these levels now."""
+        self.known |= levels
+
+    def finish(self) -> None:
+        """After the load: checked, stopped, recordings collected."""
+        if (away := _suspended_seconds() - self._suspended) > 1:
             text = f"the machine was suspended for {away:.0f} s in the middle of this trial"
             raise TrialFailure(FailureClass.INFRASTRUCTURE, text)
-        with self._step("stop-observers"):
-            self._warn(self.system.stop_observers())
-        with self._step("health"):
+        with self.step("stop-observers"):
+            self.runner.warn(self.system.stop_observers())
+        with self.step("health"):
             self.system.health()
-        with self._step("audit"):
-            self._audit(directory, outcome)
-        with self._step("read-again"):
-            self._read(known, "after")
-        with self._step("stop"):
-            self._warn(self.system.stop())
-        with self._step("collect"):
-            self._warn(self.system.collect(directory))
-        with self._step("measure"):
-            self._measure(directory, startup, outcome, changes)
+        with self.step("audit"):
+            self._audit(self.directory, self._loaded)
+        with self.step("read-again"):
+            self._read("after")
+        with self.step("stop"):
+            self.runner.warn(self.system.stop())
+        with self.step("collect"):
+            self.runner.warn(self.system.collect(self.directory))
+
+    def measure(self) -> None:
+        with self.step("measure"):
+            measured = self.system.measure(self.directory, self.startup)
+            if self.changes is not None:
+                from leadline.lab.slotmeasure import measure_slots  # its libraries take seconds to load
+
+                steady, phases = measure_slots(
+                    self.changes, self.system, self.runner.study, self.directory, measured.phases
+                )
+                measured = replace(measured, steady=steady, phases=phases)
+            self.keep(measured)
+
+    @property
+    def _loaded(self) -> LoadOutcome:
+        assert self.outcome is not None
+        return self.outcome
 
     def _changes(self, planned: PlannedTrial) -> SlotChanges | None:
         if not planned.slots:
             return None
-        return SlotChanges(self.store, self.owners, self.watcher, self.knobs, self._trial, self._attempt, planned.slots)
+        runner = self.runner
+        return SlotChanges(
+            runner.store, self.owners, runner.watcher, runner.knobs, self.trial, self.number, planned.slots
+        )
 
     def _check_space(self, directory: Path) -> None:
         free = shutil.disk_usage(directory).free
@@ -163,52 +264,30 @@ class TrialRunner:
             )
 
     def _apply(self, levels: Mapping[str, Level]) -> None:
-        originals = []
+        runner, originals = self.runner, []
         for name in levels:
-            if name not in self.originals:
-                self.originals[name] = self.host.read_back(name)
-                found = self._format(name, self.originals[name])
+            if name not in runner.originals:
+                runner.originals[name] = runner.host.read_back(name)
+                found = runner.format(name, runner.originals[name])
                 originals.append(Reading(name, "original", None, found, True))
-        self.store.add_readings(self._trial, self._attempt, originals)
+        runner.store.add_readings(self.trial, self.number, originals)
         self.owners.apply(levels)
 
-    def verify_undone(self) -> None:
-        """After the host was restored: look once more at every knob that was changed and all that was made or switched
-        off for a time, beside the last trial.
-        """
-        readings = []
-        for name, original in self.originals.items():
-            found = self.host.read_back(name)
-            wanted = self._format(name, original)
-            readings.append(Reading(name, "undone", wanted, self._format(name, found), found == original))
-        for name, (was, found_now) in self.host.temporary().items():
-            readings.append(Reading(name, "undone", was, found_now, was == found_now))
-        wrong = [f"{r.knob} is {r.found}, it was {r.wanted}" for r in readings if not r.matches]
-        try:
-            if readings:
-                self.store.add_readings(self._trial, self._attempt, readings)
-        finally:
-            if wrong:  # matters more than a lab that cannot be written
-                raise RestoreError(f"the host was not put back: {'; '.join(wrong)}")
-
-    def _format(self, name: str, level: Level) -> str:
-        return self.knobs[name].format(level)
-
-    def _read(self, known: Mapping[str, Level], phase: str) -> None:
+    def _read(self, phase: str) -> None:
         """Read every knob in play; one that is not at its level voids the trial."""
-        readings = []
-        for name, wanted in known.items():
+        runner, readings = self.runner, []
+        for name, wanted in self.known.items():
             try:
                 found = self.owners.read_back(name)
             except NotInPlay as why:
-                readings.append(Reading(name, phase, self._format(name, wanted), f"({why})", True))
+                readings.append(Reading(name, phase, runner.format(name, wanted), f"({why})", True))
                 continue
             except LookupError as error:
                 raise TrialFailure(FailureClass.CONFIGURATION, f"{name} cannot be read back: {error}") from error
             readings.append(
-                Reading(name, phase, self._format(name, wanted), self._format(name, found), found == wanted)
+                Reading(name, phase, runner.format(name, wanted), runner.format(name, found), found == wanted)
             )
-        self.store.add_readings(self._trial, self._attempt, readings)
+        runner.store.add_readings(self.trial, self.number, readings)
         wrong = [f"{r.knob} is {r.found}, not {r.wanted}" for r in readings if not r.matches]
         if wrong:
             moment = "before the load" if phase == "before" else "after the load"
@@ -216,7 +295,7 @@ class TrialRunner:
 
     def _audit(self, directory: Path, outcome: LoadOutcome) -> None:
         results: list[AuditRecord] = [*outcome.checks, *self.system.audit(directory, outcome.counts)]
-        self.store.add_audits(self._trial, self._attempt, results)
+        self.runner.store.add_audits(self.trial, self.number, results)
         failed = [audit for audit in results if not audit.passed]
         if failed:
             raise TrialFailure(
@@ -225,30 +304,22 @@ class TrialRunner:
                 "\n".join(f"{audit.name}: {audit.detail}" for audit in failed),
             )
 
-    def _measure(self, directory: Path, startup: float, outcome: LoadOutcome, changes: SlotChanges | None) -> None:
-        measured = self.system.measure(directory, startup)
-        steady, phases = measured.steady, measured.phases
-        if changes is not None:
-            from leadline.lab.slotmeasure import measure_slots  # its libraries take seconds to load
-
-            steady, phases = measure_slots(changes, self.system, self.study, directory, phases)
-        self.store.set_steady(self._trial, steady, phases)
-        self.store.add_responses(self._trial, self._attempt, measured.responses)
+    def keep(self, measured: Measured) -> None:
+        """Store what was measured. Raises TrialFailure where it says that the figures are not to be used."""
+        store, limits, outcome = self.runner.store, self.runner.study.limits, self._loaded
+        store.set_steady(self.trial, measured.steady, measured.phases)
+        store.add_responses(self.trial, self.number, measured.responses)
         errors = measured.responses.get("errors", 0.0)
-        if errors > self.study.limits.errors and changes is None:  # a slot has its own limit
+        if errors > limits.errors and self.changes is None:  # a slot has its own limit
             raise TrialFailure(
                 FailureClass.WORKLOAD,
-                f"{errors:.2%} of the transactions failed; the limit is {self.study.limits.errors:.2%}",
+                f"{errors:.2%} of the transactions failed; the limit is {limits.errors:.2%}",
                 str({name: dict(count) for name, count in outcome.counts.items()}),
             )
         if outcome.driver_was_limit:
             raise TrialFailure(
                 FailureClass.BOTTLENECK, "the driver was the limit: its figures are not the server's", outcome.evidence
             )
-
-    def _warn(self, warnings: Sequence[str]) -> None:
-        for warning in warnings:
-            self.watcher.message(warning)
 
 
 def _suspended_seconds() -> float:

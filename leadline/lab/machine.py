@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from leadline.design.rotation import blocks_of
 from leadline.host.base import PROC, Ability, Host
 from leadline.host.files import rows
 from leadline.host.java import java_home
@@ -15,6 +16,8 @@ from leadline.host.process import parse_cpus
 from leadline.lab.studyfile import StudyFile
 from leadline.load.presets import source_address
 from leadline.model.errors import UsageError
+from leadline.model.knob import Level, Machine
+from leadline.model.plan import Plan
 from leadline.model.shapes import address_count
 from leadline.model.study import Study
 from leadline.model.units import format_size
@@ -27,6 +30,11 @@ NOT_CHECKED = (
 )
 _PORTS = f"{PROC}/sys/net/ipv4/ip_local_port_range"
 _USUAL_PORTS = "32768 60999"  # where the host does not tell (ip-sysctl.rst)
+_USABLE = 0.8  # share of memory that instances side by side may take
+_BESIDE_HEAP = 256 << 20  # bytes of a JVM: metaspace, code, threads, buffers
+_DATABASE_CACHES = ("database.shared_buffers", "database.innodb_buffer_pool_size")
+_DATABASE_CACHE = 128 << 20  # as PostgreSQL and MariaDB have it
+_BESIDE_CACHE = 128 << 20  # bytes of a database: sessions, log buffers
 _ROLES = ("server", "database", "driver", "web")
 
 
@@ -110,3 +118,51 @@ def _refused(check: Callable[[], object]) -> str:
     except UsageError as error:
         return str(error)
     return ""
+
+
+def check_side_by_side(file: StudyFile, plan: Plan, settings: Mapping[str, Level], machine: Machine) -> str:
+    """A rotation's largest block against this machine's memory; what it needs, in a sentence.
+
+    Raises UsageError with file and line, also for what instances side by side cannot have.
+    """
+    study = file.study
+    if study.drivers:
+        raise UsageError(
+            f"{file.where(('drivers',))}: design.rotation has a driver for each instance: leave drivers out"
+        )
+    if study.reset.database == "keep":
+        raise UsageError(
+            f"{file.where(('reset', 'database'))}: instances side by side have data of their own: write snapshot"
+        )
+    needs = [
+        (sum(_instance_memory({**settings, **trial.treatment.as_dict()}, machine) for trial in block), len(block))
+        for block in blocks_of(plan)
+    ]
+    needed, instances = max(needs)
+    each = needed // instances
+    told = (
+        f"{instances} instances at once need about {_mib(needed)} of memory (heap, {_mib(_BESIDE_HEAP)} of each JVM, "
+        "database)"
+    )
+    most = int(_USABLE * machine.memory)
+    if needed > most:
+        fit = most // each
+        mend = f"take {fit} at a time by `blocks: incomplete, block_size: {fit}`" if fit >= 2 else "lower jvm.heap"
+        known = "" if "jvm.heap" in settings else "; set jvm.heap (a quarter of memory where it is not set)"
+        raise UsageError(
+            f"{file.where(('design', 'rotation'))}: {told}; {_USABLE:.0%} of this machine's are {_mib(most)}: {mend}"
+            f"{known}"
+        )
+    cpus = f"{machine.cpus} CPU{'' if machine.cpus == 1 else 's'}"
+    return f"{told}; this machine has {_mib(machine.memory)} and {cpus}, of which one instance at a time has load."
+
+
+def _instance_memory(levels: Mapping[str, Level], machine: Machine) -> int:
+    """Bytes of a server and its database when both are full."""
+    heap = levels.get("jvm.heap", machine.memory // 4)
+    cache = next((levels[name] for name in _DATABASE_CACHES if name in levels), _DATABASE_CACHE)
+    return int(heap) + _BESIDE_HEAP + int(cache) + _BESIDE_CACHE
+
+
+def _mib(size: int) -> str:
+    return format_size(size // 1024**2 * 1024**2)

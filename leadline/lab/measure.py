@@ -16,13 +16,20 @@ from leadline.load.driver import (
     read_summary,
     responses_between,
     responses_in_windows,
+    responses_over,
     started_unix_ns,
     steady_series,
 )
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases
 from leadline.model.result import SteadyState
-from leadline.observe.window import CpuLines, cpu_per_transaction, gc_share_between
+from leadline.observe.window import (
+    CpuLines,
+    cpu_per_transaction,
+    cpu_per_transaction_over,
+    gc_share_between,
+    services_cpu,
+)
 
 _WORST_FIRST = ("never-steady", "slowing-down", "still-warming", "too-short", "steady")
 
@@ -55,6 +62,43 @@ def measure(directory: Path, startup: float) -> Measured:
         responses["gc_share"] = pause_share
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
     return Measured(responses, verdict, phases)
+
+
+def measure_turns(directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
+    """Responses of all windows together (seconds since the start of the load, whole ones). CPU per transaction is the
+    CPU in the windows by the transactions that ended there; ``completion`` is of the whole steady state. The verdict is
+    on the seconds of the windows, one after the other; nothing is cut. Raises TrialFailure(workload) when no
+    transaction succeeded.
+    """
+    driver, recorded = directory / "driver", directory / "series"
+    summary = read_summary(driver)
+    started = summary.started_unix_ns / 1e9
+    inside = {second for begin, end in windows for second in range(round(begin), round(end))}
+    rows = [row for row in steady_series(driver) if row.second in inside]
+    verdict = worst(
+        steady_verdict([row.ok_per_s for row in rows], [row.p99 for row in rows]),
+        steady_state([row.response_mean_ms for row in rows], higher_is_better=False),
+    )
+    window = responses_over(driver, windows)
+    if window.count == 0:
+        raise TrialFailure(FailureClass.WORKLOAD, "no transaction succeeded in the turns of this instance")
+    begin, end = summary.phases.steady
+    phases = Phases(started, started + begin, started + end, started + summary.phases.drained)
+    responses = {**_figures(window), "startup": startup}
+    unix = [(started + begin, started + end) for begin, end in windows]
+    responses.update(cpu_per_transaction_over(CpuLines(recorded), unix, window.throughput))
+    shares = [gc_share_between(recorded, begin, end) for begin, end in unix]
+    paused = [share * (end - begin) for share, (begin, end) in zip(shares, unix, strict=True) if share is not None]
+    if len(paused) == len(unix):
+        responses["gc_share"] = sum(paused) / sum(end - begin for begin, end in unix)
+    responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
+    return Measured(responses, verdict, phases)
+
+
+def cpu_in(directory: Path, windows: Sequence[tuple[float, float]]) -> list[float | None]:
+    """CPU of the services in each window, as a share of one CPU; None where it was not recorded."""
+    started, lines = _started(directory / "driver"), CpuLines(directory / "series")
+    return [services_cpu(lines, started + begin, started + end) for begin, end in windows]
 
 
 def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMeasured]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from leadline.lab.system import SLOT_LEAD, OnSlot
 from leadline.load.driver import started_unix_ns
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.plan import Slot
+from leadline.model.plan import Slot, Turn
 
 _STEP = 0.05  # seconds by which the driver's start may seem to lie outside the time in which it was waited for
 
@@ -31,7 +31,7 @@ class MonotonicClock:
 class Pacer:
     """Calls ``on_slot`` for each slot of a driver's run. Made just before the driver starts."""
 
-    def __init__(self, driver: Path, ramp_up: float, slots: Sequence[Slot], on_slot: OnSlot) -> None:
+    def __init__(self, driver: Path, ramp_up: float, slots: Sequence[Slot] | Sequence[Turn], on_slot: OnSlot) -> None:
         self._driver = driver
         self._ramp_up = ramp_up
         self._slots = slots

@@ -12,7 +12,7 @@ from leadline.lab.planning import OVERHEAD
 from leadline.lab.store import Store
 from leadline.load.series import SecondRow, steady_series
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.record import StudyRecord, TrialRecord, TrialState, covered
 from leadline.model.study import Study
 from leadline.planning.noise import PUBLISHED_CV, Noise, Past, assumed, measured
 from leadline.planning.shape import Floats
@@ -61,7 +61,7 @@ def _related(store: Store, study: Study) -> list[StudyRecord]:
         if len(found) == STUDIES:
             break
         record = store.load(study_id)
-        done = sum(max(1, len(trial.slots)) for trial in record.trials if trial.state == "done")
+        done = sum(max(1, len(trial.slots)) for trial in record.trials if trial.state == TrialState.DONE)
         if _alike(record.study, study) and done >= 3:
             found.append(record)
     return found
@@ -74,30 +74,36 @@ def _alike(one: Study, other: Study) -> bool:
         one.stack == other.stack
         and one.workload.model_dump(exclude=lengths) == other.workload.model_dump(exclude=lengths)
         and one.placement == other.placement
+        and (one.design.rotation is None) == (other.design.rotation is None)
     )
 
 
 def past_of(record: StudyRecord, response: str) -> Past:
     """A stored study: its whole trials, and the slots of those that had any."""
-    finished = [trial for trial in record.trials if trial.state in ("done", "failed")]
+    finished = [trial for trial in record.trials if trial.state in (TrialState.DONE, TrialState.FAILED)]
     observations = [trial.observation() for trial in finished if not trial.slots]
     analysis = analyse(record.plan, observations, [response]).responses[0] if observations else None
     done = [trial for trial in finished if trial.failure is None]
-    lengths = [trial.ended - trial.started for trial in done if trial.ended and trial.started]
-    steady = [trial.phases.steady_until - trial.phases.steady_from for trial in done if trial.phases]
+    lengths = [(trial.started, trial.ended) for trial in done if trial.ended and trial.started]
+    steady = [(trial.phases.steady_from, trial.phases.steady_until) for trial in done if trial.phases]
     return Past(
         name=f"{record.study.study}@{record.id}",
         plan=record.plan,
         observations=observations,
-        series={trial.id: found for trial in done if not trial.slots and len(found := seconds_of(trial, response))},
+        series={
+            trial.id: found
+            for trial in done
+            if not trial.slots and not trial.planned.turns and len(found := seconds_of(trial, response))
+        },
         drift=analysis.drift if analysis else None,
         overhead=_overhead(lengths, steady),
         slots=[one for trial in finished if trial.slots for one in trial.observations()],
     )
 
 
-def _overhead(lengths: Sequence[float], steady: Sequence[float]) -> float:
-    return max(0.0, float(np.mean(lengths)) - float(np.mean(steady))) if lengths and steady else 0.0
+def _overhead(lengths: Sequence[tuple[float, float]], steady: Sequence[tuple[float, float]]) -> float:
+    """Of a trial; those side by side share theirs."""
+    return max(0.0, covered(lengths) / len(lengths) - covered(steady) / len(steady)) if lengths and steady else 0.0
 
 
 def seconds_of(trial: TrialRecord, response: str) -> Floats:

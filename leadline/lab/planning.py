@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leadline.design import DesignError, make_plan
+from leadline.design.rotation import rotation_plan
 from leadline.design.switchback import steady_seconds, switchback_plan
 from leadline.host.base import TrialHost
 from leadline.host.registry import is_machine
-from leadline.lab.machine import check_machine, not_checked
+from leadline.lab.machine import check_machine, check_side_by_side, not_checked
 from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.web import check_web
@@ -106,18 +107,22 @@ def plan_study(
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
     check_levels(file, factors, settings, idle_settings)
     check_web(file, host, factors, settings, idle_settings)
-    plan = _plan(file, factors, skipped)
+    plan = _plan(file, factors, skipped, [knob.name for knob in host.knobs()])
+    if plan.rotates:
+        plan = replace(plan, notes=(*plan.notes, check_side_by_side(file, plan, settings, machine)))
     warnings = tuple(starved_calls(file, plan, settings))
     return Planned(
         replace(plan, notes=(*plan.notes, *warnings)), knobs, settings, tuple(skipped), warnings, tuple(unchecked)
     )
 
 
-def _plan(file: StudyFile, factors: list[Factor], skipped: list[str]) -> Plan:
+def _plan(file: StudyFile, factors: list[Factor], skipped: list[str], of_host: Collection[str]) -> Plan:
     study = file.study
     design = _design(file, factors)
-    if study.design.switchback is None:
+    if study.design.switchback is None or study.design.rotation is not None:
         try:
+            if study.design.rotation is not None:
+                return rotation_plan(factors, design, study.workload, of_host)
             return make_plan(factors, design)
         except DesignError as error:
             raise UsageError(f"{file.where(_path(study, error))}: {error}") from None

@@ -10,15 +10,17 @@ from typing import Any
 
 from leadline.host.base import Host, Process
 from leadline.lab import completion
-from leadline.lab.measure import measure, measure_windows, seconds
+from leadline.lab.measure import cpu_in, measure, measure_turns, measure_windows, seconds
 from leadline.lab.pacing import Pacer
 from leadline.lab.system import (
+    InTurns,
     LoadOutcome,
     Measured,
     OnLoad,
     OnSlot,
     SecondSeries,
     Settings,
+    System,
     Window,
     WindowMeasured,
 )
@@ -27,7 +29,7 @@ from leadline.lab.web import web_servers
 from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.scenario import sent_variables
-from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.owners import KnobOwner
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord
@@ -44,13 +46,14 @@ from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.web.common import GAUGES as WEB_GAUGES
 
 _POLL = 0.2  # seconds between two looks at the driver and the services
+_LEAD, _LEAD_EACH = 2.0, 0.5  # seconds before drivers side by side start together: in all, and for each
 _OVERTIME = 30.0  # seconds a driver may need beyond its plan before it counts as hung
 
 
 class RealSystem:
     """Implements ``leadline.lab.system.System`` for a study on a host."""
 
-    def __init__(self, study: Study, host: Host, lab: Path) -> None:
+    def __init__(self, study: Study, host: Host, lab: Path, instance: int = 0) -> None:
         self._study = study
         self._host = host
         self._lab = lab
@@ -63,7 +66,11 @@ class RealSystem:
             http_names=[driver.server for driver in study.drivers if driver.server],
             web_servers=web_servers(study),
         )
-        self._stack = Stack(study.stack, host, lab / "services" / study.study, options)
+        home = lab / "services" / study.study
+        self._stack = Stack(study.stack, host, home / f"instance-{instance}" if instance else home, options)
+        self._others: dict[int, RealSystem] = {}
+        self._side_by_side: dict[Path, dict[str, list[int]]] = {}  # one for all instances
+        self._progress: _Progress | None = None
         self._observers = ObserverSet([])
         self._roles: dict[str, Process] = {}
         self._driver: Process | None = None
@@ -106,7 +113,7 @@ class RealSystem:
         self._observers = ObserverSet(observers)
         java = Path(self._study.stack.java) if self._study.stack.java else None
         self._roles = dict(self._stack.processes())  # the driver joins when it is started
-        self._observers.start(ObserverContext(directory, self._roles, java))
+        self._observers.start(ObserverContext(directory, self._roles, java, side_by_side=self._side_by_side))
 
     def stop_observers(self) -> Sequence[str]:
         self._observers.stop()
@@ -141,9 +148,7 @@ class RealSystem:
         try:
             self._follow(self._driver, directory / "logs" / "driver.log", run.seconds, on_load, pacer)
         finally:
-            self._driver.stop(grace=5.0)
-            self._driver = None
-            self._roles.pop("driver", None)
+            self._end_driver()
         return _outcome(read_summary(out))
 
     def _trusted(self, directory: Path) -> Path | None:
@@ -174,6 +179,94 @@ class RealSystem:
             )
         if pacer:
             pacer.check_complete()
+
+    def beside(self, number: int) -> RealSystem:
+        if number == 0:
+            return self
+        if number not in self._others:
+            other = RealSystem(self._study, self._host, self._lab, number)
+            other._stack.provision(lambda _: None)  # all is there
+            other._side_by_side = self._side_by_side
+            self._others[number] = other
+        return self._others[number]
+
+    def load_in_turns(
+        self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
+    ) -> Sequence[LoadOutcome | TrialFailure]:
+        turns = sorted((turn for one in instances for turn in one.turns), key=lambda turn: turn.begin)
+        ramp_up = max((turn.end for turn in turns if turn.warm_up), default=0.0)
+        steady = max(turn.end for turn in turns) - ramp_up
+        workload = self._study.workload.model_copy(update={"ramp_up": ramp_up, "steady": steady})
+        begins = time.time_ns() + round((_LEAD + _LEAD_EACH * len(instances)) * 1e9)
+        pacer = Pacer(instances[0].directory / "driver", 0.0, turns, on_turn)
+        pacer.begin_at(begins)
+        systems = [_own(one.system) for one in instances]
+        outcomes: dict[int, LoadOutcome | TrialFailure] = {}
+        try:
+            for system, one in zip(systems, instances, strict=True):
+                system._begin_turns(workload, one, begins, on_load)
+            deadline = time.monotonic() + ramp_up + steady + workload.ramp_down + _OVERTIME
+            while len(outcomes) < len(instances):
+                for at, (system, one) in enumerate(zip(systems, instances, strict=True)):
+                    if at not in outcomes:
+                        found = system._look_at_turns(one.directory, deadline)
+                        if found is not None:
+                            outcomes[at] = found
+                time.sleep(pacer.pace(_POLL))
+        finally:
+            for system in systems:
+                system._end_driver()
+        return [outcomes[at] for at in range(len(instances))]
+
+    def _begin_turns(self, workload: Workload, one: InTurns, begins: int, on_load: OnLoad) -> None:
+        run = DriverRun(
+            workload,
+            self._stack.url(),
+            one.seed,
+            one.directory / "driver",
+            sent_variables(workload),
+            self._study.placement.driver_cpus,
+            self._trusted(one.directory),
+            [(turn.begin, turn.end) for turn in one.turns],
+            begins,
+        )
+        log = one.directory / "logs" / "driver.log"
+
+        def told(second: float, phase: str, throughput: float, p99_ms: float, errors: int) -> None:
+            if throughput > 0:
+                on_load(second, phase, throughput, p99_ms, errors)
+
+        self._progress = _Progress(log, told)
+        self._driver = self._roles["driver"] = self._host.start(run.spec(log))
+
+    def _look_at_turns(self, directory: Path, deadline: float) -> LoadOutcome | TrialFailure | None:
+        """None while it is loaded."""
+        assert self._driver is not None
+        assert self._progress is not None
+        self._progress.read()
+        try:
+            if self._driver.alive():
+                self._stack.check_alive()
+                if time.monotonic() > deadline:
+                    raise TrialFailure(FailureClass.INFRASTRUCTURE, "the driver did not end in time")
+                return None
+            if self._driver.exit_code() != 0:
+                text = f"the driver ended with code {self._driver.exit_code()}"
+                raise TrialFailure(FailureClass.INFRASTRUCTURE, text, self._progress.last_words())
+            return _outcome(read_summary(directory / "driver"))
+        except TrialFailure as failure:
+            if failure.failure_class is FailureClass.INTERRUPTED:
+                raise
+            self._end_driver()
+            return failure
+        except LeadlineError as error:
+            return TrialFailure(FailureClass.INFRASTRUCTURE, str(error))
+
+    def _end_driver(self) -> None:
+        if self._driver is not None:
+            self._driver.stop(grace=5.0)
+            self._driver = None
+            self._roles.pop("driver", None)
 
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
         self._stack.drain(directory / completion.FILE)
@@ -210,8 +303,19 @@ class RealSystem:
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
         return measure_windows(directory, windows)
 
+    def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
+        return measure_turns(directory, startup, windows)
+
+    def cpu_in(self, directory: Path, windows: Sequence[tuple[float, float]]) -> Sequence[float | None]:
+        return cpu_in(directory, windows)
+
     def seconds(self, directory: Path) -> SecondSeries:
         return seconds(directory)
+
+
+def _own(system: System) -> RealSystem:
+    assert isinstance(system, RealSystem)
+    return system
 
 
 class _Progress:

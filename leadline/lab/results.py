@@ -5,9 +5,9 @@ from __future__ import annotations
 from leadline.conclude import Series, conclude
 from leadline.conclude.disturbance import OtherPrograms
 from leadline.lab.slotmeasure import slots_of
-from leadline.model.record import StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis
-from leadline.observe.window import other_programs_between
+from leadline.observe.window import other_programs
 
 
 def analysis_of(record: StudyRecord) -> StudyAnalysis:
@@ -24,10 +24,9 @@ def other_programs_of(record: StudyRecord) -> dict[int, OtherPrograms]:
     """CPU that others used in the steady states, by trial, where an observer recorded it."""
     others = {}
     for trial in record.trials:
-        if trial.state != "done" or trial.directory is None or trial.phases is None:
+        if trial.state != TrialState.DONE or trial.directory is None or trial.phases is None:
             continue
-        steady = trial.phases.steady_from, trial.phases.steady_until
-        found = other_programs_between(trial.directory / "series", *steady)
+        found = other_programs(trial.directory / "series", trial.under_load)
         if found is not None:
             others[trial.id] = OtherPrograms(found.share, found.programs)
     return others

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import leadline
+from leadline.design.rotation import blocks_of
 from leadline.host.base import TrialHost
 from leadline.host.watchdog import Watchdog
 from leadline.lab.interruption import Interruption
@@ -16,12 +17,13 @@ from leadline.lab.looking import Gate, Looking, check_looks
 from leadline.lab.planning import OVERHEAD, Planned, load_seconds
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.racing import Racing
+from leadline.lab.rotation import run_block
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.system import System
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.model.plan import Plan, Role
-from leadline.model.record import SKIPPED, StudyRecord, TrialRecord
+from leadline.model.plan import Plan, PlannedTrial, Role
+from leadline.model.record import StudyRecord, TrialRecord, TrialState
 
 ATTEMPTS = 3  # of a trial that fails as infrastructure
 GIVE_UP = 3  # trials in a row that fail the same way end the run
@@ -153,37 +155,44 @@ class StudyRun:
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
         streak: list[FailureClass] = []
         looking = self._gate(study_id, record.plan)
-        for position in range(len(record.trials)):
-            trial = record.trials[position]
-            if not trial.is_left or position in looking.skipped:
+        for group in together(record.plan):
+            trial = next((record.trials[at] for at in group if record.trials[at].is_left), None)
+            if trial is None or looking.skipped.issuperset(group):
                 continue
             ended = looking.before(trial)
             if ended:
                 return ended
-            if position in looking.skipped:
-                continue
             if looking.replanned:
                 record = self.store.load(study_id)
-                trial = record.trials[position]
+            trials = [
+                each
+                for at in group
+                if (each := record.trials[at]).state != TrialState.SKIPPED and at not in looking.skipped
+            ]
+            if not trials:
+                continue
+            trial = trials[0]
             left = sum(
                 other.planned.position >= trial.planned.position and other.planned.position not in looking.skipped
                 for other in record.trials
                 if other.is_left
             )
-            if clock.exhausted():
+            if clock.exhausted(len(trials)):
                 return f"the budget is used up with {left} trials left; run again to go on"
-            failure = self._with_retries(runner, trial, record, clock.left(left))
-            clock.trial_done()
-            self.watcher.trial_ended(self.store.load_trial(study_id, trial.planned.position))
-            if failure and failure.failure_class is FailureClass.INTERRUPTED:
-                return f"{failure.message}; run the same command again to go on"
-            streak = [*streak, failure.failure_class] if failure else []
-            baseline = trial.planned.role is not Role.TREATMENT
-            if failure and failure.failure_class is FailureClass.CONFIGURATION and baseline:
-                return f"the baseline itself does not run: {failure.message}"
-            if len(streak) >= self.give_up and len(set(streak[-self.give_up :])) == 1:
-                said = failure.message if failure else ""
-                return f"{self.give_up} trials in a row failed as {streak[-1].value}: {said}"
+            failures = self._with_retries(runner, trials, record, clock.left(left))
+            clock.done(len(trials))
+            for trial in trials:
+                self.watcher.trial_ended(self.store.load_trial(study_id, trial.planned.position))
+            for trial, failure in zip(trials, failures, strict=True):
+                if failure and failure.failure_class is FailureClass.INTERRUPTED:
+                    return f"{failure.message}; run the same command again to go on"
+                streak = [*streak, failure.failure_class] if failure else []
+                baseline = trial.planned.role is not Role.TREATMENT
+                if failure and failure.failure_class is FailureClass.CONFIGURATION and baseline:
+                    return f"the baseline itself does not run: {failure.message}"
+                if len(streak) >= self.give_up and len(set(streak[-self.give_up :])) == 1:
+                    said = failure.message if failure else ""
+                    return f"{self.give_up} trials in a row failed as {streak[-1].value}: {said}"
         return ""
 
     def _gate(self, study_id: int, plan: Plan) -> Gate:
@@ -201,15 +210,25 @@ class StudyRun:
         )
 
     def _with_retries(
-        self, runner: TrialRunner, trial: TrialRecord, record: StudyRecord, seconds_left: float
-    ) -> TrialFailure | None:
-        label = treatment_label(trial.planned, record.plan, self.planned.knobs)
+        self, runner: TrialRunner, trials: Sequence[TrialRecord], record: StudyRecord, seconds_left: float
+    ) -> Sequence[TrialFailure | None]:
+        """One trial, or all of a rotation's block; the failure of each, if any."""
         for attempt in range(1, ATTEMPTS + 1):
-            self.watcher.trial(trial.planned, attempt, label, seconds_left)
-            failure = runner.run(trial.id, trial.planned)
-            if failure is None or failure.failure_class is not FailureClass.INFRASTRUCTURE or attempt == ATTEMPTS:
-                return failure
-            self.watcher.message(f"attempt {attempt} failed as infrastructure, trying again: {failure.message}")
+
+            def announce(planned: PlannedTrial, attempt: int = attempt) -> None:
+                label = treatment_label(planned, record.plan, self.planned.knobs)
+                self.watcher.trial(planned, attempt, label, seconds_left)
+
+            if record.plan.rotates:
+                failures = run_block(runner, [(trial.id, trial.planned) for trial in trials], announce)
+            else:
+                announce(trials[0].planned)
+                failures = [runner.run(trials[0].id, trials[0].planned)]
+            mended = [one for one in failures if one and one.failure_class is FailureClass.INFRASTRUCTURE]
+            cut_off = any(one and one.failure_class is FailureClass.INTERRUPTED for one in failures)
+            if not mended or cut_off or attempt == ATTEMPTS:
+                return failures
+            self.watcher.message(f"attempt {attempt} failed as infrastructure, trying again: {mended[0].message}")
         raise AssertionError("unreachable: the loop returns at its last attempt")
 
 
@@ -223,8 +242,8 @@ class _Clock:
         self._begun = elapsed()
         self._trials = 0
 
-    def trial_done(self) -> None:
-        self._trials += 1
+    def done(self, trials: int) -> None:
+        self._trials += trials
 
     def per_trial(self) -> float:
         return (self._elapsed() - self._begun) / self._trials if self._trials else self._guess
@@ -232,11 +251,18 @@ class _Clock:
     def left(self, trials: int) -> float:
         return trials * self.per_trial()
 
-    def exhausted(self) -> bool:
-        """Whether one more trial would pass the budget; the first always runs."""
+    def exhausted(self, trials: int) -> bool:
+        """Whether so many more trials would pass the budget; the first always run."""
         if self._budget is None or not self._trials:
             return False
-        return self._elapsed() - self._begun + self.per_trial() > self._budget
+        return self._elapsed() - self._begun + self.left(trials) > self._budget
+
+
+def together(plan: Plan) -> list[list[int]]:
+    """Positions of the trials that are run together: a block of a rotation, else each alone."""
+    if plan.rotates:
+        return [[trial.position for trial in block] for block in blocks_of(plan)]
+    return [[trial.position] for trial in plan.trials]
 
 
 def same_beginning(stored: Plan, planned: Plan) -> bool:
@@ -249,5 +275,5 @@ def same_beginning(stored: Plan, planned: Plan) -> bool:
 
 def study_failed(record: StudyRecord) -> bool:
     """Whether a study has no answer: trials are left, or every trial failed."""
-    ran = [trial for trial in record.trials if trial.state != SKIPPED]
+    ran = [trial for trial in record.trials if trial.state != TrialState.SKIPPED]
     return any(trial.is_left for trial in ran) or all(trial.failure for trial in ran)

@@ -19,7 +19,7 @@ from leadline.lab.slots import BegunSlot, SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import SecondSeries, System, Window
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.record import Phases, SlotRecord, StudyRecord, TrialRecord
+from leadline.model.record import Phases, SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 
@@ -69,7 +69,7 @@ def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float
     that in place of what was there. Failures found before stay; trials measured with this wash-out are passed over.
     """
     for trial in record.trials:
-        if trial.state != "done" or not trial.slots or trial.directory is None:
+        if trial.state != TrialState.DONE or not trial.slots or trial.directory is None:
             continue
         slots = [(slot, slot.due) for slot in trial.slots if slot.due is not None]
         windows = [_window(due, slot.set_at, due + slot.seconds, wash_out) for slot, due in slots]
@@ -183,7 +183,7 @@ def _median(values: np.ndarray) -> float:
 
 def slots_of(record: StudyRecord) -> dict[int, tuple[SlotSeconds, ...]]:
     """The slots' seconds of the finished trials of a study, by trial."""
-    return {trial.id: slot_series(trial) for trial in record.trials if trial.state == "done" and trial.slots}
+    return {trial.id: slot_series(trial) for trial in record.trials if trial.state == TrialState.DONE and trial.slots}
 
 
 def settle(store: Store, study_id: int, system: System) -> str:

@@ -39,7 +39,7 @@ from leadline.lab.slotrows import SlotMeasured, SlotSet, slot_records
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened
 from leadline.model.knob import Level
 from leadline.model.plan import Plan
-from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord
+from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 from leadline.stack.lock import exclusive
@@ -145,7 +145,7 @@ class Store:
             connection.execute(
                 insert(t.trials),
                 [
-                    {"study_id": study_id, "position": trial.position, "state": "planned", "attempt": 0}
+                    {"study_id": study_id, "position": trial.position, "state": TrialState.PLANNED, "attempt": 0}
                     for trial in plan.trials
                 ],
             )
@@ -159,7 +159,7 @@ class Store:
                 select(t.trials.c.position, t.trials.c.state).where(t.trials.c.study_id == study_id)
             ).all()
             before = plan_from_json(stored)
-            begun = [row.position for row in rows if row.state not in ("planned", "skipped")]
+            begun = [row.position for row in rows if row.state not in (TrialState.PLANNED, TrialState.SKIPPED)]
             if len(plan.trials) != len(rows) or any(plan.trials[at] != before.trials[at] for at in begun):
                 raise ValueError("a new plan must keep the trials that have begun, and their number")
             connection.execute(update(t.studies).where(t.studies.c.id == study_id).values(plan=plan_to_json(plan)))
@@ -171,7 +171,7 @@ class Store:
                 select(t.trials.c.id)
                 .where(t.trials.c.study_id == t.studies.c.id)
                 .where(
-                    t.trials.c.state.in_(("planned", "running"))
+                    t.trials.c.state.in_((TrialState.PLANNED, TrialState.RUNNING))
                     | (t.trials.c.failure == FailureClass.INTERRUPTED.value)
                 )
                 .exists()
@@ -268,7 +268,7 @@ class Store:
         return TrialRecord(
             id=row["id"],
             planned=plan.trials[row["position"]],
-            state=row["state"],
+            state=TrialState(row["state"]),
             attempt=row["attempt"],
             started=row["started"],
             ended=row["ended"],
@@ -300,7 +300,7 @@ class Store:
                 update(t.trials)
                 .where(t.trials.c.id == trial_id)
                 .values(
-                    state="running",
+                    state=TrialState.RUNNING,
                     attempt=attempt,
                     started=now,
                     ended=None,
@@ -441,7 +441,7 @@ class Store:
             connection.execute(
                 update(t.trials)
                 .where(t.trials.c.id == trial_id)
-                .values(state="failed" if failure else "done", **ending)
+                .values(state=TrialState.FAILED if failure else TrialState.DONE, **ending)
             )
 
     def skip(self, trial_ids: Sequence[int], reason: str) -> None:
@@ -450,7 +450,7 @@ class Store:
             connection.execute(
                 update(t.trials)
                 .where(t.trials.c.id.in_(trial_ids))
-                .values(state="skipped", failure=None, failure_message=reason)
+                .values(state=TrialState.SKIPPED, failure=None, failure_message=reason)
             )
 
     def close_orphans(self, study_id: int) -> list[int]:
@@ -458,7 +458,7 @@ class Store:
         with self._begin() as connection:
             rows = connection.execute(
                 select(t.trials.c.id, t.trials.c.attempt, t.trials.c.position).where(
-                    t.trials.c.study_id == study_id, t.trials.c.state == "running"
+                    t.trials.c.study_id == study_id, t.trials.c.state == TrialState.RUNNING
                 )
             ).all()
         for row in rows:

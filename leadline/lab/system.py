@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from leadline.model.errors import TrialFailure
 from leadline.model.knob import Level
 from leadline.model.owners import KnobOwner
-from leadline.model.plan import Slot
+from leadline.model.plan import Slot, Turn
 from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
 
@@ -80,6 +81,16 @@ class SecondSeries:
     values: Mapping[str, Sequence[float]]
 
 
+@dataclass(frozen=True)
+class InTurns:
+    """One of the systems that are loaded in turns: a trial's directory, seed and turns."""
+
+    system: System
+    directory: Path
+    seed: int
+    turns: Sequence[Turn]
+
+
 class System(Protocol):
     """One stack on one host. Every method raises TrialFailure with its class when it cannot do its work."""
 
@@ -114,6 +125,20 @@ class System(Protocol):
         ends the load.
         """
 
+    def beside(self, number: int) -> System:
+        """Another system of this study that can run at the same time, with services and data of its own; 0 is this one.
+        The same number gives the same system.
+        """
+
+    def load_in_turns(
+        self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
+    ) -> Sequence[LoadOutcome | TrialFailure]:
+        """Load these systems, this one and some beside it, each in its own turns only; one outcome each, in order. An
+        instance that fails leaves the others to go on.
+
+        ``on_turn`` is called as ``on_slot`` of ``load_in_slots``, with the index of the turn among all of them by time.
+        """
+
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]: ...
     def health(self) -> None:
         """Raises TrialFailure when a service died under the load."""
@@ -129,6 +154,12 @@ class System(Protocol):
         """Responses of each window of the load, named as ``measure`` names them (``startup`` left out), in the order
         of ``windows``. A window without a successful transaction has none, and a reason. Works on the files alone.
         """
+
+    def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
+        """As ``measure``, over all of these windows of the load together, seconds from its start."""
+
+    def cpu_in(self, directory: Path, windows: Sequence[tuple[float, float]]) -> Sequence[float | None]:
+        """CPU of the services in each window, as a share of one CPU; None where it was not recorded."""
 
     def seconds(self, directory: Path) -> SecondSeries:
         """The load second by second. Works on the files alone."""

@@ -23,6 +23,7 @@ from leadline.load.series import (
     percentile_curve,
     responses_between,
     responses_in_windows,
+    responses_over,
     started_unix_ns,
     steady_series,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "read_summary",
     "responses_between",
     "responses_in_windows",
+    "responses_over",
     "started_unix_ns",
     "steady_series",
 ]
@@ -78,6 +80,8 @@ class DriverRun:
     variables: Mapping[str, str | int | float] = field(default_factory=dict)
     cpus: str | None = None
     ca: Path | None = None  # PEM file of certificates to trust, for an https URL
+    windows: Sequence[tuple[float, float]] = ()  # seconds from the start: load only in these
+    start_at: int | None = None  # unix ns; at once if absent
 
     @property
     def seconds(self) -> float:
@@ -98,6 +102,11 @@ class DriverRun:
         found = list(zip(words[::2], words[1::2], strict=True))
         for option in ("ramp_up", "steady", "ramp_down", "timeout"):
             found.append((f"--{option.replace('_', '-')}", f"{round(getattr(load, option) * 1e6)}us"))
+        if self.windows:
+            spans = ",".join(f"{begin:g}s-{end:g}s" for begin, end in self.windows)
+            found.append(("--windows", spans))
+        if self.start_at is not None:
+            found.append(("--start-at", str(self.start_at)))
         found += [("--seed", str(self.seed)), ("--max-sessions", str(most_sessions(load)))]
         addresses = load.source_address or source_address(load.preset, self.url)
         if addresses is not None:

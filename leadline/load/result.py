@@ -76,6 +76,7 @@ class Arrivals:
     profile: str | None = None  # points of a rate or of users over time
     bursts: str | None = None
     replay: str | None = None  # file of recorded times
+    windows: str | None = None  # load only in these
     grid_ns: int | None = None
 
 

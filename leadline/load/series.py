@@ -70,6 +70,21 @@ def responses_between(directory: Path, from_s: float, until_s: float) -> WindowR
     return window.result(merged, _failed(directory, window).get(ALL, 0))
 
 
+def responses_over(directory: Path, windows: Sequence[tuple[float, float]]) -> WindowResult:
+    """Responses of all transactions in the whole seconds of all windows together, which do not overlap. Raises
+    LeadlineError where they hold none.
+    """
+    found = [_Window.inside(from_s, until_s) for from_s, until_s in windows]
+    inside = {second for window in found for second in range(window.first, window.end)}
+    merged = HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)
+    for start, _length, _tag, payload in _read_log(directory / "response.hlog"):
+        if math.floor(start + 0.0015) in inside:
+            merged.decode_and_add(payload)
+    rows = (row for row in _rows(directory) if row["transaction"] == ALL and int(row["second"]) in inside)
+    failed = sum(int(row["failed"]) for row in rows)
+    return _Window(0, len(inside)).result(merged, failed)
+
+
 def responses_in_windows(directory: Path, windows: Sequence[tuple[float, float]]) -> list[WindowResult | None]:
     """Responses of all transactions in each of many windows, given and rounded inwards as in ``responses_between``;
     None for a window without a whole second. The log is read once; windows may overlap.

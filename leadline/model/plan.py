@@ -75,12 +75,30 @@ class Slot:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """A stretch of a rotation's load that goes to one instance, seconds from the start of the load, ramp-up included.
+
+    A ``warm_up`` turn is not measured.
+    """
+
+    begin: float
+    seconds: float
+    warm_up: bool = False
+
+    @property
+    def end(self) -> float:
+        return self.begin + self.seconds
+
+
+@dataclass(frozen=True)
 class PlannedTrial:
     """One row of a plan. ``position`` counts from 0 over the whole plan, ``block`` and ``replicate`` from 0.
 
     ``plot``: the whole plot it belongs to, from 0 over the plan (trials that share a state dearer to change than a
     restart, such as a kernel); None where the design has none. With ``slots``, ``treatment`` holds the levels at the
-    start, and every slot its own; factors that are not live have one level in all slots of a trial.
+    start, and every slot its own; factors that are not live have one level in all slots of a trial. With ``turns`` the
+    trial is one instance of a rotation: all trials of its block run side by side, and these stretches of the block's
+    load are its own.
     """
 
     position: int
@@ -91,6 +109,7 @@ class PlannedTrial:
     seed: int
     plot: int | None = None
     slots: tuple[Slot, ...] = ()
+    turns: tuple[Turn, ...] = ()
 
     def held(self) -> Treatment:
         """The levels that are the same throughout: all of ``treatment`` without slots."""
@@ -110,6 +129,11 @@ class Plan:
     trials: tuple[PlannedTrial, ...]
     notes: tuple[str, ...] = ()
     blocks: str = "by-replicate"
+
+    @property
+    def rotates(self) -> bool:
+        """Whether the trials of a block run side by side."""
+        return any(trial.turns for trial in self.trials)
 
     @property
     def baseline(self) -> Treatment:

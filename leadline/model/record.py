@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 
 from leadline.model.errors import FailureClass
@@ -12,7 +13,15 @@ from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation, SteadyState
 from leadline.model.study import Study
 
-SKIPPED = "skipped"  # state of a trial that a stopping rule made superfluous
+
+class TrialState(StrEnum):
+    """What became of a row of a plan. A skipped trial is one that a stopping rule made superfluous."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True)
@@ -84,11 +93,11 @@ class SlotRecord:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """A row from the moment it was planned. ``state``: planned, running, done, failed, skipped."""
+    """A row from the moment it was planned."""
 
     id: int
     planned: PlannedTrial
-    state: str
+    state: TrialState
     attempt: int = 0
     started: float | None = None
     ended: float | None = None
@@ -105,10 +114,21 @@ class TrialRecord:
     slots: tuple[SlotRecord, ...] = ()  # of the last attempt, as far as it came
 
     @property
+    def under_load(self) -> tuple[tuple[float, float], ...]:
+        """From and until (unix seconds) of the load that was measured: the steady state, of an instance in a rotation
+        its turns without their first second, as samples tell of the second before them. Empty where there was none.
+        """
+        if self.phases is None:
+            return ()
+        zero = self.phases.load_started
+        turns = tuple((zero + one.begin + 1, zero + one.end) for one in self.planned.turns if not one.warm_up)
+        return turns or ((self.phases.steady_from, self.phases.steady_until),)
+
+    @property
     def is_left(self) -> bool:
         """Whether it is still to run: an interrupted trial says nothing of its setting and runs again."""
-        return self.state in ("planned", "running") or (
-            self.state != SKIPPED and self.failure is FailureClass.INTERRUPTED
+        return self.state in (TrialState.PLANNED, TrialState.RUNNING) or (
+            self.state != TrialState.SKIPPED and self.failure is FailureClass.INTERRUPTED
         )
 
     def observation(self) -> Observation:
@@ -154,6 +174,15 @@ class TrialRecord:
         )
 
 
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Length of what the spans (from, until) cover together."""
+    length, reached = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        length += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return length
+
+
 @dataclass(frozen=True)
 class StudyRecord:
     """A study with its plan and trials; ``environment`` holds versions, hashes, host facts."""
@@ -169,13 +198,20 @@ class StudyRecord:
 
     def observations(self) -> list[Observation]:
         """What the analysis sees of the trials that have ended, slot by slot where they have slots."""
-        ended = [trial for trial in self.trials if trial.state in ("done", "failed") and not trial.is_left]
+        over = (TrialState.DONE, TrialState.FAILED)
+        ended = [trial for trial in self.trials if trial.state in over and not trial.is_left]
         return [observation for trial in ended for observation in trial.observations()]
+
+    @property
+    def seconds_per_trial(self) -> float | None:
+        """Wall time of a finished trial; trials side by side share theirs. None before the first."""
+        spans = [(t.started, t.ended) for t in self.trials if t.state == TrialState.DONE and t.started and t.ended]
+        return covered(spans) / len(spans) if spans else None
 
     @property
     def plan_that_ran(self) -> Plan:
         """The plan without the trials that a stopping rule made superfluous."""
-        gone = {trial.planned.position for trial in self.trials if trial.state == SKIPPED}
+        gone = {trial.planned.position for trial in self.trials if trial.state == TrialState.SKIPPED}
         return replace(self.plan, trials=tuple(t for t in self.plan.trials if t.position not in gone))
 
     @property

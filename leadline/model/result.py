@@ -89,21 +89,25 @@ class Verdict(StrEnum):
     FAILED = "failed"  # every trial of the level failed
 
 
+class Scope(StrEnum):
+    """What a verdict holds for."""
+
+    GENERAL = "general"
+    THIS_INSTANCE = "this instance"  # one start of the server was measured: nothing is said of another
+
+
 @dataclass(frozen=True)
 class Robust:
     """A level against its baseline level without the assumption of normal noise, percent.
 
     ``percent`` is the Hodges-Lehmann estimate. ``interval`` is at 95 %, ``simultaneous`` at the level to which the
-    comparison is held among all others; both come from the permutation law of ranks and are None where there are too
-    few trials for such a level. ``bootstrap`` is the BCa interval of the mean effect at 95 %, resampled by the units
-    (trials, lives, whole plots) that the level was assigned to; None with ``bootstrap_reason``.
+    comparison is held among all others; both come from the permutation law of ranks of this level's own trials and the
+    baseline's, so they hold exactly whatever the noise, and are None where there are too few trials for such a level.
     """
 
     percent: float
     interval: Interval | None = None
     simultaneous: Interval | None = None
-    bootstrap: Interval | None = None
-    bootstrap_reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,7 @@ class Effect:
     shrunken: float | None = None  # percent, drawn towards no effect as far as luck explains the spread
     df: float | None = None  # degrees of freedom of the intervals
     robust: Robust | None = None
+    scope: Scope = Scope.GENERAL
 
 
 @dataclass(frozen=True)

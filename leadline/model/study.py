@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -175,6 +176,13 @@ class Workload(_Strict):
     def _preset(cls, found: Any) -> Any:
         return expand(found) if isinstance(found, Mapping) else found
 
+    @model_validator(mode="after")
+    def _whole_second(self) -> Workload:
+        if math.floor(self.ramp_up + self.steady) <= math.ceil(self.ramp_up):
+            told = f"{format_duration(self.steady)} after a ramp-up of {format_duration(self.ramp_up)}"
+            raise KeyedError(("steady",), f"steady: {told} holds no whole second, which results are kept for")
+        return self
+
 
 class Switchback(_Strict):
     """Live knobs change every few seconds inside one warm trial; all other factors change between trials."""
@@ -184,6 +192,21 @@ class Switchback(_Strict):
         default=None, description="start of every slot that is left out; estimated from the data if absent"
     )
     order: Literal["random-blocks", "williams", "abba"] = "random-blocks"
+
+
+class Rotation(_Strict):
+    """All trials of a block are started together, and the load goes round these warm instances in short slots."""
+
+    slot: Annotated[float, duration(2, DAY)] = Field(default=4.0, description="how long the load stays at one instance")
+    wash_out: Annotated[float, duration(0, DAY)] = Field(
+        default=1.0, description="start of every slot that is left out"
+    )
+    instances: Annotated[int, count(100)] = Field(
+        default=1, description="of each treatment side by side: so many replicates make one block"
+    )
+    warm_up_slot: Annotated[float, duration(1, DAY)] = Field(
+        default=5.0, description="the same during the ramp-up: its load comes in cycles of load and pause"
+    )
 
 
 class Design(_Strict):
@@ -221,6 +244,7 @@ class Design(_Strict):
         description="of the kind of this name: name: levels of the factors that are not at their baseline",
     )
     switchback: Switchback | None = None
+    rotation: Rotation | None = Field(default=None, description="the trials of a block side by side, loaded in turns")
     looks: Annotated[int, count(1_000)] = Field(
         default=1,
         description="times the study is looked at; more than one may end it early; of a race its rounds",

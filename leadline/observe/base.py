@@ -25,6 +25,8 @@ class ObserverContext:
     processes: Mapping[str, Process] = field(default_factory=dict)  # "server", "database"
     java_home: Path | None = None
     interval: float = 1.0
+    # Process ids by role of all trials that run now, by directory: whoever observes processes adds those of its own.
+    side_by_side: dict[Path, dict[str, list[int]]] = field(default_factory=dict)
 
 
 class Observer(Protocol):

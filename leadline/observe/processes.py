@@ -47,7 +47,7 @@ class ProcessObserver:
         self._context = context
         self._count = 0
         self._unlisted.clear()
-        self._members.clear()
+        self._members = context.side_by_side[context.directory] = {}
         self._writer = FrameWriter(context.directory / "raw" / "processes.frames")
         self._sampler = Sampler(self.name, self._sample, context.interval)
         self._sampler.start()
@@ -55,6 +55,8 @@ class ProcessObserver:
     def stop(self) -> None:
         if self._sampler and self._sampler.stop() and self._writer:
             self._writer.close()
+        if self._context:
+            self._context.side_by_side.pop(self._context.directory, None)
 
     def collect(self) -> Path | None:
         return self.collect_from(self._context.directory) if self._context else None
@@ -113,7 +115,8 @@ class ProcessObserver:
 
     def _others(self) -> Iterator[tuple[str, bytes]]:
         """Every process of the host that is none of the study's: who else uses the CPUs."""
-        known = {os.getpid(), *(pid for pids in self._members.values() for pid in pids)}
+        trials = list(self._context.side_by_side.values()) if self._context else []
+        known = {os.getpid(), *(pid for trial in trials for pids in list(trial.values()) for pid in pids)}
         others = [name for name in self._files.names(PROC) if name.isdigit() and int(name) not in known]
         for path, content in self._files.read_many(f"{PROC}/{name}/stat" for name in others).items():
             yield f"{OTHERS}/{path.removeprefix(f'{PROC}/')}", content

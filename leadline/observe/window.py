@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,18 +68,38 @@ class CpuLines:
         return CpuUse(seconds, seconds / (end - begin), (end - begin) / (until_s - from_s))
 
 
+def _services(lines: CpuLines) -> list[str]:
+    return ["server", "database", *(["web"] if "web" in lines.roles else [])]
+
+
+def services_cpu(lines: CpuLines, from_s: float, until_s: float) -> float | None:
+    """CPU of all services in a window, as a share of one CPU; None where one of them is not known."""
+    uses = [lines.between(role, from_s, until_s) for role in _services(lines)]
+    return None if None in uses else sum(use.share for use in uses if use is not None)
+
+
 def cpu_per_transaction(lines: CpuLines, from_s: float, until_s: float, throughput: float) -> dict[str, float]:
     """Milliseconds of CPU a transaction, by role and together: the web server's too, where there was one.
 
     A role that is not known leaves the sum out.
     """
-    roles = ["server", "database", *(["web"] if "web" in lines.roles else [])]
-    uses = {role: lines.between(role, from_s, until_s) for role in roles}
-    found = {
-        f"{role}_cpu_per_transaction": 1000 * use.share / throughput
-        for role, use in uses.items()
-        if use is not None and throughput > 0
-    }
+    return cpu_per_transaction_over(lines, [(from_s, until_s)], throughput)
+
+
+def cpu_per_transaction_over(
+    lines: CpuLines, windows: Sequence[tuple[float, float]], throughput: float
+) -> dict[str, float]:
+    """The same over several windows together, ``throughput`` of all of them; a window that is not known is as the
+    others.
+    """
+    roles = _services(lines)
+    found = {}
+    for role in roles:
+        uses = [(lines.between(role, begin, end), end - begin) for begin, end in windows]
+        known = [(use.share * seconds, seconds) for use, seconds in uses if use is not None]
+        if known and throughput > 0:
+            share = sum(used for used, _ in known) / sum(seconds for _, seconds in known)
+            found[f"{role}_cpu_per_transaction"] = 1000 * share / throughput
     return found | ({"cpu_per_transaction": sum(found.values())} if len(found) == len(roles) else {})
 
 
@@ -91,29 +111,33 @@ class OthersUse:
     programs: Mapping[str, float]
 
 
-def other_programs_between(series_dir: Path, from_s: float, until_s: float) -> OthersUse | None:
-    """What the host's CPUs did beside the study: all that was busy or stolen, less the CPU of the study's processes.
+def other_programs(series_dir: Path, windows: Sequence[tuple[float, float]]) -> OthersUse | None:
+    """What the host's CPUs did beside the study in these windows: all that was busy or stolen, less the CPU of the
+    trial's processes.
 
     None where host, services or driver were not recorded (a driver on another host is recorded there), and where a
     file cannot be read, which the report names.
     """
     try:
-        return _other_programs(series_dir, from_s, until_s)
+        return _other_programs(series_dir, windows)
     except (OSError, ValueError, pl.exceptions.PolarsError):
         return None
 
 
-def _other_programs(series_dir: Path, from_s: float, until_s: float) -> OthersUse | None:
-    busy = host_cpu_between(series_dir, from_s, until_s)
+def _other_programs(series_dir: Path, windows: Sequence[tuple[float, float]]) -> OthersUse | None:
+    length = sum(end - begin for begin, end in windows)
+    shares = [(host_cpu_between(series_dir, begin, end), (end - begin) / length) for begin, end in windows]
+    known = [(share * part, part) for share, part in shares if share is not None]
+    busy = sum(share for share, _ in known) / sum(part for _, part in known) if known else None
     lines = CpuLines(series_dir)
     if busy is None or not {"server", "database", "driver"} <= set(lines.roles):
         return None
     cpus = series(series_dir, "host", "cpu.idle")["subject"].str.contains(r"^cpu\d+$")
     count = series(series_dir, "host", "cpu.idle").filter(cpus)["subject"].n_unique() or 1
-    uses = [lines.between(role, from_s, until_s) for role in lines.roles]
-    own = sum(use.share for use in uses if use is not None) / count
+    uses = [(lines.between(role, begin, end), (end - begin) / length) for role in lines.roles for begin, end in windows]
+    own = sum(use.share * part for use, part in uses if use is not None) / count
     seen = series(series_dir, "processes", PROGRAM).filter(
-        pl.col("time_ns").is_between(int(from_s * 1e9), int(until_s * 1e9))
+        pl.any_horizontal([pl.col("time_ns").is_between(int(begin * 1e9), int(end * 1e9)) for begin, end in windows])
     )
     looks = max(1, seen["time_ns"].n_unique())
     total = seen.group_by("subject").agg(pl.col("value").sum()).sort("value", descending=True)

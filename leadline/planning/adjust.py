@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from leadline.analysis.carry import HIDDEN
 from leadline.analysis.equivalence import inside
 from leadline.analysis.maxt import max_t
 from leadline.model.plan import Plan
@@ -124,7 +125,8 @@ def _effect(effect: _E, boundary: Boundary, number: int, level: float, margin: f
         reason = ""  # it told that the difference is within the margin
         verdict = Verdict.UNDETERMINED if verdict is Verdict.EQUIVALENT else verdict
     if zero and verdict in (Verdict.BETTER, Verdict.WORSE):
-        verdict = Verdict.EQUIVALENT if inside(interval, margin) else Verdict.UNDETERMINED
+        same = inside(interval, margin) and HIDDEN not in effect.reason
+        verdict = Verdict.EQUIVALENT if same else Verdict.UNDETERMINED
     p_value = effect.p_adjusted
     if p_value is not None and reach > 0:
         repeated = boundary.p_value(number, single * reach)

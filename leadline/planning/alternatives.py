@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from leadline.design import KINDS, make_plan
+from leadline.design.rotation import rotation_plan
 from leadline.design.squares import williams_rows
 from leadline.design.switchback import switchback_plan
 from leadline.model.errors import UsageError
@@ -35,6 +36,8 @@ def name_of(plan: Plan) -> str:
     """The kind of a plan, and what its blocks are if they are not replicates."""
     if any(trial.slots for trial in plan.trials):
         return f"{plan.kind}, in slots"
+    if plan.rotates:
+        return f"{plan.kind}, side by side"
     return plan.kind if plan.blocks == "by-replicate" else f"{plan.kind}, {plan.blocks} blocks"
 
 
@@ -48,13 +51,16 @@ def alternatives(factors: Sequence[Factor], design: Design, workload: Workload) 
     """Plans and what must be known of each; those that the factors do not allow are left out."""
     levels = sum(len(factor.levels) - 1 for factor in factors)
     kinds = [kind for kind in _KINDS if kind != "d-optimal" or levels <= _EXCHANGED]
-    tried: list[tuple[Design, str]] = [(_as(kind, design), _NOTES.get(kind, "")) for kind in kinds]
-    tried += _in_blocks(factors, design)
+    beside = {} if design.rotation is None else {"rotation": design.rotation}
+    tried: list[tuple[Design, str]] = [(_as(kind, design, beside), _NOTES.get(kind, "")) for kind in kinds]
+    tried += [] if beside else _in_blocks(factors, design)
     for chosen, note in tried:
         try:
-            yield make_plan(factors, chosen), note
+            yield rotation_plan(factors, chosen, workload) if beside else make_plan(factors, chosen), note
         except UsageError:
             continue
+    if beside:  # its noise is not that of slots in one instance
+        return
     for kind in [each for each in _IN_SLOTS if each in kinds]:
         switched = _as(kind, design, {"switchback": design.switchback or Switchback()})
         try:

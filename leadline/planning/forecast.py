@@ -103,7 +103,7 @@ def forecast(
     rows = planned_rows(plan)
     slots = sum(len(trial.slots) for trial in plan.trials)
     seconds = setup.seconds(plan)
-    found = precision_of(rows, level, _places(plan))
+    found = precision_of(rows, level, _places(plan), equal=_mixed(plan), lives=_lives(plan))
     sigma = sigma_of(plan, noise, setup)
     reason = ""
     if isinstance(found, str):
@@ -160,6 +160,16 @@ def forecast(
 def _places(plan: Plan) -> int:
     """Degrees of freedom that the analysis gives to the places of a square."""
     return len({trial.treatment for trial in plan.trials}) - 1 if plan.blocks in SQUARES else 0
+
+
+def _mixed(plan: Plan) -> bool:
+    """Whether the analysis has several sources of noise, each the same at all levels."""
+    return any(trial.slots or trial.plot is not None for trial in plan.trials)
+
+
+def _lives(plan: Plan) -> int:
+    """Server instances whose slots are compared."""
+    return sum(bool(trial.slots) for trial in plan.trials)
 
 
 def _log(effect: float) -> float:
@@ -235,7 +245,8 @@ def _others(
             continue
         if noise.assumed and noise.between_slots is not None and not any(trial.slots for trial in other.trials):
             continue  # what was told is the noise of slots, that of trials is not known
-        precision, sigma = precision_of(planned_rows(other), level, _places(other)), sigma_of(other, noise, setup)
+        precision = precision_of(planned_rows(other), level, _places(other), equal=_mixed(other), lives=_lives(other))
+        sigma = sigma_of(other, noise, setup)
         if isinstance(precision, str) or sigma is None or len(precision.errors) < len(planned_rows(other).comparisons):
             continue
         need = needed(other, precision, sigma, setup, effect, power)

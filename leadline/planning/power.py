@@ -10,11 +10,16 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
+from leadline.analysis.comparisons import KNOWN
+from leadline.analysis.linear import fit
 from leadline.analysis.maxt import MaxT, max_t
 from leadline.analysis.power import detectable
-from leadline.planning.shape import Floats, Rows, information, solve
+from leadline.analysis.strata import Stratum, centred
+from leadline.analysis.unequal import FAMILY, unequal
+from leadline.planning.shape import Floats, Ints, Rows, information, solve
 
 NO_NOISE = "the plan leaves nothing to estimate the noise from; add a replicate or sentinels"
 NOT_KNOWN = "the plan does not determine any comparison"
@@ -26,7 +31,8 @@ class Precision:
     """How well a plan determines its comparisons for noise of size 1, and how that grows when it is repeated.
 
     ``errors`` (k): standard errors of the known comparisons, ``df`` of the noise, ``law`` of the largest |t|,
-    ``rows``: model rows of one plan, ``spent``: degrees of freedom that do not grow with repetition.
+    ``rows``: model rows of one plan, ``spent``: degrees of freedom that do not grow with repetition. ``own``: degrees
+    of freedom of a comparison, whose levels have a noise of their own, of which ``lent`` do not grow.
     """
 
     errors: Floats
@@ -36,6 +42,8 @@ class Precision:
     rows: int
     nuisance: int
     fixed: int
+    own: float
+    lent: float = 0.0
     times: float = 1.0
 
     @property
@@ -45,22 +53,25 @@ class Precision:
 
     @property
     def critical(self) -> float:
-        return self.law.quantile(self.level, self.df)
+        if self.own >= self.df:
+            return self.law.quantile(self.level, self.df)
+        return float(stats.t.isf(stats.norm.sf(self.law.quantile(self.level, KNOWN)), self.own))
 
     def repeated(self, times: float) -> Precision:
         """The same plan ``times`` as often, with new blocks."""
         df = math.floor((self.rows - self.nuisance) * self.times * times + 1e-9) - self.fixed
-        return replace(self, errors=self.errors / math.sqrt(times), df=max(df, 0), times=self.times * times)
+        own = self.lent + (self.own - self.lent) * max(df, 0) / self.df
+        return replace(self, errors=self.errors / math.sqrt(times), df=max(df, 0), own=own, times=self.times * times)
 
     def power(self, effect: float, sigma: float) -> float:
         """Probability that a comparison with the true ``effect`` (of logarithms) is found at noise ``sigma``."""
         if self.df <= 0:
             return 0.0
-        return t_power(effect / (sigma * self.error), self.df, self.critical)
+        return t_power(effect / (sigma * self.error), self.own, self.critical)
 
     def smallest(self, sigma: float, power: float) -> float | None:
         """Smallest effect (of logarithms) found with that probability; None without a degree of freedom."""
-        return detectable(self.critical, sigma * self.error, self.df, power) if self.df > 0 else None
+        return detectable(self.critical, sigma * self.error, self.own, power) if self.df > 0 else None
 
     def times_for(self, effect: float, sigma: float, power: float, whole: int = 1) -> float | None:
         """How often the plan must be repeated to find ``effect``; a multiple of 1/``whole``, None if beyond reason."""
@@ -82,10 +93,10 @@ class Precision:
         shift = effect / (sigma * grown.error)
         if shift > 3 * (grown.critical + 8):
             return True
-        return t_power(shift, grown.df, grown.critical) >= power
+        return t_power(shift, grown.own, grown.critical) >= power
 
 
-def t_power(shift: float, df: int, critical: float) -> float:
+def t_power(shift: float, df: float, critical: float) -> float:
     """P(|T| > critical) for noncentral t with ``shift`` and ``df``."""
     shift = abs(shift)
     if df > 10_000:
@@ -96,8 +107,13 @@ def t_power(shift: float, df: int, critical: float) -> float:
     return float(stats.t.sf(critical - shift, df))  # far from the bound, where the library's series fails
 
 
-def precision_of(rows: Rows, level: float = 0.95, spent: int = 0) -> Precision | str:
-    """What planned rows can tell, or why nothing. ``spent``: degrees of freedom that something else takes."""
+def precision_of(
+    rows: Rows, level: float = 0.95, spent: int = 0, *, equal: bool = False, lives: int = 0
+) -> Precision | str:
+    """What planned rows can tell, or why nothing. ``spent``: degrees of freedom that something else takes;
+    ``equal``: all levels have the same noise, as in mixed models. ``lives``: server instances between which the effects
+    of slots are taken to differ, if there are several.
+    """
     count = len(rows.comparisons)
     part = information(rows)
     solution = solve([part])
@@ -110,7 +126,36 @@ def precision_of(rows: Rows, level: float = 0.95, spent: int = 0) -> Precision |
     law = max_t(solution.scatter(count))
     nuisance = len(np.unique(rows.groups))
     fixed = len(rows.groups) - nuisance - df
-    return Precision(errors, df, law, level, len(rows.groups), nuisance, fixed)
+    if lives > 1:
+        between = float(len(errors) * (lives - 1))
+        return Precision(errors, df, law, level, len(rows.groups), nuisance, fixed, min(between, df), -len(errors))
+    own = float(df) if equal else min(_own_noise(rows, solution.known[:count]), float(df))
+    lent = 2 * FAMILY if own < df else 0.0
+    return Precision(errors, df, law, level, len(rows.groups), nuisance, fixed, own, lent if own > lent else 0.0)
+
+
+def _own_noise(rows: Rows, known: NDArray[np.bool_]) -> float:
+    """Degrees of freedom that the median comparison has where every level has a noise of its own."""
+    order = np.argsort(rows.groups, kind="stable")
+    starts = np.flatnonzero(np.diff(rows.groups[order], prepend=-1))
+    columns = rows.columns[order]
+    design = centred(columns, starts)
+    plain = replace(fit(design, np.zeros(len(design)), len(starts)), sigma=1.0)
+    count = len(known)
+    cells = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
+    divisions: dict[int | None, Ints] = {None: cells}
+    crossed = bool(np.any(columns[:, :count].sum(axis=1) > 1))
+    firsts: dict[str, int] = {}
+    if crossed:
+        for place, one in enumerate(rows.comparisons):
+            same = [at for at, other in enumerate(rows.comparisons) if other.factor == one.factor]
+            divisions[place] = (columns[:, same] @ np.arange(1, len(same) + 1)).astype(np.int64)
+            firsts.setdefault(one.factor, place)
+    swept = Stratum("block", starts)
+    own = unequal(plain, columns, np.zeros(len(design)), swept, divisions, tuple(firsts.values()))
+    asked = np.eye(count, columns.shape[1])[known]
+    own = replace(own, planned=True)
+    return float(np.median(own.together(asked)[1] if len(asked) > 1 else own.degrees(asked)))
 
 
 def percent(effect: float) -> float:

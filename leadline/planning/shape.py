@@ -185,6 +185,6 @@ def solve(parts: Sequence[Information]) -> Solution:
     rank = int(np.sum(singular > _RANK * max(1.0, float(singular.max(initial=0.0)))))
     basis, singular = right[:rank], singular[:rank]
     half = basis.T / singular
-    known = np.abs(basis.T @ basis - np.eye(width)).max(axis=1) < 1e-7
+    known = np.abs(basis.T @ basis - np.eye(width)).max(axis=1, initial=0.0) < 1e-7
     df = sum(part.df + len(part.root) for part in parts) - rank
     return Solution(half @ half.T, known, df)

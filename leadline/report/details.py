@@ -20,17 +20,13 @@ def noise(one: ResponseAnalysis) -> list[str]:
 
 
 def ranks(record: StudyRecord, one: ResponseAnalysis) -> list[str]:
-    """A row for each level with a rank or a bootstrap interval; one for all where no level has enough trials."""
-    judged = [effect for effect in one.effects if effect.robust is not None]
-    rows = [
-        f"{words.setting(record.study, effect.factor, effect.level)}: {_robust(effect.robust)}"
-        for effect in judged
-        if effect.robust is not None and (effect.robust.interval is not None or effect.robust.bootstrap is not None)
+    """A row for each level with an interval by ranks; none where no level has enough trials."""
+    judged = [(effect, effect.robust) for effect in one.effects if effect.robust is not None]
+    return [
+        f"{words.setting(record.study, effect.factor, effect.level)}: {_robust(found)}"
+        for effect, found in judged
+        if found.interval is not None
     ]
-    if rows or not judged or judged[0].robust is None:
-        return rows
-    reason = judged[0].robust.bootstrap_reason
-    return [f"No interval without the assumption of normal noise: {reason}."] if reason else []
 
 
 def interactions(one: ResponseAnalysis) -> list[str]:
@@ -47,15 +43,10 @@ def interaction_text(pair: Interaction) -> str:
 
 
 def _robust(found: Robust) -> str:
-    parts = []
-    if found.interval is not None:
-        text = f"by ranks {words.signed(found.percent)} % {words.change_interval(found.interval)}"
-        if found.simultaneous is not None:
-            text += f", all comparisons {words.change_interval(found.simultaneous)}"
-        parts.append(text)
-    if found.bootstrap is not None:
-        parts.append(f"bootstrap (BCa) {words.change_interval(found.bootstrap)}")
-    return "; ".join(parts)
+    text = f"by ranks {words.signed(found.percent)} % {words.change_interval(found.interval)}"
+    if found.simultaneous is not None:
+        text += f", all comparisons {words.change_interval(found.simultaneous)}"
+    return text
 
 
 def failing(record: StudyRecord, analysis: StudyAnalysis) -> list[str]:

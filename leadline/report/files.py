@@ -60,9 +60,19 @@ class TrialFiles:
         rows = self.points(observer, metric)
         if rows is None or self.phases is None:
             return rows
-        begin, end = int(self.phases.steady_from * 1e9), int(self.phases.steady_until * 1e9)
-        rows = rows.filter(pl.col("time_ns").is_between(begin, end))
+        rows = self.under_load(rows)
         return rows if rows.height else None
+
+    def under_load(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows by ``time_ns`` within the steady state, of an instance in a rotation within its turns."""
+        inside = [pl.col("time_ns").is_between(int(begin * 1e9), int(end * 1e9)) for begin, end in self.spans]
+        return rows.filter(pl.any_horizontal(inside)) if inside else rows
+
+    @property
+    def spans(self) -> tuple[tuple[float, float], ...]:
+        """``TrialRecord.under_load``; of a trial whose phases the record does not tell, those of its files."""
+        known = self.trial.under_load
+        return known or (((self.phases.steady_from, self.phases.steady_until),) if self.phases else ())
 
 
 def read(trial: TrialRecord) -> TrialFiles:

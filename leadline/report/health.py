@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from leadline.model.record import StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import DriftVerdict, StudyAnalysis
 from leadline.report import words
 from leadline.report.files import TrialFiles
@@ -42,15 +42,15 @@ def _trials(record: StudyRecord) -> Item:
     states = Counter("left" if trial.is_left else trial.state for trial in record.trials)
     planned = len(record.plan.trials)
     classes = Counter(trial.failure.value for trial in record.trials if trial.failure and not trial.is_left)
-    value = f"{states['done']} of {planned} done"
+    value = f"{states[TrialState.DONE]} of {planned} done"
     details = [f"{count} failed ({name})" for name, count in classes.most_common()]
-    waiting = planned - states["done"] - states["failed"] - states["skipped"]
+    waiting = planned - states[TrialState.DONE] - states[TrialState.FAILED] - states[TrialState.SKIPPED]
     if waiting > 0:
         cut = sum(trial.failure is not None and trial.is_left for trial in record.trials)
         details.append(f"{waiting} not finished" + (f" ({cut} interrupted)" if cut else ""))
-    state = GOOD if not details else WARN if states["done"] else BAD
-    if states["skipped"]:
-        details.append(f"{states['skipped']} not needed")
+    state = GOOD if not details else WARN if states[TrialState.DONE] else BAD
+    if states[TrialState.SKIPPED]:
+        details.append(f"{states[TrialState.SKIPPED]} not needed")
     return Item("Trials", state, value, ", ".join(details))
 
 

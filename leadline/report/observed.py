@@ -10,15 +10,15 @@ import polars as pl
 from leadline.advice.facts import Collection, HostUse, Limits, Load, Pool, Statements, Threads, TrialFacts
 from leadline.model.disturbance import disturbed
 from leadline.model.knob import Knob, Level
-from leadline.model.record import StudyRecord
-from leadline.observe.window import other_programs_between
+from leadline.model.record import StudyRecord, TrialState
+from leadline.observe.window import other_programs
 from leadline.report import collector, layers, words
 from leadline.report.files import TrialFiles
 
 
 def observed(record: StudyRecord, files: Sequence[TrialFiles], knobs: Mapping[str, Knob]) -> list[TrialFacts]:
     """Facts of the trials that are done, in the order of the plan. ``knobs``: what the stack and the host have."""
-    found = [facts(record, one, knobs) for one in files if one.trial.state == "done"]
+    found = [facts(record, one, knobs) for one in files if one.trial.state == TrialState.DONE]
     shares = {one.trial: one.host.others for one in found if one.host.others is not None}
     bad = set(disturbed(shares))
     return [replace(one, disturbed=one.trial in bad) for one in found]
@@ -199,8 +199,7 @@ def _host(files: TrialFiles) -> HostUse:
 def _others(files: TrialFiles) -> float | None:
     if files.trial.directory is None or files.phases is None:
         return None
-    phases = files.phases
-    found = other_programs_between(files.trial.directory / "series", phases.steady_from, phases.steady_until)
+    found = other_programs(files.trial.directory / "series", files.spans)
     return None if found is None else found.share
 
 
@@ -208,8 +207,7 @@ def _load(record: StudyRecord, files: TrialFiles) -> Load:
     responses = files.trial.responses
     flying = None
     if files.seconds is not None and files.phases is not None:
-        begin, end = int(files.phases.steady_from * 1e9), int(files.phases.steady_until * 1e9)
-        inside = files.seconds.filter(pl.col("time_ns").is_between(begin, end))["in_flight"].drop_nulls()
+        inside = files.under_load(files.seconds)["in_flight"].drop_nulls()
         flying = _mean(inside.to_list())
     per_s, requests = responses.get("throughput"), files.figure("requests", "count")
     arrivals, connects = files.figure("arrivals_actual"), files.figure("requests", "connects")

@@ -9,7 +9,7 @@ from leadline.analysis.returns import Returns, Step, diminishing_returns
 from leadline.gcanalysis.sizes import HeapLine, heap_line
 from leadline.gcanalysis.summary import GcSummary
 from leadline.model.knob import Level
-from leadline.model.record import StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.report import collector, words
 from leadline.report.files import TrialFiles
 
@@ -88,7 +88,7 @@ def _heaps(record: StudyRecord, files: Sequence[TrialFiles]) -> HeapTable | None
         return None
     groups: dict[tuple[str, int], list[GcSummary]] = {}
     for one in files:
-        found = collector.steady(one) if one.trial.state == "done" else None
+        found = collector.steady(one) if one.trial.state == TrialState.DONE else None
         if found is None or one.trial.planned.slots:
             continue
         levels = one.trial.planned.treatment.as_dict()

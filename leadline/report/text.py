@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from leadline.conclude.answer import SIMULATED
-from leadline.model.record import StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import DriftVerdict, Effect, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.report import details, words
 
@@ -38,9 +38,9 @@ class StudyTable:
             f"{SIMULATED if analysis.simulated else ''}Study {record.study.study}: {one_line(record.study.question)}",
             style="bold",
         )
-        done = sum(trial.state == "done" for trial in record.trials)
+        done = sum(trial.state == TrialState.DONE for trial in record.trials)
         failed = ", ".join(f"{count} failed ({name})" for name, count in analysis.failures.items() if count)
-        skipped = sum(trial.state == "skipped" for trial in record.trials)
+        skipped = sum(trial.state == TrialState.SKIPPED for trial in record.trials)
         spared = f", {skipped} not needed" if skipped else ""
         yield Text(f"{done} of {len(record.plan.trials)} trials done{spared}" + (f", {failed}" if failed else ""))
         if analysis.disturbance is not None:
@@ -104,13 +104,13 @@ class StudyTable:
     def _failures(self) -> list[Text]:
         lines = []
         for trial in self._record.trials:
-            if trial.state == "failed" and not trial.is_left:
+            if trial.state == TrialState.FAILED and not trial.is_left:
                 label = words.trial_text(self._record.study, self._record.plan, trial.planned)
                 failure = trial.failure.value if trial.failure else "failed"
                 text = f"Trial {trial.id} ({one_line(label)}) failed, {failure}: {one_line(trial.failure_message)}"
                 lines.append(Text(text, style="red"))
             failed = [slot for slot in trial.slots if slot.failure]
-            if trial.state == "done" and failed:
+            if trial.state == TrialState.DONE and failed:
                 kinds = ", ".join(dict.fromkeys(slot.failure.value for slot in failed if slot.failure))
                 text = f"Trial {trial.id}: {len(failed)} of {words.plural(len(trial.slots), 'slot')} failed ({kinds}); "
                 text += f"slot {failed[0].index + 1}: {one_line(failed[0].failure_message)}"

@@ -8,7 +8,7 @@ from leadline.advice import advise
 from leadline.advice.facts import Statements, Threads
 from leadline.advice.findings import written
 from leadline.model.knob import Knob
-from leadline.model.record import StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.report import layers, words
 from leadline.report.files import TrialFiles
 from leadline.report.observed import facts, statements, threads
@@ -41,7 +41,7 @@ def sentences(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob])
     for panel, parts in (("threads", busy), ("statements", kept)):
         if parts:
             said[panel] = " ".join(parts)
-    if files.trial.state != "done":
+    if files.trial.state != TrialState.DONE:
         return said
     for one in advise([facts(record, files, knobs)], knobs or None):
         if one.disturbed:

@@ -8,7 +8,7 @@ from typing import Any
 
 from leadline.model.knob import Knob
 from leadline.model.plan import Role
-from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.result import Effect, StudyAnalysis, Verdict
 from leadline.report import advising, health, latency, layers, series, words
 from leadline.report import files as trial_files
@@ -88,7 +88,7 @@ def gather(
     groups: dict[str, list[TrialFiles]] = {"baseline": []}
     for one in files:
         group = groups.setdefault(labels[one.trial.id], [])
-        if one.trial.state == "done":
+        if one.trial.state == TrialState.DONE:
             group.append(one)
     latencies = latency.collect({name: group for name, group in groups.items() if group})
     charted = _charted(record, analysis, [name for name, group in groups.items() if group])
@@ -97,7 +97,7 @@ def gather(
     choices = tuple(
         TrialChoice(one.trial.id, _choice(one.trial, labels[one.trial.id]))
         for one in files
-        if one.trial.state == "done" or data[one.trial.id]["panels"]
+        if one.trial.state == TrialState.DONE or data[one.trial.id]["panels"]
     )
     chosen = _chosen(charted, groups, data)
     columns, resources = _resources(files, groups)

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from leadline.design.rotation import blocks_of, measured, phases_of
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation
-from leadline.model.study import Workload
+from leadline.model.study import Rotation, Workload
 from leadline.simulate.clock import EPOCH
 from leadline.simulate.model import Model
 from leadline.simulate.timing import after_load, before_load
@@ -44,16 +45,16 @@ def simulate_observations(
 
     The same figures as a run of the whole life cycle gives for this truth and ``seed`` (the truth's own if absent) as
     long as no trial is repeated and no warm-up is cut: the whole steady state is the window here. ``wash_out``: seconds
-    left out at the start of a slot, a third of it and at most three if absent. ``model`` saves solving the queueing
-    laws again for another seed of the same truth and workload. A silent knob fails every trial that starts with it away
-    from its baseline, and every such slot.
+    left out at the start of a slot, a third of it and at most three if absent; of a rotation a second. ``model`` saves
+    solving the queueing laws again for another seed of the same truth and workload. A silent knob fails every trial
+    that starts with it away from its baseline, and every such slot.
     """
     model = model or Model(truth, workload)
     dear = {factor.name for factor in plan.factors if factor.apply_cost in DEAR}
     root = truth.seed if seed is None else seed
     found: list[Observation] = []
     now = 0.0
-    for number, trial in enumerate(plan.trials):
+    for number, trial in enumerate(plan.trials if not plan.rotates else ()):
         levels = trial.treatment.as_dict()
         steady = trial.slots[-1].begin + trial.slots[-1].seconds if trial.slots else workload.steady
         plot = plot_key({name: level for name, level in levels.items() if name in dear})
@@ -62,7 +63,27 @@ def simulate_observations(
         life = replace(life, hours=(now + before_load(truth) + startup) / 3600)
         found += _trial(model, life, trial, plan.baseline, steady, EPOCH + now, startup, wash_out, error_limit)
         now += before_load(truth) + startup + workload.ramp_up + steady + workload.ramp_down + after_load(truth)
+    for block in blocks_of(plan) if plan.rotates else ():
+        lives = []
+        for trial in block:
+            levels = trial.treatment.as_dict()
+            life = Life(root, trial.position, trial.seed, "", 0.0, trial.turns)
+            lives.append((trial, life, EPOCH + now, startup_of(model, life, levels)))
+            now += before_load(truth) + lives[-1][-1]
+        side = side_by_side(block, workload)
+        together = Model(truth, side)
+        left_out = Rotation().wash_out if wash_out is None else wash_out
+        for trial, life, started, startup in lives:
+            life = replace(life, hours=now / 3600)
+            found += _trial(together, life, trial, plan.baseline, side.steady, started, startup, left_out, error_limit)
+        now += side.ramp_up + side.steady + side.ramp_down + len(block) * after_load(truth)
     return found
+
+
+def side_by_side(block: Sequence[PlannedTrial], workload: Workload) -> Workload:
+    """The load of a rotation's block as a whole."""
+    ramp_up, steady = phases_of(block)
+    return workload.model_copy(update={"ramp_up": ramp_up, "steady": steady})
 
 
 def _trial(
@@ -102,7 +123,8 @@ def _trial(
         elif trial.slots:
             return _slots(series, model.truth, whole, trial, baseline, life, wash_out, error_limit)
         else:
-            responses = series.window(*series.steady)
+            turns = measured(trial.turns, wash_out or 0.0)
+            responses = series.over(turns) if turns else series.window(*series.steady)
             if responses is None or responses["errors"] > error_limit:
                 broken = FailureClass.WORKLOAD
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,12 +14,14 @@ from leadline.analysis import steady_state, steady_verdict
 from leadline.lab.measure import worst
 from leadline.lab.system import (
     SLOT_LEAD,
+    InTurns,
     LoadOutcome,
     Measured,
     OnLoad,
     OnSlot,
     SecondSeries,
     Settings,
+    System,
     Window,
     WindowMeasured,
 )
@@ -68,7 +71,9 @@ class SimulatedSystem(AtStart):
         self._model = Model(truth, study.workload)
         self._clock = host.clock
         self._origin = host.clock.now() if origin is None else origin
+        self._begun = [lives]  # attempts, of all instances together
         self._lives = lives
+        self._beside: dict[int, SimulatedSystem] = {}
         self._kept = dict(kept or {})
         self._settings: dict[str, Level] = {}
         self._failure: Failure | None = None
@@ -82,7 +87,8 @@ class SimulatedSystem(AtStart):
         message("SIMULATED: nothing is installed, started or loaded; time is virtual")
 
     def reset(self, directory: Path) -> None:  # noqa: ARG002 - nothing to put back
-        self._lives += 1
+        self._begun[0] += 1
+        self._lives = self._begun[0]
         self._running = True
         self._settings = {}
         self._failure = None  # known when all levels are: when the database starts
@@ -151,6 +157,61 @@ class SimulatedSystem(AtStart):
         on_load(self._length(steady), "steady", float(rate), float(tail), int(series.failed.sum()))
         return LoadOutcome(counts, series.driver_was_limit, series.evidence, self._checks(counts))
 
+    def beside(self, number: int) -> SimulatedSystem:
+        if number == 0:
+            return self
+        if number not in self._beside:
+            other = SimulatedSystem(
+                self._study, self._truth, self._host, self._knobs, kept=self._kept, origin=self._origin
+            )
+            other._begun = self._begun
+            self._beside[number] = other
+        return self._beside[number]
+
+    def load_in_turns(
+        self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
+    ) -> Sequence[LoadOutcome | TrialFailure]:
+        started_ns = self._clock.now_ns()
+        hours = (started_ns / 1e9 - self._origin) / 3600
+        turns = [turn for one in instances for turn in one.turns]
+        ramp_up = max((turn.end for turn in turns if turn.warm_up), default=0.0)
+        end = max(turn.end for turn in turns)
+        side = self._study.workload.model_copy(update={"ramp_up": ramp_up, "steady": end - ramp_up})
+        systems = [_own(one.system) for one in instances]
+        schedules: list[list[tuple[float, Mapping[str, Level]]]] = [[] for _ in instances]
+        ordered = sorted((turn.begin, at) for at, one in enumerate(instances) for turn in one.turns)
+        for index, (begin, at) in enumerate(ordered):
+            due = started_ns + round(begin * 1e9)
+            self._clock.sleep_until(due - round(SLOT_LEAD * 1e9))
+            on_turn(index, due, self._clock)
+            schedules[at].append((begin, systems[at]._levels()))
+        self._clock.sleep_until(started_ns + round((end + side.ramp_down) * 1e9))
+        model = Model(self._truth, side)
+        return [
+            system._turns_of(model, one, hours, schedule, started_ns, on_load)
+            for system, one, schedule in zip(systems, instances, schedules, strict=True)
+        ]
+
+    def _turns_of(
+        self,
+        model: Model,
+        one: InTurns,
+        hours: float,
+        schedule: Sequence[tuple[float, Mapping[str, Level]]],
+        started_ns: int,
+        on_load: OnLoad,
+    ) -> LoadOutcome | TrialFailure:
+        try:
+            self._fail_unless_seen_later()
+        except TrialFailure as failure:
+            return failure
+        life = replace(self._life(one.seed, hours), turns=tuple(one.turns))
+        whole = [(0.0, schedule[0][1]), *schedule[1:]]
+        series = trial_series(model, life, whole, model.workload.steady, self._failure)
+        counts = write_load(one.directory, series, started_ns, model.workload, one.seed)
+        on_load(series.steady[1], "steady", float(np.exp(series.logs[0]).max()), 0.0, int(series.failed.sum()))
+        return LoadOutcome(counts, series.driver_was_limit, series.evidence, self._checks(counts))
+
     def _length(self, steady: float) -> float:
         return self._study.workload.ramp_up + steady + self._study.workload.ramp_down
 
@@ -194,6 +255,24 @@ class SimulatedSystem(AtStart):
         drained = started + series.logs.shape[1]
         phases = Phases(started, started + begin + cut, started + end, drained)
         return Measured(responses | {"startup": startup}, verdict, phases)
+
+    def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
+        series, started_ns = read_load(directory)
+        responses = series.over(windows)
+        if responses is None:
+            raise TrialFailure(FailureClass.WORKLOAD, "its turns hold no whole second")
+        seconds = [at for begin, end in windows for at in range(round(begin), round(end))]
+        values = np.exp(series.logs[:, seconds])
+        rate, mean, tail = ([float(value) for value in values[_ROWS[name]]] for name in ("throughput", "mean", "p99"))
+        verdict: SteadyState = worst(steady_verdict(rate, tail), steady_state(mean, higher_is_better=False))
+        started = started_ns / 1e9
+        begin, end = series.steady
+        phases = Phases(started, started + begin, started + end, started + series.logs.shape[1])
+        return Measured(responses | {"startup": startup}, verdict, phases)
+
+    def cpu_in(self, directory: Path, windows: Sequence[tuple[float, float]]) -> Sequence[float | None]:  # noqa: ARG002
+        """Nothing: simulated services use no CPU when there is no load."""
+        return [0.0 for _ in windows]
 
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
         series, started_ns = read_load(directory)
@@ -247,3 +326,8 @@ class SimulatedSystem(AtStart):
     @staticmethod
     def _fail(failure: Failure, usual: str) -> NoReturn:
         raise TrialFailure(failure.failure_class, failure.message or f"simulated: {usual}", "as the truth file says")
+
+
+def _own(system: System) -> SimulatedSystem:
+    assert isinstance(system, SimulatedSystem)
+    return system

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from leadline.model.knob import Level
+from leadline.model.plan import Turn
 from leadline.model.study import Workload
 from leadline.simulate.model import RESPONSES, Floats, Model, holds
 from leadline.simulate.truth import CPU, LATENCIES, Failure, Truth
@@ -26,7 +28,8 @@ class Life:
     """What makes a trial's noise its own.
 
     ``number`` counts trials that were begun, ``block_seed`` is the plan's seed of the block, ``plot`` names the levels
-    of the whole plot, ``hours`` tells the start of the load since the study began.
+    of the whole plot, ``hours`` tells the start of the load since the study began. With ``turns`` the noise of the
+    seconds is the machine's: all instances of the block meet the same one.
     """
 
     seed: int
@@ -34,6 +37,7 @@ class Life:
     block_seed: int
     plot: str
     hours: float
+    turns: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,13 @@ class TrialSeries:
     steady: tuple[float, float]
     driver_was_limit: bool
     evidence: str
+
+    def over(self, windows: Sequence[tuple[float, float]]) -> dict[str, float] | None:
+        """The same of the whole seconds of several windows together."""
+        seconds = [at for begin, end in windows for at in range(*whole_seconds(begin, end))]
+        if not seconds or seconds[0] < 0 or seconds[-1] >= self.logs.shape[1]:
+            return None
+        return figures(np.exp(self.logs[:, seconds]).mean(axis=1), self.failed[seconds].mean())
 
     def window(self, begin: float, end: float) -> dict[str, float] | None:
         """Responses of the whole seconds inside [begin, end), None where there is none.
@@ -112,6 +123,8 @@ def trial_series(
     logs[_LATENCY] += latency - speed
     logs[_CPU] += cpu
     logs[0] += np.log(_ramp(workload, steady, middle))
+    if life.turns:
+        logs[0, ~_loaded(life.turns, middle)] = -np.inf
     begin, end = workload.ramp_up, workload.ramp_up + steady
     limited, evidence = _limit(truth, logs, begin, end, failing)
     failed = np.zeros(count)
@@ -157,7 +170,7 @@ def _noise(truth: Truth, life: Life, middle: Floats) -> tuple[Floats, Floats, fl
     rng = np.random.default_rng([life.seed, life.number, 1])
     trial, latency, cpu = rng.standard_normal(3)
     count = len(middle)
-    shocks = rng.standard_normal(count)
+    shocks = (_shared(life, "seconds") if life.turns else rng).standard_normal(count)
     own = rng.standard_normal(count)
     strikes = rng.random(count + 1)
     r = noise.autocorrelation
@@ -171,7 +184,7 @@ def _noise(truth: Truth, life: Life, middle: Floats) -> tuple[Floats, Floats, fl
     if strikes[count] < outliers.trials:
         level += math.log1p(-outliers.trial_depth)
     speed = series + level + math.log1p(truth.drift) * (life.hours + middle / 3600)
-    speed = speed + np.log(_warm_up(truth, middle))
+    speed = speed + np.log(_warm_up(truth, _under_load(life.turns, middle) if life.turns else middle))
     speed[strikes[:count] < outliers.seconds] += math.log1p(-outliers.second_depth)
     more = lognormal_sigma(noise.latency_trials) * latency + lognormal_sigma(noise.latency_seconds) * own
     return speed, np.asarray(more), lognormal_sigma(noise.cpu_trials) * float(cpu)
@@ -194,6 +207,16 @@ def _warm_up(truth: Truth, middle: Floats) -> Floats:
     if shape == "slowing-down":
         return np.asarray(1 - depth * middle / len(middle))
     return np.ones(len(middle))
+
+
+def _loaded(turns: Sequence[Turn], middle: Floats) -> NDArray[np.bool_]:
+    """Whether each second lies in a turn."""
+    return np.asarray(np.any([(turn.begin <= middle) & (middle < turn.end) for turn in turns], axis=0), dtype=np.bool_)
+
+
+def _under_load(turns: Sequence[Turn], middle: Floats) -> Floats:
+    """How long there has been load until each moment."""
+    return np.asarray(np.sum([np.clip(middle - turn.begin, 0.0, turn.seconds) for turn in turns], axis=0))
 
 
 def _ramp(workload: Workload, steady: float, middle: Floats) -> Floats:

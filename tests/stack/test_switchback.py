@@ -23,12 +23,12 @@ STUDY = """\
 study: live-knobs
 question: Do the age of dirty pages and the reclaim of the inode cache matter?
 stack: { server: tomcat, mode: direct }
-workload: { users: 20, variables: { think: 200ms }, ramp_up: 3s, steady: 38s, ramp_down: 1s }
+workload: { users: 20, variables: { think: 200ms }, ramp_up: 3s, steady: 29s, ramp_down: 1s }
 factors:
   vm.dirty_expire_centisecs: [3000, 500]
   vm.vfs_cache_pressure: [100, 50]
 settings: { jvm.heap: 256m }
-design: { replicates: 1, seed: 5, switchback: { slot: 4s } }
+design: { replicates: 1, seed: 5, switchback: { slot: 3s } }
 responses: [throughput, p50, p99, cpu_per_transaction]
 """
 
@@ -75,14 +75,14 @@ def test_every_slot_was_set_and_read_back(run: Run) -> None:
 def test_slots_follow_the_drivers_clock(run: Run) -> None:
     (trial,) = run.document["trials"]
     summary = json.loads((Path(trial["directory"]) / "driver" / "summary.json").read_text())
-    assert summary["phases"]["steady"] == pytest.approx([3, 39], abs=0.01)
+    assert summary["phases"]["steady"] == pytest.approx([3, 30], abs=0.01)
     start = summary["started_unix_ns"] / 1e9 + 3
     for slot in run.slots:
-        assert slot["due"] == pytest.approx(start + 4 * slot["index"], abs=1e-3)
+        assert slot["due"] == pytest.approx(start + 3 * slot["index"], abs=1e-3)
         assert slot["due"] <= slot["set_from"] + 1e-6
         assert slot["set_from"] <= slot["set_at"]
         if slot["failure"] is None:
-            assert slot["due"] < slot["measured_from"] < slot["measured_until"] <= slot["due"] + 4.001
+            assert slot["due"] < slot["measured_from"] < slot["measured_until"] <= slot["due"] + 3.001
     assert all(one["set_at"] < other["set_at"] for one, other in pairwise(run.slots))
 
 

@@ -17,7 +17,8 @@ from leadline.model.result import Observation
 class SimulatedStrata:
     """Truth of a system whose noise has several sources, all lognormal and as shares: ``block_cv``, ``plot_cv``,
     ``trial_cv`` (a server's life), ``slot_cv`` with ``correlation`` of neighbouring slots. ``effects`` maps
-    (factor, level) to a ratio; ``carried`` is the part of a slot's effect that the next slot still has. ``life_cv`` is
+    (factor, level) to a ratio; ``carried`` is the part of a slot's effect that the next slot still has;
+    with ``lasting`` the slots after it have its powers. ``life_cv`` is
     the spread of each treatment's level between lives (beside that of the life), ``places`` the logs of ratios that
     the first, second, ... trial of a block has, whatever its treatment.
     """
@@ -30,6 +31,7 @@ class SimulatedStrata:
     slot_cv: float = 0.02
     correlation: float = 0.4
     carried: float = 0.0
+    lasting: bool = False
     life_cv: float = 0.0
     places: tuple[float, ...] = ()
 
@@ -56,7 +58,8 @@ class SimulatedStrata:
                 if slot:
                     value += self.slot_cv * noise + (self.carried * (before - here) if before is not None else 0.0)
                     noise = self.correlation * noise + math.sqrt(1 - self.correlation**2) * float(rng.normal())
-                before = here
+                held = before is not None and self.lasting
+                before = here + self.carried * (before - here) if held and before is not None else here
                 started = 1.7e9 + 600.0 * trial.position + (slot.begin if slot else 0.0)
                 found.append(
                     Observation(

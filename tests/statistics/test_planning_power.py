@@ -35,13 +35,13 @@ def test_power_of_two_groups_is_statsmodels(size: float, count: int) -> None:
 def test_the_smallest_effect_is_what_the_analysis_reports() -> None:
     for kind, factors in (("one-at-a-time", 4), ("full-factorial", 3)):
         plan = make_plan(pseudo_factors(factors), Design(kind=kind, replicates=3, sentinels=6))
-        analysis = analyse(plan, SimulatedSystem(cv=0.04).run(plan, 1), ["throughput"]).responses[0]
         found = precision_of(planned_rows(plan))
         assert not isinstance(found, str)
-        assert analysis.residual_cv is not None
-        smallest = found.smallest(math.sqrt(variance_of(analysis.residual_cv)), 0.8)
+        smallest = found.smallest(math.sqrt(variance_of(4.0)), 0.8)
         assert smallest is not None
-        assert percent(smallest) == pytest.approx(analysis.detectable, rel=1e-3)
+        studies = [analyse(plan, SimulatedSystem(cv=0.04).run(plan, seed), ["throughput"]) for seed in range(25)]
+        told = [study.responses[0].detectable for study in studies]
+        assert float(np.median(told)) == pytest.approx(percent(smallest), rel=0.15)
 
 
 @pytest.mark.parametrize(("kind", "replicates"), [("one-at-a-time", 5), ("full-factorial", 3)])
@@ -86,7 +86,7 @@ def test_the_published_study_could_not_have_found_five_percent() -> None:
     assert found.comparisons == 33
     assert found.chance is not None
     assert found.chance < 0.1
-    assert found.smallest[0.8] == pytest.approx(14.7, abs=1.5)
+    assert found.smallest[0.8] == pytest.approx(25.4, abs=1.5)  # 14.7 if all settings had the same noise
 
 
 def test_a_forecast_says_what_would_halve_it_and_which_design_is_cheaper() -> None:
@@ -160,7 +160,7 @@ def test_squares_and_incomplete_blocks_are_forecast_beside_the_other_designs() -
     latin = make_plan(factors, Design(replicates=4, sentinels=None, blocks="latin"))
     square = forecast(latin, assumed("throughput", 4.3, "given"), SETUP)
     assert (found.df, square.df) == (9, 6)
-    assert square.smallest[0.8] > found.smallest[0.8]
+    assert square.smallest[0.8] == pytest.approx(found.smallest[0.8], rel=0.01)  # of levels with a noise of their own
 
 
 def test_factors_between_trials_with_slots_have_a_forecast_of_their_own() -> None:

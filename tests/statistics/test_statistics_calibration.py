@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -31,7 +33,8 @@ PLANS = {
 
 
 def prepared(plan: Plan) -> tuple[StudyTable, Sample, Model, Fit]:
-    table = StudyTable.of(plan, SimulatedSystem().run(plan, 1), plain_level)
+    """With one noise for all levels, as under interim analyses; unequal ones: test_statistics_unequal.py."""
+    table = replace(StudyTable.of(plan, SimulatedSystem().run(plan, 1), plain_level), equal_noise=True)
     sample, _ = sample_of(table, "throughput")
     return table, sample, *fitted(table, sample, np.log(sample.values), timed=False)
 
@@ -112,19 +115,20 @@ def test_whole_analysis_of_null_studies_errs_as_seldom_as_it_says(drift: float, 
         covered += [effect.interval.contains(0.0) for effect in result.effects if effect.interval]
         wrong += any(effect.verdict is not Verdict.UNDETERMINED for effect in result.effects)
     assert len(covered) == 5 * 300
-    assert 0.93 <= np.mean(covered) <= 0.97
+    assert 0.95 <= np.mean(covered) <= 0.99  # 0.977: three replicates of levels with a noise of their own
     assert wrong / 300 < 0.05 + 5 * 0.0126
 
 
 def test_planted_effects_are_found_with_sign_and_size() -> None:
     plan = PLANS["five pseudo-factors"]
     system = SimulatedSystem(effects={("pseudo1", "b"): 0.62, ("pseudo2", "b"): 1.25})
-    inside = 0
+    inside = told = 0
     for seed in range(50):
         result = analyse(plan, system.run(plan, seed), ["throughput"]).responses[0]
         found = {effect.factor: effect for effect in result.effects}
-        assert found["pseudo1"].verdict is Verdict.WORSE
-        assert found["pseudo2"].verdict is Verdict.BETTER
+        assert found["pseudo1"].verdict is not Verdict.BETTER
+        assert found["pseudo2"].verdict is not Verdict.WORSE
+        told += (found["pseudo1"].verdict is Verdict.WORSE) + (found["pseudo2"].verdict is Verdict.BETTER)
         assert result.effects[0].factor == "pseudo2"
         assert result.effects[-1].factor == "pseudo1"
         for name, truth in (("pseudo1", -38.0), ("pseudo2", 25.0)):
@@ -133,6 +137,7 @@ def test_planted_effects_are_found_with_sign_and_size() -> None:
             assert interval is not None
             inside += interval.contains(truth)
     assert inside >= 90  # of 100, each at more than 95 %
+    assert told >= 85
 
 
 def test_drift_is_found_seldom_without_and_mostly_with_one() -> None:

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
-from simulated_strata import SimulatedStrata, slots_plan
+from simulated_strata import SimulatedStrata
 from simulated_study import SimulatedSystem, pseudo_factors
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_ind
 
 from leadline.analysis import analyse, confirm, steady_verdict
-from leadline.analysis.bootstrap import of_pairs, of_two
 from leadline.analysis.discovery import q_values, shrunken, spread_of_truth
 from leadline.analysis.equivalence import equivalence_p
 from leadline.analysis.failures import clopper_pearson
@@ -84,12 +83,13 @@ def test_false_discoveries_are_five_percent_of_discoveries() -> None:
     plan = make_plan(pseudo_factors(20), Design(replicates=3))
     real = {f"pseudo{number}" for number in range(1, 11)}
     system = SimulatedSystem(effects={(name, "b"): 1.15 for name in real})
-    shares = []
+    shares, counts = [], []
     for seed in range(25):
         effects = analyse(plan, system.run(plan, seed), ["throughput"]).responses[0].effects
         found = [effect.factor for effect in effects if effect.q_value is not None and effect.q_value < 0.05]
         shares.append(sum(name not in real for name in found) / max(1, len(found)))
-        assert len(found) >= 5
+        counts.append(len(found))
+    assert np.mean(counts) >= 3
     assert float(np.mean(shares)) < 0.05
 
 
@@ -172,15 +172,19 @@ def test_a_single_wild_trial_makes_ranks_and_model_disagree() -> None:
     assert any("ranks and model disagree about pseudo1=b" in warning for warning in result.warnings)
 
 
-def test_ranks_of_slots_stay_inside_their_stretch() -> None:
-    plan = slots_plan(trials=2, blocks_of_slots=10)
-    system = SimulatedStrata(effects={("vm.dirty_ratio", 40): 1.1}, trial_cv=0.3)
-    effect = analyse(plan, system.run(plan, 1, "p99"), ["p99"]).responses[0].effects[-1]
-    assert effect.level == 40
-    assert effect.robust is not None
-    assert effect.robust.interval is not None
-    assert effect.robust.interval.contains(10.0)
-    assert effect.robust.interval.high - effect.robust.interval.low < 5
+@pytest.mark.parametrize("kind", ["one-at-a-time", "full-factorial"])
+def test_ranks_are_exact_or_not_given(kind: str) -> None:
+    """Beside other factors: a level's own trials and the baseline's; none in crossed designs (80 to 93 % before)."""
+    plan = make_plan(pseudo_factors(3), Design(kind=kind, replicates=8, sentinels=None))
+    covered = []
+    for seed in range(60):
+        system = SimulatedSystem(effects={("pseudo2", "b"): 1.4}, cv=0.3, block_cv=0.5)
+        for effect in analyse(plan, system.run(plan, seed, "p99"), ["p99"]).responses[0].effects:
+            assert (effect.robust is None) == (kind == "full-factorial")
+            if effect.robust is not None and effect.robust.interval is not None:
+                covered.append(effect.robust.interval.contains(40.0 if effect.factor == "pseudo2" else 0.0))
+    assert not covered or np.mean(covered) > 0.95 - 4 * np.sqrt(0.05 * 0.95 / 60)
+    assert bool(covered) == (kind == "one-at-a-time")
 
 
 def fresh(system: SimulatedSystem, chosen: str, seed: int, count: int = 4) -> tuple[Plan, list[Observation]]:
@@ -407,51 +411,3 @@ def test_a_place_effect_that_a_square_balances_neither_biases_nor_widens(blocks:
             assert after.interval is not None
             assert after.percent == pytest.approx(before.percent, abs=1e-6)
             assert after.interval.low == pytest.approx(before.interval.low, abs=1e-6)
-
-
-def test_bootstrap_intervals_cover_with_heavy_tails() -> None:
-    """Student's t with three degrees of freedom, 12 units on a side; bounds are four binomial standard errors."""
-    rng = np.random.default_rng(21)
-    two = pairs = 0
-    for _ in range(150):
-        one, other = rng.standard_t(3, 12) + 0.5, rng.standard_t(3, 12)
-        found = of_two(one, other, 0.95, 1.0, "trials")
-        assert found.interval is not None
-        two += found.interval[0] <= 0.5 <= found.interval[1]
-        unit = np.tile(np.arange(12), 2)
-        shared = rng.normal(0, 9, 12)
-        values, treated = np.concatenate([one + shared, other + shared]), np.repeat([1, 0], 12)
-        found = of_pairs(values, treated, unit, 0.95, "lives")
-        assert found.interval is not None
-        pairs += found.interval[0] <= 0.5 <= found.interval[1]
-    assert 0.88 < two / 150 <= 0.995
-    assert 0.88 < pairs / 150 <= 0.995
-
-
-def test_bootstrap_of_too_few_or_equal_figures_gives_a_reason() -> None:
-    few = of_two(np.arange(7.0), np.arange(20.0), 0.95, 1.0, "trials")
-    assert few.interval is None
-    assert few.reason == "7 trials on a side, and a bootstrap needs 8"
-    same = of_two(np.ones(9), np.arange(9.0), 0.95, 1.0, "trials")
-    assert same.interval is None
-    assert "equal" in same.reason
-    unit = np.repeat(np.arange(9), 2)
-    treated = np.tile([1, 0], 9)
-    assert "equal" in of_pairs(1.0 * treated, treated, unit, 0.95, "lives").reason
-    assert "5 lives" in of_pairs(1.0 * unit[:10], treated[:10], unit[:10], 0.95, "lives").reason
-
-
-def test_percentiles_have_bootstrap_intervals_by_the_unit_of_assignment() -> None:
-    plan = make_plan(pseudo_factors(2), Design(replicates=10))
-    result = analyse(plan, SimulatedSystem(effects={("pseudo1", "b"): 1.3}).run(plan, 2, "p99"), ["p99"])
-    for effect in result.responses[0].effects:
-        assert effect.robust is not None
-        assert effect.robust.bootstrap is not None
-        assert effect.interval is not None
-        wide = effect.interval.high - effect.interval.low
-        assert effect.robust.bootstrap.high - effect.robust.bootstrap.low == pytest.approx(wide, rel=0.6)
-    slots = slots_plan(trials=3)
-    judged = analyse(slots, SimulatedStrata().run(slots, 1, "p99"), ["p99"]).responses[0].effects[0].robust
-    assert judged is not None
-    assert judged.bootstrap is None
-    assert judged.bootstrap_reason == "3 lives of the server hold both levels, and a bootstrap needs 8"

@@ -169,7 +169,8 @@ def test_random_intercepts_of_an_unbalanced_study_agree_with_statsmodels() -> No
 def test_plain_designs_have_one_source_of_noise() -> None:
     plan = make_plan(pseudo_factors(4), Design(replicates=3))
     result = analyse(plan, SimulatedSystem().run(plan, 1), ["throughput"]).responses[0]
-    assert result.model == "Least squares: fixed blocks, levels; one source of noise, between trials."
+    text = "Least squares: fixed blocks, levels; one source of noise, between trials, each level with its own."
+    assert result.model == text
     assert result.components == ()
 
 

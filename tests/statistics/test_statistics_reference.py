@@ -124,7 +124,10 @@ def test_blood_counts_agree_with_scipy_and_the_published_conclusion() -> None:
             treatment = Treatment.of({"drug": drug})
             value = {"throughput": math.exp(count)}
             observations.append(Observation(number, number, 0, 0, role, treatment, 0.0, value))
-    effects = {effect.level: effect for effect in analyse(plan, observations, ["throughput"]).responses[0].effects}
+    effects = {
+        effect.level: effect
+        for effect in analyse(plan, observations, ["throughput"], equal_noise=True).responses[0].effects
+    }
     theirs = stats.dunnett(
         np.array(BLOOD["A"]), np.array(BLOOD["B"]), control=np.array(BLOOD["none"]), rng=np.random.default_rng(1)
     )
@@ -157,7 +160,7 @@ def test_blocked_study_with_a_lost_trial_agrees_with_statsmodels() -> None:
         }
     )
     theirs = smf.ols("y ~ C(a) + C(b) + C(block)", frame).fit()
-    ours = {(e.factor, e.level): e for e in analyse(plan, observations, ["p99"]).responses[0].effects}
+    ours = {(e.factor, e.level): e for e in analyse(plan, observations, ["p99"], equal_noise=True).responses[0].effects}
     for key, name in {("a", 2): "C(a)[T.2]", ("a", 3): "C(a)[T.3]", ("b", "y"): "C(b)[T.y]"}.items():
         effect = ours[key]
         low, high = theirs.conf_int().loc[name]

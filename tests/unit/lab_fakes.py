@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from leadline.lab.system import (
     SLOT_LEAD,
+    InTurns,
     LoadOutcome,
     Measured,
     OnLoad,
@@ -38,6 +40,7 @@ DANGEROUS = Knob(
     owner=Owner.HOST,
 )
 POOL = Knob("server.pool", Kind.INTEGER, ApplyCost.RESTART, "a restart knob", default=10, minimum=1)
+HEAP = Knob("jvm.heap", Kind.SIZE, ApplyCost.RESTART, "a heap", owner=Owner.JVM)
 CACHE = Knob("server.cache", Kind.BOOLEAN, ApplyCost.RESTART, "a switch", default=True)
 
 
@@ -130,6 +133,10 @@ class FakeSystem(AtStart):
     silent_slots: Sequence[int] = ()  # in which no transaction ends
     held: list[float] = field(default_factory=list)  # throughput in each slot, by the levels at its end
     slots: Sequence[Slot] = ()
+    others: dict[int, FakeSystem] = field(default_factory=dict)  # beside this one
+    measured: list[tuple[float, float]] = field(default_factory=list)  # windows of the last trial of a rotation
+    idle_cpu: float = 0.0  # of each instance in the first ``busy_slots`` slots of another one
+    busy_slots: int = 0
 
     def _call(self, step: str) -> None:
         self.calls.append(step)
@@ -161,7 +168,7 @@ class FakeSystem(AtStart):
         return [self]
 
     def knobs(self) -> Sequence[Knob]:
-        return (POOL, CACHE)
+        return (POOL, CACHE, HEAP)
 
     def read_back(self, knob: str) -> Level:
         if knob == self.read_wrong:
@@ -202,6 +209,38 @@ class FakeSystem(AtStart):
 
     def _hold(self) -> None:
         self.held.append(self.effect(self.settings, getattr(self.host, "values", {})))
+
+    def beside(self, number: int) -> FakeSystem:
+        if number == 0:
+            return self
+        if number not in self.others:
+            self.others[number] = copy.copy(self)
+        return self.others[number]
+
+    def load_in_turns(
+        self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
+    ) -> Sequence[LoadOutcome | TrialFailure]:
+        clock = FakeClock(self.oversleep)
+        turns = sorted((turn.begin, at) for at, one in enumerate(instances) for turn in one.turns)
+        for index, (begin, _) in enumerate(turns):
+            self.at_step(f"before turn {index}")
+            on_turn(index, clock.START + round(begin * 1e9), clock)
+        found: list[LoadOutcome | TrialFailure] = []
+        for one in instances:
+            try:
+                found.append(one.system.load(one.directory, one.seed, on_load))
+            except TrialFailure as failure:
+                if failure.failure_class is FailureClass.INTERRUPTED:
+                    raise
+                found.append(failure)
+        return found
+
+    def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
+        self.measured = list(windows)
+        return self.measure(directory, startup)
+
+    def cpu_in(self, directory: Path, windows: Sequence[tuple[float, float]]) -> Sequence[float | None]:
+        return [self.idle_cpu if at < self.busy_slots else 0.01 for at in range(len(windows))]
 
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
         found = []

@@ -1,7 +1,7 @@
 """Run by test_lab_kill: a study on a real host with a stand-in system; ends itself by SIGKILL at one step.
 
 A step ``slot 3 of 8`` is that of the study with slots; ``write 12`` ends it after its 12th write of a knob; ``slots``
-runs that study to its end.
+runs that study to its end. ``rotation STEP`` is that of the study whose trials stand side by side.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lab_fakes import POOL, FakeSystem
+from lab_fakes import HEAP, POOL, FakeSystem
 
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.local import LocalHost
@@ -46,6 +46,20 @@ factors:
   vm.dirty_expire_centisecs: [3000, 500]
 design: { replicates: 2, switchback: { slot: 5s } }
 responses: [throughput]
+dead_man: 600s
+"""
+
+
+ROTATION = """\
+study: killed
+question: what is left?
+workload: { users: 5, ramp_up: 4s, steady: 8s }
+factors:
+  server.pool: [10, 2]
+  vm.dirty_expire_centisecs: [3000, 500]
+design: { replicates: 2, rotation: { slot: 4s } }
+responses: [throughput]
+settings: { jvm.heap: 64m }
 dead_man: 600s
 """
 
@@ -107,8 +121,10 @@ def main(lab: Path, state: Path, root: Path, step: str) -> None:
     system = FakeSystemWithProcess(host)  # type: ignore[arg-type]
     system.real = host
     slots = step.startswith(("slot ", "write ", "slots"))
-    file = parse_study(SLOTS if slots else STUDY, "killed.yaml")
-    planned = plan_study(file, host, [POOL])
+    rotation = step.startswith("rotation")
+    step = step.removeprefix("rotation").strip()
+    file = parse_study(ROTATION if rotation else SLOTS if slots else STUDY, "killed.yaml")
+    planned = plan_study(file, host, [POOL, HEAP])
     watcher = KillingWatcher(step) if step else PrintingWatcher()
 
     @contextmanager

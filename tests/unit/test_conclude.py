@@ -60,7 +60,7 @@ def interrupted(record: StudyRecord, level: int) -> StudyRecord:
 
 
 def test_a_response_that_moved_is_the_answer_whichever_comes_first() -> None:
-    told = conclude(study("{ when: { server.a: 20 }, percent: { p50: 60% } }")).answer
+    told = conclude(study("{ when: { server.a: 20 }, percent: { p50: 60% } }", "replicates: 8, seed: 3")).answer
     assert told.startswith("server.a=20 hurts: p50 +60 % [+5")
     assert "throughput stays within 2 %" in told
     assert "No change" not in told

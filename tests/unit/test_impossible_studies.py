@@ -82,6 +82,10 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
         ("responses=[p50, p50]", "responses lists p50 twice"),
         ("responses=[p51]", "unknown response 'p51'; did you mean"),
         ("limits.errors=null", "limits.errors: None is not a share such as 0.1%"),
+        (
+            "workload={users: 2, ramp_up: 1500ms, steady: 1s}",
+            "steady: 1s after a ramp-up of 1.5s holds no whole second",
+        ),
         ("limits.errors=100%", "limits.errors: "),
         ("workload.variables.think=10h", "a user pauses for 36000s between transactions"),
         ("workload={arrivals: replay, replay: " + "n" * 300 + "}", "no file nnn"),

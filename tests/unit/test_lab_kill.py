@@ -123,6 +123,30 @@ def test_killed_inside_slots(tmp_path: Path, root: Path) -> None:
     assert knob(root).read_text().strip() == ORIGINAL
 
 
+@pytest.mark.parametrize("step", ["start-server", "start-observers", "turn", "audit", "measure"])
+def test_killed_in_a_rotation(tmp_path: Path, root: Path, step: str) -> None:
+    """Every instance is ended, and the whole block runs again: its trials share their time."""
+    (root / "proc" / "meminfo").write_text("MemTotal: 16000000 kB\n")
+    ended = child(tmp_path, root, f"rotation {step}")
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    store = Store(tmp_path / "lab")
+    before = store.load(store.find("killed"))
+    block = [trial for trial in before.trials if trial.planned.block == 0]
+    assert {trial.state for trial in block} <= {"running", "planned"}
+    pids = [trial.directory / "pid" for trial in block if trial.directory is not None]
+    assert len(pids) >= 2
+    for pid in (int(file.read_text()) for file in pids if file.exists()):
+        wait_for(lambda pid=pid: not running(pid), "the end of an instance left behind")
+    wait_for(lambda: knob(root).read_text().strip() == ORIGINAL, "the watchdog's putting the knob back")
+
+    again = child(tmp_path, root, "rotation")
+    assert again.returncode == 0, again.stderr
+    after = store.load(before.id)
+    assert all(trial.state == "done" for trial in after.trials), [trial.failure_message for trial in after.trials]
+    assert len(store.studies()) == 1
+    assert knob(root).read_text().strip() == ORIGINAL
+
+
 def cut_off_in_a_slot(trial: TrialRecord) -> None:
     assert trial.state == "running"
     assert trial.steps[-1].name == "load"

@@ -252,3 +252,30 @@ def test_a_group_grows_by_children_between_two_lookups(tmp_path: Path) -> None:
     assert len(calls) == 1
     last_files = list(read_frames(tmp_path / "raw" / "processes.frames"))[-1].files
     assert f"server/{os.getpid()}/stat" in last_files
+
+
+def test_processes_of_trials_side_by_side_are_no_strangers_to_each_other(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        argv = [sys.executable, "-c", "input()"]
+        first, second, stranger = (stack.enter_context(subprocess.Popen(argv, stdin=subprocess.PIPE)) for _ in range(3))
+        trials: dict[Path, dict[str, list[int]]] = {}
+        observers = []
+        for name, pid in (("first", first.pid), ("second", second.pid)):
+            roles = {"server": FakeProcess("server", lambda pid=pid: [pid])}  # type: ignore[misc]
+            observers.append(ProcessObserver(LocalFiles()))
+            observers[-1].start(ObserverContext(tmp_path / name, roles, interval=0.01, side_by_side=trials))
+        raw = tmp_path / "second" / "raw" / "processes.frames"
+        while sum(f"others/{stranger.pid}/stat" in frame.files for frame in read_frames(raw)) < 3:
+            pass
+        for observer in observers:
+            observer.stop()
+        for process in (first, second, stranger):
+            process.communicate(b"\n")
+    assert not trials
+    last_look = [frame.files for frame in read_frames(raw) if f"others/{stranger.pid}/stat" in frame.files][-1]
+    assert f"server/{second.pid}/stat" in last_look
+    assert not {f"others/{first.pid}/stat", f"others/{second.pid}/stat"} & set(last_look)

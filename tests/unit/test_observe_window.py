@@ -12,7 +12,7 @@ from leadline.observe.window import (
     gc_share_between,
     host_cpu_between,
     mean_between,
-    other_programs_between,
+    other_programs,
 )
 
 
@@ -104,9 +104,9 @@ def test_other_programs_are_what_the_host_did_beside_the_study(tmp_path: Path) -
             host.add((100 + second) * 10**9, "cpu.idle", cpu, 0.1)
             host.add((100 + second) * 10**9, "cpu.iowait", cpu, 0.0)
     processes.write(tmp_path / "processes.parquet")
-    assert other_programs_between(tmp_path, 100, 104) is None  # the host was not recorded
+    assert other_programs(tmp_path, [(100, 104)]) is None  # the host was not recorded
     host.write(tmp_path / "host.parquet")
-    found = other_programs_between(tmp_path, 100, 104)
+    found = other_programs(tmp_path, [(100, 104)])
     assert found is not None
     assert found.share == pytest.approx(0.9 - 0.8 / 2)
     assert found.programs == pytest.approx({"python3": 0.45})
@@ -114,4 +114,4 @@ def test_other_programs_are_what_the_host_did_beside_the_study(tmp_path: Path) -
 
 def test_a_series_that_cannot_be_read_leaves_the_other_programs_unknown(tmp_path: Path) -> None:
     (tmp_path / "host.parquet").write_bytes(b"PAR1 cut off")
-    assert other_programs_between(tmp_path, 100, 104) is None
+    assert other_programs(tmp_path, [(100, 104)]) is None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
 
+from leadline.analysis import analyse
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.results import analysis_of
@@ -15,7 +16,7 @@ from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.plan import Role
-from leadline.model.record import SKIPPED, StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Verdict
 
 STUDY = """\
@@ -72,7 +73,7 @@ def test_a_study_whose_comparisons_are_settled_ends_at_a_look(tmp_path: Path) ->
     assert result.stopped == "at interim analysis 1 of 3: every comparison is settled"
     assert not study_failed(record)
     states = [trial.state for trial in record.trials]
-    assert states == ["done"] * 9 + [SKIPPED] * 18
+    assert states == ["done"] * 9 + [TrialState.SKIPPED] * 18
     assert {trial.failure_message for trial in record.trials[9:]} == {result.stopped}
     assert store.unfinished(record.study) is None, "a study that ended early is complete"
     analysis = analysis_of(record)
@@ -88,7 +89,7 @@ def test_a_settled_level_is_dropped_and_the_others_go_on(tmp_path: Path) -> None
     gone = [
         trial
         for trial in record.trials
-        if trial.state == SKIPPED and "closed at interim analysis" in trial.failure_message
+        if trial.state == TrialState.SKIPPED and "closed at interim analysis" in trial.failure_message
     ]
     assert gone
     assert {trial.planned.treatment["server.pool"] for trial in gone} == {2}
@@ -128,7 +129,8 @@ def test_looks_widen_the_intervals_of_a_study_that_ran_to_its_end(tmp_path: Path
     effect = FakeNoise(0.04, 0.05, noise=0.05)
     result, looked, _ = run(tmp_path / "looked", FakeSystem(FakeHost(), effect=effect))
     assert not result.stopped
-    one, other = (analysis_of(record).responses[0].effects for record in (plain, looked))
+    other = analysis_of(looked).responses[0].effects
+    one = analyse(plain.plan, plain.observations(), plain.study.responses, equal_noise=True).responses[0].effects
     for before, after in zip(one, other, strict=True):
         assert before.simultaneous is not None
         assert after.simultaneous is not None

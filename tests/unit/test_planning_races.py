@@ -19,7 +19,7 @@ from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.plan import Factor
-from leadline.model.record import SKIPPED, StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.study import Design
 from leadline.planning.course import course
 
@@ -77,7 +77,7 @@ def test_the_race_ends_with_the_best_alone_and_says_who_left_when(tmp_path: Path
         "server.pool=2 left the race: worse than the best with the race's confidence after round 1 of 4" in m
         for m in watcher.messages
     )
-    assert any(trial.state == SKIPPED for trial in record.trials)
+    assert any(trial.state == TrialState.SKIPPED for trial in record.trials)
     analysis = analysis_of(record)
     assert analysis.answer.startswith("Race: server.pool=4 is the best")
     assert sum("left the race" in warning for warning in analysis.warnings) == 4

@@ -179,6 +179,22 @@ def test_a_private_file_has_its_mode_from_the_start(tmp_path: Path, monkeypatch:
     assert other.read_text() == "somebody else's"
 
 
+@root_only
+def test_a_file_given_to_a_process_later_is_taken_back(host: LocalHost, tmp_path: Path) -> None:
+    later = tmp_path / "later"
+    process = host.start(ProcessSpec("worker", ["sleep", "60"], tmp_path / "log", owns=(later,)))
+    assert isinstance(process, LocalProcess)
+    assert process.user is not None
+    user = process.user.uid
+    while privilege.user_of(process.pid) is None:  # it is still becoming that user
+        time.sleep(0.01)
+    privilege.write_private(later, "")
+    privilege.give(later, process.pid)
+    assert later.stat().st_uid == user
+    process.stop()
+    assert later.stat().st_uid == 0
+
+
 @needs_mounts
 def test_helper_programs_are_users_of_their_own(tmp_path: Path) -> None:
     home, log = tmp_path / "jdk", tmp_path / "gc.log"

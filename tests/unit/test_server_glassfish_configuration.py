@@ -18,7 +18,7 @@ from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
-from leadline.stack.servers import common, glassfish_levels, glassfish_messaging
+from leadline.stack.servers import agent, common, glassfish_levels, glassfish_messaging
 from leadline.stack.servers.glassfish import GlassFish
 
 # The parts of a shipped domain that are touched.
@@ -64,6 +64,12 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
 def configured(context: ServiceContext, levels: dict[str, Level]) -> ElementTree.Element:
     GlassFish().configure(context, levels)
     return ElementTree.parse(context.directory / "domain" / "config" / "domain.xml").getroot()
+
+
+def test_what_the_server_writes_later_is_known_from_the_start(context: ServiceContext) -> None:
+    server, observed = GlassFish(), replace(context, observe=True, raw=context.artefacts / "raw")
+    server.configure(observed, {})
+    assert {agent.ANSWER, common.GC_LOG, common.AGENT_SAMPLES} <= {path.name for path in server.owns(observed)}
 
 
 def test_all_work_shares_one_pool_and_only_http_is_at_a_known_port(context: ServiceContext) -> None:

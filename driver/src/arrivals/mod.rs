@@ -3,12 +3,14 @@
 pub mod profile;
 pub mod replay;
 mod segments;
+pub mod windows;
 
 use crate::random::{Random, Stream};
 use crate::share::Share;
 use profile::Profile;
 pub use segments::Bursts;
 use segments::Segments;
+use windows::Windows;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Model {
@@ -91,6 +93,7 @@ pub struct Schedule {
     share: Share,
     seen: u64,
     grid: u64,
+    windows: Option<Windows>,
 }
 
 /// A due moment this little before a multiple of the grid is on it: moments of a rate are rounded.
@@ -122,13 +125,13 @@ impl Schedule {
             reached: 0.0,
             random: Random::new(seed, 0, Stream::Arrivals),
         };
-        Schedule { source: Source::Rate(Box::new(process)), end, share: Share::WHOLE, seen: 0, grid: 0 }
+        Schedule { source: Source::Rate(Box::new(process)), end, share: Share::WHOLE, seen: 0, grid: 0, windows: None }
     }
 
     /// Arrivals at recorded offsets.
     pub fn recorded(offsets: Vec<u64>, phases: &Phases) -> Self {
         let source = Source::Recorded(offsets.into_iter());
-        Schedule { source, end: phases.steady_end(), share: Share::WHOLE, seen: 0, grid: 0 }
+        Schedule { source, end: phases.steady_end(), share: Share::WHOLE, seen: 0, grid: 0, windows: None }
     }
 
     /// Only the arrivals that belong to `share`.
@@ -139,6 +142,11 @@ impl Schedule {
     /// Every arrival at the multiple of `grid` nanoseconds that it is due at or was last passed; 0: as it is.
     pub fn on(self, grid: u64) -> Self {
         Schedule { grid, ..self }
+    }
+
+    /// The same arrivals in window time.
+    pub fn within(self, windows: Option<Windows>) -> Self {
+        Schedule { windows, ..self }
     }
 
     fn gridded(&self, due: u64) -> u64 {
@@ -167,6 +175,10 @@ impl Iterator for Schedule {
     fn next(&mut self) -> Option<u64> {
         loop {
             let due = self.next_of_all()?;
+            let due = match &self.windows {
+                Some(windows) => windows.moment(due).filter(|at| *at < self.end)?,
+                None => due,
+            };
             self.seen += 1;
             if self.share.owns(self.seen - 1) {
                 return Some(self.gridded(due));
@@ -176,8 +188,8 @@ impl Iterator for Schedule {
 }
 
 /// When user `index` of `users` (from 0) starts: evenly over the ramp.
-pub fn user_start(index: u64, users: u64, phases: &Phases) -> u64 {
-    (phases.ramp_up as u128 * index as u128 / users.max(1) as u128) as u64
+pub fn user_start(index: u64, users: u64, ramp: u64) -> u64 {
+    (ramp as u128 * index as u128 / users.max(1) as u128) as u64
 }
 
 #[cfg(test)]
@@ -258,8 +270,7 @@ mod tests {
 
     #[test]
     fn users_start_evenly() {
-        let phases = Phases { ramp_up: 10 * S, steady: S, ramp_down: 0 };
-        assert_eq!((0..4).map(|i| user_start(i, 4, &phases)).collect::<Vec<_>>(), [0, 5 * S / 2, 5 * S, 15 * S / 2]);
+        assert_eq!((0..4).map(|i| user_start(i, 4, 10 * S)).collect::<Vec<_>>(), [0, 5 * S / 2, 5 * S, 15 * S / 2]);
     }
 
     #[test]
@@ -296,6 +307,20 @@ mod tests {
         let mean = counts.iter().sum::<f64>() / 2000.0;
         let variance = counts.iter().map(|n| (n - mean).powi(2)).sum::<f64>() / 1999.0;
         assert!(variance / mean > 5.0, "{mean} {variance}");
+    }
+
+    #[test]
+    fn arrivals_keep_their_rate_in_windows_and_none_is_outside() {
+        let phases = Phases { ramp_up: 0, steady: 30 * S, ramp_down: 0 };
+        let windows = Windows::parse("2s-6s,10s-14s,28s-40s").unwrap();
+        for model in [Model::Constant, Model::Poisson] {
+            let due: Vec<u64> = schedule(model, 500.0, &phases, 3).within(Some(windows.clone())).collect();
+            let inside = [(2, 6), (10, 14), (28, 30)].map(|(from, until)| count(&due, from, until));
+            assert_eq!(inside.iter().sum::<usize>(), due.len());
+            for (number, seconds) in inside.iter().zip([4, 4, 2]) {
+                assert!(number.abs_diff(500 * seconds) <= 120, "{inside:?}");
+            }
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ impl Engine<'_> {
             for user in (0..settings.users).filter(|user| settings.share.owns(*user)) {
                 let due = match &settings.profile {
                     Some(profile) => profile.first_above(user as f64, 0),
-                    None => Some(user_start(user, settings.users, &settings.phases)),
+                    None => self.in_window(0, user_start(user, settings.users, settings.rise())),
                 };
                 let Some(due) = due.map(|due| on_grid(due, settings.grid)) else { continue };
                 if let Some(slot) = self.new_slot() {
@@ -28,7 +28,7 @@ impl Engine<'_> {
                 }
                 None => Schedule::recorded(settings.recorded.clone(), &settings.phases),
             };
-            let mut schedule = schedule.of(settings.share).on(settings.grid);
+            let mut schedule = schedule.of(settings.share).on(settings.grid).within(settings.windows.clone());
             self.arrivals.next = schedule.next();
             self.arrivals.schedule = Some(schedule);
         }
@@ -204,11 +204,12 @@ impl Engine<'_> {
         }
         let pause = &self.scenario.pause;
         let length = self.slots[slot as usize].session.plan.pause(pause);
-        let mut exact = match pause.measure {
-            PauseFrom::End => ended.last_byte.filter(|_| outcome == Outcome::Ok).unwrap_or(now) + length,
+        let exact = match pause.measure {
+            PauseFrom::End => ended.last_byte.filter(|_| outcome == Outcome::Ok).unwrap_or(now),
             PauseFrom::Due if pause.shape == PauseShape::None => now,
-            PauseFrom::Due => self.slots[slot as usize].exact + length,
+            PauseFrom::Due => self.slots[slot as usize].exact,
         };
+        let Some(mut exact) = self.in_window(exact, length) else { return self.retire(slot) };
         let mut due = if length > 0 { on_grid(exact, self.settings.grid) } else { exact };
         let mut start_at = due.max(now);
         let lost = [ErrorKind::Connect, ErrorKind::Closed, ErrorKind::Reset].map(Outcome::Failed);
@@ -216,6 +217,13 @@ impl Engine<'_> {
         if (unsent || lost.contains(&outcome)) && start_at < now + BACK_OFF {
             start_at = now + BACK_OFF;
             (due, exact) = (start_at, start_at);
+        }
+        if let Some(windows) = &self.settings.windows {
+            let Some(inside) = windows.inside(start_at) else { return self.retire(slot) };
+            if inside > start_at {
+                // It waited for the window, not for the server.
+                (start_at, due, exact) = (inside, inside, inside);
+            }
         }
         match self.absence(slot, now, start_at) {
             None => {
@@ -229,6 +237,14 @@ impl Engine<'_> {
                 let back = on_grid(back, self.settings.grid);
                 self.set_next(slot, back, back);
             }
+        }
+    }
+
+    /// The moment `length` after `from`, of time that passes; None where no window is left.
+    fn in_window(&self, from: u64, length: u64) -> Option<u64> {
+        match &self.settings.windows {
+            Some(windows) => windows.moment(windows.passed(from) + length),
+            None => Some(from + length),
         }
     }
 

@@ -54,6 +54,9 @@ pub struct Inputs<'a> {
     pub rate: Option<f64>,
     pub profile: Option<&'a str>,
     pub bursts: Option<&'a str>,
+    pub windows: Option<&'a str>,
+    /// Time of the steady phase in which there was to be load, nanoseconds.
+    pub loaded: u64,
     pub replay: Option<&'a std::path::Path>,
     pub phases: Phases,
     pub timeout: u64,
@@ -67,7 +70,7 @@ pub struct Inputs<'a> {
 
 pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu) -> Value {
     let names: Vec<&str> = inputs.scenario.transactions.iter().map(|t| t.name.as_str()).collect();
-    let length = seconds(totals.steady_ns);
+    let length = seconds(totals.steady_ns.min(inputs.loaded));
     let mut all = PerTransaction::default();
     let mut steady = Map::new();
     for (name, part) in names.iter().zip(&totals.steady) {
@@ -205,7 +208,12 @@ pub fn judge_limit(limit: &mut Value, part: &PerTransaction, timeout: u64) {
 fn arrivals(inputs: &Inputs<'_>) -> Value {
     let mut found = json!({"model": inputs.model.as_str(), "users": inputs.users, "rate": inputs.rate});
     let replay = inputs.replay.map(|path| path.display().to_string());
-    let texts = [("profile", inputs.profile), ("bursts", inputs.bursts), ("replay", replay.as_deref())];
+    let texts = [
+        ("profile", inputs.profile),
+        ("bursts", inputs.bursts),
+        ("windows", inputs.windows),
+        ("replay", replay.as_deref()),
+    ];
     for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text?))) {
         found[key] = json!(text);
     }

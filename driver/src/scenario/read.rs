@@ -43,7 +43,7 @@ pub(super) const KEYS: [&str; 17] = [
 const KNOWN_BY: [&str; 3] = ["scenario", "transactions", "mix"];
 
 /// Bytes of a scenario.
-const LARGEST: u64 = 4 << 20;
+const LARGEST: u64 = 16 << 20;
 
 /// Most levels of lists and mappings in each other: they are read by recursion.
 const DEEPEST: usize = 100;

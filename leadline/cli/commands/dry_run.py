@@ -117,4 +117,6 @@ def _trial(trial: PlannedTrial, planned: Planned) -> dict[str, object]:
         row["slots"] = [
             {"begin": slot.begin, "seconds": slot.seconds, "levels": slot.treatment.as_dict()} for slot in trial.slots
         ]
+    if trial.turns:
+        row["turns"] = [{"begin": turn.begin, "seconds": turn.seconds, "warm_up": turn.warm_up} for turn in trial.turns]
     return row

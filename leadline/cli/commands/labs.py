@@ -11,6 +11,7 @@ from rich.table import Table
 from leadline.api import load_lab
 from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, print_json, say
+from leadline.model.record import TrialState
 
 
 def register(app: typer.Typer) -> None:
@@ -28,8 +29,8 @@ def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     counts = [
         {
             "trials": len(record.trials),
-            "done": sum(trial.state == "done" for trial in record.trials),
-            "failed": sum(trial.state == "failed" for trial in record.trials),
+            "done": sum(trial.state == TrialState.DONE for trial in record.trials),
+            "failed": sum(trial.state == TrialState.FAILED for trial in record.trials),
         }
         for record in studies
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 
 from leadline.model.plan import Role
-from leadline.model.record import StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Interval, StudyAnalysis
 from leadline.report import words
 from leadline.report.charts.theme import GREY, VERMILLION, DataSets, Figure, figure, log_ticks, treatment_colour
@@ -20,7 +20,7 @@ _WIDEST = 4.0  # times the range of the points
 
 def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str, str]) -> Figure | None:
     """One row a response; None when no trial was started. ``colours``: treatment -> colour."""
-    started = [trial for trial in record.trials if trial.state in ("done", "failed")]
+    started = [trial for trial in record.trials if trial.state in (TrialState.DONE, TrialState.FAILED)]
     names = [name for name in _responses(record, analysis) if any(name in t.responses for t in started)]
     if not started or not names:
         return None
@@ -43,7 +43,7 @@ def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str,
                 "block": t.planned.block + 1,
             }
             for t in started
-            if t.state == "done" and math.isfinite(t.responses.get(name, math.nan))
+            if t.state == TrialState.DONE and math.isfinite(t.responses.get(name, math.nan))
         ]
         failed = [
             {
@@ -53,7 +53,7 @@ def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str,
                 "class": t.failure.value if t.failure else "failed",
             }
             for t in started
-            if t.state == "failed"
+            if t.state == TrialState.FAILED
         ]
         charts.append(_row(sets, name, rows, failed, edges, baselines.get(name), colour, last))
     caption = (

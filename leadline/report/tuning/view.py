@@ -15,7 +15,7 @@ from leadline.lab.tuning.check import SKIPPED
 from leadline.lab.tuning.part import study_name
 from leadline.lab.tuning.records import TuningRecord
 from leadline.lab.tuning.run import progress_of
-from leadline.model.record import StudyRecord
+from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Decision, Measured, Progress, Stage, decision_levels
@@ -114,7 +114,7 @@ def gather(store: Store, record: TuningRecord) -> TuningView:
         progress=progress,
         studies=studies,
         trials=sum(len(one.trials) for one in records),
-        done=sum(trial.state in ("done", "failed") for one in records for trial in one.trials),
+        done=sum(trial.state in (TrialState.DONE, TrialState.FAILED) for one in records for trial in one.trials),
         failures=_failures(records),
         warnings=tuple(dict.fromkeys(line for one in records for line in one.skipped)),
         environment=records[0].environment if records else {},
@@ -173,7 +173,7 @@ def _failures(records: Sequence[StudyRecord]) -> tuple[tuple[str, int, str], ...
     first: dict[str, str] = {}
     for record in records:
         for trial in record.trials:
-            if trial.state == "failed" and trial.failure:
+            if trial.state == TrialState.FAILED and trial.failure:
                 text = f"{trial.failure.value}: {trial.failure_message}"
                 counted[text] += 1
                 first.setdefault(text, f"{record.study.study}@{record.id}")

@@ -14,6 +14,7 @@ from leadline.stack.base import Progress
 from leadline.stack.maven import build
 from leadline.stack.servers.files import properties_text
 
+ANSWER = "read-back.json"  # the JVM writes it
 _WORKLOADS = Path(__file__).resolve().parents[3] / "workloads"
 
 
@@ -34,7 +35,7 @@ def ask(
 
     Raises AttachError, OSError, ValueError.
     """
-    output, options = directory / "read-back.json", directory / "read-back.properties"
+    output, options = directory / ANSWER, directory / "read-back.properties"
     write_private(output, "")
     host.give(output, pid)
     options.write_text(properties_text({"answer": str(output), **question}))

@@ -23,7 +23,7 @@ from leadline.stack.deployment import Deployment, Feature
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
 from leadline.stack.servers import evidence, jvm, knobs, large_pages, messaging, places
-from leadline.stack.servers.agent import ask, ensure_agent
+from leadline.stack.servers.agent import ANSWER, ask, ensure_agent
 from leadline.stack.started import Started
 
 GC_LOG = "gc.log"
@@ -151,7 +151,8 @@ class JavaServer(Started[ServiceContext]):
 
     def owns(self, context: ServiceContext) -> list[Path]:
         """What the server writes to: its directory, what it leaves for the trial, stores in memory."""
-        owned = [context.directory, self.own_artefacts(context), *places.made(context.directory)]
+        answer = self._exchange(context) / ANSWER
+        owned = [context.directory, self.own_artefacts(context), answer, *places.made(context.directory)]
         if context.observe and context.raw is not None:
             log = context.raw / GC_LOG
             log.touch()

@@ -1,0 +1,208 @@
+"""A block of a rotation: instances prepared one after the other, loaded in turns, finished one after the other.
+
+An instance that fails fails its own trial; the others go on, and its turns stay empty. A block of which an instance
+failed as infrastructure is run again as a whole, and so is one that was cut off: its trials share their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from leadline.design.rotation import measured
+from leadline.lab.lifecycle import Attempt, TrialRunner
+from leadline.lab.system import InTurns, LoadClock, LoadOutcome
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.knob import Level
+from leadline.model.plan import PlannedTrial, Turn
+from leadline.model.record import AuditRecord
+
+IDLE_BOUND = 0.25  # CPUs that all idle instances together may use, on average over the measured part of a slot
+LATE = 0.1  # of a turn: host levels in force later than this leave it out
+_FEWEST = 0.5  # share of its slots that a trial needs
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """``number`` counts an instance's own turns."""
+
+    attempt: Attempt
+    number: int
+    turn: Turn
+
+
+def run_block(
+    runner: TrialRunner, trials: Sequence[tuple[int, PlannedTrial]], announce: Callable[[PlannedTrial], None]
+) -> list[TrialFailure | None]:
+    """One attempt of all trials of a block, as (number in the store, trial); the failure of each, if any.
+
+    ``announce`` is called before a trial is prepared. Whatever happens, services are stopped and the rows are closed.
+    """
+    attempts: list[Attempt] = []
+    systems = [runner.system.beside(number) for number in range(len(trials))]
+    try:
+        for (trial, planned), system in zip(trials, systems, strict=True):
+            announce(planned)
+            attempts.append(runner.begin(trial, planned, system))
+            attempts[-1].go(attempts[-1].prepare)
+            if attempts[-1].failure is not None:  # the others need not run beside what is left of it
+                with runner.interruption.shield():
+                    system.stop()
+        for attempt in attempts:
+            attempt.go(attempt.observe)
+        changes = _HostLevels(attempts)
+        _load(runner, attempts, changes)
+        for attempt in attempts:
+            attempt.go(attempt.finish)
+        _measure(runner, attempts, changes.left_out)
+    finally:
+        with runner.interruption.shield():
+            for system in systems:
+                system.stop()
+    for attempt in attempts:
+        attempt.close()
+    return [attempt.failure for attempt in attempts]
+
+
+def _load(runner: TrialRunner, attempts: Sequence[Attempt], changes: _HostLevels) -> None:
+    running = [attempt for attempt in attempts if attempt.failure is None]
+    if not running:
+        return
+    steps = []
+    outcomes: Sequence[LoadOutcome | TrialFailure] = ()
+    loads = [InTurns(one.system, one.directory, one.planned.seed, one.planned.turns) for one in running]
+    first = running[0]
+    with first.failing():
+        steps = [runner.store.begin_step(one.trial, one.number, "load") for one in running]
+        runner.watcher.step("load")
+        outcomes = runner.system.load_in_turns(loads, runner.watcher.load, changes.on_turn)
+        changes.finish()
+        for step in steps:
+            runner.store.end_step(step)
+    for attempt, outcome in zip(running, outcomes, strict=False):
+        if isinstance(outcome, TrialFailure):
+            attempt.failure = attempt.failure or outcome
+        else:
+            attempt.outcome = outcome
+    for attempt in running[1:]:
+        attempt.failure = attempt.failure or (first.failure if not outcomes else None)
+
+
+class _HostLevels:
+    """Host knobs whose level differs between the instances of a block: set when a turn begins, read back.
+
+    ``left_out``: why a turn does not count, by trial and its own number.
+    """
+
+    def __init__(self, attempts: Sequence[Attempt]) -> None:
+        self.left_out: dict[tuple[int, int], str] = {}
+        self._attempts = [attempt for attempt in attempts if attempt.failure is None]
+        turns = [
+            _Turn(attempt, number, turn)
+            for attempt in self._attempts
+            for number, turn in enumerate(attempt.planned.turns)
+        ]
+        self._turns = sorted(turns, key=lambda one: one.turn.begin)
+        self._now: _Turn | None = None
+        self._found: dict[str, Level] = {}
+        self._levels = {
+            attempt.trial: attempt.owners.levels(attempt.planned.treatment.as_dict(), attempt.runner.host)
+            for attempt in self._attempts
+        }
+        every = list(self._levels.values())
+        names = every[0] if every else {}
+        self._changing = [name for name in names if any(one[name] != names[name] for one in every)]
+
+    def on_turn(self, index: int, due_ns: int, clock: LoadClock) -> None:
+        """Raises TrialFailure for what voids the whole block: a lost host, journal or store, an interruption."""
+        if not self._changing:
+            return
+        self._check_held()
+        self._now = now = self._turns[index]
+        attempt, runner = now.attempt, now.attempt.runner
+        wanted = {name: self._levels[attempt.trial][name] for name in self._changing}
+        changes = [name for name in self._changing if self._found.get(name) != wanted[name]]
+        if not changes:
+            return
+        said = ", ".join(f"{name}={runner.format(name, wanted[name])}" for name in changes)
+        step = runner.store.begin_step(attempt.trial, attempt.number, "turn", said)
+        runner.watcher.step("turn")
+        clock.sleep_until(due_ns)
+        runner.host.apply({name: wanted[name] for name in changes})
+        self._found = self._read()
+        late = (clock.now_ns() - due_ns) / 1e9
+        runner.store.end_step(step)
+        if late > LATE * now.turn.seconds:
+            self._leave_out(now, f"its host levels were in force {late:.2f} s late")
+
+    def finish(self) -> None:
+        """After the load: the last turn's levels held, and what the host has now."""
+        if self._changing:
+            self._check_held()
+            for attempt in self._attempts:
+                attempt.now_at(self._found)
+
+    def _check_held(self) -> None:
+        expected, self._found = self._found, self._read()
+        if self._now is not None and expected != self._found:
+            self._leave_out(self._now, "something else on this host changed its host levels")
+
+    def _leave_out(self, turn: _Turn, why: str) -> None:
+        self.left_out.setdefault((turn.attempt.trial, turn.number), why)
+
+    def _read(self) -> dict[str, Level]:
+        host = self._attempts[0].runner.host
+        return {name: host.read_back(name) for name in self._changing}
+
+
+def _measure(runner: TrialRunner, attempts: Sequence[Attempt], left_out: Mapping[tuple[int, int], str]) -> None:
+    """Responses over each instance's own turns, without those in which others were not idle."""
+    rotation = runner.study.design.rotation
+    assert rotation is not None
+    recorded = [attempt for attempt in attempts if attempt.failure is None]
+    for attempt in recorded:
+        others = [one for one in recorded if one is not attempt]
+        windows = measured(attempt.planned.turns, rotation.wash_out)
+        reasons = {
+            number - _warm_up(attempt): why
+            for (trial, number), why in left_out.items()
+            if trial == attempt.trial and number >= _warm_up(attempt)
+        }
+
+        def part(
+            attempt: Attempt = attempt,
+            others: Sequence[Attempt] = others,
+            windows: Sequence[tuple[float, float]] = windows,
+            reasons: dict[int, str] = reasons,
+        ) -> None:
+            with attempt.step("measure"):
+                idle = _idle(others, windows)
+                busy = {at: f"idle instances used {cpu:.2f} CPUs" for at, cpu in enumerate(idle) if cpu > IDLE_BOUND}
+                gone = {**busy, **reasons}
+                kept = [window for at, window in enumerate(windows) if at not in gone]
+                audit = _audit(idle, gone, len(windows))
+                runner.store.add_audits(attempt.trial, attempt.number, [audit])
+                if not audit.passed:
+                    raise TrialFailure(FailureClass.INFRASTRUCTURE, f"too few slots are left: {audit.detail}")
+                attempt.keep(attempt.system.measure_turns(attempt.directory, attempt.startup, kept))
+
+        attempt.go(part)
+
+
+def _warm_up(attempt: Attempt) -> int:
+    return sum(turn.warm_up for turn in attempt.planned.turns)
+
+
+def _idle(others: Sequence[Attempt], windows: Sequence[tuple[float, float]]) -> list[float]:
+    """CPUs that all others together used in each window; what was not recorded counts as none."""
+    used = [one.system.cpu_in(one.directory, windows) for one in others]
+    return [sum(cpu or 0.0 for cpu in together) for together in zip(*used, strict=True)] or [0.0] * len(windows)
+
+
+def _audit(idle: Sequence[float], gone: Mapping[int, str], slots: int) -> AuditRecord:
+    mean = sum(idle) / len(idle)
+    detail = f"in its slots the idle instances used {mean:.3f} CPUs on average, {max(idle):.3f} at most"
+    if gone:
+        told = "; ".join(f"slot {at + 1}: {why}" for at, why in sorted(gone.items())[:5])
+        detail += f"; {len(gone)} of {slots} slots left out (bound {IDLE_BOUND:g} CPUs): {told}"
+    return AuditRecord("idle-instances", len(gone) <= (1 - _FEWEST) * slots, detail)

@@ -1,0 +1,83 @@
+"""A real rotation: four Tomcats side by side, each with its own database, loaded in turns; all ended, all put back."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import leadline
+
+pytestmark = pytest.mark.stack
+
+STUDY = """\
+study: side-by-side
+question: Do threads matter?
+stack: { server: tomcat, mode: direct }
+workload: { users: 5, variables: { think: 100ms }, ramp_up: 2s, steady: 4s, ramp_down: 1s }
+factors: { server.threads.max: [50, 20] }
+settings: { jvm.heap: 128m }
+design: { replicates: 2, seed: 3, rotation: { slot: 2s, warm_up_slot: 2s, instances: 2 } }
+responses: [throughput, p50, cpu_per_transaction]
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    directory: Path
+    document: dict[str, Any]
+
+    @property
+    def trials(self) -> list[dict[str, Any]]:
+        trials: list[dict[str, Any]] = self.document["trials"]
+        return trials
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    directory = tmp_path_factory.mktemp("rotation")
+    (directory / "side.yaml").write_text(STUDY)
+    done = leadline("run", "side.yaml", "--json", cwd=directory)
+    assert done.returncode == 0, done.stderr
+    return Run(directory, json.loads(done.stdout))
+
+
+def test_every_instance_had_load_in_its_own_turns_only(run: Run) -> None:
+    loaded: dict[str, set[int]] = {}
+    starts = set()
+    for trial in run.trials:
+        assert trial["state"] == "done", trial["failure_message"]
+        driver = Path(trial["directory"]) / "driver"
+        summary = json.loads((driver / "summary.json").read_text())
+        starts.add(round(summary["started_unix_ns"] / 1e9, 1))
+        with (driver / "seconds.csv").open() as stream:
+            rows = [row for row in csv.DictReader(stream) if row["transaction"] == "all"]
+        loaded[trial["directory"]] = {int(row["second"]) for row in rows if int(row["ok"]) > 1}
+        windows = [window.split("-") for window in summary["arrivals"]["windows"].split(",")]
+        spans = [(int(begin.rstrip("s")), int(end.rstrip("s"))) for begin, end in windows]
+        inside = {second for begin, end in spans for second in range(begin, end)}
+        # A transaction that was under way at the end of a turn may end right after it.
+        assert loaded[trial["directory"]] <= inside | {end for _, end in spans}
+        assert len(inside) == 6
+        assert summary["requests"]["reconnects"] == 0
+    assert len(loaded) == 4
+    assert max(starts) - min(starts) <= 0.1
+
+
+def test_idle_instances_were_looked_at_and_every_response_is_there(run: Run) -> None:
+    for trial in run.trials:
+        audits = {audit["name"]: audit for audit in trial["audits"]}
+        assert "the idle instances used" in audits["idle-instances"]["detail"]
+        assert all(audit["passed"] for audit in audits.values())
+        for name in ("throughput", "p50", "cpu_per_transaction", "server_cpu_per_transaction", "gc_share"):
+            assert trial["responses"][name] >= 0
+        assert trial["responses"]["errors"] == 0
+    effects = run.document["analysis"]["responses"][0]["effects"]
+    assert [(effect["factor"], effect["level"]) for effect in effects] == [("server.threads.max", 20)]
+
+
+def test_what_was_run_is_shown(run: Run) -> None:
+    assert "Rotation: 4 instances side by side" in Path(run.document["run"]["report"]).read_text()

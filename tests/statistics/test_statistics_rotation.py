@@ -1,0 +1,45 @@
+"""Rotations of known truth: error rates and coverage with instance effects and a disturbed machine, planted effects."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.design import make_plan
+from leadline.design.rotation import rotation_plan
+from leadline.model.plan import Factor, Plan
+from leadline.model.study import Design, Rotation, Workload
+from leadline.simulate import parse_truth
+from leadline.simulate.rates import rates
+
+NOISE = "noise: { trials: 3%, seconds: 15%, autocorrelation: 0.9, cpu_trials: 2%, latency_trials: 3% }"
+WORKLOAD = Workload(users=40, ramp_up=10.0, steady=24.0, ramp_down=1.0)
+FACTORS = [Factor("server.a", (10, 20, 40), 10), Factor("server.b", (10, 20), 10)]
+
+
+def plan(replicates: int, instances: int = 1) -> Plan:
+    design = Design(replicates=replicates, seed=5, rotation=Rotation(slot=4.0, instances=instances))
+    return rotation_plan(FACTORS, design, WORKLOAD)
+
+
+@pytest.mark.parametrize(
+    ("instances", "response"), [(1, "throughput"), (2, "throughput"), (1, "p50"), (1, "cpu_per_transaction")]
+)
+def test_where_nothing_differs_little_is_found_and_the_intervals_hold(instances: int, response: str) -> None:
+    truth = parse_truth(f"truth: {{ {NOISE} }}", "truth")
+    found = rates(plan(4, instances), truth, WORKLOAD, 500, response=response, seed=100)
+    assert found.family_error <= 0.06
+    assert found.coverage is not None
+    assert found.coverage >= 0.94
+    assert found.simultaneous is not None
+    assert found.simultaneous >= 0.94
+
+
+def test_planted_effects_are_found_on_a_disturbed_machine_where_plain_trials_miss_them() -> None:
+    effects = "effects: [{ when: { server.a: 20 }, percent: { throughput: -15%, cpu_per_transaction: 12% } }]"
+    truth = parse_truth(f"truth: {{ {NOISE}, {effects} }}", "truth")
+    for response in ("throughput", "cpu_per_transaction"):
+        found = rates(plan(6), truth, WORKLOAD, 150, response=response, seed=7)
+        assert found.found["server.a", 20] >= 0.9
+        assert found.family_error <= 0.08
+    plain = make_plan(FACTORS, Design(replicates=6, seed=5, sentinels=None))
+    assert rates(plain, truth, WORKLOAD, 150, seed=7).found["server.a", 20] <= 0.6
