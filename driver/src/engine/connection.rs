@@ -164,7 +164,7 @@ pub(super) fn is_shared_h2(line: u32) -> bool {
 impl Engine<'_> {
     /// The connection named by `line`: a slot's own, one more of a page, or a shared one over HTTP/2.
     pub(super) fn line(&mut self, line: u32) -> &mut Connection {
-        named(&mut self.slots, &mut self.lanes, &mut self.shared_h2, line)
+        named(&mut self.slots, &mut self.connections.lanes, &mut self.connections.shared_h2, line)
     }
 
     /// The slot whose session uses `line`.
@@ -172,15 +172,15 @@ impl Engine<'_> {
         if line & LANE == 0 {
             line
         } else {
-            self.lanes[(line & !LANE) as usize].slot
+            self.connections.lanes[(line & !LANE) as usize].slot
         }
     }
 
     /// Sends the request in `out`, connecting first where needed.
     pub(super) fn send(&mut self, line: u32, method: Method, now: u64) {
-        self.requests_made += 1;
-        let request = self.requests_made;
-        let shared = self.pools.is_some() && self.line(line).socket.is_none();
+        self.connections.requests_made += 1;
+        let request = self.connections.requests_made;
+        let shared = self.connections.pools.is_some() && self.line(line).socket.is_none();
         let open = self.find_open(line, shared, method, now);
         let connection = self.line(line);
         connection.wanted = now;
@@ -190,10 +190,10 @@ impl Engine<'_> {
         connection.written = 0;
         connection.awaited = Some(request);
         connection.parser.begin(method == Method::Head, connection.keep_body);
-        self.result.sent += 1;
-        self.deadlines.set(now.saturating_add(self.settings.timeout), line, request);
+        self.measurement.result.sent += 1;
+        self.connections.deadlines.set(now.saturating_add(self.settings.timeout), line, request);
         self.note_urgency(line, request, open, now);
-        if self.may_share && self.shares(line) {
+        if self.connections.may_share && self.shares(line) {
             self.enqueue(line, now);
         } else if open {
             self.line(line).served += u32::from(!shared);
@@ -282,7 +282,7 @@ impl Engine<'_> {
             return self.line_of(token);
         }
         let line = token as u32;
-        let known = if line & LANE == 0 { self.slots.len() } else { self.lanes.len() };
+        let known = if line & LANE == 0 { self.slots.len() } else { self.connections.lanes.len() };
         let same = |connection: &Connection| u64::from(connection.generation) & ((SHARED >> 32) - 1) == token >> 32;
         (((line & !LANE) as usize) < known && same(self.line(line))).then_some(line)
     }
@@ -339,11 +339,11 @@ impl Engine<'_> {
                 }
             }
         }
-        self.result.bytes_out += sent;
+        self.measurement.result.bytes_out += sent;
         if lost {
-            let (generation, unread) = (self.line(line).generation, self.unread.len());
+            let (generation, unread) = (self.line(line).generation, self.connections.unread.len());
             self.receive(line, true);
-            let goes_on = self.unread.len() > unread;
+            let goes_on = self.connections.unread.len() > unread;
             let connection = self.line(line);
             let same = connection.generation == generation && connection.socket.is_some();
             if goes_on || !same || connection.awaited.is_none() {

@@ -56,17 +56,17 @@ impl Connection {
 impl Engine<'_> {
     /// Whether requests are streams of connections that sessions share.
     pub(super) fn shares_h2(&self) -> bool {
-        self.pools.is_some() && self.settings.transport.http == Http::Two
+        self.connections.pools.is_some() && self.settings.transport.http == Http::Two
     }
 
     fn shared_h2_at(&mut self, host: u32) -> &mut SharedH2 {
-        &mut self.shared_h2[(host & !SHARED_H2) as usize]
+        &mut self.connections.shared_h2[(host & !SHARED_H2) as usize]
     }
 
     /// The line whose transaction waits for `host` to be made, if it still does.
     pub(super) fn opener(&self, host: u32) -> Option<u32> {
-        let (line, request) = self.shared_h2[(host & !SHARED_H2) as usize].opener;
-        awaits(&self.slots, &self.lanes, line, request).then_some(line)
+        let (line, request) = self.connections.shared_h2[(host & !SHARED_H2) as usize].opener;
+        awaits(&self.slots, &self.connections.lanes, line, request).then_some(line)
     }
 
     /// Bytes came over `host`.
@@ -78,11 +78,11 @@ impl Engine<'_> {
     pub(super) fn want_stream(&mut self, line: u32, now: u64) {
         let pool = self.slots[self.owner(line) as usize].pool;
         let Some(request) = self.line(line).awaited else { return };
-        let first = self.pools.as_ref().is_some_and(|pools| !pools.has_waiting(pool));
+        let first = self.connections.pools.as_ref().is_some_and(|pools| !pools.has_waiting(pool));
         if first && self.board(line, pool, now) {
             return;
         }
-        if let Some(pools) = &mut self.pools {
+        if let Some(pools) = &mut self.connections.pools {
             pools.wait(pool, line, request);
         }
     }
@@ -92,7 +92,7 @@ impl Engine<'_> {
     pub(super) fn board(&mut self, line: u32, pool: u32, now: u64) -> bool {
         let most = self.settings.transport.requests_per_connection;
         let mut at = 0;
-        while let Some(host) = self.pools.as_ref().and_then(|pools| pools.h2_connection(pool, at)) {
+        while let Some(host) = self.connections.pools.as_ref().and_then(|pools| pools.h2_connection(pool, at)) {
             let connection = self.line(host);
             if connection.room(most) > 0 {
                 self.join(host, line, now);
@@ -107,7 +107,7 @@ impl Engine<'_> {
             }
             at += 1;
         }
-        let room = self.pools.as_ref().is_some_and(|pools| !pools.is_full(pool));
+        let room = self.connections.pools.as_ref().is_some_and(|pools| !pools.is_full(pool));
         if room {
             self.make_shared_h2(line, pool, now);
         }
@@ -129,20 +129,20 @@ impl Engine<'_> {
         let slot = &self.slots[self.owner(line) as usize];
         let (target, source) = (slot.target, slot.source);
         let opener = (line, self.line(line).awaited.unwrap_or(0));
-        let number = match self.spare_shared_h2.pop() {
+        let number = match self.connections.spare_shared_h2.pop() {
             Some(number) => {
-                let at = &mut self.shared_h2[number as usize];
+                let at = &mut self.connections.shared_h2[number as usize];
                 (at.pool, at.target, at.source, at.opener, at.heard) = (pool, target, source, opener, now);
                 number
             }
             None => {
                 let connection = Connection::default();
-                self.shared_h2.push(SharedH2 { connection, pool, target, source, opener, heard: now });
-                self.shared_h2.len() as u32 - 1
+                self.connections.shared_h2.push(SharedH2 { connection, pool, target, source, opener, heard: now });
+                self.connections.shared_h2.len() as u32 - 1
             }
         };
         let host = number | SHARED_H2;
-        if let Some(pools) = &mut self.pools {
+        if let Some(pools) = &mut self.connections.pools {
             pools.add_h2(pool, host);
         }
         self.join(host, line, now);
@@ -155,8 +155,8 @@ impl Engine<'_> {
         at.connection.close();
         at.connection.queue.clear();
         let pool = at.pool;
-        if self.pools.as_mut().is_some_and(|pools| pools.remove_h2(pool, host)) {
-            self.spare_shared_h2.push(host & !SHARED_H2);
+        if self.connections.pools.as_mut().is_some_and(|pools| pools.remove_h2(pool, host)) {
+            self.connections.spare_shared_h2.push(host & !SHARED_H2);
         }
     }
 
@@ -178,7 +178,7 @@ impl Engine<'_> {
                 self.fail_shared_h2(host, ErrorKind::Closed, "the server takes no requests", now);
                 return;
             }
-            self.send_elsewhere(self.shared_h2[(host & !SHARED_H2) as usize].pool, queue);
+            self.send_elsewhere(self.connections.shared_h2[(host & !SHARED_H2) as usize].pool, queue);
         }
         self.write_streams(host);
         if self.line(host).is_over(most) {
@@ -191,7 +191,7 @@ impl Engine<'_> {
         for line in lines.into_iter().rev() {
             let connection = self.line(line);
             connection.host = None;
-            if let (Some(request), Some(pools)) = (connection.awaited, &mut self.pools) {
+            if let (Some(request), Some(pools)) = (connection.awaited, &mut self.connections.pools) {
                 pools.put_back(pool, line, request);
                 pools.waited += 1;
             }

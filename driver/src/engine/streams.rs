@@ -50,7 +50,7 @@ impl Engine<'_> {
 
     /// The connection of `host` is there and speaks HTTP/2.
     pub(super) fn begin_streams(&mut self, host: u32, now: u64) {
-        self.result.http2_connections += 1;
+        self.measurement.result.http2_connections += 1;
         let connection = self.line(host);
         connection.h2 = Some(Box::new(Client::new()));
         connection.spoke_h2 = true;
@@ -124,13 +124,13 @@ impl Engine<'_> {
 
     /// Writes what the streams have to say, as far as the socket takes it.
     pub(super) fn write_streams(&mut self, host: u32) {
-        let connection = named(&mut self.slots, &mut self.lanes, &mut self.shared_h2, host);
+        let connection = named(&mut self.slots, &mut self.connections.lanes, &mut self.connections.shared_h2, host);
         let (Some(client), Some(socket)) = (&mut connection.h2, &mut connection.socket) else { return };
         while !client.unsent().is_empty() {
             match socket.write(client.unsent()) {
                 Ok(count) => {
                     client.wrote(count);
-                    self.result.bytes_out += count as u64;
+                    self.measurement.result.bytes_out += count as u64;
                 }
                 Err(error) if error.kind() == Io::Interrupted => {}
                 Err(error) => {
@@ -149,13 +149,13 @@ impl Engine<'_> {
         let connection = self.line(host);
         let generation = connection.generation;
         let Some(mut client) = connection.h2.take() else { return };
-        let buffer = std::mem::take(&mut self.read_buffer);
-        let mut events = std::mem::take(&mut self.events);
+        let buffer = std::mem::take(&mut self.connections.read_buffer);
+        let mut events = std::mem::take(&mut self.connections.events);
         let fed = client.feed(&buffer[..count], self, &mut events);
         if let Err(broken) = &fed {
             client.leave(broken);
         }
-        self.read_buffer = buffer;
+        self.connections.read_buffer = buffer;
         self.line(host).h2 = Some(client);
         for event in events.drain(..) {
             // What one response leads to may end a shared connection; the others that came over it count all the same.
@@ -163,7 +163,7 @@ impl Engine<'_> {
                 self.on_stream(host, event, now);
             }
         }
-        self.events = events;
+        self.connections.events = events;
         let connection = self.line(host);
         if connection.generation != generation || connection.h2.is_none() {
             return;
@@ -221,8 +221,8 @@ impl Engine<'_> {
 
     /// The request of `line`, of which `host` had a stream, will be sent once more.
     fn again(&mut self, host: u32, line: u32, now: u64) {
-        self.result.sent += 1;
-        self.result.repeated += 1;
+        self.measurement.result.sent += 1;
+        self.measurement.result.repeated += 1;
         let connection = self.line(line);
         connection.wanted = now;
         connection.parser.begin_again();

@@ -4,7 +4,7 @@
 
 use super::{awaits, Engine, LANE};
 use crate::arrivals::Model;
-use crate::scenario::{PauseFrom, PauseShape, Scenario};
+use crate::scenario::{PauseFrom, PauseShape};
 use std::cmp::Reverse;
 use std::io;
 
@@ -56,14 +56,14 @@ impl Engine<'_> {
         if rests && deferred_until > now {
             // In the past where serving the sockets took longer than responses may stay unread: then they are looked at
             // again.
-            let until = aim.min(self.surveyed + self.settings.gather).min(deferred_until);
+            let until = aim.min(self.reading.surveyed + self.settings.gather).min(deferred_until);
             if until > now {
-                let after = self.start_after().map_or(0, |at| at.saturating_sub(self.lead.ns()));
+                let after = self.arrivals.start_after().map_or(0, |at| at.saturating_sub(self.clock.lead.ns()));
                 let rung = self.alarms.sleep(now, until, after);
                 self.woke(rung);
             }
         } else {
-            let unread = !self.unread.is_empty();
+            let unread = !self.connections.unread.is_empty();
             let found = self.serve_sockets(if unread { 0 } else { aim.saturating_sub(now) })?;
             if unread {
                 self.read_on();
@@ -77,13 +77,13 @@ impl Engine<'_> {
 
     /// Whether it is time to look for responses whose reading is deferred.
     pub(super) fn glances(&self, now: u64) -> bool {
-        now >= self.surveyed + GLANCE.min(self.settings.gather / 2)
+        now >= self.reading.surveyed + GLANCE.min(self.settings.gather / 2)
     }
 
     /// Spends the rest of the lead: with the sockets where there is time, then waiting for the start.
     fn await_start(&mut self) -> io::Result<()> {
-        let Some(start) = self.next_start() else { return Ok(()) };
-        let lead = self.lead.ns();
+        let Some(start) = self.arrivals.next_start() else { return Ok(()) };
+        let lead = self.clock.lead.ns();
         let now = self.now();
         if (LOOK..=lead).contains(&start.saturating_sub(now)) && self.glances(now) && self.may_rest() {
             self.serve_sockets(0)?;
@@ -94,7 +94,7 @@ impl Engine<'_> {
 
     /// Waits for a start at most `longest` away.
     fn stay_awake(&self, longest: u64) {
-        let Some(start) = self.next_start() else { return };
+        let Some(start) = self.arrivals.next_start() else { return };
         while (1..=longest).contains(&start.saturating_sub(self.now())) {
             std::hint::spin_loop();
         }
@@ -102,7 +102,7 @@ impl Engine<'_> {
 
     /// When the kernel is to wake the loop.
     fn aim(&mut self) -> u64 {
-        let start = self.next_start().map_or(u64::MAX, |at| at.saturating_sub(self.lead.ns()));
+        let start = self.arrivals.next_start().map_or(u64::MAX, |at| at.saturating_sub(self.clock.lead.ns()));
         self.next_other().min(start)
     }
 
@@ -111,19 +111,19 @@ impl Engine<'_> {
     pub(super) fn serve_sockets(&mut self, timeout: u64) -> io::Result<usize> {
         let before = self.now();
         let found = self.poller.wait(timeout)?;
-        self.looked = before;
+        self.reading.looked = before;
         for at in 0..found {
             let event = self.poller.event(at);
-            self.stay_awake(TURN.min(self.lead.ns()));
+            self.stay_awake(TURN.min(self.clock.lead.ns()));
             let now = self.now();
-            if self.next_start().is_some_and(|start| start <= now) {
+            if self.arrivals.next_start().is_some_and(|start| start <= now) {
                 self.start_due(now);
             }
             self.on_event(event);
             self.serve_waiting();
         }
         if !self.poller.is_full(found) {
-            self.surveyed = before;
+            self.reading.surveyed = before;
         }
         Ok(found)
     }
@@ -144,66 +144,54 @@ impl Engine<'_> {
     fn woke(&mut self, aim: u64) {
         let now = self.now();
         if now >= aim {
-            self.slice.timer.record(now - aim);
-            self.lead.learn(now - aim);
+            self.measurement.slice.timer.record(now - aim);
+            self.clock.lead.learn(now - aim);
         }
-    }
-
-    /// When the next transaction is to start.
-    fn next_start(&self) -> Option<u64> {
-        [self.timers.next(), self.next_arrival].into_iter().flatten().min()
-    }
-
-    /// When the first one after that is to start.
-    fn start_after(&self) -> Option<u64> {
-        let next = self.next_start()?;
-        let arrival = self.next_arrival.filter(|at| *at > next);
-        [arrival, self.timers.later_than(next)].into_iter().flatten().min()
     }
 
     /// When anything else has to be done.
     fn next_other(&mut self) -> u64 {
-        let (slots, lanes) = (&self.slots, &self.lanes);
+        let (slots, lanes) = (&self.slots, &self.connections.lanes);
         let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
-        let wake = self.boundary.min(self.deadlines.next(live).unwrap_or(u64::MAX));
-        if !self.draining {
+        let wake = self.measurement.boundary.min(self.connections.deadlines.next(live).unwrap_or(u64::MAX));
+        if !self.arrivals.draining {
             return wake;
         }
         let end = self.settings.phases.end();
-        wake.min(if self.in_flight == 0 { end } else { self.last_moment().max(end) })
+        wake.min(if self.measurement.in_flight == 0 { end } else { self.last_moment().max(end) })
     }
 
     /// Whether no response under way has to be read at once, unless one is [needed](Engine::defers_until).
     fn may_rest(&mut self) -> bool {
-        let (slots, lanes) = (&self.slots, &self.lanes);
-        self.urgent.next(|line, request| awaits(slots, lanes, line, request)).is_none()
-            && self.stamping.holds()
-            && self.unread.is_empty()
-            && self.in_flight > 0
+        let (slots, lanes) = (&self.slots, &self.connections.lanes);
+        self.reading.urgent.next(|line, request| awaits(slots, lanes, line, request)).is_none()
+            && self.reading.stamping.holds()
+            && self.connections.unread.is_empty()
+            && self.measurement.in_flight > 0
             && self.settings.gather > 0
     }
 
     /// Until when the reading of all responses may be deferred that nothing else waits for: early enough for the next
     /// transaction of one of their sessions to start in time.
     fn defers_until(&mut self) -> u64 {
-        self.needed_first().saturating_sub(self.lead.ns() + TURN)
+        self.needed_first().saturating_sub(self.clock.lead.ns() + TURN)
     }
 
     /// When the first of their sessions' next transactions may be due.
     fn needed_first(&mut self) -> u64 {
-        while let Some(Reverse(answer)) = self.deferred.peek() {
+        while let Some(Reverse(answer)) = self.reading.deferred.peek() {
             let answer = *answer;
-            if !awaits(&self.slots, &self.lanes, answer.line, answer.request) {
-                self.deferred.pop();
+            if !awaits(&self.slots, &self.connections.lanes, answer.line, answer.request) {
+                self.reading.deferred.pop();
                 continue;
             }
             // It was not there when all sockets were looked at, so its pause begins after that.
-            let needed = self.surveyed.saturating_add(answer.pause);
+            let needed = self.reading.surveyed.saturating_add(answer.pause);
             if answer.pause == 0 || needed <= answer.needed {
                 return answer.needed;
             }
-            self.deferred.pop();
-            self.deferred.push(Reverse(DeferredRead { needed, ..answer }));
+            self.reading.deferred.pop();
+            self.reading.deferred.push(Reverse(DeferredRead { needed, ..answer }));
         }
         u64::MAX
     }
@@ -232,7 +220,7 @@ impl Engine<'_> {
             !streams
                 && slot.session.running.as_ref().is_some_and(|running| {
                     let transaction = &self.scenario.transactions[running.transaction];
-                    self.continuations[running.transaction] == Continuation::Pause
+                    self.reading.continuations[running.transaction] == Continuation::Pause
                         && running.step + 1 == transaction.requests.len()
                         && transaction.loops.is_empty()
                         && transaction.requests[running.step].embedded.is_none()
@@ -240,16 +228,16 @@ impl Engine<'_> {
                 })
         };
         if !calm {
-            self.urgent.set(now, line, request);
+            self.reading.urgent.set(now, line, request);
         } else if let Some(answer) = self.needed(line, request, now) {
             if answer.needed < now + SHORT {
-                self.urgent.set(now, line, request);
+                self.reading.urgent.set(now, line, request);
                 return;
             }
-            self.deferred.push(Reverse(answer));
-            if self.deferred.len() > MOST_ANSWERED + 2 * self.in_flight as usize {
-                let (slots, lanes) = (&self.slots, &self.lanes);
-                self.deferred.retain(|Reverse(answer)| awaits(slots, lanes, answer.line, answer.request));
+            self.reading.deferred.push(Reverse(answer));
+            if self.reading.deferred.len() > MOST_ANSWERED + 2 * self.measurement.in_flight as usize {
+                let (slots, lanes) = (&self.slots, &self.connections.lanes);
+                self.reading.deferred.retain(|Reverse(answer)| awaits(slots, lanes, answer.line, answer.request));
             }
         }
     }
@@ -258,15 +246,15 @@ impl Engine<'_> {
     /// unread.
     pub(super) fn lacks_session(&self, now: u64) -> bool {
         self.opens_transactions()
-            && self.resting.is_empty()
-            && self.in_flight > 0
-            && self.looked < now
-            && self.next_arrival.is_some_and(|due| due <= now)
+            && self.sessions.resting.is_empty()
+            && self.measurement.in_flight > 0
+            && self.reading.looked < now
+            && self.arrivals.next.is_some_and(|due| due <= now)
     }
 
     /// Whether sessions rest after a transaction, and a late end of one changes nothing.
     fn pauses(&self) -> bool {
-        if self.settings.model != Model::Closed && self.live >= self.settings.max_sessions {
+        if self.settings.model != Model::Closed && self.sessions.live >= self.settings.max_sessions {
             return false;
         }
         self.opens_transactions() || self.scenario.pause.shape != PauseShape::None
@@ -275,7 +263,7 @@ impl Engine<'_> {
     /// The transaction in `slot` got a response of so many bytes, or is redirected.
     pub(super) fn observe(&mut self, slot: u32, length: u64, redirected: bool) {
         if let Some(running) = &self.slots[slot as usize].session.running {
-            let continuation = &mut self.continuations[running.transaction];
+            let continuation = &mut self.reading.continuations[running.transaction];
             if redirected || length > LONG {
                 *continuation = Continuation::Request;
             } else if *continuation == Continuation::Unknown {
@@ -283,8 +271,4 @@ impl Engine<'_> {
             }
         }
     }
-}
-
-pub(super) fn continuations(scenario: &Scenario) -> Vec<Continuation> {
-    vec![Continuation::Unknown; scenario.transactions.len()]
 }
