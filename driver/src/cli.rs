@@ -3,7 +3,7 @@
 use crate::arrivals::profile::Profile;
 use crate::arrivals::windows::Windows;
 use crate::arrivals::{Bursts, Model};
-use crate::leash::StartAt;
+use crate::control::StartAt;
 use crate::measure::verdict::Bounds;
 use crate::measure::writer::Progress;
 use crate::merge::MergeOptions;
@@ -177,7 +177,7 @@ pub struct RunOptions {
     pub start_at: Option<StartAt>,
     /// End at once when standard input ends or brings no line for so long; a line `stop` ends in order.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub leash: Option<u64>,
+    pub dead_man_switch: Option<u64>,
     /// One line a second on standard output.
     #[arg(long, value_name = "FORM", default_value = "none")]
     pub progress: Progress,

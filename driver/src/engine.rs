@@ -5,41 +5,33 @@ mod embedded;
 mod pace;
 mod pool;
 mod refusals;
+mod shared_h2;
+mod state;
 mod streams;
 mod transactions;
-mod trunks;
 mod waiting;
 
 use crate::arrivals::profile::Profile;
 use crate::arrivals::windows::Windows;
-use crate::arrivals::{Bursts, Model, Phases, Schedule};
-use crate::feeds::Feeds;
-use crate::http::h2;
-use crate::measure::slice::Work;
+use crate::arrivals::{Bursts, Model, Phases};
 use crate::measure::summary::LoopResult;
 use crate::measure::writer::Outlet;
-use crate::measure::{ErrorKind, Outcome, Slice};
+use crate::measure::{ErrorKind, Outcome};
 use crate::scenario::{Arrive, Scenario};
 use crate::session::Session;
 use crate::share::Share;
 use crate::sys::alarms::Alarms;
 use crate::sys::poller::Poller;
-use crate::sys::process::{stop_requested, Cpu};
-use crate::sys::stamp::{Clock, Stamping};
+use crate::sys::process::stop_requested;
 use crate::sys::tls::User;
-use crate::timer::{Lead, Requests, Timers};
-use crate::transport::{Http, Transport};
+use crate::transport::Transport;
 use connection::Connection;
 use embedded::Lane;
-use pool::Pools;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use shared_h2::SharedH2;
+use state::{boundary_after, Arrivals, Connections, EngineClock, Measurement, Reading, Sessions};
 use std::io;
 use std::net::IpAddr;
-use std::rc::Rc;
 use std::time::Instant;
-use trunks::Trunk;
-use waiting::{Manner, Patient};
 
 /// How the scenario is driven. Times in nanoseconds.
 #[derive(Clone, Debug)]
@@ -65,9 +57,9 @@ pub struct Settings {
     pub grid: u64,
     /// Longest time the loop stays awake before something is due.
     pub lead: u64,
-    /// Longest time an answer that nothing waits for may lie in the kernel.
+    /// Longest time a response that nothing waits for may stay unread in the socket buffer.
     pub gather: u64,
-    /// Answers count from the moment the loop read them, not from the kernel's stamp.
+    /// Responses count from the moment the loop read them, not from the kernel's stamp.
     pub unstamped: bool,
 }
 
@@ -95,13 +87,10 @@ const STARTS: usize = 256;
 /// A session whose connection failed waits at least this long, so that a dead server is not hammered.
 const BACK_OFF: u64 = 100_000_000;
 const SAMPLES: usize = 3;
-/// Cleared slices that are kept: more were made while the writer was late.
-const SPARE: usize = 2;
 /// Marks the number of a further connection, as against a slot's own.
 const LANE: u32 = 1 << 31;
 /// Marks the number of a shared connection over HTTP/2.
-const TRUNK: u32 = 1 << 30;
-const SECOND: u64 = 1_000_000_000;
+const SHARED_H2: u32 = 1 << 30;
 
 struct Slot {
     session: Session,
@@ -132,148 +121,49 @@ struct Slot {
 pub struct Engine<'a> {
     scenario: &'a Scenario,
     settings: &'a Settings,
-    start: Instant,
     poller: Poller,
     alarms: Alarms,
+    clock: EngineClock,
+    arrivals: Arrivals,
     slots: Vec<Slot>,
-    lanes: Vec<Lane>,
-    spare_lanes: Vec<u32>,
-    trunks: Vec<Trunk>,
-    spare_trunks: Vec<u32>,
-    /// Dead slots, for new sessions.
-    dead: Vec<u32>,
-    /// Sessions at rest when transactions arrive.
-    resting: VecDeque<u32>,
-    identities: VecDeque<u64>,
-    feeds: Rc<Feeds>,
-    sessions_made: u64,
-    live: usize,
-    timers: Timers,
-    deadlines: Requests,
-    schedule: Option<Schedule>,
-    next_arrival: Option<u64>,
-    draining: bool,
-    in_flight: u64,
-    advanced: u64,
-    slice: Slice,
-    boundary: u64,
-    outlet: Outlet,
-    /// Cleared slices.
-    spare: Vec<Slice>,
-    broken: bool,
-    requests_made: u64,
-    /// The connections, where sessions share them.
-    pools: Option<Pools>,
-    /// Some connections may have several requests under way.
-    may_share: bool,
-    /// Connections that were not read to their end.
-    unread: Vec<(u64, bool)>,
-    events: Vec<h2::Event>,
-    read_buffer: Vec<u8>,
+    sessions: Sessions,
+    connections: Connections,
+    reading: Reading,
+    measurement: Measurement,
     scratch: Vec<u8>,
-    result: LoopResult,
-    steady_cpu_from: Option<f64>,
-    /// CPU of the loop's thread at the end of the last slice.
-    slice_cpu: f64,
-    clock: Clock,
-    lead: Lead,
-    /// Requests whose answers are to be read at once, in the order they were sent.
-    urgent: Requests,
-    /// The others, of sessions that rest after them.
-    patient: BinaryHeap<Reverse<Patient>>,
-    /// When the loop last began to look at all sockets, and when at as many as it can at once.
-    surveyed: u64,
-    looked: u64,
-    /// What is known of each transaction's last answer.
-    manners: Vec<Manner>,
-    /// When the bytes read last came in.
-    arrived: u64,
-    /// Whether the kernel stamps what it receives.
-    stamping: Stamping,
 }
 
 impl<'a> Engine<'a> {
     pub fn new(scenario: &'a Scenario, settings: &'a Settings, outlet: Outlet) -> io::Result<Self> {
-        let pool = match (settings.model, scenario.identities) {
-            (Model::Constant | Model::Poisson | Model::Replay, Some(all)) => {
-                (1..=all.min(10_000_000)).filter(|identity| settings.share.owns(identity - 1)).collect()
-            }
-            _ => VecDeque::new(),
-        };
-        let mut engine = Engine {
+        Ok(Engine {
             scenario,
             settings,
-            start: Instant::now(),
             poller: Poller::new()?,
             alarms: Alarms::new()?,
+            clock: EngineClock::new(Instant::now(), settings.lead),
+            arrivals: Arrivals::default(),
             slots: Vec::new(),
-            lanes: Vec::new(),
-            spare_lanes: Vec::new(),
-            trunks: Vec::new(),
-            spare_trunks: Vec::new(),
-            dead: Vec::new(),
-            resting: VecDeque::new(),
-            identities: pool,
-            feeds: Rc::new(Feeds::new(Rc::clone(&scenario.feeds), settings.share)),
-            sessions_made: 0,
-            live: 0,
-            timers: Timers::default(),
-            deadlines: Requests::default(),
-            schedule: None,
-            next_arrival: None,
-            draining: false,
-            in_flight: 0,
-            advanced: 0,
-            slice: Slice::new(scenario.transactions.len()),
-            boundary: 0,
-            outlet,
-            spare: Vec::new(),
-            broken: false,
-            requests_made: 0,
-            pools: settings.transport.shared.map(Pools::new),
-            may_share: match settings.transport.http {
-                Http::Auto => settings.transport.tls.is_some(),
-                Http::One => false,
-                Http::Two => true,
-            },
-            unread: Vec::new(),
-            events: Vec::new(),
-            read_buffer: vec![0; 64 << 10],
+            sessions: Sessions::new(scenario, settings),
+            connections: Connections::new(settings),
+            reading: Reading::new(scenario),
+            measurement: Measurement::new(scenario, &settings.phases, outlet),
             scratch: Vec::new(),
-            result: LoopResult::default(),
-            steady_cpu_from: None,
-            slice_cpu: 0.0,
-            clock: Clock::new(Instant::now()),
-            lead: Lead::new(settings.lead),
-            urgent: Requests::default(),
-            patient: BinaryHeap::new(),
-            surveyed: 0,
-            looked: 0,
-            manners: waiting::manners(scenario),
-            arrived: 0,
-            stamping: Stamping::default(),
-        };
-        engine.boundary = engine.boundary_after(0);
-        engine.slice.phase = settings.phases.at(0);
-        Ok(engine)
+        })
     }
 
     /// Drives the scenario through its phases; `start` is moment zero.
     pub fn run(mut self, start: Instant) -> io::Result<LoopResult> {
-        self.start = start;
-        self.clock = Clock::new(start);
-        if self.settings.phases.ramp_up == 0 {
-            self.steady_cpu_from = Some(Cpu::of_thread().total());
-        }
+        self.clock.begin(start);
+        self.measurement.begin(&self.settings.phases);
         self.plan_arrivals();
         loop {
             let now = self.now();
             self.roll(now);
             if stop_requested() {
-                self.result.interrupted = true;
+                self.measurement.result.interrupted = true;
                 break;
             }
-            if self.broken {
+            if self.measurement.broken {
                 break;
             }
             self.expire(now)?;
@@ -290,22 +180,22 @@ impl<'a> Engine<'a> {
         self.abandon()?;
         let end = self.now();
         self.roll(end);
-        self.advance(end);
-        self.result.drained = end;
-        self.result.shared = self.pools.as_ref().map(|pools| (pools.peak, pools.waited));
-        if end > self.slice.start {
-            self.hand_over(end);
+        self.measurement.advance(end);
+        self.measurement.result.drained = end;
+        self.measurement.result.shared = self.connections.pools.as_ref().map(|pools| (pools.peak, pools.waited));
+        if end > self.measurement.slice.start {
+            self.measurement.hand_over(end, self.sessions.live);
         }
-        Ok(self.result)
+        Ok(self.measurement.result)
     }
 
     fn now(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
+        self.clock.now()
     }
 
     fn finished(&self, now: u64) -> bool {
         let phases = &self.settings.phases;
-        self.draining && now >= phases.end() && (self.in_flight == 0 || now >= self.last_moment())
+        self.arrivals.draining && now >= phases.end() && (self.measurement.in_flight == 0 || now >= self.last_moment())
     }
 
     /// When what is still in flight is given up.
@@ -316,37 +206,23 @@ impl<'a> Engine<'a> {
 
     /// Ends the slice at each boundary passed by `now`.
     fn roll(&mut self, now: u64) {
-        while now >= self.boundary {
-            let boundary = self.boundary;
-            self.advance(boundary);
+        while now >= self.measurement.boundary {
+            let boundary = self.measurement.boundary;
+            self.measurement.advance(boundary);
             if boundary == self.settings.phases.steady_end() {
-                self.slice.residence += self.under_way(boundary);
+                self.measurement.slice.residence += self.under_way(boundary);
             }
-            self.hand_over(boundary);
-            self.slice.start = boundary;
-            self.slice.phase = self.settings.phases.at(boundary);
-            self.boundary = self.boundary_after(boundary);
-            let cpu = self.slice_cpu;
+            self.measurement.hand_over(boundary, self.sessions.live);
+            self.measurement.slice.start = boundary;
+            self.measurement.slice.phase = self.settings.phases.at(boundary);
+            self.measurement.boundary = boundary_after(&self.settings.phases, boundary);
+            let cpu = self.measurement.slice_cpu;
             if boundary == self.settings.phases.ramp_up {
-                self.steady_cpu_from = Some(cpu);
+                self.measurement.steady_cpu_from = Some(cpu);
             }
             if boundary <= self.settings.phases.steady_end() {
-                self.result.steady_cpu = cpu - self.steady_cpu_from.unwrap_or(cpu);
+                self.measurement.result.steady_cpu = cpu - self.measurement.steady_cpu_from.unwrap_or(cpu);
             }
-        }
-    }
-
-    fn boundary_after(&self, at: u64) -> u64 {
-        let phases = &self.settings.phases;
-        let second = (at / SECOND + 1) * SECOND;
-        [phases.ramp_up, phases.steady_end()].into_iter().filter(|b| *b > at).fold(second, u64::min)
-    }
-
-    /// Integrates the transactions in flight up to `now`.
-    fn advance(&mut self, now: u64) {
-        if now > self.advanced {
-            self.slice.area += u128::from(self.in_flight) * u128::from(now - self.advanced);
-            self.advanced = now;
         }
     }
 
@@ -358,51 +234,37 @@ impl<'a> Engine<'a> {
         taken.map(|taken| u128::from(phases.stay(taken, end))).sum()
     }
 
-    fn hand_over(&mut self, end: u64) {
-        self.slice.end = end;
-        self.slice.in_flight = self.in_flight;
-        self.slice.sessions = self.live;
-        self.slice_cpu = Cpu::of_thread().total();
-        self.slice.work = Work {
-            requests: self.result.requests,
-            planned: self.result.planned,
-            started: self.result.started,
-            dropped: self.result.dropped,
-            cpu: self.slice_cpu,
-        };
-        self.spare.extend(self.outlet.empty.try_iter());
-        self.spare.truncate(SPARE);
-        let next = self.spare.pop().unwrap_or_else(|| Slice::new(self.scenario.transactions.len()));
-        let full = std::mem::replace(&mut self.slice, next);
-        self.broken |= self.outlet.full.send(full).is_err();
-    }
-
-    /// Ends the requests whose time is over, but for those whose answer lies there.
+    /// Ends the requests whose time is over, but for those whose response is there, unread.
     fn expire(&mut self, now: u64) -> io::Result<()> {
-        let (slots, lanes) = (&self.slots, &self.lanes);
-        if self.deadlines.next(|line, request| awaits(slots, lanes, line, request)).is_none_or(|at| at > now) {
+        let (slots, lanes) = (&self.slots, &self.connections.lanes);
+        if self
+            .connections
+            .deadlines
+            .next(|line, request| awaits(slots, lanes, line, request))
+            .is_none_or(|at| at > now)
+        {
             return Ok(());
         }
         self.serve_all()?;
         let end = self.now();
         loop {
-            let (slots, lanes) = (&self.slots, &self.lanes);
+            let (slots, lanes) = (&self.slots, &self.connections.lanes);
             let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
-            let Some((line, _)) = self.deadlines.pop_expired(now, live) else { return Ok(()) };
+            let Some((line, _)) = self.connections.deadlines.pop_expired(now, live) else { return Ok(()) };
             let owner = self.owner(line);
-            if self.has_trunks() {
+            if self.shares_h2() {
                 self.overdue(line);
             } else {
                 let host = if self.line(owner).h2.is_some() { owner } else { line };
                 self.line(host).close();
             }
-            self.end(owner, Outcome::Failed(ErrorKind::Timeout), "no complete answer in time", end);
+            self.end(owner, Outcome::Failed(ErrorKind::Timeout), "no complete response in time", end);
         }
     }
 
     /// Counts what is still in flight as unfinished, but for what was answered.
     fn abandon(&mut self) -> io::Result<()> {
-        self.draining = true;
+        self.arrivals.draining = true;
         self.serve_all()?;
         let now = self.now();
         for slot in 0..self.slots.len() as u32 {

@@ -3,10 +3,10 @@
 
 pub mod arrivals;
 pub mod cli;
+pub mod control;
 pub mod engine;
 pub mod feeds;
 pub mod http;
-pub mod leash;
 pub mod measure;
 pub mod merge;
 pub mod nearest;

@@ -3,7 +3,7 @@
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// What a stream is for; streams of one session never share state, so that answers of the server
+/// What a stream is for; streams of one session never share state, so that responses of the server
 /// (which decide how many values a template draws) cannot change the plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stream {

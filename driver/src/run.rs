@@ -3,8 +3,8 @@
 use crate::arrivals::profile::Profile;
 use crate::arrivals::{replay, Model, Phases};
 use crate::cli::{Priority, RunOptions, Stamps, Tell};
+use crate::control;
 use crate::engine::{rise, Engine, Settings};
-use crate::leash;
 use crate::measure::report;
 use crate::measure::rows::Own;
 use crate::measure::summary::{summary, Inputs};
@@ -136,9 +136,10 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
 }
 
 fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Result<Ended, Failure> {
-    let start_at = options.start_at.unwrap_or(leash::StartAt::Now);
-    let told = matches!(start_at, leash::StartAt::Told);
-    let moments = (told || options.leash.is_some()).then(|| leash::listen(options.leash.map(Duration::from_nanos)));
+    let start_at = options.start_at.unwrap_or(control::StartAt::Now);
+    let told = matches!(start_at, control::StartAt::Told);
+    let moments = (told || options.dead_man_switch.is_some())
+        .then(|| control::listen(options.dead_man_switch.map(Duration::from_nanos)));
     let (full, filled) = mpsc::sync_channel(SLICES);
     let (emptied, empty) = mpsc::channel();
     let names: Vec<String> = scenario.transactions.iter().map(|t| t.name.clone()).collect();
@@ -150,7 +151,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
     if told {
         println!("{{\"ready\":true}}");
     }
-    let Some((started, start)) = leash::wait(start_at, moments.as_ref()).map_err(Failure::Run)? else {
+    let Some((started, start)) = control::wait(start_at, moments.as_ref()).map_err(Failure::Run)? else {
         return Ok(Ended::Early);
     };
     let cannot_write = |e: std::io::Error| Failure::Run(format!("cannot write to {}: {e}", options.out.display()));

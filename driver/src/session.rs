@@ -1,4 +1,4 @@
-//! One session: what it knows, and what an answer means for it. No input or output here.
+//! One session: what it knows, and what a response means for it. No input or output here.
 
 use crate::feeds::{Feeds, Held};
 use crate::http::cookies::Jar;
@@ -31,7 +31,7 @@ pub struct Running {
     pub taken: u64,
     /// The moment its first byte was sent.
     pub first_byte: Option<u64>,
-    /// The moment the last byte of the last answer was here.
+    /// The moment the last byte of the last response was here.
     pub last_byte: Option<u64>,
     /// Time spent waiting for connections.
     pub blocked: u64,
@@ -47,7 +47,7 @@ pub struct Running {
     pub rounds: Vec<u32>,
 }
 
-/// What follows an answer.
+/// What follows a response.
 #[derive(Debug, PartialEq)]
 pub enum Verdict {
     /// Send what [`Session::redirect`] writes.
@@ -243,7 +243,7 @@ impl Session {
         request::rewrite(out, &Place { target, jar: &self.jar, page: b"", base: None, closes }, sent, with_body);
     }
 
-    /// Takes in a complete answer to the current request.
+    /// Takes in a complete response to the current request.
     pub fn judge(&mut self, scenario: &Scenario, target: &Target, parser: &Parser) -> Verdict {
         let Some(running) = &self.running else { return Verdict::Done };
         let transaction = &scenario.transactions[running.transaction];
@@ -363,7 +363,7 @@ fn fail(kind: ErrorKind, message: &str) -> Verdict {
     Verdict::End(Outcome::Failed(kind), message.to_string())
 }
 
-/// The Location to follow, if the answer is such a redirect (RFC 9110, 15.4).
+/// The Location to follow, if the response is such a redirect (RFC 9110, 15.4).
 fn followed(head: &Head) -> Option<&[u8]> {
     head.location.as_deref().filter(|_| matches!(head.status, 301..=303 | 307 | 308))
 }

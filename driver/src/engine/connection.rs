@@ -5,7 +5,7 @@ mod receiving;
 
 use super::pool::{Lease, SHARED};
 use super::refusals::Refusals;
-use super::{Engine, Lane, Slot, Trunk, LANE, TRUNK};
+use super::{Engine, Lane, SharedH2, Slot, LANE, SHARED_H2};
 use crate::http::h2::Client;
 use crate::http::response::{Limits, Parser};
 use crate::measure::{ErrorKind, Outcome};
@@ -47,7 +47,7 @@ pub struct Connection {
     served: u32,
     /// A write told of a reset: reading, and a further write, will only tell of an end.
     pub(super) was_reset: bool,
-    /// Whether an answer came over this socket before.
+    /// Whether a response came over this socket before.
     pub(super) reused: bool,
     /// Whether the session had a connection before this one.
     had_one: bool,
@@ -58,7 +58,7 @@ pub struct Connection {
     written: usize,
     pub parser: Parser,
     pub keep_body: bool,
-    /// The number of the request whose answer is awaited.
+    /// The number of the request whose response is awaited.
     pub awaited: Option<u64>,
     /// Since when the current request waits for this connection.
     pub(super) wanted: u64,
@@ -109,7 +109,7 @@ impl Connection {
         most > 0 && self.h2.is_none() && self.served + 1 >= most
     }
 
-    /// Closes it if an answer is still awaited.
+    /// Closes it if a response is still awaited.
     pub fn stop(&mut self) {
         self.resource = None;
         self.queue.clear();
@@ -144,27 +144,27 @@ impl Connection {
 pub(super) fn named<'a>(
     slots: &'a mut [Slot],
     lanes: &'a mut [Lane],
-    trunks: &'a mut [Trunk],
+    shared_h2: &'a mut [SharedH2],
     line: u32,
 ) -> &'a mut Connection {
     if line & LANE != 0 {
         &mut lanes[(line & !LANE) as usize].connection
-    } else if line & TRUNK != 0 {
-        &mut trunks[(line & !TRUNK) as usize].connection
+    } else if line & SHARED_H2 != 0 {
+        &mut shared_h2[(line & !SHARED_H2) as usize].connection
     } else {
         &mut slots[line as usize].connection
     }
 }
 
 /// Whether `line` is that of a shared connection over HTTP/2.
-pub(super) fn is_trunk(line: u32) -> bool {
-    line & (LANE | TRUNK) == TRUNK
+pub(super) fn is_shared_h2(line: u32) -> bool {
+    line & (LANE | SHARED_H2) == SHARED_H2
 }
 
 impl Engine<'_> {
     /// The connection named by `line`: a slot's own, one more of a page, or a shared one over HTTP/2.
     pub(super) fn line(&mut self, line: u32) -> &mut Connection {
-        named(&mut self.slots, &mut self.lanes, &mut self.trunks, line)
+        named(&mut self.slots, &mut self.connections.lanes, &mut self.connections.shared_h2, line)
     }
 
     /// The slot whose session uses `line`.
@@ -172,15 +172,15 @@ impl Engine<'_> {
         if line & LANE == 0 {
             line
         } else {
-            self.lanes[(line & !LANE) as usize].slot
+            self.connections.lanes[(line & !LANE) as usize].slot
         }
     }
 
     /// Sends the request in `out`, connecting first where needed.
     pub(super) fn send(&mut self, line: u32, method: Method, now: u64) {
-        self.requests_made += 1;
-        let request = self.requests_made;
-        let shared = self.pools.is_some() && self.line(line).socket.is_none();
+        self.connections.requests_made += 1;
+        let request = self.connections.requests_made;
+        let shared = self.connections.pools.is_some() && self.line(line).socket.is_none();
         let open = self.find_open(line, shared, method, now);
         let connection = self.line(line);
         connection.wanted = now;
@@ -190,10 +190,10 @@ impl Engine<'_> {
         connection.written = 0;
         connection.awaited = Some(request);
         connection.parser.begin(method == Method::Head, connection.keep_body);
-        self.result.sent += 1;
-        self.deadlines.set(now.saturating_add(self.settings.timeout), line, request);
+        self.measurement.result.sent += 1;
+        self.connections.deadlines.set(now.saturating_add(self.settings.timeout), line, request);
         self.note_urgency(line, request, open, now);
-        if self.may_share && self.shares(line) {
+        if self.connections.may_share && self.shares(line) {
             self.enqueue(line, now);
         } else if open {
             self.line(line).served += u32::from(!shared);
@@ -224,8 +224,8 @@ impl Engine<'_> {
 
     /// Ends the transaction that uses `line`, whose connection is gone or useless.
     pub(super) fn fail(&mut self, line: u32, kind: ErrorKind, message: &str, now: u64) {
-        if is_trunk(line) {
-            self.fail_trunk(line, kind, message, now);
+        if is_shared_h2(line) {
+            self.fail_shared_h2(line, kind, message, now);
             return;
         }
         let connection = self.line(line);
@@ -282,7 +282,7 @@ impl Engine<'_> {
             return self.line_of(token);
         }
         let line = token as u32;
-        let known = if line & LANE == 0 { self.slots.len() } else { self.lanes.len() };
+        let known = if line & LANE == 0 { self.slots.len() } else { self.connections.lanes.len() };
         let same = |connection: &Connection| u64::from(connection.generation) & ((SHARED >> 32) - 1) == token >> 32;
         (((line & !LANE) as usize) < known && same(self.line(line))).then_some(line)
     }
@@ -331,7 +331,7 @@ impl Engine<'_> {
                 }
                 Err(error) if error.kind() == Io::WouldBlock => break,
                 Err(error) if error.kind() == Io::Interrupted => {}
-                // The answer may have been sent before the reset: reading tells.
+                // The response may have been sent before the reset: reading tells.
                 Err(error) => {
                     connection.was_reset |= error.kind() == Io::ConnectionReset;
                     lost = connection.reused && !connection.parser.started();
@@ -339,11 +339,11 @@ impl Engine<'_> {
                 }
             }
         }
-        self.result.bytes_out += sent;
+        self.measurement.result.bytes_out += sent;
         if lost {
-            let (generation, unread) = (self.line(line).generation, self.unread.len());
+            let (generation, unread) = (self.line(line).generation, self.connections.unread.len());
             self.receive(line, true);
-            let goes_on = self.unread.len() > unread;
+            let goes_on = self.connections.unread.len() > unread;
             let connection = self.line(line);
             let same = connection.generation == generation && connection.socket.is_some();
             if goes_on || !same || connection.awaited.is_none() {

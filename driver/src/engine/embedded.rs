@@ -58,14 +58,14 @@ impl Engine<'_> {
         if let Some(lane) = self.slots[slot as usize].lanes.get(number) {
             return Some(*lane | LANE);
         }
-        let lane = match self.spare_lanes.pop() {
+        let lane = match self.connections.spare_lanes.pop() {
             Some(lane) => {
-                self.lanes[lane as usize].slot = slot;
+                self.connections.lanes[lane as usize].slot = slot;
                 lane
             }
             None => {
-                self.lanes.push(Lane { slot, connection: Connection::new(self.scenario.max_body) });
-                self.lanes.len() as u32 - 1
+                self.connections.lanes.push(Lane { slot, connection: Connection::new(self.scenario.max_body) });
+                self.connections.lanes.len() as u32 - 1
             }
         };
         self.slots[slot as usize].lanes.push(lane);
@@ -105,7 +105,7 @@ impl Engine<'_> {
     pub(super) fn fetched(&mut self, line: u32, now: u64) {
         let owner = self.owner(line);
         let Some(mut resource) = self.line(line).resource.take() else { return };
-        let connection = named(&mut self.slots, &mut self.lanes, &mut self.trunks, line);
+        let connection = named(&mut self.slots, &mut self.connections.lanes, &mut self.connections.shared_h2, line);
         if let Err(error) = connection.parser.decode(&mut self.scratch) {
             let message = format!("embedded {}: {error}", String::from_utf8_lossy(&resource.path));
             self.end(owner, Outcome::Failed(ErrorKind::Protocol), &message, now);
@@ -114,7 +114,7 @@ impl Engine<'_> {
         let head = &self.line(line).parser.head;
         let (status, location) = (head.status, head.location.clone());
         if let Some(running) = &self.slots[owner as usize].session.running {
-            self.slice.transactions[running.transaction].status(status, 1);
+            self.measurement.slice.transactions[running.transaction].status(status, 1);
         }
         let cookies = std::mem::take(&mut self.line(line).parser.head.cookies);
         let target = &self.settings.transport.targets[self.slots[owner as usize].target];
@@ -158,14 +158,14 @@ impl Engine<'_> {
 
     /// Closes what is still on its way for the session in `slot`.
     pub(super) fn stop_fetching(&mut self, slot: u32) {
-        if self.has_trunks() || self.slots[slot as usize].connection.h2.is_some() {
+        if self.shares_h2() || self.slots[slot as usize].connection.h2.is_some() {
             self.stop_streams(slot);
             return;
         }
         let at = &mut self.slots[slot as usize];
         at.connection.stop();
         for lane in &at.lanes {
-            self.lanes[*lane as usize].connection.stop();
+            self.connections.lanes[*lane as usize].connection.stop();
         }
     }
 
@@ -174,8 +174,8 @@ impl Engine<'_> {
         let at = &mut self.slots[slot as usize];
         at.connection.forget();
         for lane in at.lanes.drain(..) {
-            self.lanes[lane as usize].connection.forget();
-            self.spare_lanes.push(lane);
+            self.connections.lanes[lane as usize].connection.forget();
+            self.connections.spare_lanes.push(lane);
         }
     }
 }

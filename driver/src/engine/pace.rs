@@ -29,14 +29,14 @@ impl Engine<'_> {
                 None => Schedule::recorded(settings.recorded.clone(), &settings.phases),
             };
             let mut schedule = schedule.of(settings.share).on(settings.grid).within(settings.windows.clone());
-            self.next_arrival = schedule.next();
-            self.schedule = Some(schedule);
+            self.arrivals.next = schedule.next();
+            self.arrivals.schedule = Some(schedule);
         }
     }
 
     /// Starts what is due at `now`; when the steady phase is over, nothing that is due later.
     pub(super) fn start_due(&mut self, now: u64) {
-        if self.draining {
+        if self.arrivals.draining {
             return;
         }
         let end = self.settings.phases.steady_end();
@@ -44,15 +44,15 @@ impl Engine<'_> {
         let mut starts = 0;
         while starts < STARTS {
             let waits = self.lacks_session(now); // the arrival does, for a look
-            let arrival = self.next_arrival.filter(|at| *at <= limit && !waits);
-            let timer = self.timers.next().filter(|at| *at <= limit);
+            let arrival = self.arrivals.next.filter(|at| *at <= limit && !waits);
+            let timer = self.arrivals.timers.next().filter(|at| *at <= limit);
             match (arrival, timer) {
                 (Some(due), timer) if timer.is_none_or(|at| due <= at) => self.arrive(due),
                 (_, Some(at)) => {
-                    if let Some(slot) = self.timers.pop_due(at) {
+                    if let Some(slot) = self.arrivals.timers.pop_due(at) {
                         if self.settings.model == Model::Closed {
-                            self.result.planned += 1;
-                            self.result.started += 1;
+                            self.measurement.result.planned += 1;
+                            self.measurement.result.started += 1;
                         }
                         self.take_up(slot);
                     }
@@ -67,28 +67,28 @@ impl Engine<'_> {
     }
 
     fn begin_draining(&mut self, end: u64) {
-        self.draining = true;
-        while self.timers.next().is_some_and(|at| at < end) {
-            self.timers.pop_due(end);
-            self.result.planned += u64::from(self.settings.model == Model::Closed);
+        self.arrivals.draining = true;
+        while self.arrivals.timers.next().is_some_and(|at| at < end) {
+            self.arrivals.timers.pop_due(end);
+            self.measurement.result.planned += u64::from(self.settings.model == Model::Closed);
         }
-        self.timers.clear();
-        self.result.planned += u64::from(self.next_arrival.take().is_some());
-        self.result.planned += self.schedule.take().map_or(0, |rest| rest.count() as u64);
+        self.arrivals.timers.clear();
+        self.measurement.result.planned += u64::from(self.arrivals.next.take().is_some());
+        self.measurement.result.planned += self.arrivals.schedule.take().map_or(0, |rest| rest.count() as u64);
     }
 
     fn arrive(&mut self, due: u64) {
-        self.next_arrival = self.schedule.as_mut().and_then(Iterator::next);
-        self.result.planned += 1;
-        let slot = match self.resting.pop_front() {
+        self.arrivals.next = self.arrivals.schedule.as_mut().and_then(Iterator::next);
+        self.measurement.result.planned += 1;
+        let slot = match self.sessions.resting.pop_front() {
             Some(slot) => Some(slot),
             None => self.new_slot(),
         };
         let Some(slot) = slot else {
-            self.result.dropped += 1;
+            self.measurement.result.dropped += 1;
             return;
         };
-        self.result.started += 1;
+        self.measurement.result.started += 1;
         let at = &mut self.slots[slot as usize];
         (at.start_at, at.due, at.exact) = (due, due, due);
         at.left = self.scenario.session_length;
@@ -100,17 +100,17 @@ impl Engine<'_> {
 
     /// A slot with a new session, unless the cap is reached.
     fn new_slot(&mut self) -> Option<u32> {
-        if self.live >= self.settings.max_sessions {
+        if self.sessions.live >= self.settings.max_sessions {
             return None;
         }
-        self.live += 1;
-        let number = self.settings.share.nth(self.sessions_made) + 1;
-        self.sessions_made += 1;
-        let session = Session::new(self.scenario, &self.feeds, self.settings.seed, number);
+        self.sessions.live += 1;
+        let number = self.settings.share.nth(self.sessions.made) + 1;
+        self.sessions.made += 1;
+        let session = Session::new(self.scenario, &self.sessions.feeds, self.settings.seed, number);
         let transport = &self.settings.transport;
-        let (target, source) = (transport.choose(self.sessions_made), transport.source(self.sessions_made));
-        let pool = self.pools.as_mut().map_or(0, |pools| pools.of(target, source));
-        if let Some(slot) = self.dead.pop() {
+        let (target, source) = (transport.choose(self.sessions.made), transport.source(self.sessions.made));
+        let pool = self.connections.pools.as_mut().map_or(0, |pools| pools.of(target, source));
+        if let Some(slot) = self.sessions.dead.pop() {
             let at = &mut self.slots[slot as usize];
             at.session = session;
             (at.target, at.source, at.tls, at.pool) = (target, source, None, pool);
@@ -147,7 +147,7 @@ impl Engine<'_> {
         if at.owns_identity {
             return at.session.identity;
         }
-        match (self.identities.pop_front(), self.scenario.identities) {
+        match (self.sessions.identities.pop_front(), self.scenario.identities) {
             (Some(identity), _) => {
                 at.owns_identity = true;
                 identity
@@ -160,7 +160,7 @@ impl Engine<'_> {
     fn set_next(&mut self, slot: u32, start_at: u64, due: u64) {
         let at = &mut self.slots[slot as usize];
         (at.start_at, at.due, at.exact) = (start_at, due, due);
-        self.timers.set(start_at, slot);
+        self.arrivals.timers.set(start_at, slot);
     }
 
     /// After a transaction: the next one, rest, or the end of the session.
@@ -170,14 +170,14 @@ impl Engine<'_> {
         if self.opens_transactions() {
             let waiting = self.slots[slot as usize].waiting_due.take();
             match waiting {
-                Some(due) if is_login && !failed_login && self.draining => {
+                Some(due) if is_login && !failed_login && self.arrivals.draining => {
                     // It arrived before the end.
                     let at = &mut self.slots[slot as usize];
                     (at.start_at, at.due, at.exact) = (now, due, due);
                     self.take_up(slot);
                 }
                 Some(due) if is_login && !failed_login => self.set_next(slot, now, due),
-                _ => self.resting.push_back(slot),
+                _ => self.sessions.resting.push_back(slot),
             }
             return;
         }
@@ -187,7 +187,7 @@ impl Engine<'_> {
             if !is_login && !at.leaving {
                 at.left = if over { 0 } else { at.left.saturating_sub(1) };
             }
-            if self.draining || failed_login || at.leaving {
+            if self.arrivals.draining || failed_login || at.leaving {
                 self.retire(slot);
                 return;
             }
@@ -199,7 +199,7 @@ impl Engine<'_> {
                 at.leaving = true;
             }
         }
-        if self.draining {
+        if self.arrivals.draining {
             return;
         }
         let pause = &self.scenario.pause;
@@ -287,10 +287,10 @@ impl Engine<'_> {
         at.live = false;
         at.session.release();
         if at.owns_identity {
-            self.identities.push_back(at.session.identity);
+            self.sessions.identities.push_back(at.session.identity);
         }
         self.hang_up(slot);
-        self.live -= 1;
-        self.dead.push(slot);
+        self.sessions.live -= 1;
+        self.sessions.dead.push(slot);
     }
 }

@@ -1,6 +1,6 @@
 //! Connections that the sessions share, as those of a proxy or a gateway: a request takes an idle one, opens one
 //! while there are fewer than the most allowed, or waits its turn. Cookies and all else stay with the sessions. Over
-//! HTTP/2 a request takes a stream: see [`super::trunks`].
+//! HTTP/2 a request takes a stream: see [`super::shared_h2`].
 
 use super::{awaits, Engine};
 use crate::sys::stream::Stream;
@@ -77,7 +77,7 @@ struct Pool {
     /// Lines whose requests wait for a connection, and which request.
     waiting: VecDeque<(u32, u64)>,
     /// Over HTTP/2: the lines of its connections, the oldest one first.
-    trunks: Vec<u32>,
+    h2: Vec<u32>,
     tls: Option<User>,
 }
 
@@ -199,19 +199,19 @@ impl Pools {
     }
 
     /// The line of the connection over HTTP/2 that is the `at`-th of `pool`.
-    pub fn trunk(&self, pool: u32, at: usize) -> Option<u32> {
-        self.pools[pool as usize].trunks.get(at).copied()
+    pub fn h2_connection(&self, pool: u32, at: usize) -> Option<u32> {
+        self.pools[pool as usize].h2.get(at).copied()
     }
 
-    pub fn add_trunk(&mut self, pool: u32, trunk: u32) {
-        self.pools[pool as usize].trunks.push(trunk);
+    pub fn add_h2(&mut self, pool: u32, line: u32) {
+        self.pools[pool as usize].h2.push(line);
     }
 
     /// False where it was not there.
-    pub fn remove_trunk(&mut self, pool: u32, trunk: u32) -> bool {
-        let trunks = &mut self.pools[pool as usize].trunks;
-        let found = trunks.iter().position(|other| *other == trunk);
-        found.map(|at| trunks.remove(at)).is_some()
+    pub fn remove_h2(&mut self, pool: u32, line: u32) -> bool {
+        let h2 = &mut self.pools[pool as usize].h2;
+        let found = h2.iter().position(|other| *other == line);
+        found.map(|at| h2.remove(at)).is_some()
     }
 
     /// Whether something waits that could go on.
@@ -230,14 +230,16 @@ impl Engine<'_> {
     /// Gives `line` an idle connection to send `request` over, unless others wait for one.
     pub(super) fn borrow_connection(&mut self, line: u32) -> bool {
         let pool = self.slots[self.owner(line) as usize].pool;
-        if self.pools.as_ref().is_none_or(|pools| pools.has_waiting(pool)) {
+        if self.connections.pools.as_ref().is_none_or(|pools| pools.has_waiting(pool)) {
             return false;
         }
         self.install(line, pool)
     }
 
     fn install(&mut self, line: u32, pool: u32) -> bool {
-        let Some(Idle { stream, lease, served }) = self.pools.as_mut().and_then(|pools| pools.take(pool, line)) else {
+        let Some(Idle { stream, lease, served }) =
+            self.connections.pools.as_mut().and_then(|pools| pools.take(pool, line))
+        else {
             return false;
         };
         self.line(line).take_over(stream, lease, served);
@@ -247,7 +249,7 @@ impl Engine<'_> {
     /// No idle connection was there for the request of `line`: it opens one, or waits.
     pub(super) fn open_or_wait(&mut self, line: u32, request: u64, now: u64) {
         let pool = self.slots[self.owner(line) as usize].pool;
-        let Some(pools) = &mut self.pools else { return };
+        let Some(pools) = &mut self.connections.pools else { return };
         if pools.is_full(pool) || pools.has_waiting(pool) {
             pools.wait(pool, line, request);
         } else {
@@ -255,32 +257,34 @@ impl Engine<'_> {
         }
     }
 
-    /// The answer to the request of `line` is complete: its connection may serve others.
+    /// The response to the request of `line` is complete: its connection may serve others.
     pub(super) fn give_back(&mut self, line: u32) {
-        if self.pools.is_none() {
+        if self.connections.pools.is_none() {
             return;
         }
-        if let (Some((stream, lease, served)), Some(pools)) = (self.line(line).part_with(), &mut self.pools) {
+        if let (Some((stream, lease, served)), Some(pools)) = (self.line(line).part_with(), &mut self.connections.pools)
+        {
             pools.keep(Idle { stream, lease, served });
         }
     }
 
     /// Serves the requests that wait, as far as there are connections.
     pub(super) fn serve_waiting(&mut self) {
-        if self.pools.as_ref().is_none_or(|pools| pools.waiting == 0) {
+        if self.connections.pools.as_ref().is_none_or(|pools| pools.waiting == 0) {
             return;
         }
         let now = self.now();
-        for pool in 0..self.pools.as_ref().map_or(0, |pools| pools.pools.len() as u32) {
-            if self.has_trunks() {
+        for pool in 0..self.connections.pools.as_ref().map_or(0, |pools| pools.pools.len() as u32) {
+            if self.shares_h2() {
                 self.serve_streams(pool, now);
                 continue;
             }
-            while self.pools.as_ref().is_some_and(|pools| pools.may_serve(pool)) {
-                let Some((line, request)) = self.pools.as_mut().and_then(|pools| pools.next_waiting(pool)) else {
+            while self.connections.pools.as_ref().is_some_and(|pools| pools.may_serve(pool)) {
+                let Some((line, request)) = self.connections.pools.as_mut().and_then(|pools| pools.next_waiting(pool))
+                else {
                     break;
                 };
-                if !awaits(&self.slots, &self.lanes, line, request) {
+                if !awaits(&self.slots, &self.connections.lanes, line, request) {
                     continue;
                 }
                 if self.install(line, pool) {
@@ -293,9 +297,9 @@ impl Engine<'_> {
     }
 
     fn serve_streams(&mut self, pool: u32, now: u64) {
-        while let Some((line, request)) = self.pools.as_mut().and_then(|pools| pools.next_waiting(pool)) {
-            if awaits(&self.slots, &self.lanes, line, request) && !self.board(line, pool, now) {
-                if let Some(pools) = &mut self.pools {
+        while let Some((line, request)) = self.connections.pools.as_mut().and_then(|pools| pools.next_waiting(pool)) {
+            if awaits(&self.slots, &self.connections.lanes, line, request) && !self.board(line, pool, now) {
+                if let Some(pools) = &mut self.connections.pools {
                     pools.put_back(pool, line, request);
                 }
                 return;
@@ -305,13 +309,13 @@ impl Engine<'_> {
 
     /// The line that a shared connection's event concerns; sees to the idle ones.
     pub(super) fn line_of(&mut self, token: u64) -> Option<u32> {
-        let pools = self.pools.as_mut()?;
+        let pools = self.connections.pools.as_mut()?;
         match pools.whose(token) {
             Whose::Line(line) => Some(line),
             Whose::Idle(place) => {
                 let idle = pools.idle[place as usize].as_mut()?;
                 let silent = loop {
-                    match idle.stream.read(&mut self.read_buffer) {
+                    match idle.stream.read(&mut self.connections.read_buffer) {
                         Err(error) if error.kind() == Io::Interrupted => {}
                         Err(error) => break error.kind() == Io::WouldBlock,
                         Ok(_) => break false,

@@ -1,6 +1,6 @@
 //! Requests over HTTP/2: streams of their session's one connection, or of shared ones.
 
-use super::connection::{is_trunk, named};
+use super::connection::{is_shared_h2, named};
 use super::{Engine, LANE};
 use crate::http::h2::{Answers, Client, ErrorCode, Event};
 use crate::http::response::Parser;
@@ -38,7 +38,7 @@ impl Engine<'_> {
 
     /// The request of `line` waits for its stream.
     pub(super) fn enqueue(&mut self, line: u32, now: u64) {
-        if self.has_trunks() {
+        if self.shares_h2() {
             self.want_stream(line, now);
             return;
         }
@@ -50,7 +50,7 @@ impl Engine<'_> {
 
     /// The connection of `host` is there and speaks HTTP/2.
     pub(super) fn begin_streams(&mut self, host: u32, now: u64) {
-        self.result.http2_connections += 1;
+        self.measurement.result.http2_connections += 1;
         let connection = self.line(host);
         connection.h2 = Some(Box::new(Client::new()));
         connection.spoke_h2 = true;
@@ -63,8 +63,8 @@ impl Engine<'_> {
 
     /// Opens streams for what waits, over a new connection where the old one takes no more.
     fn pump(&mut self, slot: u32, now: u64) {
-        if is_trunk(slot) {
-            self.pump_trunk(slot, now);
+        if is_shared_h2(slot) {
+            self.pump_shared_h2(slot, now);
             return;
         }
         let most = self.settings.transport.requests_per_connection;
@@ -124,13 +124,13 @@ impl Engine<'_> {
 
     /// Writes what the streams have to say, as far as the socket takes it.
     pub(super) fn write_streams(&mut self, host: u32) {
-        let connection = named(&mut self.slots, &mut self.lanes, &mut self.trunks, host);
+        let connection = named(&mut self.slots, &mut self.connections.lanes, &mut self.connections.shared_h2, host);
         let (Some(client), Some(socket)) = (&mut connection.h2, &mut connection.socket) else { return };
         while !client.unsent().is_empty() {
             match socket.write(client.unsent()) {
                 Ok(count) => {
                     client.wrote(count);
-                    self.result.bytes_out += count as u64;
+                    self.measurement.result.bytes_out += count as u64;
                 }
                 Err(error) if error.kind() == Io::Interrupted => {}
                 Err(error) => {
@@ -143,27 +143,27 @@ impl Engine<'_> {
 
     /// The first `count` bytes of the buffer came over the connection of `host`.
     pub(super) fn feed_streams(&mut self, host: u32, count: usize, now: u64) {
-        if is_trunk(host) {
+        if is_shared_h2(host) {
             self.hear(host, now);
         }
         let connection = self.line(host);
         let generation = connection.generation;
         let Some(mut client) = connection.h2.take() else { return };
-        let buffer = std::mem::take(&mut self.read_buffer);
-        let mut events = std::mem::take(&mut self.events);
+        let buffer = std::mem::take(&mut self.connections.read_buffer);
+        let mut events = std::mem::take(&mut self.connections.events);
         let fed = client.feed(&buffer[..count], self, &mut events);
         if let Err(broken) = &fed {
             client.leave(broken);
         }
-        self.read_buffer = buffer;
+        self.connections.read_buffer = buffer;
         self.line(host).h2 = Some(client);
         for event in events.drain(..) {
-            // What one answer leads to may end a shared connection; the others that came over it count all the same.
-            if self.line(host).generation == generation || is_trunk(host) {
+            // What one response leads to may end a shared connection; the others that came over it count all the same.
+            if self.line(host).generation == generation || is_shared_h2(host) {
                 self.on_stream(host, event, now);
             }
         }
-        self.events = events;
+        self.connections.events = events;
         let connection = self.line(host);
         if connection.generation != generation || connection.h2.is_none() {
             return;
@@ -221,12 +221,12 @@ impl Engine<'_> {
 
     /// The request of `line`, of which `host` had a stream, will be sent once more.
     fn again(&mut self, host: u32, line: u32, now: u64) {
-        self.result.sent += 1;
-        self.result.repeated += 1;
+        self.measurement.result.sent += 1;
+        self.measurement.result.repeated += 1;
         let connection = self.line(line);
         connection.wanted = now;
         connection.parser.begin_again();
-        if is_trunk(host) {
+        if is_shared_h2(host) {
             self.want_stream(line, now);
         } else {
             connection.host = Some(host);
@@ -250,9 +250,9 @@ impl Engine<'_> {
         let Some(client) = connection.h2.take() else { return };
         let reused = connection.reused;
         let mut lines: Vec<u32> = client.active().collect();
-        if is_trunk(host) {
+        if is_shared_h2(host) {
             lines.extend(connection.queue.drain(..));
-            self.drop_trunk(host);
+            self.drop_shared_h2(host);
         } else {
             connection.close();
         }
@@ -270,11 +270,11 @@ impl Engine<'_> {
             let (kind, message) = match (kind, started) {
                 (ErrorKind::Reset, _) => (kind, "connection reset"),
                 (_, true) => (ErrorKind::Protocol, "connection closed inside a response"),
-                _ => (kind, "connection closed before the answer"),
+                _ => (kind, "connection closed before the response"),
             };
             self.fail_stream(line, kind, message, now);
         }
-        if !is_trunk(host) {
+        if !is_shared_h2(host) {
             self.pump(host, now);
         }
     }

@@ -14,7 +14,7 @@ impl Engine<'_> {
     pub(super) fn take_up(&mut self, slot: u32) {
         let now = self.now();
         self.roll(now);
-        self.advance(now);
+        self.measurement.advance(now);
         let scenario = self.scenario;
         let at = slot as usize;
         let logged_in = self.slots[at].session.logged_in;
@@ -23,8 +23,8 @@ impl Engine<'_> {
             Some(login) if !logged_in => (login, true),
             _ => (self.slots[at].session.plan.transaction(scenario), !logged_in),
         };
-        self.slice.lag.record(now.saturating_sub(self.slots[at].start_at));
-        self.in_flight += 1;
+        self.measurement.slice.lag.record(now.saturating_sub(self.slots[at].start_at));
+        self.measurement.in_flight += 1;
         let due = self.slots[at].due;
         self.slots[at].session.running = Some(Running {
             transaction,
@@ -95,7 +95,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A complete answer is in the connection's parser.
+    /// A complete response is in the connection's parser.
     pub(super) fn answered(&mut self, slot: u32, now: u64) {
         let settings = self.settings;
         let Slot { session, connection, target, .. } = &mut self.slots[slot as usize];
@@ -104,7 +104,7 @@ impl Engine<'_> {
             return;
         }
         if let Some(running) = &session.running {
-            self.slice.transactions[running.transaction].status(connection.parser.head.status, 1);
+            self.measurement.slice.transactions[running.transaction].status(connection.parser.head.status, 1);
         }
         let target = &settings.transport.targets[*target];
         match session.judge(self.scenario, target, &connection.parser) {
@@ -140,13 +140,13 @@ impl Engine<'_> {
     /// Ends the running transaction, records it, and arranges what follows.
     pub(super) fn end(&mut self, slot: u32, outcome: Outcome, message: &str, now: u64) {
         self.roll(now);
-        self.advance(now);
+        self.measurement.advance(now);
         self.stop_fetching(slot);
         let session = &mut self.slots[slot as usize].session;
         let Some(running) = session.running.take() else { return };
-        self.in_flight -= 1;
-        let part = &mut self.slice.transactions[running.transaction];
-        self.slice.residence += u128::from(self.settings.phases.stay(running.taken, now));
+        self.measurement.in_flight -= 1;
+        let part = &mut self.measurement.slice.transactions[running.transaction];
+        self.measurement.slice.residence += u128::from(self.settings.phases.stay(running.taken, now));
         part.blocked.record(running.blocked);
         if let Some(connecting) = running.connecting {
             part.connect.record(connecting);
@@ -168,12 +168,12 @@ impl Engine<'_> {
                 }
                 part.counts.failed += 1;
                 part.errors[kind as usize] += 1;
-                if self.result.samples.iter().filter(|(k, _)| *k == kind).count() < SAMPLES {
+                if self.measurement.result.samples.iter().filter(|(k, _)| *k == kind).count() < SAMPLES {
                     let name = &self.scenario.transactions[running.transaction].name;
                     let path = String::from_utf8_lossy(&running.sent.path);
                     let method = running.sent.method.as_str();
                     let sample = format!("{name}: {method} {path}: {message}");
-                    self.result.samples.push((kind, sample.chars().take(LONGEST_SAMPLE).collect()));
+                    self.measurement.result.samples.push((kind, sample.chars().take(LONGEST_SAMPLE).collect()));
                 }
             }
         }

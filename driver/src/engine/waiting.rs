@@ -1,17 +1,18 @@
-//! How the loop sleeps. The kernel stamps what it receives, so an answer that nothing waits for may lie there until
-//! the loop is awake anyway; and the kernel wakes late, so the loop asks it to do so a little early.
+//! How the loop sleeps. The kernel stamps what it receives, so a response that nothing waits for may stay unread in the
+//! socket buffer until the loop is awake anyway; and the kernel wakes late, so the loop asks it to do so a little
+//! early.
 
 use super::{awaits, Engine, LANE};
 use crate::arrivals::Model;
-use crate::scenario::{PauseFrom, PauseShape, Scenario};
+use crate::scenario::{PauseFrom, PauseShape};
 use std::cmp::Reverse;
 use std::io;
 
-/// An answer longer than this is read as it comes, or the server would wait for the driver.
+/// A response longer than this is read as it comes, or the server would wait for the driver.
 const LONG: u64 = 16 << 10;
-/// A shorter pause than this is hardly longer than the answer takes: sleeping through it gains nothing.
+/// A shorter pause than this is hardly longer than the response takes: sleeping through it gains nothing.
 const SHORT: u64 = 1_000_000;
-/// Answers that may lie are looked for this often, or the loop would ask once for each.
+/// Sockets with deferred reads are polled this often, or the loop would ask once for each.
 const GLANCE: u64 = 1_000_000;
 /// The loop looks at the sockets before a start, and not after it, when it is awake so long before it.
 const LOOK: u64 = 25_000;
@@ -22,23 +23,23 @@ const MOST_LOOKS: usize = 100;
 /// Answered requests that may be left in a heap.
 const MOST_ANSWERED: usize = 1000;
 
-/// What follows the last answer of a transaction.
+/// What follows the last response of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum Continuation {
     Unknown,
     /// Nothing at once.
-    Calm,
-    /// Another request at once (a redirect), or the answer is long.
-    Restless,
+    Pause,
+    /// Another request at once (a redirect), or the response is long.
+    Request,
 }
 
-/// An answer that may lie until it is needed.
+/// A response that may stay unread until it is needed: a deferred read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Patient {
+pub(super) struct DeferredRead {
     needed: u64,
     line: u32,
     request: u64,
-    /// The pause that begins with the answer; 0 where it began with the transaction.
+    /// The pause that begins with the response; 0 where it began with the transaction.
     pause: u64,
 }
 
@@ -46,22 +47,23 @@ impl Engine<'_> {
     /// Sleeps until something is to be done, and does what the sockets ask for.
     pub(super) fn wait(&mut self) -> io::Result<()> {
         let now = self.now();
-        if self.may_rest() && (self.glances(now) || self.patience() <= now) {
+        if self.may_rest() && (self.glances(now) || self.defers_until() <= now) {
             self.serve_sockets(0)?;
         }
         let rests = self.may_rest();
         let (aim, now) = (self.aim(), self.now());
-        let patience = self.patience();
-        if rests && patience > now {
-            // In the past where serving the sockets took longer than answers may lie: then they are looked at again.
-            let until = aim.min(self.surveyed + self.settings.gather).min(patience);
+        let deferred_until = self.defers_until();
+        if rests && deferred_until > now {
+            // In the past where serving the sockets took longer than responses may stay unread: then they are looked at
+            // again.
+            let until = aim.min(self.reading.surveyed + self.settings.gather).min(deferred_until);
             if until > now {
-                let after = self.start_after().map_or(0, |at| at.saturating_sub(self.lead.ns()));
+                let after = self.arrivals.start_after().map_or(0, |at| at.saturating_sub(self.clock.lead.ns()));
                 let rung = self.alarms.sleep(now, until, after);
                 self.woke(rung);
             }
         } else {
-            let unread = !self.unread.is_empty();
+            let unread = !self.connections.unread.is_empty();
             let found = self.serve_sockets(if unread { 0 } else { aim.saturating_sub(now) })?;
             if unread {
                 self.read_on();
@@ -73,15 +75,15 @@ impl Engine<'_> {
         self.await_start()
     }
 
-    /// Whether it is time to look for answers that may lie.
+    /// Whether it is time to look for responses whose reading is deferred.
     pub(super) fn glances(&self, now: u64) -> bool {
-        now >= self.surveyed + GLANCE.min(self.settings.gather / 2)
+        now >= self.reading.surveyed + GLANCE.min(self.settings.gather / 2)
     }
 
     /// Spends the rest of the lead: with the sockets where there is time, then waiting for the start.
     fn await_start(&mut self) -> io::Result<()> {
-        let Some(start) = self.next_start() else { return Ok(()) };
-        let lead = self.lead.ns();
+        let Some(start) = self.arrivals.next_start() else { return Ok(()) };
+        let lead = self.clock.lead.ns();
         let now = self.now();
         if (LOOK..=lead).contains(&start.saturating_sub(now)) && self.glances(now) && self.may_rest() {
             self.serve_sockets(0)?;
@@ -92,7 +94,7 @@ impl Engine<'_> {
 
     /// Waits for a start at most `longest` away.
     fn stay_awake(&self, longest: u64) {
-        let Some(start) = self.next_start() else { return };
+        let Some(start) = self.arrivals.next_start() else { return };
         while (1..=longest).contains(&start.saturating_sub(self.now())) {
             std::hint::spin_loop();
         }
@@ -100,7 +102,7 @@ impl Engine<'_> {
 
     /// When the kernel is to wake the loop.
     fn aim(&mut self) -> u64 {
-        let start = self.next_start().map_or(u64::MAX, |at| at.saturating_sub(self.lead.ns()));
+        let start = self.arrivals.next_start().map_or(u64::MAX, |at| at.saturating_sub(self.clock.lead.ns()));
         self.next_other().min(start)
     }
 
@@ -109,19 +111,19 @@ impl Engine<'_> {
     pub(super) fn serve_sockets(&mut self, timeout: u64) -> io::Result<usize> {
         let before = self.now();
         let found = self.poller.wait(timeout)?;
-        self.looked = before;
+        self.reading.looked = before;
         for at in 0..found {
             let event = self.poller.event(at);
-            self.stay_awake(TURN.min(self.lead.ns()));
+            self.stay_awake(TURN.min(self.clock.lead.ns()));
             let now = self.now();
-            if self.next_start().is_some_and(|start| start <= now) {
+            if self.arrivals.next_start().is_some_and(|start| start <= now) {
                 self.start_due(now);
             }
             self.on_event(event);
             self.serve_waiting();
         }
         if !self.poller.is_full(found) {
-            self.surveyed = before;
+            self.reading.surveyed = before;
         }
         Ok(found)
     }
@@ -142,73 +144,61 @@ impl Engine<'_> {
     fn woke(&mut self, aim: u64) {
         let now = self.now();
         if now >= aim {
-            self.slice.timer.record(now - aim);
-            self.lead.learn(now - aim);
+            self.measurement.slice.timer.record(now - aim);
+            self.clock.lead.learn(now - aim);
         }
-    }
-
-    /// When the next transaction is to start.
-    fn next_start(&self) -> Option<u64> {
-        [self.timers.next(), self.next_arrival].into_iter().flatten().min()
-    }
-
-    /// When the first one after that is to start.
-    fn start_after(&self) -> Option<u64> {
-        let next = self.next_start()?;
-        let arrival = self.next_arrival.filter(|at| *at > next);
-        [arrival, self.timers.later_than(next)].into_iter().flatten().min()
     }
 
     /// When anything else has to be done.
     fn next_other(&mut self) -> u64 {
-        let (slots, lanes) = (&self.slots, &self.lanes);
+        let (slots, lanes) = (&self.slots, &self.connections.lanes);
         let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
-        let wake = self.boundary.min(self.deadlines.next(live).unwrap_or(u64::MAX));
-        if !self.draining {
+        let wake = self.measurement.boundary.min(self.connections.deadlines.next(live).unwrap_or(u64::MAX));
+        if !self.arrivals.draining {
             return wake;
         }
         let end = self.settings.phases.end();
-        wake.min(if self.in_flight == 0 { end } else { self.last_moment().max(end) })
+        wake.min(if self.measurement.in_flight == 0 { end } else { self.last_moment().max(end) })
     }
 
-    /// Whether no answer under way has to be read at once, unless one is [needed](Engine::patience).
+    /// Whether no response under way has to be read at once, unless one is [needed](Engine::defers_until).
     fn may_rest(&mut self) -> bool {
-        let (slots, lanes) = (&self.slots, &self.lanes);
-        self.urgent.next(|line, request| awaits(slots, lanes, line, request)).is_none()
-            && self.stamping.holds()
-            && self.unread.is_empty()
-            && self.in_flight > 0
+        let (slots, lanes) = (&self.slots, &self.connections.lanes);
+        self.reading.urgent.next(|line, request| awaits(slots, lanes, line, request)).is_none()
+            && self.reading.stamping.holds()
+            && self.connections.unread.is_empty()
+            && self.measurement.in_flight > 0
             && self.settings.gather > 0
     }
 
-    /// Until when all answers may lie that nothing else waits for: early enough for the next transaction of one of their
-    /// sessions to start in time.
-    fn patience(&mut self) -> u64 {
-        self.needed_first().saturating_sub(self.lead.ns() + TURN)
+    /// Until when the reading of all responses may be deferred that nothing else waits for: early enough for the next
+    /// transaction of one of their sessions to start in time.
+    fn defers_until(&mut self) -> u64 {
+        self.needed_first().saturating_sub(self.clock.lead.ns() + TURN)
     }
 
     /// When the first of their sessions' next transactions may be due.
     fn needed_first(&mut self) -> u64 {
-        while let Some(Reverse(answer)) = self.patient.peek() {
+        while let Some(Reverse(answer)) = self.reading.deferred.peek() {
             let answer = *answer;
-            if !awaits(&self.slots, &self.lanes, answer.line, answer.request) {
-                self.patient.pop();
+            if !awaits(&self.slots, &self.connections.lanes, answer.line, answer.request) {
+                self.reading.deferred.pop();
                 continue;
             }
             // It was not there when all sockets were looked at, so its pause begins after that.
-            let needed = self.surveyed.saturating_add(answer.pause);
+            let needed = self.reading.surveyed.saturating_add(answer.pause);
             if answer.pause == 0 || needed <= answer.needed {
                 return answer.needed;
             }
-            self.patient.pop();
-            self.patient.push(Reverse(Patient { needed, ..answer }));
+            self.reading.deferred.pop();
+            self.reading.deferred.push(Reverse(DeferredRead { needed, ..answer }));
         }
         u64::MAX
     }
 
-    /// The answer that the session in `slot` awaits to `request`, sent at `now`: when it is needed, for the next
-    /// transaction may be due. None where it may lie for ever.
-    fn needed(&self, line: u32, request: u64, now: u64) -> Option<Patient> {
+    /// The response that the session in `slot` awaits to `request`, sent at `now`: when it is needed, for the next
+    /// transaction may be due. None where it may stay unread for ever.
+    fn needed(&self, line: u32, request: u64, now: u64) -> Option<DeferredRead> {
         if self.opens_transactions() {
             return None;
         }
@@ -216,12 +206,12 @@ impl Engine<'_> {
         let running = slot.session.running.as_ref()?;
         let pause = slot.session.plan.pause_after(self.scenario, running.transaction);
         Some(match self.scenario.pause.measure {
-            PauseFrom::Due => Patient { needed: slot.exact + pause, line, request, pause: 0 },
-            PauseFrom::End => Patient { needed: now + pause, line, request, pause },
+            PauseFrom::Due => DeferredRead { needed: slot.exact + pause, line, request, pause: 0 },
+            PauseFrom::End => DeferredRead { needed: now + pause, line, request, pause },
         })
     }
 
-    /// Notes whether the answer to the request just sent over `line` has to be read at once: unless it ends a
+    /// Notes whether the response to the request just sent over `line` has to be read at once: unless it ends a
     /// transaction over an open connection after which nothing is due at once.
     pub(super) fn note_urgency(&mut self, line: u32, request: u64, open: bool, now: u64) {
         let calm = open && line & LANE == 0 && self.pauses() && {
@@ -230,7 +220,7 @@ impl Engine<'_> {
             !streams
                 && slot.session.running.as_ref().is_some_and(|running| {
                     let transaction = &self.scenario.transactions[running.transaction];
-                    self.manners[running.transaction] == Manner::Calm
+                    self.reading.continuations[running.transaction] == Continuation::Pause
                         && running.step + 1 == transaction.requests.len()
                         && transaction.loops.is_empty()
                         && transaction.requests[running.step].embedded.is_none()
@@ -238,50 +228,47 @@ impl Engine<'_> {
                 })
         };
         if !calm {
-            self.urgent.set(now, line, request);
+            self.reading.urgent.set(now, line, request);
         } else if let Some(answer) = self.needed(line, request, now) {
             if answer.needed < now + SHORT {
-                self.urgent.set(now, line, request);
+                self.reading.urgent.set(now, line, request);
                 return;
             }
-            self.patient.push(Reverse(answer));
-            if self.patient.len() > MOST_ANSWERED + 2 * self.in_flight as usize {
-                let (slots, lanes) = (&self.slots, &self.lanes);
-                self.patient.retain(|Reverse(answer)| awaits(slots, lanes, answer.line, answer.request));
+            self.reading.deferred.push(Reverse(answer));
+            if self.reading.deferred.len() > MOST_ANSWERED + 2 * self.measurement.in_flight as usize {
+                let (slots, lanes) = (&self.slots, &self.connections.lanes);
+                self.reading.deferred.retain(|Reverse(answer)| awaits(slots, lanes, answer.line, answer.request));
             }
         }
     }
 
-    /// Whether transactions are due at `now` for which no session rests, though the answer of one may lie there.
+    /// Whether transactions are due at `now` for which no session rests, though the response of one may be there,
+    /// unread.
     pub(super) fn lacks_session(&self, now: u64) -> bool {
         self.opens_transactions()
-            && self.resting.is_empty()
-            && self.in_flight > 0
-            && self.looked < now
-            && self.next_arrival.is_some_and(|due| due <= now)
+            && self.sessions.resting.is_empty()
+            && self.measurement.in_flight > 0
+            && self.reading.looked < now
+            && self.arrivals.next.is_some_and(|due| due <= now)
     }
 
     /// Whether sessions rest after a transaction, and a late end of one changes nothing.
     fn pauses(&self) -> bool {
-        if self.settings.model != Model::Closed && self.live >= self.settings.max_sessions {
+        if self.settings.model != Model::Closed && self.sessions.live >= self.settings.max_sessions {
             return false;
         }
         self.opens_transactions() || self.scenario.pause.shape != PauseShape::None
     }
 
-    /// The transaction in `slot` got an answer of so many bytes, or is redirected.
+    /// The transaction in `slot` got a response of so many bytes, or is redirected.
     pub(super) fn observe(&mut self, slot: u32, length: u64, redirected: bool) {
         if let Some(running) = &self.slots[slot as usize].session.running {
-            let manner = &mut self.manners[running.transaction];
+            let continuation = &mut self.reading.continuations[running.transaction];
             if redirected || length > LONG {
-                *manner = Manner::Restless;
-            } else if *manner == Manner::Unknown {
-                *manner = Manner::Calm;
+                *continuation = Continuation::Request;
+            } else if *continuation == Continuation::Unknown {
+                *continuation = Continuation::Pause;
             }
         }
     }
-}
-
-pub(super) fn manners(scenario: &Scenario) -> Vec<Manner> {
-    vec![Manner::Unknown; scenario.transactions.len()]
 }

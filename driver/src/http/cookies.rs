@@ -39,7 +39,7 @@ impl Jar {
         self.cookies.is_empty()
     }
 
-    /// Takes in one `Set-Cookie` of an answer of `target` to `path` (RFC 6265bis, 5.6 and 5.7, for one host).
+    /// Takes in one `Set-Cookie` of a response of `target` to `path` (RFC 6265bis, 5.6 and 5.7, for one host).
     pub fn store(&mut self, header: &[u8], path: &[u8], target: &Target) {
         self.store_at(header, path, target, now());
     }

@@ -1,4 +1,4 @@
-//! Content codings of answers (RFC 9110, 8.4.1), bounded in what they may grow to.
+//! Content codings of responses (RFC 9110, 8.4.1), bounded in what they may grow to.
 
 use super::error::ParseError;
 use brotli_decompressor::Decompressor;
@@ -16,7 +16,7 @@ pub enum Encoding {
     Other,
 }
 
-/// Codings of one answer, the one applied last at the end; more are no answer.
+/// Codings of one response, the one applied last at the end; more are no response.
 pub const MOST_CODINGS: usize = 4;
 /// Bytes that are decompressed at a time.
 const PART: usize = 16 << 10;

@@ -22,7 +22,7 @@ pub struct Place<'a> {
     pub page: &'a [u8],
     /// What that page says its links are relative to, as it stands there.
     pub base: Option<&'a [u8]>,
-    /// The connection is closed after the answer.
+    /// The connection is closed after the response.
     pub closes: bool,
 }
 

@@ -58,7 +58,7 @@ pub struct Parser {
     pub(super) head_request: bool,
     keep_body: bool,
     pub(super) received: u64,
-    /// What an answer over HTTP/2 said it would be.
+    /// What a response over HTTP/2 said it would be.
     pub(super) announced: Option<u64>,
     pub(super) interim: u32,
     pub(super) started: bool,
@@ -94,12 +94,12 @@ impl Parser {
         }
     }
 
-    /// Bytes of the answer's body so far, as they came.
+    /// Bytes of the response's body so far, as they came.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Gets ready for the answer to one request.
+    /// Gets ready for the response to one request.
     pub fn begin(&mut self, head_request: bool, keep_body: bool) {
         self.state = State::Head;
         self.partial.clear();
@@ -189,8 +189,8 @@ impl Parser {
         }
     }
 
-    /// Undoes the content codings of a complete answer, also of one that nobody looks at: a damaged body is no answer.
-    /// `scratch` is reused between calls.
+    /// Undoes the content codings of a complete response, also of one that nobody looks at: a damaged body is no
+    /// response. `scratch` is reused between calls.
     pub fn decode(&mut self, scratch: &mut Vec<u8>) -> Result<(), ParseError> {
         if self.head.codings.is_empty() || self.body.is_empty() {
             return Ok(());
@@ -332,7 +332,7 @@ impl Parser {
                 None => State::UntilClose,
             }
         };
-        // HTTP/1.0 knows no transfer coding: what follows such an answer is not to be trusted (RFC 9112, 6.1).
+        // HTTP/1.0 knows no transfer coding: what follows such a response is not to be trusted (RFC 9112, 6.1).
         let faulty = encoded && response.version == Some(0);
         self.head.keep_alive = keep_alive && !faulty && self.state != State::UntilClose;
         Ok(())

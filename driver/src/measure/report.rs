@@ -117,7 +117,7 @@ mod tests {
             "verdict": {"passed": false, "problems": ["3 of 100 transactions failed", "p99 of get is too long"]},
             "steady": {"duration_s": 10.0, "transactions": {"get": part}, "all": part},
             "errors": {"timeout": 3},
-            "error_samples": {"timeout": ["get: GET /\u{1b}[2J: no complete answer in time"]},
+            "error_samples": {"timeout": ["get: GET /\u{1b}[2J: no complete response in time"]},
             "dropped": 2, "arrivals_planned": 102, "arrivals_actual": 100,
             "driver": {"evidence": ["fine: a", "limit: the loop used 95 % of a core"]},
         });
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(&lines[..2], ["failed: 3 of 100 transactions failed", "failed: p99 of get is too long"]);
         assert!(lines[4].starts_with("get ") && lines[4].ends_with(">=10000.00  >=10001.00"), "{found}");
         assert_eq!(lines[6], "3 of 100 response times are timeouts, so at least the figure shown: mean, p99, max");
-        assert_eq!(&lines[7..9], ["errors: timeout 3", "  timeout: get: GET /?[2J: no complete answer in time"]);
+        assert_eq!(&lines[7..9], ["errors: timeout 3", "  timeout: get: GET /?[2J: no complete response in time"]);
         assert_eq!(lines[10], "the driver was the limit: the loop used 95 % of a core");
         assert_eq!(lines[9], "arrivals: 102 planned, 100 started, 2 dropped");
     }

@@ -92,7 +92,7 @@ impl Rows {
         writeln!(self.seconds, "{in_flight},{}", counts.skipped)
     }
 
-    /// Answers by status and failed transactions by kind; nothing for those that did not happen.
+    /// Responses by status and failed transactions by kind; nothing for those that did not happen.
     pub fn outcomes(&mut self, when: &When, name: &str, part: &PerTransaction) -> io::Result<()> {
         let head = head(self.started, when);
         for (status, count) in &part.statuses {

@@ -13,9 +13,9 @@ pub enum ErrorKind {
     Timeout,
     /// The connection was reset.
     Reset,
-    /// The connection was closed before the first byte of the answer.
+    /// The connection was closed before the first byte of the response.
     Closed,
-    /// The answer was no valid HTTP.
+    /// The response was no valid HTTP.
     Protocol,
     /// Too many redirects, or one to another server.
     Redirect,
@@ -187,7 +187,7 @@ pub struct PerTransaction {
     pub errors: [u64; ErrorKind::ALL.len()],
     /// Failed transactions whose times are known to be at least what the histograms have: timeouts.
     pub timeouts: u64,
-    /// Answers by status, embedded resources and redirects included.
+    /// Responses by status, embedded resources and redirects included.
     pub statuses: Vec<(u16, u64)>,
     pub response: Times,
     pub service: Times,
@@ -266,7 +266,7 @@ pub struct Slice {
     pub lag: Times,
     /// How late the kernel woke the loop.
     pub timer: Times,
-    /// How long answers lay in the kernel until the loop read them.
+    /// How long responses stayed unread in the socket buffer.
     pub reading: Times,
     /// Transactions in flight at the end of the slice.
     pub in_flight: u64,

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub struct LoopResult {
     /// End of the run, nanoseconds since its start.
     pub drained: u64,
-    /// Requests that got a whole answer.
+    /// Requests that got a whole response.
     pub requests: u64,
     /// Requests sent, the same one again included.
     pub sent: u64,
@@ -239,7 +239,7 @@ fn failed(part: &PerTransaction) -> BTreeMap<&'static str, u64> {
     ErrorKind::ALL.iter().zip(part.errors).filter(|(_, n)| *n > 0).map(|(kind, n)| (kind.as_str(), n)).collect()
 }
 
-/// Answers by status.
+/// Responses by status.
 fn statuses(part: &PerTransaction) -> BTreeMap<String, u64> {
     part.statuses.iter().map(|(status, count)| (status.to_string(), *count)).collect()
 }

@@ -1,4 +1,4 @@
-//! Reads what is done with an answer: checks and extractions.
+//! Reads what is done with a response: checks and extractions.
 
 use super::node::Problems;
 use super::scope::{plain, Scope};

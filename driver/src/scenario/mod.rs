@@ -143,7 +143,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whether the body of the answer is looked at.
+    /// Whether the body of the response is looked at.
     pub fn needs_body(&self) -> bool {
         self.extract.iter().any(|e| !matches!(e.source, Source::Header(_)))
             || !self.checks.json.is_empty()
@@ -153,12 +153,12 @@ impl Request {
             || !self.checks.matches.is_empty()
     }
 
-    /// Whether the body of the answer is read as JSON.
+    /// Whether the body of the response is read as JSON.
     pub fn needs_json(&self) -> bool {
         !self.checks.json.is_empty() || self.extract.iter().any(|e| matches!(e.source, Source::Json(_)))
     }
 
-    /// Whether headers of the answer are looked at.
+    /// Whether headers of the response are looked at.
     pub fn needs_headers(&self) -> bool {
         !self.checks.headers.is_empty() || self.extract.iter().any(|e| matches!(e.source, Source::Header(_)))
     }
@@ -194,7 +194,7 @@ impl Method {
         }
     }
 
-    /// May be sent again when a kept connection closed before any answer.
+    /// May be sent again when a kept connection closed before any response.
     pub fn retried(self) -> bool {
         matches!(self, Method::Get | Method::Head)
     }
@@ -268,7 +268,7 @@ impl Pick {
     }
 }
 
-/// An answer as extractions see it.
+/// A response as extractions see it.
 pub struct Answer<'a> {
     pub headers: &'a [(String, Vec<u8>)],
     pub body: &'a [u8],

@@ -98,8 +98,9 @@ impl Clock {
     }
 }
 
-/// Whether answers may lie in the kernel because it stamps all of them. One without a stamp, or with one that cannot be
-/// (after a step of the time of day), ends that until as many as [`Stamping::AGAIN`] in a row had one.
+/// Whether responses may stay unread in the socket buffer: the kernel stamps all of them. One without a stamp, or with
+/// one that cannot be (after a step of the time of day), ends that until as many as [`Stamping::AGAIN`] in a row had
+/// one.
 #[derive(Debug, Default)]
 pub struct Stamping {
     seen: bool,

@@ -239,7 +239,7 @@ impl Records {
             }
             self.silent += taken?;
             if self.silent > MOST_SILENT {
-                let text = "TLS: 64 KiB without a byte of an answer";
+                let text = "TLS: 64 KiB without a byte of a response";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }
         }

@@ -24,7 +24,7 @@ from leadline.load.scenario import find_scenario
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import UsageError
 
-_OURS = ("--share", "--start-at", "--leash")
+_OURS = ("--share", "--start-at", "--dead-man-switch")
 _DEAD_MAN = 5.0  # seconds
 _POLL = 0.1
 

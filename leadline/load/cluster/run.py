@@ -24,7 +24,7 @@ from leadline.load.cluster.progress import ProgressLog, Second, together
 from leadline.model.drivers import DriverHost, shares
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 
-_LEASH = 20  # seconds without a sign of life after which a driver ends itself
+_SWITCH = 20  # seconds without a sign of life after which a driver ends itself
 _BEAT = 2.0
 _READY = 60.0  # seconds until every driver must be ready
 _LEAD = 1.0  # seconds between the agreement and the start, besides the slowest answer
@@ -165,7 +165,7 @@ class Cluster:
         for url in job.urls:
             argv += ["--url", seen_from(url, member.driver)]
         argv += [*options, "--out", host.out(), "--share", member.share]
-        argv += ["--start-at", "stdin", "--leash", f"{_LEASH}s", "--progress", "json", "--verdict", "file"]
+        argv += ["--start-at", "stdin", "--dead-man-switch", f"{_SWITCH}s", "--progress", "json", "--verdict", "file"]
         member.log.unlink(missing_ok=True)
         try:
             spec = ProcessSpec(
@@ -268,7 +268,7 @@ class Cluster:
     def _end(member: _Member) -> None:
         if member.process is not None:
             if member.process.alive():
-                member.process.close_input()  # the end of its leash, wherever it runs
+                member.process.close_input()  # the end of its input, wherever it runs
                 deadline = time.monotonic() + 3
                 while member.process.alive() and time.monotonic() < deadline:
                     time.sleep(0.02)

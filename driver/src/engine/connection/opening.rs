@@ -1,8 +1,8 @@
 //! How connections come to be: connecting, TLS, what is spoken then.
 
-use super::is_trunk;
+use super::is_shared_h2;
 use crate::engine::pool::{Lease, SHARED};
-use crate::engine::{Engine, LANE, TRUNK};
+use crate::engine::{Engine, LANE, SHARED_H2};
 use crate::measure::ErrorKind;
 use crate::sys::socket::of_this_host;
 use crate::sys::stream::Stream;
@@ -13,8 +13,8 @@ impl Engine<'_> {
     /// Begins to connect, for the request of `line`, or for all that wait for a shared connection.
     pub(in crate::engine) fn connect(&mut self, line: u32, now: u64) {
         let settings = self.settings;
-        let (target, source, pool) = if is_trunk(line) {
-            let at = &self.trunks[(line & !TRUNK) as usize];
+        let (target, source, pool) = if is_shared_h2(line) {
+            let at = &self.connections.shared_h2[(line & !SHARED_H2) as usize];
             (at.target, at.source, at.pool)
         } else {
             let slot = &self.slots[self.owner(line) as usize];
@@ -24,7 +24,7 @@ impl Engine<'_> {
         let tls = match (&target.name, &settings.transport.tls) {
             (Some(name), Some(tls)) => {
                 let owner = self.owner(line) as usize;
-                let known = match &mut self.pools {
+                let known = match &mut self.connections.pools {
                     Some(pools) => pools.tls(pool),
                     None => &mut self.slots[owner].tls,
                 };
@@ -34,7 +34,7 @@ impl Engine<'_> {
             }
             _ => Ok(None),
         };
-        let lease = self.pools.as_mut().map(|pools| pools.lease(pool, line));
+        let lease = self.connections.pools.as_mut().map(|pools| pools.lease(pool, line));
         let connection = self.line(line);
         connection.generation = connection.generation.wrapping_add(1);
         connection.served = 1;
@@ -58,11 +58,11 @@ impl Engine<'_> {
                     None => std::mem::replace(&mut connection.had_one, true),
                     Some(_) => connection.repeated,
                 };
-                self.result.connects += 1;
-                self.result.reconnects += u64::from(again);
+                self.measurement.result.connects += 1;
+                self.measurement.result.reconnects += u64::from(again);
             }
             Err(error) => {
-                self.result.unmade += u64::from(of_this_host(&error));
+                self.measurement.result.unmade += u64::from(of_this_host(&error));
                 self.fail(line, ErrorKind::Connect, &error.to_string(), now);
             }
         }
@@ -76,8 +76,8 @@ impl Engine<'_> {
             Ok(true) => {
                 connection.handshaking = false;
                 let (resumed, two) = socket.tls().map_or((false, false), |tls| (tls.resumed(), tls.is_h2()));
-                self.result.tls_handshakes += 1;
-                self.result.tls_resumed += u64::from(resumed);
+                self.measurement.result.tls_handshakes += 1;
+                self.measurement.result.tls_resumed += u64::from(resumed);
                 if self.settings.transport.http == Http::Two && !two {
                     self.fail(line, ErrorKind::Connect, "the server does not offer HTTP/2 (ALPN)", now);
                     return;
@@ -99,7 +99,7 @@ impl Engine<'_> {
     /// Bytes of HTTP may be sent from now on.
     pub(super) fn connected(&mut self, line: u32, now: u64) {
         let known = self.settings.transport.http == Http::Two;
-        let waits = if is_trunk(line) { self.opener(line) } else { Some(line) };
+        let waits = if is_shared_h2(line) { self.opener(line) } else { Some(line) };
         let took = now.saturating_sub(self.line(line).dialled);
         let owner = waits.map(|line| self.owner(line));
         if let Some(running) = owner.and_then(|owner| self.slots[owner as usize].session.running.as_mut()) {

@@ -9,14 +9,14 @@ impl Engine<'_> {
     pub(in crate::engine) fn receive(&mut self, line: u32, closing: bool) {
         let most = self.settings.transport.requests_per_connection;
         for _ in 0..READS {
-            let connection = named(&mut self.slots, &mut self.lanes, &mut self.trunks, line);
+            let connection = named(&mut self.slots, &mut self.connections.lanes, &mut self.connections.shared_h2, line);
             if !connection.is_ready() {
                 return;
             }
             let Some(socket) = &mut connection.socket else { return };
-            let result = socket.read(&mut self.read_buffer);
+            let result = socket.read(&mut self.connections.read_buffer);
             let stamp = socket.stamp();
-            let now = self.start.elapsed().as_nanos() as u64;
+            let now = self.clock.now();
             let count = match result {
                 Ok(0) => {
                     self.at_end(line, now);
@@ -38,8 +38,8 @@ impl Engine<'_> {
                     return;
                 }
             };
-            self.result.bytes_in += count as u64;
-            let all = count < self.read_buffer.len() && !closing && socket.tls().is_none();
+            self.measurement.result.bytes_in += count as u64;
+            let all = count < self.connections.read_buffer.len() && !closing && socket.tls().is_none();
             let (h2, generation) = (connection.h2.is_some(), connection.generation);
             self.clock_in(line, stamp, now);
             if h2 {
@@ -50,12 +50,12 @@ impl Engine<'_> {
                 }
                 continue;
             }
-            let connection = named(&mut self.slots, &mut self.lanes, &mut self.trunks, line);
+            let connection = named(&mut self.slots, &mut self.connections.lanes, &mut self.connections.shared_h2, line);
             if connection.awaited.is_none() {
                 connection.close(); // bytes nobody asked for
                 return;
             }
-            match connection.parser.feed(&self.read_buffer[..count]) {
+            match connection.parser.feed(&self.connections.read_buffer[..count]) {
                 Ok(Some(used)) => {
                     if used < count {
                         self.fail(line, ErrorKind::Protocol, "more bytes than the response announced", now);
@@ -85,12 +85,12 @@ impl Engine<'_> {
             }
         }
         let generation = self.line(line).generation;
-        self.unread.push((u64::from(generation) << 32 | u64::from(line), closing));
+        self.connections.unread.push((u64::from(generation) << 32 | u64::from(line), closing));
     }
 
     /// Goes on reading where a connection had more to say than its turn allowed.
     pub(in crate::engine) fn read_on(&mut self) {
-        for (token, closing) in std::mem::take(&mut self.unread) {
+        for (token, closing) in std::mem::take(&mut self.connections.unread) {
             let line = token as u32;
             if self.line(line).generation == (token >> 32) as u32 {
                 self.receive(line, closing);
@@ -101,22 +101,22 @@ impl Engine<'_> {
     /// Notes when the bytes just read over `line` came in, by the kernel's stamp where it gave one.
     fn clock_in(&mut self, line: u32, stamp: Option<u64>, now: u64) {
         let sent = self.line(line).wanted;
-        self.arrived = now;
-        if let Some(moment) = stamp.and_then(|stamp| self.clock.moment(stamp, sent, now)) {
-            self.stamping.came();
-            self.slice.reading.record(now - moment);
-            self.arrived = moment;
+        self.connections.arrived = now;
+        if let Some(moment) = stamp.and_then(|stamp| self.clock.stamps.moment(stamp, sent, now)) {
+            self.reading.stamping.came();
+            self.measurement.slice.reading.record(now - moment);
+            self.connections.arrived = moment;
         } else {
-            self.stamping.lacked();
+            self.reading.stamping.lacked();
         }
     }
 
-    /// A complete answer is in the parser of `line`.
+    /// A complete response is in the parser of `line`.
     pub(in crate::engine) fn complete(&mut self, line: u32, now: u64) {
         let owner = self.owner(line);
-        self.result.requests += 1;
+        self.measurement.result.requests += 1;
         if let Some(running) = &mut self.slots[owner as usize].session.running {
-            running.last_byte = running.last_byte.max(Some(self.arrived));
+            running.last_byte = running.last_byte.max(Some(self.connections.arrived));
         }
         if self.line(line).resource.is_some() {
             self.fetched(line, now);
@@ -127,7 +127,7 @@ impl Engine<'_> {
 
     /// The server closed the connection in good order.
     fn at_end(&mut self, line: u32, now: u64) {
-        self.arrived = now;
+        self.connections.arrived = now;
         let connection = self.line(line);
         let kind = if connection.was_reset { ErrorKind::Reset } else { ErrorKind::Closed };
         if connection.h2.is_some() {
@@ -165,15 +165,15 @@ impl Engine<'_> {
             connection.repeated = true;
             connection.wanted = now;
             connection.written = 0;
-            self.result.sent += 1;
-            self.result.repeated += 1;
+            self.measurement.result.sent += 1;
+            self.measurement.result.repeated += 1;
             self.connect(line, now);
             return;
         }
         let message = match (kind, started) {
             (ErrorKind::Reset, _) => "connection reset",
             (_, true) => "connection closed inside a response",
-            _ => "connection closed before the answer",
+            _ => "connection closed before the response",
         };
         self.fail(line, kind, message, now);
     }

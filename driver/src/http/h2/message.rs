@@ -39,7 +39,7 @@ fn line<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     line
 }
 
-/// A header block of an answer, field by field.
+/// A header block of a response, field by field.
 pub struct Fields<'a> {
     parser: &'a mut Parser,
     trailers: bool,

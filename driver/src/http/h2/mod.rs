@@ -25,9 +25,9 @@ const LONGEST_FRAME: usize = 16_384;
 /// Longest header block, and how many fields it may have.
 const LONGEST_BLOCK: usize = 64 << 10;
 const MOST_FIELDS: usize = 256;
-/// Frames that bring no answer further, in a row.
+/// Frames that bring no response further, in a row.
 const MOST_IDLE: u32 = 10_000;
-/// Bytes of answers to PING and SETTINGS that the server does not read.
+/// Bytes of responses to PING and SETTINGS that the server does not read.
 const MOST_UNSENT: usize = 256 << 10;
 /// Bytes to be written besides the bodies of requests under way.
 const MOST_QUEUED: usize = 16 << 20;
@@ -43,9 +43,9 @@ pub struct Broken {
 /// What became of a stream; `line` is what [`Client::open`] was given.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event {
-    /// A complete answer is in the parser of the line.
+    /// A complete response is in the parser of the line.
     Complete { line: u32, stream: u32 },
-    /// The answer is no valid one.
+    /// The response is no valid one.
     Malformed { line: u32, stream: u32, error: ParseError },
     /// The server gave the stream up.
     Reset { line: u32, stream: u32, code: u32 },
@@ -100,7 +100,7 @@ pub struct Client {
     greeted: bool,
     leaving: bool,
     idle: u32,
-    /// Bytes for streams that are over, since the last answer.
+    /// Bytes for streams that are over, since the last response.
     late: u32,
 }
 

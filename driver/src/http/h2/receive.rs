@@ -16,7 +16,7 @@ impl Client {
     ) -> Result<(), Broken> {
         self.idle += 1;
         if self.idle > MOST_IDLE {
-            return broken(Code::EnhanceYourCalm, "thousands of frames without an answer");
+            return broken(Code::EnhanceYourCalm, "thousands of frames without a response");
         }
         if self.owed > MOST_UNSENT || self.queues_too_much() {
             return broken(Code::EnhanceYourCalm, "the server does not read what it is sent");

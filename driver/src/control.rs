@@ -1,7 +1,8 @@
 //! Control by whoever started this driver, over standard input: when to start, signs of life, an early end.
 //!
 //! Lines: `start NANOSECONDS` (unix time of this host), `stop` ends the run in order, anything else is a sign of life.
-//! The end of the input, or silence for longer than the leash, ends the process at once: nobody would read its results.
+//! The end of the input, or silence for longer than the dead-man switch allows, ends the process at once: nobody would
+//! read its results.
 
 use crate::sys::process::request_stop;
 use std::fs::File;
@@ -35,19 +36,19 @@ impl StartAt {
 }
 
 /// Reads standard input in a thread of its own until the process ends. What it hands over are moments to start at.
-pub fn listen(leash: Option<Duration>) -> Receiver<u64> {
+pub fn listen(limit: Option<Duration>) -> Receiver<u64> {
     let (told, moments) = channel();
     std::thread::spawn(move || {
         // Not through the buffer of `Stdin`, into which poll cannot look.
         let ended = match std::io::stdin().as_fd().try_clone_to_owned() {
-            Ok(input) => follow(&mut File::from(input), leash, &told),
+            Ok(input) => follow(&mut File::from(input), limit, &told),
             Err(_) => Ended::Closed,
         };
         let why = match ended {
             Ended::Silent => "no sign of life",
             Ended::Closed => "the end of its input",
         };
-        if leash.is_some() {
+        if limit.is_some() {
             // Not eprintln, which panics where nobody is left to read it.
             let _ = writeln!(std::io::stderr(), "leadline-load: {why} from whoever started it: ended");
             std::process::exit(1);
@@ -62,10 +63,10 @@ enum Ended {
     Silent,
 }
 
-fn follow(input: &mut File, leash: Option<Duration>, told: &Sender<u64>) -> Ended {
+fn follow(input: &mut File, limit: Option<Duration>, told: &Sender<u64>) -> Ended {
     let (mut line, mut bytes) = (Vec::new(), [0; 256]);
     loop {
-        if !readable(input.as_raw_fd(), leash) {
+        if !readable(input.as_raw_fd(), limit) {
             return Ended::Silent;
         }
         let count = match input.read(&mut bytes) {
@@ -89,9 +90,9 @@ fn follow(input: &mut File, leash: Option<Duration>, told: &Sender<u64>) -> Ende
     }
 }
 
-/// Waits for input, at most as long as the leash.
-fn readable(file: i32, leash: Option<Duration>) -> bool {
-    let deadline = leash.map(|leash| Instant::now() + leash);
+/// Waits for input, at most until `limit`.
+fn readable(file: i32, limit: Option<Duration>) -> bool {
+    let deadline = limit.map(|limit| Instant::now() + limit);
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let millis = left.map_or(-1, |left| left.as_millis().min(i32::MAX as u128) as i32 + 1);
