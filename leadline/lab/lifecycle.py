@@ -65,7 +65,9 @@ class TrialRunner:
         """
         attempt = self.begin(trial_id, planned, self.system)
         try:
-            attempt.go(attempt.prepare, attempt.observe, attempt.load, attempt.finish, attempt.measure)
+            attempt.go(
+                attempt.prepare, attempt.observe, attempt.load, attempt.unobserve, attempt.finish, attempt.measure
+            )
         finally:
             with self.interruption.shield():
                 self.system.stop()
@@ -107,9 +109,9 @@ class TrialRunner:
 
 
 class Attempt:
-    """One attempt of one trial on ``system``: ``prepare``, ``observe``, ``load``, ``finish`` and ``measure`` in this
-    order, by ``go``; then its services are stopped and ``close`` is called. Trials side by side are taken through these
-    parts together (``leadline.lab.rotation``).
+    """One attempt of one trial on ``system``: ``prepare``, ``observe``, ``load``, ``unobserve``, ``finish`` and
+    ``measure`` in this order, by ``go``; then its services are stopped and ``close`` is called. Trials side by side are
+    taken through these parts together (``leadline.lab.rotation``).
     """
 
     def __init__(
@@ -212,13 +214,16 @@ class Attempt:
         """Knobs that changed under the load have these levels now."""
         self.known |= levels
 
-    def finish(self) -> None:
-        """After the load: checked, stopped, recordings collected."""
+    def unobserve(self) -> None:
+        """The load is over. Raises TrialFailure where the machine was suspended under it."""
         if (away := _suspended_seconds() - self._suspended) > 1:
             text = f"the machine was suspended for {away:.0f} s in the middle of this trial"
             raise TrialFailure(FailureClass.INFRASTRUCTURE, text)
         with self.step("stop-observers"):
             self.runner.warn(self.system.stop_observers())
+
+    def finish(self) -> None:
+        """Checked, stopped, recordings collected."""
         with self.step("health"):
             self.system.health()
         with self.step("audit"):

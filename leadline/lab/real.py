@@ -46,7 +46,8 @@ from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.web.common import GAUGES as WEB_GAUGES
 
 _POLL = 0.2  # seconds between two looks at the driver and the services
-_LEAD, _LEAD_EACH = 2.0, 0.5  # seconds before drivers side by side start together: in all, and for each
+_READY = 60.0  # seconds until every driver of instances side by side must be ready
+_LEAD = 1.0  # seconds from then to the start they are told
 _OVERTIME = 30.0  # seconds a driver may need beyond its plan before it counts as hung
 
 
@@ -197,14 +198,14 @@ class RealSystem:
         ramp_up = max((turn.end for turn in turns if turn.warm_up), default=0.0)
         steady = max(turn.end for turn in turns) - ramp_up
         workload = self._study.workload.model_copy(update={"ramp_up": ramp_up, "steady": steady})
-        begins = time.time_ns() + round((_LEAD + _LEAD_EACH * len(instances)) * 1e9)
         pacer = Pacer(instances[0].directory / "driver", 0.0, turns, on_turn)
-        pacer.begin_at(begins)
         systems = [_own(one.system) for one in instances]
         outcomes: dict[int, LoadOutcome | TrialFailure] = {}
         try:
             for system, one in zip(systems, instances, strict=True):
-                system._begin_turns(workload, one, begins, on_load)
+                system._start_driver(workload, one, on_load)
+            begins = _begin_together(systems)
+            pacer.begin_at(begins)
             deadline = time.monotonic() + ramp_up + steady + workload.ramp_down + _OVERTIME
             while len(outcomes) < len(instances):
                 for at, (system, one) in enumerate(zip(systems, instances, strict=True)):
@@ -218,7 +219,8 @@ class RealSystem:
                 system._end_driver()
         return [outcomes[at] for at in range(len(instances))]
 
-    def _begin_turns(self, workload: Workload, one: InTurns, begins: int, on_load: OnLoad) -> None:
+    def _start_driver(self, workload: Workload, one: InTurns, on_load: OnLoad) -> None:
+        """It waits for its start."""
         run = DriverRun(
             workload,
             self._stack.url(),
@@ -228,7 +230,7 @@ class RealSystem:
             self._study.placement.driver_cpus,
             self._trusted(one.directory),
             [(turn.begin, turn.end) for turn in one.turns],
-            begins,
+            told=True,
         )
         log = one.directory / "logs" / "driver.log"
 
@@ -238,6 +240,13 @@ class RealSystem:
 
         self._progress = _Progress(log, told)
         self._driver = self._roles["driver"] = self._host.start(run.spec(log))
+
+    def _ready(self) -> bool:
+        """Whether its driver waits for the start, or has ended, which is told later."""
+        assert self._driver is not None
+        assert self._progress is not None
+        self._progress.read()
+        return self._progress.ready or not self._driver.alive()
 
     def _look_at_turns(self, directory: Path, deadline: float) -> LoadOutcome | TrialFailure | None:
         """None while it is loaded."""
@@ -313,6 +322,20 @@ class RealSystem:
         return seconds(directory)
 
 
+def _begin_together(systems: Sequence[RealSystem]) -> int:
+    """Tell all drivers the same start, once every one is ready for it; unix ns."""
+    deadline = time.monotonic() + _READY
+    while not all(system._ready() for system in systems):
+        if time.monotonic() > deadline:
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the drivers were not ready within {_READY:.0f} s")
+        time.sleep(0.02)
+    begins = time.time_ns() + round(_LEAD * 1e9)
+    for system in systems:
+        if system._driver is not None:
+            system._driver.write(f"start {begins}\n".encode())
+    return begins
+
+
 def _own(system: System) -> RealSystem:
     assert isinstance(system, RealSystem)
     return system
@@ -327,6 +350,7 @@ class _Progress:
         self._position = 0
         self._rest = ""
         self._words: list[str] = []
+        self.ready = False  # waits for its start
 
     def read(self) -> None:
         try:
@@ -343,6 +367,9 @@ class _Progress:
     def _line(self, line: str) -> None:
         try:
             found: dict[str, Any] = json.loads(line)
+            if "ready" in found:
+                self.ready = True
+                return
             self._on_load(
                 float(found["t"]),
                 str(found["phase"]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from leadline.design.rotation import measured
 from leadline.lab.lifecycle import Attempt, TrialRunner
@@ -53,8 +54,13 @@ def run_block(
         changes = _HostLevels(attempts)
         _load(runner, attempts, changes)
         for attempt in attempts:
+            attempt.go(attempt.unobserve)
+        for attempt in attempts:
             attempt.go(attempt.finish)
-        _measure(runner, attempts, changes.left_out)
+        recorded = [attempt for attempt in attempts if attempt.failure is None]
+        for attempt in recorded:
+            others = [one for one in recorded if one is not attempt]
+            attempt.go(partial(_measure, attempt, others, changes.left_out))
     finally:
         with runner.interruption.shield():
             for system in systems:
@@ -155,42 +161,23 @@ class _HostLevels:
         return {name: host.read_back(name) for name in self._changing}
 
 
-def _measure(runner: TrialRunner, attempts: Sequence[Attempt], left_out: Mapping[tuple[int, int], str]) -> None:
-    """Responses over each instance's own turns, without those in which others were not idle."""
+def _measure(attempt: Attempt, others: Sequence[Attempt], left_out: Mapping[tuple[int, int], str]) -> None:
+    """Responses over the instance's own turns, without those in which the others were not idle."""
+    runner, turns = attempt.runner, attempt.planned.turns
     rotation = runner.study.design.rotation
     assert rotation is not None
-    recorded = [attempt for attempt in attempts if attempt.failure is None]
-    for attempt in recorded:
-        others = [one for one in recorded if one is not attempt]
-        windows = measured(attempt.planned.turns, rotation.wash_out)
-        reasons = {
-            number - _warm_up(attempt): why
-            for (trial, number), why in left_out.items()
-            if trial == attempt.trial and number >= _warm_up(attempt)
-        }
-
-        def part(
-            attempt: Attempt = attempt,
-            others: Sequence[Attempt] = others,
-            windows: Sequence[tuple[float, float]] = windows,
-            reasons: dict[int, str] = reasons,
-        ) -> None:
-            with attempt.step("measure"):
-                idle = _idle(others, windows)
-                busy = {at: f"idle instances used {cpu:.2f} CPUs" for at, cpu in enumerate(idle) if cpu > IDLE_BOUND}
-                gone = {**busy, **reasons}
-                kept = [window for at, window in enumerate(windows) if at not in gone]
-                audit = _audit(idle, gone, len(windows))
-                runner.store.add_audits(attempt.trial, attempt.number, [audit])
-                if not audit.passed:
-                    raise TrialFailure(FailureClass.INFRASTRUCTURE, f"too few slots are left: {audit.detail}")
-                attempt.keep(attempt.system.measure_turns(attempt.directory, attempt.startup, kept))
-
-        attempt.go(part)
-
-
-def _warm_up(attempt: Attempt) -> int:
-    return sum(turn.warm_up for turn in attempt.planned.turns)
+    windows = measured(turns, rotation.wash_out)
+    warm_up = sum(turn.warm_up for turn in turns)
+    with attempt.step("measure"):
+        idle = _idle(others, windows)
+        gone = {at: f"idle instances used {cpu:.2f} CPUs" for at, cpu in enumerate(idle) if cpu > IDLE_BOUND}
+        gone |= {number - warm_up: why for (trial, number), why in left_out.items() if trial == attempt.trial}
+        kept = [window for at, window in enumerate(windows) if at not in gone]
+        audit = _audit(idle, {at: why for at, why in gone.items() if at >= 0}, len(windows))
+        runner.store.add_audits(attempt.trial, attempt.number, [audit])
+        if not audit.passed:
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"too few slots are left: {audit.detail}")
+        attempt.keep(attempt.system.measure_turns(attempt.directory, attempt.startup, kept))
 
 
 def _idle(others: Sequence[Attempt], windows: Sequence[tuple[float, float]]) -> list[float]:

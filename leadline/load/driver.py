@@ -81,7 +81,7 @@ class DriverRun:
     cpus: str | None = None
     ca: Path | None = None  # PEM file of certificates to trust, for an https URL
     windows: Sequence[tuple[float, float]] = ()  # seconds from the start: load only in these
-    start_at: int | None = None  # unix ns; at once if absent
+    told: bool = False  # starts when a line `start NANOSECONDS` of unix time comes on its standard input
 
     @property
     def seconds(self) -> float:
@@ -105,8 +105,8 @@ class DriverRun:
         if self.windows:
             spans = ",".join(f"{begin:g}s-{end:g}s" for begin, end in self.windows)
             found.append(("--windows", spans))
-        if self.start_at is not None:
-            found.append(("--start-at", str(self.start_at)))
+        if self.told:
+            found.append(("--start-at", "stdin"))
         found += [("--seed", str(self.seed)), ("--max-sessions", str(most_sessions(load)))]
         addresses = load.source_address or source_address(load.preset, self.url)
         if addresses is not None:
@@ -144,6 +144,7 @@ class DriverRun:
             reads=reads,
             realtime=True,
             latency=latency,
+            input=self.told,
         )
 
 

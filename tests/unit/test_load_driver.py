@@ -68,3 +68,13 @@ def test_a_missing_binary_says_how_to_build_it(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(driver, "_PACKAGE", tmp_path / "nowhere" / "leadline")
     with pytest.raises(LeadlineError, match="cargo build --release"):
         driver.find_binary()
+
+
+@pytest.mark.usefixtures("fake_binary")
+def test_an_instance_that_takes_turns_waits_for_its_start(tmp_path: Path) -> None:
+    run = DriverRun(Workload(users=3), "http://h", 1, tmp_path / "out", windows=[(0.0, 4.0), (12.0, 16.0)], told=True)
+    spec = run.spec(tmp_path / "driver.log")
+    found = options(list(spec.argv))
+    assert (found["--windows"], found["--start-at"]) == ("0s-4s,12s-16s", "stdin")
+    assert spec.input
+    assert not DriverRun(Workload(users=3), "http://h", 1, tmp_path / "other").spec(tmp_path / "log").input
