@@ -44,7 +44,7 @@ fn main() -> std::io::Result<()> {
     let scenario = parse(&text, &[]).expect("a valid scenario");
     for user in 0..users {
         let mut plan = Plan::new(seed, user + 1);
-        let mut due = on_grid(user_start(user, users, &phases), grid);
+        let mut due = on_grid(user_start(user, users, phases.ramp_up), grid);
         for number in 1.. {
             let planned = on_grid(due, grid);
             if planned >= phases.steady_end() {
