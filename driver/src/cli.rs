@@ -39,7 +39,7 @@ struct CommandLine {
 pub enum Command {
     /// Drive a scenario and write the results.
     Run(Box<RunOptions>),
-    /// Read a scenario and say whether it is right.
+    /// Read a scenario and report every mistake in it.
     Check {
         scenario: PathBuf,
         /// A parameter of the scenario; may be repeated.
@@ -48,7 +48,7 @@ pub enum Command {
     },
     /// Write the results of drivers that ran in step (--share) as one driver would have written them.
     Merge(MergeOptions),
-    /// Judge the summary.json of a run that another program wrote or merged: add the verdict, print it as text.
+    /// Add the verdict to a summary.json that has none (merged, or of another generator) and print it as text.
     Judge {
         directory: PathBuf,
         #[command(flatten)]
@@ -56,7 +56,7 @@ pub enum Command {
     },
     /// Print the JSON schema of a scenario.
     Schema,
-    /// Tell of this host, then its clock for every line read.
+    /// Print CPUs and limits of this host, then its clock for each line of standard input.
     Host,
 }
 
@@ -175,7 +175,7 @@ pub struct RunOptions {
     /// Unix time in nanoseconds, or stdin: a line `start NANOSECONDS` there (default: at once).
     #[arg(long, value_name = "TIME", value_parser = StartAt::parse)]
     pub start_at: Option<StartAt>,
-    /// End at once when standard input ends or brings no line for so long; a line `stop` ends in order.
+    /// End at once when standard input is closed or has no line for so long; a line `stop` ends the run in order.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub dead_man_switch: Option<u64>,
     /// One line a second on standard output.

@@ -45,12 +45,12 @@ pub fn listen(limit: Option<Duration>) -> Receiver<u64> {
             Err(_) => Ended::Closed,
         };
         let why = match ended {
-            Ended::Silent => "no sign of life",
-            Ended::Closed => "the end of its input",
+            Ended::Silent => "no line on standard input for as long as --dead-man-switch allows",
+            Ended::Closed => "standard input was closed",
         };
         if limit.is_some() {
             // Not eprintln, which panics where nobody is left to read it.
-            let _ = writeln!(std::io::stderr(), "leadline-load: {why} from whoever started it: ended");
+            let _ = writeln!(std::io::stderr(), "leadline-load: ended: {why}");
             std::process::exit(1);
         }
     });
