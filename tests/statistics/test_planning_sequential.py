@@ -94,7 +94,8 @@ def test_the_adjusted_analysis_and_the_look_agree() -> None:
     for seed in range(20):
         observations = SimulatedSystem(effects={("pseudo1", "b"): 1.07}, cv=0.03).run(plan, seed)
         found = look(plan, observations, "throughput", blocks, 2)
-        analysis = adjusted(analyse(plan, observations, ["throughput"]), plan, observations, blocks, 2)
+        equal = analyse(plan, observations, ["throughput"], equal_noise=True)
+        analysis = adjusted(equal, plan, observations, blocks, 2)
         for settling in found.settlings:
             effect = next(e for e in analysis.responses[0].effects if e.factor == settling.comparison.factor)
             if "drift" in " ".join(analysis.warnings) or "line over time" in " ".join(analysis.warnings):

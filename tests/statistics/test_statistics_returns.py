@@ -57,7 +57,7 @@ def test_gains_are_per_doubling() -> None:
 @pytest.mark.parametrize("cv", [0.01, 0.03])
 def test_a_level_that_is_too_small_is_hardly_ever_called_enough(cv: float) -> None:
     """The intervals hold over all pairs, so a level more than 2 % behind passes in at most 5 % of studies."""
-    made, system = plan(6), SimulatedSystem(effects=RATIOS, cv=cv)
+    made, system = plan(8), SimulatedSystem(effects=RATIOS, cv=cv)
     runs = [found(made, system, seed) for seed in range(60)]
     wrong = sum(one.smallest is not None and float(one.smallest) < 512 for one in runs)
     assert wrong <= 7  # 5 % of 60 are 3; more than 7 have a chance below 2 %
