@@ -29,7 +29,6 @@ from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
 from leadline.stack import probe
 from leadline.stack.assembly import Stack, StackOptions
-from leadline.stack.servers import common
 
 LOAD = Workload(users=12, ramp_up=0.5, steady=2.5, ramp_down=0.2)
 _VARIABLES: Mapping[str, str | int | float] = {"units": 1, "think": "10ms"}
@@ -168,7 +167,7 @@ def refuses_to_start(made: Stack, place: Path, levels: Settings, words: str) -> 
 def taken_after_the_check(made: Stack) -> Iterator[None]:
     """Something else listens on the server's port before the server can."""
     with pytest.MonkeyPatch.context() as patch, socket.socket() as squatter:
-        patch.setattr(common, "_check_port", lambda _: None)
+        patch.setattr(LocalHost, "port_taken", lambda _host, _port: "")
         squatter.bind(("127.0.0.1", made.options.http_port))
         squatter.listen()
         yield

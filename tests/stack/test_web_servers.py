@@ -77,7 +77,7 @@ def load(stack: Stack, directory: Path, **more: object) -> DriverResult:
     certificate = stack.certificate()
     file = directory / "tls.crt"
     file.write_text(certificate or "")
-    workload = Workload.model_validate({"users": 8, "ramp_up": 0.1, "steady": 1, "ramp_down": 0.1, **more})
+    workload = Workload.model_validate({"users": 8, "ramp_up": 0, "steady": 1, "ramp_down": 0.1, **more})
     run = DriverRun(
         workload, stack.url(), next(SEEDS), directory / "driver", {"think": "5ms"}, None, file if certificate else None
     )
