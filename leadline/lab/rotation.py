@@ -6,6 +6,7 @@ failed as infrastructure is run again as a whole, and so is one that was cut off
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -138,7 +139,14 @@ class _HostLevels:
         self._found = self._read()
         late = (clock.now_ns() - due_ns) / 1e9
         runner.store.end_step(step)
-        if late > LATE * now.turn.seconds:
+        wrong = [
+            f"{name} is {self._found[name]}, not {wanted[name]}"
+            for name in changes
+            if self._found[name] != wanted[name]
+        ]
+        if wrong:
+            self._leave_out(now, f"its host levels did not take: {', '.join(wrong)}")
+        elif late > LATE * now.turn.seconds:
             self._leave_out(now, f"its host levels were in force {late:.2f} s late")
 
     def finish(self) -> None:
@@ -170,7 +178,13 @@ def _measure(attempt: Attempt, others: Sequence[Attempt], left_out: Mapping[tupl
     warm_up = sum(turn.warm_up for turn in turns)
     with attempt.step("measure"):
         idle = _idle(others, windows)
-        gone = {at: f"idle instances used {cpu:.2f} CPUs" for at, cpu in enumerate(idle) if cpu > IDLE_BOUND}
+        gone = {
+            at: f"idle instances used {cpu:.2f} CPUs"
+            if math.isfinite(cpu)
+            else "the CPU of idle instances is not known"
+            for at, cpu in enumerate(idle)
+            if not cpu <= IDLE_BOUND
+        }
         gone |= {number - warm_up: why for (trial, number), why in left_out.items() if trial == attempt.trial}
         kept = [window for at, window in enumerate(windows) if at not in gone]
         audit = _audit(idle, {at: why for at, why in gone.items() if at >= 0}, len(windows))
@@ -181,14 +195,17 @@ def _measure(attempt: Attempt, others: Sequence[Attempt], left_out: Mapping[tupl
 
 
 def _idle(others: Sequence[Attempt], windows: Sequence[tuple[float, float]]) -> list[float]:
-    """CPUs that all others together used in each window; what was not recorded counts as none."""
+    """CPUs that all others together used in each window; NaN where one was not recorded."""
     used = [one.system.cpu_in(one.directory, windows) for one in others]
-    return [sum(cpu or 0.0 for cpu in together) for together in zip(*used, strict=True)] or [0.0] * len(windows)
+    return [sum(math.nan if cpu is None else cpu for cpu in together) for together in zip(*used, strict=True)] or [
+        0.0
+    ] * len(windows)
 
 
 def _audit(idle: Sequence[float], gone: Mapping[int, str], slots: int) -> AuditRecord:
-    mean = sum(idle) / len(idle)
-    detail = f"in its slots the idle instances used {mean:.3f} CPUs on average, {max(idle):.3f} at most"
+    known = [cpu for cpu in idle if math.isfinite(cpu)] or [math.nan]
+    mean = sum(known) / len(known)
+    detail = f"in its slots the idle instances used {mean:.3f} CPUs on average, {max(known):.3f} at most"
     if gone:
         told = "; ".join(f"slot {at + 1}: {why}" for at, why in sorted(gone.items())[:5])
         detail += f"; {len(gone)} of {slots} slots left out (bound {IDLE_BOUND:g} CPUs): {told}"
