@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.knob import Level
 from leadline.model.plan import Plan
 from leadline.simulate import parse_truth, simulate_observations
 from leadline.simulate.testbed import SimulatedTestbed
@@ -225,6 +227,30 @@ def test_host_levels_that_come_late_leave_the_slot_out(tmp_path: Path) -> None:
     result, store = run(tmp_path, system)
     details = [a.detail for t in store.load(result.study_id).trials for a in t.audits if a.name == "idle-instances"]
     assert any("its host levels were in force 0.50 s late" in detail for detail in details)
+
+
+def test_host_levels_that_do_not_take_leave_the_slot_out(tmp_path: Path) -> None:
+    class DeafUnderLoad(FakeHost):
+        def set_knob(self, name: str, level: Level) -> None:
+            super().set_knob(name, level)
+            if len(self.writes) in (9, 10):
+                self.values[name] = 11
+
+    _, store = run(tmp_path, FakeSystem(DeafUnderLoad()))
+    record = store.load(store.ids()[0])
+    details = [a.detail for t in record.trials for a in t.audits if a.name == "idle-instances"]
+    assert any("its host levels did not take: vm.fake_live is 11, not " in detail for detail in details)
+
+
+def test_idle_cpu_that_was_not_recorded_is_no_idle_cpu(tmp_path: Path) -> None:
+    class Unrecorded(FakeSystem):
+        def cpu_in(self, directory: Path, windows: Sequence[tuple[float, float]]) -> Sequence[float | None]:
+            return [None, *(0.01 for _ in windows[1:])]
+
+    result, store = run(tmp_path, Unrecorded(FakeHost()))
+    audit = next(a for a in store.load(result.study_id).trials[0].audits if a.name == "idle-instances")
+    assert "1 of 5 slots left out" in audit.detail
+    assert "slot 1: the CPU of idle instances is not known" in audit.detail
 
 
 def test_the_simulated_life_of_rotations_and_their_observations_agree(tmp_path: Path) -> None:
