@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ from pathlib import Path
 from leadline.host import process
 from leadline.host.journal import UndoJournal
 from leadline.host.paths import state_dir
+from leadline.host.scratch import Scratch
 from leadline.host.watchdog import start_watchdog
 from leadline.load import earlier
 from leadline.load.cluster.hosts import Starter
@@ -31,12 +30,8 @@ _POLL = 0.1
 
 def check(drivers: Sequence[DriverHost]) -> list[str]:
     """A sentence about every host. Raises TrialFailure(infrastructure) for the first that cannot be used."""
-    place = Path(tempfile.mkdtemp(prefix="leadline-check-"))
-    try:
-        with _starter() as start, Cluster(drivers, place, place, start) as cluster:
-            return list(told(cluster.open()))
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    with Scratch() as place, _starter() as start, Cluster(drivers, place, place, start) as cluster:
+        return list(told(cluster.open()))
 
 
 def run(
