@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "bench" / "driver"
+FOLDER = Path(__file__).parents[3] / "bench" / "driver"
 NAMES = [path.stem for path in FOLDER.glob("*.py")]
 
 

@@ -25,7 +25,7 @@ from leadline.load.result import NOTHING
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.study import Generator, Workload
 
-DATA = Path(__file__).parents[1] / "data" / "generators"  # printed and written by the tools themselves
+DATA = Path(__file__).parents[2] / "data" / "generators"  # printed and written by the tools themselves
 MEANING = Meaning("send", "open", "what it means")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from test_figures_cli import leadline, results_csv
 
-DOCS = Path(__file__).parents[2] / "docs" / "concepts" / "study-a.md"
+DOCS = Path(__file__).parents[3] / "docs" / "concepts" / "study-a.md"
 FIGURES = ("throughput", "extremes", "failures", "sensitivity", "ranking", "grouping")
 BY_NAME = ("failures.classes", "failures.settings", "failures.systems.classes")  # keys are the table's own
 

@@ -429,7 +429,7 @@ def test_it_inherits_nothing_and_gives_nothing_to_services(tmp_path: Path) -> No
 
 def test_it_loads_the_standard_library_only() -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import leadline.host.watchdog; print(*sys.modules)"
-    package = Path(__file__).resolve().parents[2]
+    package = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code, package], capture_output=True, text=True, check=True)
     foreign = {name.split(".")[0] for name in done.stdout.split()} - set(sys.stdlib_module_names) - {"leadline"}
     assert {name for name in foreign if not name.startswith("_")} == set()

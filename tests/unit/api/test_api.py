@@ -17,7 +17,7 @@ KEYS = {
     "factors": {"jvm.heap": ["256m", "512m"]},
     "workload": {"users": 4, "ramp_up": "1s", "steady": "5s", "ramp_down": "0s"},
 }
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "python.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "python.md"
 
 
 def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

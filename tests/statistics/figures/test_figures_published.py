@@ -20,7 +20,7 @@ from leadline.figures import (
 from leadline.figures.foreign import rows_of_csv, rows_of_json
 from leadline.model.result import RESPONSES
 
-TEXT = (Path(__file__).parents[2] / "docs" / "concepts" / "study-a-published.csv").read_text()  # as printed, 2006
+TEXT = (Path(__file__).parents[3] / "docs" / "concepts" / "study-a-published.csv").read_text()  # as printed, 2006
 PUBLISHED = [(name, float(gain), float(loss)) for name, gain, loss in list(csv.reader(TEXT.splitlines()))[1:]]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from leadline import catalogue
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EFFECTS: dict[str, ModuleType] = {"PostgreSQL": postgres_effects, "MariaDB": mariadb_effects}
 CATALOGUES = {"PostgreSQL": catalogue.load("postgres"), "MariaDB": catalogue.load("mariadb")}
 

@@ -13,7 +13,7 @@ from leadline.gcanalysis.leak import leak
 from leadline.gcanalysis.live import LivePoint
 from leadline.gcanalysis.trend import quantile, thinned, trend
 
-_SPEC = importlib.util.spec_from_file_location("leaks", Path(__file__).parents[2] / "bench" / "gc" / "leaks.py")
+_SPEC = importlib.util.spec_from_file_location("leaks", Path(__file__).parents[3] / "bench" / "gc" / "leaks.py")
 assert _SPEC is not None
 assert _SPEC.loader is not None
 _TABLE = importlib.util.module_from_spec(_SPEC)

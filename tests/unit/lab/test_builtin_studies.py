@@ -32,7 +32,7 @@ STUDIES = (
     "statement-cache",
     "web-server-place",
 )
-PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "study-b.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "study-b.md").read_text()
 
 
 class FakeHost:

@@ -141,7 +141,7 @@ def test_a_workload_without_a_load_has_no_responses() -> None:
 
 
 def test_the_example_in_the_docs_is_a_truth() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "concepts" / "simulation.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "concepts" / "simulation.md").read_text(encoding="utf-8")
     examples = [text for text in re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S) if text.startswith("truth:")]
     assert examples
     assert all(parse_truth(text, "simulation.md").effects for text in examples)

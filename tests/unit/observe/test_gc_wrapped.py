@@ -14,7 +14,7 @@ from test_gc_older import BESIDE, CMS, G1, JDK8, OPENJ9
 from leadline.gcanalysis.events import GcLog
 from leadline.observe.gclog import parse
 
-_SPEC = importlib.util.spec_from_file_location("wrappers", Path(__file__).parents[2] / "bench" / "gc" / "wrappers.py")
+_SPEC = importlib.util.spec_from_file_location("wrappers", Path(__file__).parents[3] / "bench" / "gc" / "wrappers.py")
 assert _SPEC is not None
 assert _SPEC.loader is not None
 _MODULE = importlib.util.module_from_spec(_SPEC)

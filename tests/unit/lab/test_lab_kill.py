@@ -14,7 +14,7 @@ from leadline.lab.store import Store
 from leadline.model.errors import FailureClass
 from leadline.model.record import TrialRecord
 
-CHILD = Path(__file__).with_name("lab_kill_child.py")
+CHILD = Path(__file__).parents[1] / "lab_kill_child.py"
 ORIGINAL = "1234"  # neither of the study's levels
 
 

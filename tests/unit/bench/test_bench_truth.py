@@ -14,7 +14,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def truth() -> ModuleType:
-    path = Path(__file__).parents[2] / "bench" / "driver" / "truth.py"
+    path = Path(__file__).parents[3] / "bench" / "driver" / "truth.py"
     spec = importlib.util.spec_from_file_location("bench_driver_truth", path)
     assert spec is not None
     assert spec.loader is not None

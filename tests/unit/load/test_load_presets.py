@@ -206,7 +206,7 @@ def test_presets_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_every_preset_says_what_it_is_equivalent_to() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "load.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "load.md").read_text()
     for name, preset in PRESETS.items():
         assert len(preset.equivalence) > 100
         assert f"`{name}`" in page
