@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from test_load_convert import FORM, SHOP, entry, har, read
+from recordings import FORM, SHOP, entry, har, read
 
 from leadline.load.convert.har import from_har
 from leadline.model.errors import UsageError

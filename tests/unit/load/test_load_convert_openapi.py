@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from test_load_convert import asked, read
+from recordings import asked, read
 
 from leadline.load.convert.openapi import from_openapi
 from leadline.model.errors import UsageError

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_load_convert import API, SHOP, entry, har
+from recordings import API, SHOP, entry, har
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
