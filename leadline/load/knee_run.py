@@ -12,6 +12,7 @@ from typing import Any
 from leadline.host import here
 from leadline.host.scratch import Scratch
 from leadline.load import earlier
+from leadline.load.command import OUT
 from leadline.load.driver import as_own_user, find_binary
 from leadline.load.knee import Found, Limits, Range, Staircase, Step, measure_step
 from leadline.load.presets import FLAGS
@@ -46,7 +47,7 @@ def find_knee(
     for option in _OURS:
         if option in given:
             raise UsageError(f"{option} cannot stand beside --find-knee: the search sets the load itself")
-    out = Path(given.pop("--out", "leadline-load.out"))
+    out = Path(given.pop("--out", OUT))
     replace_earlier = given.pop(earlier.REPLACE, None) is not None
     arrivals = given.pop("--arrivals", "poisson")
     if arrivals not in ("closed", "constant", "poisson"):

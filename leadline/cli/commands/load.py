@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from leadline.load.command import run_scenario, scenario_schema
+from leadline.cli.options import output_directory
+from leadline.load.command import OUT, option_value, run_scenario, scenario_schema
 from leadline.model.errors import LeadlineError, UsageError
 
 _FINEST = 0.001  # resolution of rates: nine bisections of a factor of 1.5
@@ -74,6 +75,7 @@ def load(
             raise UsageError("--check looks at the hosts of --drivers: give that too")
         _check(drivers)
         return
+    output_directory(option_value("--out", [scenario or "", *context.args], OUT))
     own = {"options": options, "program": program}
     if generator is not None:
         if preset is not None or find_knee:
@@ -186,7 +188,7 @@ def _search(
     first, to, factor, resolution = loads
     found = find_knee(scenario, options, Limits(*limits), Range(first, to, factor, resolution, whole), tell)
     if as_json:
-        arrivals = "closed" if whole else _word("--arrivals", options) or "poisson"
+        arrivals = "closed" if whole else option_value("--arrivals", options, "poisson")
         print_json(knee_document(found, arrivals, Limits(*limits)))
         return
     above = "" if found.lowest_failed is None else f", below {found.lowest_failed:.1f}"
@@ -197,11 +199,6 @@ def _search(
         console.print(
             f"knee: {found.knee.value:.1f} {unit} [{found.knee.low:.1f}, {found.knee.high:.1f}]", markup=False
         )
-
-
-def _word(option: str, options: list[str]) -> str | None:
-    words = " ".join(options).replace("=", " ").split()
-    return words[words.index(option) + 1] if option in words[:-1] else None
 
 
 def _milliseconds(text: str) -> float:

@@ -18,7 +18,7 @@ from leadline.host.watchdog import start_watchdog
 from leadline.load import earlier
 from leadline.load.cluster.hosts import Starter
 from leadline.load.cluster.run import Cluster, Job, told
-from leadline.load.command import judge
+from leadline.load.command import OUT, judge
 from leadline.load.scenario import find_scenario
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import UsageError
@@ -49,7 +49,7 @@ def run(
     for option in _OURS:
         if option in last:
             raise UsageError(f"{option} cannot stand beside --drivers, which sets it for each")
-    out = Path(last.get("--out", "leadline-load.out"))
+    out = Path(last.get("--out", OUT))
     progress = last.get("--progress", "text" if sys.stdout.isatty() else "none")
     if progress not in ("json", "text", "none"):
         raise UsageError(f"--progress {progress}: not one of json, text, none")

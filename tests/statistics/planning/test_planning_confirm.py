@@ -140,6 +140,8 @@ def test_luck_is_not_confirmed(labs: Path) -> None:
     [
         (("--setting", "vm.vfs_cache=50"), "has no factor 'vm.vfs_cache'; did you mean vm.vfs_cache_pressure?"),
         (("--setting", "vm.vfs_cache_pressure=7"), "the levels of vm.vfs_cache_pressure to confirm are 50"),
+        (("--best", "9"), "--best 9: luck@2 has 4 settings with a figure for throughput"),
+        (("--best", "2", "--setting", "x=1"), "leave one of the two out"),
         (("--response", "p99"), "first has no 'p99'; it has throughput".replace("first", "luck")),
     ],
 )

@@ -112,6 +112,10 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
             "are 0.01 in a steady state of 10s",
         ),
         ("workload={arrivals: poisson, rate: 1000000, max_sessions: 1}", "none may last longer than 1us"),
+        ("workload={users: 20, max_sessions: 5}", "5 sessions at most are fewer than the 20 users; say 20 or more"),
+        ("workload={profile: '0s:1,9s:30', max_sessions: 5}", "fewer than the 30 users"),
+        ("placement.web_cpus=0", "these CPUs are for a web server; set web.server: nginx"),
+        ("placement.web_memory=64m", "this memory is for a web server; set web.server: nginx"),
         ("design={kind: full-factorial, replicates: 1000}", "12,000 trials, more than 10,000; set replicates to 833"),
         ("design={kind: d-optimal, runs: 10000}", "30,000 trials, more than 10,000; set runs to a smaller number"),
         ("design.switchback.slot=100s", "workload.steady of 12s is too short for one block"),
@@ -131,6 +135,26 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
 )
 def test_what_no_run_can_do_is_refused_in_one_line(override: str, said: str) -> None:
     assert said in refused(override)
+
+
+def test_cpus_of_the_driver_beside_several_drivers_are_refused() -> None:
+    told = refused("drivers=[local, local]", "placement.driver_cpus=0")
+    assert "each of several drivers has CPUs of its own: write `cpus` in drivers" in told
+
+
+def test_keys_of_the_load_beside_another_generator_are_said_to_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, script = tmp_path / "k6", tmp_path / "x.js"
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    script.touch()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    file = find_study("quickstart", [f"workload.generator={{name: k6, script: {script}}}"])
+    found = plan_study(file, LocalHost(), study_catalogue(file)).plan.notes
+    (said,) = (note for note in found if note.startswith("k6 brings its own load: workload."))
+    assert {"users", "variables"} <= set(said.removesuffix(" change nothing.").partition("workload.")[2].split(", "))
+    assert "ramp_up" not in said
 
 
 def test_levels_that_are_one_after_normalising_are_refused() -> None:

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,12 @@ def test_several_instances_of_a_treatment_in_a_block() -> None:
         assert len({trial.seed for trial in block}) == 1
 
 
+def test_sentinels_that_are_asked_for_are_said_to_be_left_out() -> None:
+    said = "No sentinels are added: every block of a rotation holds the baseline."
+    assert said in plan_of(STUDY.replace("replicates: 3", "replicates: 3, sentinels: 2")).notes
+    assert said not in plan_of().notes
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -116,6 +123,13 @@ def test_several_instances_of_a_treatment_in_a_block() -> None:
         ("replicates: 3,", "replicates: 4, blocks: latin,", "design.blocks latin orders trials one after the other"),
         ("replicates: 3,", "replicates: 3, kind: racing,", "a race replaces instances one by one"),
         ("replicates: 3,", "replicates: 3, switchback: { slot: 5s },", "are two layouts; keep one"),
+        (
+            "slot: 4s",
+            "slot: 4s, instances: 4",
+            "side.yaml:8: design.rotation.instances: 4 replicates are to stand side",
+        ),
+        ("slot: 4s", "slot: 4s, instances: 4", "side by side, and the design has 3; say 3 or less"),
+        ("slot: 4s", "slot: 4s, warm_up_slot: 10s", "warm_up_slot 10s is longer than workload.ramp_up; say 9s or less"),
         ("256m", "2g", "3 instances at once need about 7680m of memory"),
         ("256m", "2g", "take 2 at a time by `blocks: incomplete, block_size: 2`"),
         ("design:", "reset: { database: keep }\ndesign:", "instances side by side have data of their own"),
@@ -284,3 +298,11 @@ design: { replicates: 2, seed: 3, rotation: { slot: 4s } }
     confirmation = bed.plan(confirmation_study(record, chosen, "throughput", 4))
     assert [len(block) for block in blocks_of(confirmation.plan)] == [2, 2, 2, 2]
     assert confirmation.plan.rotates
+    rotation = record.study.design.rotation
+    assert rotation is not None
+    many = record.study.design.model_copy(
+        update={"replicates": 6, "rotation": rotation.model_copy(update={"instances": 5})}
+    )
+    wide = replace(record, study=record.study.model_copy(update={"design": many}))
+    confirmation = bed.plan(confirmation_study(wide, chosen, "throughput", 3))
+    assert [len(block) for block in blocks_of(confirmation.plan)] == [6]

@@ -206,6 +206,9 @@ def test_a_factorial_of_all_steps_takes_the_candidate_that_came_nearest() -> Non
         ({"steps": [{"name": "a", "levels": {"x": [1, 2], "y": [1, 2, 3]}}]}, "as many levels each"),
         ({"steps": [{"name": "a", "levels": {"x": [1, 1]}}]}, "twice"),
         ({"blocks": {"confirm": 1}}, "two blocks and more"),
+        ({"factorial": {"replicates": 1}}, "1 is not between 2 and 1,000"),
+        ({"factorial": {"kind": "full-factorial", "resolution": 4}}, "full-factorial has no resolution"),
+        ({"factorial": {"kind": "full-factorial", "foldover": True}}, "full-factorial has no foldover"),
     ],
 )
 def test_a_tuning_that_makes_no_sense_is_refused(keys: dict[str, object], words: str) -> None:

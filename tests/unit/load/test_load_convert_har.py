@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import base64
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 from recordings import FORM, SHOP, entry, har, read
 
+from leadline.load.convert import har as har_module
 from leadline.load.convert.har import from_har
 from leadline.model.errors import UsageError
 
@@ -205,15 +211,71 @@ def test_a_body_too_deep_to_be_read_stays_a_text() -> None:
     assert posted(mimeType=JSON, text=deep)[0]["text"] == deep
 
 
-def test_a_long_recording_is_read_once() -> None:
-    """Work grows with the recording, not with its square: ten thousand such requests took most of an hour."""
+def pages_and_forms(count: int) -> list[dict[str, Any]]:
+    """Each page hands out a ticket of its own, which the next form sends back."""
     entries = []
-    for number in range(0, 10_000, 2):
-        entries.append(entry("GET", f"{SHOP}/a?n={number}", number / 1000, None))
-        entries[-1]["response"]["content"] = {"text": f'<input name="t{number % 9}" value="secret{number}">'}
-        posted = {"mimeType": FORM, "text": f"t{number % 9}=secret{number}&x=other{number}"}
-        entries.append(entry("POST", f"{SHOP}/a", number / 1000, None, post=posted))
-    draft = from_har(har(*entries), "x")
+    for number in range(count):
+        page = f'<input name="t{number % 9}" value="secret{number}">'
+        entries.append(entry("GET", f"{SHOP}/a?n={number}", number / 1000, None, text=page))
+        sent = {"mimeType": FORM, "text": f"t{number % 9}=secret{number}&x=other{number}"}
+        entries.append(entry("POST", f"{SHOP}/a", number / 1000, None, post=sent))
+    return entries
+
+
+def redirects(count: int) -> list[dict[str, Any]]:
+    """All requests are redirected to one place, which is asked for later as often."""
+    entries = [entry("GET", f"{SHOP}/r{n}", 0, None, status=302, to="/home") for n in range(count)]
+    return entries + [entry("GET", f"{SHOP}/home", 1, None) for _ in range(count)]
+
+
+def one_page(count: int) -> list[dict[str, Any]]:
+    """One page of so many inputs, and one form of so many fields."""
+    text = "".join(f'<input name="f{n}" value="secret{n}">' for n in range(count))
+    form = "&".join(f"f{n}=secret{n}" for n in range(count))
+    sent = entry("POST", f"{SHOP}/b", 1, "p1", post={"mimeType": FORM, "text": form})
+    return [entry("GET", f"{SHOP}/a", 0, "p1", text=text), sent]
+
+
+def repeated_fields(count: int) -> list[dict[str, Any]]:
+    """A form that is kept as a text, since its fields are repeated."""
+    return [entry("POST", f"{SHOP}/a", 0, None, post={"mimeType": FORM, "text": "&".join(["a=1"] * count)})]
+
+
+def json_body(count: int) -> list[dict[str, Any]]:
+    body = json.dumps([[{"name": f"n{n}", "values": [n, [n]]}] for n in range(count)])
+    return [entry("POST", f"{SHOP}/a", 0, None, post={"mimeType": JSON, "text": body})]
+
+
+def lines_run(recording: str) -> int:
+    """Lines of the converter that a conversion runs: its work, on any machine."""
+    lines = 0
+    own = str(Path(har_module.__file__).parent)  # the standard library's caches would blur it
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return trace if frame.f_code.co_filename.startswith(own) else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        from_har(recording, "x").text()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+@pytest.mark.parametrize("shape", [pages_and_forms, redirects, one_page, repeated_fields, json_body])
+def test_work_grows_with_the_recording_not_with_its_square(
+    shape: Callable[[int], list[dict[str, Any]]],
+) -> None:
+    small, large = (lines_run(har(*shape(count))) for count in (50, 400))
+    assert small > 100
+    assert large < 1.1 * 8 * small  # a square would be 64 times as much
+
+
+def test_a_long_recording_is_converted_whole() -> None:
+    draft = from_har(har(*pages_and_forms(5000)), "x")
     text = draft.text()
     assert text.count("${t") == 5000
     assert len(draft.scenario["transactions"]) == 10_000

@@ -493,8 +493,8 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     a_file = tmp_path / "file"
     a_file.write_text("mine")
     words = ("--generator", "wrk", "--url", "http://h", "--out")
-    assert f"--out {a_file}: Not a directory" in said(*words, str(a_file))
-    assert f"--out {a_file}: Not a directory" in said(*words, str(a_file), "--replace")
+    assert f"{a_file} is no directory" in said(*words, str(a_file))
+    assert f"{a_file} is no directory" in said(*words, str(a_file), "--replace")
     assert "File name too long" in said(*words, str(tmp_path / ("o" * 300)))
     assert a_file.read_text() == "mine"
     assert "--drivers are hosts of leadline-load" in said(

@@ -24,7 +24,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     out = tmp_path / "no" / "x.yaml"
     (tmp_path / "a.har").write_text(har(entry("GET", f"{SHOP}/a", 0)))
     (tmp_path / "a.yaml").write_text(API)
-    message = f"--out {out}: cannot be written: No such file or directory"
+    message = f"'{out}' cannot be written: there is no folder {out.parent}"
     assert refused("from-har", str(tmp_path / "a.har"), "--out", str(out)) == message
     assert refused("from-openapi", str(tmp_path / "a.yaml"), "--out", str(out)) == message
     assert refused("export", "brokerage-json", "--to", "k6", "--out", str(out)) == message
