@@ -9,6 +9,7 @@ from pathlib import Path
 from leadline.host.base import Host, Process
 from leadline.lab import completion
 from leadline.lab.measure import cpu_in, measure, measure_turns, measure_windows, seconds
+from leadline.lab.observers import observers_of
 from leadline.lab.pacing import Pacer
 from leadline.lab.system import (
     InTurns,
@@ -33,16 +34,9 @@ from leadline.model.owners import KnobOwner
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord
 from leadline.model.study import Study, Workload
-from leadline.observe.base import Observer, ObserverContext
-from leadline.observe.counters import CounterObserver
-from leadline.observe.database import database_observer
-from leadline.observe.gc import GcObserver
+from leadline.observe.base import ObserverContext
 from leadline.observe.group import ObserverSet
-from leadline.observe.host import HostObserver
-from leadline.observe.pools import PoolsObserver
-from leadline.observe.processes import ProcessObserver
 from leadline.stack.assembly import Stack, StackOptions
-from leadline.stack.web.common import GAUGES as WEB_GAUGES
 
 _POLL = 0.2  # seconds between two looks at the driver and the services
 _READY = 60.0  # seconds until every driver of instances side by side must be ready
@@ -103,14 +97,7 @@ class RealSystem:
         return [self._stack]
 
     def start_observers(self, directory: Path) -> None:
-        observers: list[Observer] = [ProcessObserver(self._host.files)]  # CPU per transaction is a response, so always
-        if self._study.observe:
-            database = self._stack.database
-            observers += [HostObserver(self._host.files), GcObserver(), PoolsObserver(self._host)]
-            observers.append(database_observer(database.stats, database.gauges(), interval=1.0))
-            if self._stack.front.server is not None:
-                observers.append(CounterObserver("web", "web", self._stack.front.stats, WEB_GAUGES, interval=1.0))
-        self._observers = ObserverSet(observers)
+        self._observers = ObserverSet(observers_of(self._study, self._host, self._stack))
         java = Path(self._study.stack.java) if self._study.stack.java else None
         self._roles = dict(self._stack.processes())  # the driver joins when it is started
         self._observers.start(ObserverContext(directory, self._roles, java, side_by_side=self._side_by_side))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from leadline.load.command import run_scenario, scenario_schema
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.study import GeneratorName
 
 _FINEST = 0.001  # resolution of rates: nine bisections of a factor of 1.5
 
@@ -53,7 +54,7 @@ def load(
     ] = None,
     generator: Annotated[
         str | None,
-        typer.Option(help="Run another generator on its own script: wrk, httperf, oha, k6, jmeter, gatling."),
+        typer.Option(help=f"Run another generator on its own script: {', '.join(get_args(GeneratorName))}."),
     ] = None,
     options: Annotated[
         str | None, typer.Option("--options", help="With --generator: words for the tool, split as a shell does.")
