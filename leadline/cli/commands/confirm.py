@@ -50,9 +50,10 @@ def confirm(
     wanted = share("--effect", effect, 0.01, 1000.0) if effect is not None else None
     likely = share("--power", chance, 50.0, 99.9) / 100
     home = load_lab(lab if simulate is None else lab / SIMULATED)
-    place = open_testbed(lab, truth=simulate, disposable=disposable)
+    first = home.study(study)
+    place = open_testbed(lab, truth=simulate, disposable=disposable, subject=first)
     subject = confirmation(
-        home.study(study),
+        first,
         place,
         settings=setting or [],
         best=best,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from leadline.cli.options import output_directory
 from leadline.load.command import OUT, option_value, run_scenario, scenario_schema
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.study import GeneratorName
 
 _FINEST = 0.001  # resolution of rates: nine bisections of a factor of 1.5
 
@@ -54,7 +55,7 @@ def load(
     ] = None,
     generator: Annotated[
         str | None,
-        typer.Option(help="Run another generator on its own script: wrk, httperf, oha, k6, jmeter, gatling."),
+        typer.Option(help=f"Run another generator on its own script: {', '.join(get_args(GeneratorName))}."),
     ] = None,
     options: Annotated[
         str | None, typer.Option("--options", help="With --generator: words for the tool, split as a shell does.")

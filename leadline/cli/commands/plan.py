@@ -55,7 +55,7 @@ def plan(
     if study is None:
         raise UsageError("name a study, for instance leadline plan quickstart, or a saved plan with --check plan.json")
     file = Study.read(study, set_ or [], factor or []).file
-    planned = open_testbed().plan(file)
+    planned = open_testbed(subject=Study(file)).plan(file)
     seconds = cost(file.study, planned.plan)
     lines = [*planned.skipped, f"about {format_duration(seconds)}"]
     if out is not None:

@@ -19,6 +19,7 @@ from leadline.load import earlier
 from leadline.load.cluster.hosts import Starter
 from leadline.load.cluster.run import Cluster, Job, told
 from leadline.load.command import OUT, judge
+from leadline.load.progress import as_json, as_text
 from leadline.load.scenario import find_scenario
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import UsageError
@@ -82,7 +83,7 @@ def _follow(cluster: Cluster, progress: str, say: Callable[[str], None]) -> bool
             running = cluster.running()
             for second in cluster.poll():
                 if progress != "none":
-                    say(second.as_json() if progress == "json" else second.as_text())
+                    say(as_json(second) if progress == "json" else as_text(second))
             if not running:
                 return stopped
             time.sleep(_POLL)

@@ -20,9 +20,10 @@ from leadline.load.cluster.connection import Connection, is_ssh
 from leadline.load.cluster.files import scenario_files
 from leadline.load.cluster.hosts import DriverPlace, HostReport, LocalHost, RemoteHost, Starter, look
 from leadline.load.cluster.merge import Part, merge
-from leadline.load.cluster.progress import ProgressLog, Second, together
+from leadline.load.progress import ProgressLog, together
 from leadline.model.drivers import DriverHost, shares
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.record import LoadSecond
 
 _SWITCH = 20  # seconds without a sign of life after which a driver ends itself
 _BEAT = 2.0
@@ -185,7 +186,7 @@ class Cluster:
                 with contextlib.suppress(OSError, ValueError):  # ended meanwhile
                     self._tell(member, "\n")
 
-    def poll(self) -> list[Second]:
+    def poll(self) -> list[LoadSecond]:
         """What all drivers together have done since the last call. Raises TrialFailure(infrastructure) as soon as one
         of them is lost.
         """

@@ -15,9 +15,9 @@ from leadline.load.cluster.command import option_pairs
 from leadline.load.cluster.connection import Connection
 from leadline.load.cluster.files import scenario_files
 from leadline.load.cluster.merge import Part, merge
-from leadline.load.cluster.progress import ProgressLog, together
 from leadline.load.cluster.run import seen_from
 from leadline.load.cluster.spec import read_drivers
+from leadline.load.progress import ProgressLog, as_json, together
 from leadline.model.drivers import DriverHost, Drivers, shares
 from leadline.model.errors import LeadlineError, UsageError
 
@@ -99,8 +99,8 @@ def test_progress_is_told_once_every_driver_has(tmp_path: Path) -> None:
     assert all(log.read() for log in logs)
     assert (logs[0].ready, logs[1].ready, logs[0].last_words()) == (True, False, "bang")
     (first,) = together(logs, 0)
-    assert (first.per_second, first.p99_ms, first.errors, first.in_flight) == (20.0, 9.0, 2, 4)
-    assert json.loads(first.as_json())["tps"] == 20.0
+    assert (first.throughput, first.p99_ms, first.errors, first.in_flight) == (20.0, 9.0, 2, 4)
+    assert json.loads(as_json(first))["tps"] == 20.0
     assert together(logs, 1) == []
 
 

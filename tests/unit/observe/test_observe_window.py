@@ -8,8 +8,9 @@ from leadline.observe.table import TallTable
 from leadline.observe.window import (
     CpuLines,
     CpuUse,
+    Recorded,
     cpu_per_transaction,
-    gc_share_between,
+    gc_share,
     host_cpu_between,
     mean_between,
     other_programs,
@@ -69,17 +70,17 @@ def test_means(series_dir: Path) -> None:
 
 
 def test_share_of_pauses_counts_a_straddling_one_in_part(series_dir: Path) -> None:
-    assert gc_share_between(series_dir, 100, 102) == pytest.approx(0.5 / 2)
-    assert gc_share_between(series_dir, 101, 102) == pytest.approx(0.2)
-    assert gc_share_between(series_dir, 100, 101) == pytest.approx(0.1 + 0.2)
-    assert gc_share_between(series_dir, 105, 106) == 0
-    assert gc_share_between(series_dir / "none", 105, 106) is None
+    assert gc_share(Recorded(series_dir), [(100, 102)])["gc_share"] == pytest.approx(0.5 / 2)
+    assert gc_share(Recorded(series_dir), [(101, 102)])["gc_share"] == pytest.approx(0.2)
+    assert gc_share(Recorded(series_dir), [(100, 101)])["gc_share"] == pytest.approx(0.1 + 0.2)
+    assert gc_share(Recorded(series_dir), [(105, 106)])["gc_share"] == 0
+    assert not gc_share(Recorded(series_dir / "none"), [(105, 106)])
 
 
 def test_a_window_that_ends_before_it_begins_is_refused(series_dir: Path) -> None:
     for call in (
         lambda: CpuLines(series_dir).between("server", 2, 1),
-        lambda: gc_share_between(series_dir, 2, 2),
+        lambda: gc_share(Recorded(series_dir), [(2, 2)]),
         lambda: mean_between(series_dir, "host", "cpu.idle", "host", 2, 1),
     ):
         with pytest.raises(ValueError, match="before it begins"):
@@ -87,11 +88,11 @@ def test_a_window_that_ends_before_it_begins_is_refused(series_dir: Path) -> Non
 
 
 def test_one_rule_gives_cpu_per_transaction(series_dir: Path) -> None:
-    found = cpu_per_transaction(CpuLines(series_dir), 100, 102, 100.0)
+    found = cpu_per_transaction(Recorded(series_dir), [(100, 102)], 100.0)
     assert found == pytest.approx(
         {"server_cpu_per_transaction": 5.0, "database_cpu_per_transaction": 1.0, "cpu_per_transaction": 6.0}
     )
-    assert cpu_per_transaction(CpuLines(series_dir), 100, 102, 0.0) == {}
+    assert cpu_per_transaction(Recorded(series_dir), [(100, 102)], 0.0) == {}
 
 
 def test_other_programs_are_what_the_host_did_beside_the_study(tmp_path: Path) -> None:

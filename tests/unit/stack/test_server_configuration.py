@@ -131,7 +131,7 @@ def test_liberty_takes_isolation_and_platform_from_the_database(context: Service
 
 def test_a_database_without_a_driver_is_refused(context: ServiceContext) -> None:
     assert context.database is not None
-    with pytest.raises(UsageError, match="no JDBC driver for db2; there is one for postgresql, mariadb"):
+    with pytest.raises(UsageError, match="no JDBC driver for db2; there is one for mariadb, postgresql"):
         tomcat_properties(replace(context, database=replace(context.database, subprotocol="db2")), {})
 
 

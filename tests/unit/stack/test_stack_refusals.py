@@ -8,18 +8,20 @@ from pathlib import Path
 import pytest
 
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.stack import jdbc
+from leadline.stack.jdbc import JdbcDriver
+from leadline.stack.mariadb import MariaDb
+from leadline.stack.postgres import Postgres
 from leadline.stack.refusals import check, check_store
 
 
 @pytest.mark.parametrize(
     ("driver", "line", "said"),
     [
-        (jdbc.MARIADB, "Caused by: java.sql.SQLException: Too many connections", "Too many connections"),
-        (jdbc.POSTGRES, "FATAL: sorry, too many clients already", "sorry, too many clients already"),
+        (MariaDb.jdbc_driver, "Caused by: java.sql.SQLException: Too many connections", "Too many connections"),
+        (Postgres.jdbc_driver, "FATAL: sorry, too many clients already", "sorry, too many clients already"),
     ],
 )
-def test_the_databases_words_are_the_reason(tmp_path: Path, driver: jdbc.JdbcDriver, line: str, said: str) -> None:
+def test_the_databases_words_are_the_reason(tmp_path: Path, driver: JdbcDriver, line: str, said: str) -> None:
     folder = tmp_path / "liberty-logs"
     folder.mkdir()
     (folder / "messages.log").write_text(f"fine\n{line}\n{line}\nlater\n")
@@ -33,10 +35,10 @@ def test_the_databases_words_are_the_reason(tmp_path: Path, driver: jdbc.JdbcDri
 def test_quiet_logs_pass_and_evidence_is_bounded(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("Too many open files\n")
-    check("d", "s", [log], jdbc.MARIADB.refusals)
+    check("d", "s", [log], MariaDb.jdbc_driver.refusals)
     log.write_text("".join(f"{number} Too many connections {'x' * 9000}\n" for number in range(500)))
     with pytest.raises(TrialFailure) as caught:
-        check("d", "s", [log], jdbc.MARIADB.refusals)
+        check("d", "s", [log], MariaDb.jdbc_driver.refusals)
     assert len(caught.value.evidence) < 5000
 
 

@@ -17,7 +17,7 @@ from leadline.lab.studyfile import builtin_studies, parse_study
 from leadline.lab.web import web_servers
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.observe.table import TallTable
-from leadline.observe.window import CpuLines, cpu_per_transaction
+from leadline.observe.window import Recorded, cpu_per_transaction
 from leadline.stack.certificate import make_certificate
 from leadline.stack.registry import service_catalogue
 from leadline.stack.web import httpd
@@ -179,7 +179,7 @@ def test_cpu_of_a_transaction_holds_the_web_servers(tmp_path: Path) -> None:
                 if web or role != "web":
                     table.add(second * 10**9, "cpu.seconds", role, share * second)
         table.write(tmp_path / "processes.parquet")
-        found = cpu_per_transaction(CpuLines(tmp_path), 10.0, 20.0, 100.0)
+        found = cpu_per_transaction(Recorded(tmp_path), [(10.0, 20.0)], 100.0)
         expected = {"server_cpu_per_transaction": 6.0, "database_cpu_per_transaction": 3.0, "cpu_per_transaction": 9.0}
         if web:
             expected |= {"web_cpu_per_transaction": 1.0, "cpu_per_transaction": 10.0}
