@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from leadline.lab.studyfile import StudyFile, find_study, parse_study
 from leadline.lab.tuning.file import TuningFile, find_tuning
 from leadline.model.errors import UsageError
+from leadline.model.study import HostKind
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Study:
         return self.file.study.study
 
     @property
+    def host(self) -> HostKind:
+        """The kind of host it runs on."""
+        return self.file.study.stack.host
+
+    @property
     def text(self) -> str:
         """As a study file, overrides applied."""
         return self.file.text
@@ -54,6 +60,11 @@ class Tuning:
     @property
     def name(self) -> str:
         return self.file.tuning.tuning
+
+    @property
+    def host(self) -> HostKind:
+        """The kind of host it runs on."""
+        return self.file.tuning.stack.host
 
 
 def read(reference: str | Path, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> Study | Tuning:

@@ -12,11 +12,12 @@ from leadline.host.base import Process, ProcessSpec
 from leadline.host.privilege import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
-from leadline.stack import jdbc, local, postgres_knobs
+from leadline.stack import local, postgres_knobs
 from leadline.stack import postgres_client as client
 from leadline.stack.base import Settings
+from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
-from leadline.stack.provision import Artefact, postgres_artefact
+from leadline.stack.provision import POSTGRES_JDBC, Artefact, postgres_artefact
 
 _INCLUDED = "leadline.conf"  # in the data directory, included by postgresql.conf
 _ALTERED = "postgresql.auto.conf"  # levels that were changed live; it would win at the next start
@@ -24,6 +25,16 @@ _ALTERED = "postgresql.auto.conf"  # levels that were changed live; it would win
 _INFRASTRUCTURE = ("could not bind", "lock file", "could not write", "Input/output error", "Read-only file system")
 # Answers to the questions of wait_ready.
 _PROBED = ("the database system is starting up", f'database "{PrivateDatabase.database}" does not exist')
+_JDBC = JdbcDriver(
+    subprotocol="postgresql",
+    artefact=POSTGRES_JDBC,
+    driver="org.postgresql.Driver",
+    data_source="org.postgresql.ds.PGSimpleDataSource",
+    connection_pool_data_source="org.postgresql.ds.PGConnectionPoolDataSource",
+    xa_data_source="org.postgresql.xa.PGXADataSource",
+    pool_parameters={"preparedStatementCacheQueries": "0"},
+    refusals=("sorry, too many clients already", "remaining connection slots are reserved"),
+)
 
 
 class Postgres(PrivateDatabase):
@@ -31,7 +42,7 @@ class Postgres(PrivateDatabase):
 
     name = "postgres"
     title = "PostgreSQL"
-    jdbc_driver = jdbc.POSTGRES
+    jdbc_driver = _JDBC
     isolation = postgres_knobs.knob_of("database.default_transaction_isolation")
     stop_signal = signal.SIGINT  # fast shutdown: sessions that are open are ended
     kept_configuration = "postgres.conf"

@@ -16,7 +16,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.stack import local, snapshots
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
-from leadline.stack.jdbc import JdbcDriver
+from leadline.stack.jdbc import DRIVERS, JdbcDriver
 from leadline.stack.provision import Artefact, fetch
 from leadline.stack.started import Changing
 
@@ -49,6 +49,9 @@ class PrivateDatabase(Changing[ServiceContext]):
     kept_configuration: ClassVar[str]  # name of its configuration among a trial's artefacts
     pid_file: ClassVar[str]  # in the data directory; a clean stop removes it
     system: ClassVar[str]  # in the data directory: there when the data are
+
+    def __init_subclass__(cls) -> None:
+        DRIVERS[cls.jdbc_driver.subprotocol] = cls.jdbc_driver
 
     def __init__(self, port: int = 0) -> None:
         super().__init__()

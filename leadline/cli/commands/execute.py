@@ -29,8 +29,7 @@ def execute(
     """Run what is left, write the report, print the result, or print the plan. Ends with code 1 without an answer."""
     output = errors if json else console
     watching = watcher(output)
-    tuning = subject if isinstance(subject, Tuning) else None
-    place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watching, tuning=tuning)
+    place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watching, subject=subject)
     if dry_run and isinstance(subject, Study):
         print_plan(subject.file, place.plan(subject.file), json, place.directory)
         return

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
-from leadline.load.command import run_scenario, scenario_schema
+from leadline.cli.options import output_directory
+from leadline.load.command import OUT, option_value, run_scenario, scenario_schema
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.study import GeneratorName
 
 _FINEST = 0.001  # resolution of rates: nine bisections of a factor of 1.5
 
@@ -53,7 +55,7 @@ def load(
     ] = None,
     generator: Annotated[
         str | None,
-        typer.Option(help="Run another generator on its own script: wrk, httperf, oha, k6, jmeter, gatling."),
+        typer.Option(help=f"Run another generator on its own script: {', '.join(get_args(GeneratorName))}."),
     ] = None,
     options: Annotated[
         str | None, typer.Option("--options", help="With --generator: words for the tool, split as a shell does.")
@@ -74,6 +76,7 @@ def load(
             raise UsageError("--check looks at the hosts of --drivers: give that too")
         _check(drivers)
         return
+    output_directory(option_value("--out", [scenario or "", *context.args], OUT))
     own = {"options": options, "program": program}
     if generator is not None:
         if preset is not None or find_knee:
@@ -186,7 +189,7 @@ def _search(
     first, to, factor, resolution = loads
     found = find_knee(scenario, options, Limits(*limits), Range(first, to, factor, resolution, whole), tell)
     if as_json:
-        arrivals = "closed" if whole else _word("--arrivals", options) or "poisson"
+        arrivals = "closed" if whole else option_value("--arrivals", options, "poisson")
         print_json(knee_document(found, arrivals, Limits(*limits)))
         return
     above = "" if found.lowest_failed is None else f", below {found.lowest_failed:.1f}"
@@ -197,11 +200,6 @@ def _search(
         console.print(
             f"knee: {found.knee.value:.1f} {unit} [{found.knee.low:.1f}, {found.knee.high:.1f}]", markup=False
         )
-
-
-def _word(option: str, options: list[str]) -> str | None:
-    words = " ".join(options).replace("=", " ").split()
-    return words[words.index(option) + 1] if option in words[:-1] else None
 
 
 def _milliseconds(text: str) -> float:

@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from leadline.cli.output import errors, print_json, say
-from leadline.load.command import judge
+from leadline.load.command import OUT, judge
 from leadline.load.generators.base import Job
 from leadline.load.generators.run import Plan, run_generator
 from leadline.load.result import read_summary
@@ -26,7 +26,7 @@ def run(name: str, script: str | None, arguments: list[str], bounds: list[str], 
     given = _given(arguments)
     if "--url" not in given:
         raise UsageError("--url is missing: the server's address, e.g. --url http://127.0.0.1:9080/brokerage")
-    out = Path(given.get("--out", "leadline-load.out"))
+    out = Path(given.get("--out", OUT))
     ramp_up, steady = _time(given, "--ramp-up", "0s"), _time(given, "--steady", "10s")
     seed = given.get("--seed", "1")
     if not seed.isdecimal():

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from leadline.api import Study, open_testbed
-from leadline.cli.options import FactorOption, JsonOption, SetOption
+from leadline.cli.options import FactorOption, JsonOption, SetOption, file_option
 from leadline.cli.output import console, print_json, say
 from leadline.design import (
     DesignProperties,
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     study: Annotated[str | None, typer.Argument(help="A built-in study or a study file.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Save the plan as JSON.")] = None,
+    out: Annotated[Path | None, file_option("Save the plan as JSON.")] = None,
     check: Annotated[Path | None, typer.Option(metavar="FILE", help="Check a saved plan instead.")] = None,
     set_: SetOption = None,
     factor: FactorOption = None,
@@ -55,14 +55,11 @@ def plan(
     if study is None:
         raise UsageError("name a study, for instance leadline plan quickstart, or a saved plan with --check plan.json")
     file = Study.read(study, set_ or [], factor or []).file
-    planned = open_testbed().plan(file)
+    planned = open_testbed(subject=Study(file)).plan(file)
     seconds = cost(file.study, planned.plan)
     lines = [*planned.skipped, f"about {format_duration(seconds)}"]
     if out is not None:
-        try:
-            out.write_text(plan_to_json(planned.plan) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from error
+        out.write_text(plan_to_json(planned.plan) + "\n", encoding="utf-8")
         lines.append(f"saved: {out}")
     document = {"study": file.study.study, "seconds": seconds, "skipped": list(planned.skipped)}
     _show(planned.plan, json, document | ({"saved": str(out)} if out is not None else {}), lines, planned.knobs)

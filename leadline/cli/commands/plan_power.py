@@ -49,7 +49,7 @@ def power(
     noise_cv = share("--cv", cv, 0.01, 200.0) if cv is not None else None
     likely = share("--power", chance, 50.0, 99.9) / 100
     file = Study.read(study, set_ or [], factor or []).file
-    planned = open_testbed(lab).plan(file)
+    planned = open_testbed(lab, subject=Study(file)).plan(file)
     check_looks(file, planned.plan)
     name = _response(file, response)
     noise = noise_for(file.study, lab, noise_cv, from_, name)

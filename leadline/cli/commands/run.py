@@ -46,7 +46,9 @@ def run(
     if twin:
         if not isinstance(subject, Study):
             raise UsageError(f"--aa is of studies; {study} is a tuning, whose knobs are in its steps")
-        subject = Study(aa_twin(subject.file, open_testbed(lab, disposable=disposable).plan(subject.file)))
+        subject = Study(
+            aa_twin(subject.file, open_testbed(lab, disposable=disposable, subject=subject).plan(subject.file))
+        )
     execute(subject, lab, simulate, dry_run=dry_run, new=new, disposable=disposable, json=json)
 
 

@@ -18,7 +18,7 @@ from leadline.model.errors import UsageError, nearest, quoted, shortened
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import StackChoice
 from leadline.stack.assembly import Stack, StackOptions
-from leadline.stack.registry import knob_of_others, stack_catalogue
+from leadline.stack.registry import SERVERS, knob_of_others, stack_catalogue
 from leadline.stack.standing import require_none_standing, save_standing, stop_standing
 from leadline.stack.web.knobs import chosen
 
@@ -32,9 +32,7 @@ def register(app: typer.Typer) -> None:
 def up(
     stack: Annotated[
         str,
-        typer.Argument(
-            help="SERVER or SERVER/MODE: liberty, liberty/orm, glassfish, tomcat, tomee, wildfly; or a study's name."
-        ),
+        typer.Argument(help=f"SERVER or SERVER/MODE: {', '.join(SERVERS)}, liberty/orm; or a study's name."),
     ],
     lab: LabOption = Path("lab"),
     set_: Annotated[list[str] | None, typer.Option("--set", help="A knob's level: --set jvm.heap=512m")] = None,
