@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from abc import abstractmethod
@@ -29,6 +30,7 @@ from leadline.stack.started import PATIENCE, Changing
 GC_LOG = "gc.log"
 AGENT_SAMPLES = "agent.csv"  # made by who loads the agent, once the server runs
 _POLL = 0.1
+_FRESH = 0.5  # seconds: so that several knobs cost one question
 
 Answer = Mapping[str, Any]  # what the agent answered: flags, beans, configuration
 
@@ -49,7 +51,7 @@ class JavaServer(Changing[ServiceContext]):
         super().__init__()
         self.jvm = jvm.Jvm(self._asked_flags)
         self._answer: Answer | None = None
-        self._changed = False  # since the start
+        self._fresh_until = math.inf  # monotonic; how long the answer holds
         self._settings: Settings = {}
         self.ready_timeout = 0.0  # seconds, of the last wait
         self._answer_by: float | None = None
@@ -160,7 +162,7 @@ class JavaServer(Changing[ServiceContext]):
             owns=self.owns(context),
             reads=self.reads(context),
         )
-        self._answer, self._answer_by, self._changed = None, None, False
+        self._answer, self._answer_by, self._fresh_until = None, None, math.inf
         return self.launch(context.host, spec)
 
     def owns(self, context: ServiceContext) -> list[Path]:
@@ -238,16 +240,21 @@ class JavaServer(Changing[ServiceContext]):
         spoken = len(self.words())
         self.tell(
             {**jvm.flags(flags), **(self.changes(own, settings) if own else {})},
-            lambda answer: not own or self.taken(answer, self.words()[spoken:]),
+            lambda answer: not own or (self.taken(answer, self.words()[spoken:]) and self._holds(own, answer)),
         )
         self._settings = settings
+
+    def _holds(self, levels: Settings, answer: Answer) -> bool:
+        try:
+            return all(self.level_of(name, answer) == level for name, level in levels.items())
+        except LookupError:
+            return False
 
     def tell(self, changes: Mapping[str, str], done: Callable[[Answer], bool] = lambda _: True) -> None:
         """Have the agent make changes, and wait until its answer says that it is done. Raises
         TrialFailure(configuration).
         """
         deadline = time.monotonic() + PATIENCE
-        self._changed = True
         try:
             answer = self._ask(changes)
             while not answer["refused"] and not done(answer):
@@ -257,6 +264,7 @@ class JavaServer(Changing[ServiceContext]):
                 answer = self._ask()
         except LookupError as error:
             raise TrialFailure(FailureClass.CONFIGURATION, str(error)) from error
+        self._answer, self._fresh_until = answer, time.monotonic() + _FRESH
         if answer["refused"]:
             raise TrialFailure(FailureClass.CONFIGURATION, f"{self.title} refuses {'; '.join(answer['refused'])}")
 
@@ -379,11 +387,11 @@ class JavaServer(Changing[ServiceContext]):
 
     def answer(self) -> Answer:
         """The running server's configuration as the agent read it; asked once a start until a level is changed live,
-        but for at most ``ready_timeout`` again while it lacks ``expected_beans``.
+        then no older than half a second; for at most ``ready_timeout`` again while it lacks ``expected_beans``.
 
         Raises LookupError if the agent cannot be loaded or beans do not come.
         """
-        if self._answer is None or self._changed:
+        if self._answer is None or time.monotonic() > self._fresh_until:
             if self._answer_by is None:
                 self._answer_by = time.monotonic() + self.ready_timeout
             answer = self._ask()
@@ -397,6 +405,8 @@ class JavaServer(Changing[ServiceContext]):
                 time.sleep(_POLL)
                 answer = self._ask()
             self._answer = answer
+            if self._fresh_until < math.inf:
+                self._fresh_until = time.monotonic() + _FRESH
         return self._answer
 
     def _ask(self, changes: Mapping[str, str] | None = None) -> Answer:
