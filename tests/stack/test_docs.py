@@ -26,7 +26,7 @@ from leadline.load.driver import find_binary
 pytestmark = pytest.mark.stack
 
 ROOT = Path(__file__).parents[2]
-RECIPES = "extending.md"  # its blocks are run by tests/unit/test_extending.py, with what they add
+RECIPES = "extending.md"  # its blocks are run by tests/unit/docs/test_extending.py, with what they add
 PAGES = sorted(page for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")] if page.name != RECIPES)
 # Commands that are whole studies, servers or tests: run by the named test instead.
 ELSEWHERE = {
