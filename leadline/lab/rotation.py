@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from leadline.design.rotation import measured
 from leadline.lab.lifecycle import Attempt, TrialRunner
@@ -37,20 +38,21 @@ def run_block(
             announce(planned)
             attempts.append(runner.begin(trial, planned, system))
             attempts[-1].go(attempts[-1].prepare)
-            if attempts[-1].failure is not None:  # the others need not run beside what is left of it
-                with runner.interruption.shield():
-                    system.stop()
+            _stop_failed(attempts[-1:])
         for attempt in attempts:
             attempt.go(attempt.observe)
-        changes = _Slots(attempts)
-        _load(runner, attempts, changes)
-        for attempt in attempts:
+        _stop_failed(attempts)
+        loaded = [attempt for attempt in attempts if attempt.failure is None]
+        changes = _Slots(loaded)
+        _load(runner, loaded, changes)
+        for attempt in loaded:
             attempt.go(attempt.unobserve)
-        for attempt in attempts:
+        if any(attempt.failure is None for attempt in loaded):
+            _keep_recordings(loaded)
+        for attempt in loaded:
             attempt.go(attempt.finish)
-        recorded = [attempt for attempt in attempts if attempt.failure is None]
-        for attempt in recorded:
-            others = [one for one in recorded if one is not attempt]
+        for attempt in loaded:
+            others = [one.directory for one in loaded if one is not attempt]
             attempt.go(partial(_measure, attempt, others))
     finally:
         with runner.interruption.shield():
@@ -61,8 +63,24 @@ def run_block(
     return [attempt.failure for attempt in attempts]
 
 
-def _load(runner: TrialRunner, attempts: Sequence[Attempt], changes: _Slots) -> None:
-    running = [attempt for attempt in attempts if attempt.failure is None]
+def _stop_failed(attempts: Sequence[Attempt]) -> None:
+    """The others need not run beside what is left of them."""
+    for attempt in attempts:
+        if attempt.failure is not None:
+            with attempt.runner.interruption.shield():
+                attempt.system.stop()
+
+
+def _keep_recordings(attempts: Sequence[Attempt]) -> None:
+    """Those that failed under the load ran beside the others all the same: what they used is read with the rest."""
+    for attempt in attempts:
+        if attempt.failure is not None:
+            with attempt.runner.interruption.shield():
+                attempt.runner.warn(attempt.system.stop_observers())
+                attempt.runner.warn(attempt.system.collect(attempt.directory))
+
+
+def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _Slots) -> None:
     if not running:
         return
     steps = []
@@ -89,7 +107,7 @@ class _Slots:
     """Begins and ends the slots of a block's instances in their turns, where live levels change in them."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
-        self._attempts = [attempt for attempt in attempts if attempt.failure is None]
+        self._attempts = attempts
         turns = []
         for attempt in self._attempts:
             attempt.change_in_slots()
@@ -121,13 +139,14 @@ class _Slots:
                 attempt.now_at(attempt.changes.found)
 
 
-def _measure(attempt: Attempt, others: Sequence[Attempt]) -> None:
+def _measure(attempt: Attempt, others: Sequence[Path]) -> None:
     """Responses over the instance's own turns, without those in which the others were not idle, and of its slots."""
     rotation = attempt.runner.study.design.rotation
     assert rotation is not None
     windows = measured(attempt.planned.turns, rotation.wash_out)
     with attempt.step("measure"):
-        idle = _idle(others, windows)
+        used = attempt.system.idle_cpu(attempt.directory, others, windows)
+        idle = [math.nan if cpu is None else cpu for cpu in used]
         gone = {
             at: f"idle instances used {cpu:.2f} CPUs"
             if math.isfinite(cpu)
@@ -149,14 +168,6 @@ def _measure(attempt: Attempt, others: Sequence[Attempt]) -> None:
             attempt.changes.check_some()
             found = replace(found, steady=steady)
         attempt.keep(found)
-
-
-def _idle(others: Sequence[Attempt], windows: Sequence[tuple[float, float]]) -> list[float]:
-    """CPUs that all others together used in each window; NaN where one was not recorded."""
-    used = [one.system.cpu_in(one.directory, windows) for one in others]
-    return [sum(math.nan if cpu is None else cpu for cpu in together) for together in zip(*used, strict=True)] or [
-        0.0
-    ] * len(windows)
 
 
 def _audit(idle: Sequence[float], gone: Mapping[int, str], slots: int) -> AuditRecord:
