@@ -2,7 +2,7 @@
 
 An instance is a trial and is replicated over the blocks, so that an analysis by block and treatment has the noise
 between instances in its residual. In every round each instance has one slot, in random order balanced for carry-over
-(``leadline.design.carryover.random_blocks``).
+(``leadline.design.carryover.random_blocks``). Factors that are live change from slot to slot of an instance.
 """
 
 from __future__ import annotations
@@ -15,15 +15,22 @@ from dataclasses import replace
 from leadline.design.carryover import random_blocks
 from leadline.design.errors import DesignError
 from leadline.design.make import make_plan
+from leadline.design.order import blocked_order
 from leadline.design.plots import dear_factors
 from leadline.design.seeds import block_seed
+from leadline.design.slot_treatments import LARGEST, baseline_of, slot_treatments, trial_treatments
+from leadline.design.switchback import is_live
 from leadline.model.knob import ApplyCost
-from leadline.model.plan import Factor, Plan, PlannedTrial, Turn
+from leadline.model.plan import Factor, Plan, PlannedTrial, Slot, Treatment, Turn
 from leadline.model.study import Design, Rotation, Workload
 from leadline.model.units import format_duration
 
 FEWEST_ROUNDS = 2
 _KEY = ("design", "rotation")
+_ALONE = (
+    "design.rotation: all factors are live, so every instance is the same and one of them has nobody to take turns "
+    "with; set rotation.instances to 2 or more"
+)
 
 
 def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload, of_host: Collection[str] = ()) -> Plan:
@@ -31,8 +38,9 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
     are of each instance, so a trial has as much load as a plain one; ``steady`` is rounded down to whole slots.
     ``of_host``: names of knobs of the whole host.
 
-    There are no sentinels: the baseline is in every block, and a drift of the machine meets all instances of a block.
-    Raises DesignError (a UsageError), naming the key.
+    Live factors change between the slots of an instance, as in a switchback, the others between the instances of a
+    block. There are no sentinels: the baseline is in every block, and a drift of the machine meets all instances of a
+    block. Raises DesignError (a UsageError), naming the key.
     """
     rotation = design.rotation or Rotation()
     _check(factors, design, workload, rotation, of_host)
@@ -42,20 +50,61 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
             "more",
             ("design", "replicates"),
         )
-    plan = make_plan(factors, design.model_copy(update={"sentinels": None, "rotation": None}))
+    live = [factor for factor in factors if is_live(factor)]
+    plan, told = _instances(factors, live, design)
     plan = _merged(plan, rotation.instances)
     blocks = blocks_of(plan)
     if min(len(block) for block in blocks) < 2:
-        raise DesignError("design: a block of one trial has nobody to take turns with; set another block_size", _KEY)
+        alone = "design: a block of one trial has nobody to take turns with; set another block_size"
+        raise DesignError(_ALONE if live else alone, _KEY)
+    inside, told_inside = slot_treatments(live, design) if live else ((), [])
+    rounds = _rounds(len(inside) or 1, rotation, workload)
     trials: dict[int, PlannedTrial] = {}
     for block in blocks:
-        for trial, turns in zip(block, _turns(len(block), rotation, workload, block[0].seed), strict=True):
+        for trial, turns in zip(block, _turns(len(block), rotation, workload, rounds, block[0].seed), strict=True):
             trials[trial.position] = replace(trial, turns=turns)
     rotated = replace(plan, trials=tuple(trials[trial.position] for trial in plan.trials))
-    notes = [*_notes(rotated, rotation, workload), *plan.notes]
+    if live:
+        rotated = _with_slots(rotated, inside, rounds)
+    notes = [*_notes(rotated, rotation, workload, rounds, live, of_host), *told_inside, *told, *plan.notes]
     if design.sentinels is not None and "sentinels" in design.model_fields_set:
         notes.append("No sentinels are added: every block of a rotation holds the baseline.")
-    return replace(rotated, notes=tuple(notes))
+    return replace(rotated, factors=tuple(factors), notes=tuple(notes))
+
+
+def _instances(factors: Sequence[Factor], live: Sequence[Factor], design: Design) -> tuple[Plan, list[str]]:
+    """The trials before they have turns, over the factors that are not live."""
+    if not live:
+        return make_plan(factors, design.model_copy(update={"sentinels": None, "rotation": None})), []
+    if design.blocks != "by-replicate":
+        raise DesignError(
+            f"design.blocks {design.blocks} is of trials, but {live[0].name} changes in slots in them; leave it out",
+            ("design", "blocks"),
+        )
+    others = [factor for factor in factors if not is_live(factor)]
+    treatments, told = trial_treatments(others, design)
+    trials = [
+        PlannedTrial(at, row.block, row.block, row.role, row.treatment, block_seed(design.seed, row.block))
+        for at, row in enumerate(blocked_order(treatments, baseline_of(others), design.replicates, design.seed))
+    ]
+    return Plan(design.kind, design.seed, tuple(factors), tuple(trials)), told
+
+
+def _with_slots(plan: Plan, inside: Sequence[Treatment], rounds: int) -> Plan:
+    """Every measured turn of an instance as a slot: blocks of slots hold each treatment once."""
+    if rounds * len(plan.trials) > LARGEST:
+        raise DesignError(f"this plan has {rounds * len(plan.trials):,} slots, more than {LARGEST:,}", _KEY)
+    orders = random_blocks(len(inside), rounds // len(inside), len(plan.trials), plan.seed)
+    ramp_ups = [phases_of(block)[0] for block in blocks_of(plan) for _ in block]
+    trials = []
+    for trial, order, ramp_up in zip(plan.trials, orders, ramp_ups, strict=True):
+        held, own = trial.treatment.as_dict(), [turn for turn in trial.turns if not turn.warm_up]
+        slots = [
+            Slot(at, turn.begin - ramp_up, turn.seconds, Treatment.of(held | inside[index].as_dict()))
+            for at, (turn, index) in enumerate(zip(own, order, strict=True))
+        ]
+        trials.append(replace(trial, treatment=slots[0].treatment, slots=tuple(slots)))
+    return replace(plan, trials=tuple(trials))
 
 
 def blocks_of(plan: Plan) -> list[list[PlannedTrial]]:
@@ -63,9 +112,17 @@ def blocks_of(plan: Plan) -> list[list[PlannedTrial]]:
     return [list(block) for _, block in itertools.groupby(plan.trials, key=lambda trial: trial.block)]
 
 
-def rounds_of(rotation: Rotation, workload: Workload) -> int:
-    """Slots of an instance that are measured."""
-    return math.floor(round(workload.steady / rotation.slot, 9))
+def _rounds(treatments: int, rotation: Rotation, workload: Workload) -> int:
+    """Slots of an instance that are measured: whole blocks of so many treatments."""
+    rounds = math.floor(round(workload.steady / rotation.slot, 9)) // treatments * treatments
+    if rounds < max(FEWEST_ROUNDS, treatments):
+        fewest = max(FEWEST_ROUNDS, treatments)
+        raise DesignError(
+            f"workload.steady of {format_duration(workload.steady)} is too short for {fewest} slots of "
+            f"{format_duration(rotation.slot)}; say {format_duration(fewest * rotation.slot)} or more",
+            ("workload", "steady"),
+        )
+    return rounds
 
 
 def phases_of(trials: Sequence[PlannedTrial]) -> tuple[float, float]:
@@ -100,12 +157,13 @@ def _merged(plan: Plan, instances: int) -> Plan:
     return replace(plan, trials=tuple(trials))
 
 
-def _turns(instances: int, rotation: Rotation, workload: Workload, seed: int) -> Iterator[tuple[Turn, ...]]:
+def _turns(
+    instances: int, rotation: Rotation, workload: Workload, rounds: int, seed: int
+) -> Iterator[tuple[Turn, ...]]:
     """Turns of each instance of a block."""
     cycles = [rotation.warm_up_slot] * math.floor(round(workload.ramp_up / rotation.warm_up_slot, 9))
     if rest := round(workload.ramp_up - sum(cycles)):
         cycles.append(float(rest))
-    rounds = rounds_of(rotation, workload)
     lengths = [*((seconds, True) for seconds in cycles), *[(rotation.slot, False)] * rounds]
     order = random_blocks(instances, len(lengths), 1, seed)[0]
     found: list[list[Turn]] = [[] for _ in range(instances)]
@@ -177,13 +235,6 @@ def _check(
             f"{format_duration(rotation.slot)}; say {format_duration(rotation.slot - 1)} or less",
             (*_KEY, "wash_out"),
         )
-    if rounds_of(rotation, workload) < FEWEST_ROUNDS:
-        needed = FEWEST_ROUNDS * rotation.slot
-        raise DesignError(
-            f"workload.steady of {format_duration(workload.steady)} is too short for {FEWEST_ROUNDS} slots of "
-            f"{format_duration(rotation.slot)}; say {format_duration(needed)} or more",
-            ("workload", "steady"),
-        )
     for name in ("profile", "bursts", "replay", "generator"):
         if getattr(workload, name) is not None:
             raise DesignError(
@@ -192,15 +243,32 @@ def _check(
             )
 
 
-def _notes(plan: Plan, rotation: Rotation, workload: Workload) -> list[str]:
+def _notes(
+    plan: Plan,
+    rotation: Rotation,
+    workload: Workload,
+    rounds: int,
+    live: Sequence[Factor],
+    of_host: Collection[str],
+) -> list[str]:
     sizes = sorted({len(block) for block in blocks_of(plan)})
     several = f"{sizes[-1]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    rounds = rounds_of(rotation, workload)
     found = [
         f"Rotation: {several} instances side by side, {rounds} slots of {format_duration(rotation.slot)} each after "
         f"{format_duration(workload.ramp_up)} of load to warm up, in {len(blocks_of(plan))} blocks; the first "
         f"{format_duration(rotation.wash_out)} of every slot are left out."
     ]
+    if live:
+        between = [factor.name for factor in plan.factors if factor not in live]
+        found.append(
+            f"In slots inside an instance: {', '.join(factor.name for factor in live)}; between instances: "
+            f"{', '.join(between) or 'nothing, they are alike'}."
+        )
+    if shared := [factor.name for factor in live if factor.name in of_host]:
+        found.append(
+            f"{', '.join(shared)}: of the whole host, so what a level leaves behind meets another instance's slot; "
+            "only the wash-out keeps it out."
+        )
     if rounds * rotation.slot < workload.steady:
         asked = format_duration(workload.steady)
         found.append(f"The steady state is {format_duration(rounds * rotation.slot)} instead of {asked}: whole slots.")

@@ -34,6 +34,13 @@ def assumed_wash_out(switchback: Switchback) -> float:
     return switchback.wash_out if switchback.wash_out is not None else min(switchback.slot / 3, 3.0)
 
 
+def wash_out_of(design: Design) -> float:
+    """Seconds left out at the start of the slots of a switchback or a rotation."""
+    return (
+        design.rotation.wash_out if design.rotation is not None else assumed_wash_out(design.switchback or Switchback())
+    )
+
+
 def is_live(factor: Factor) -> bool:
     """Whether a factor changes between slots."""
     return factor.apply_cost is ApplyCost.LIVE
@@ -41,7 +48,7 @@ def is_live(factor: Factor) -> bool:
 
 def steady_seconds(trial: PlannedTrial) -> float:
     """Seconds of a trial's slots; 0 for a trial without."""
-    return trial.slots[-1].begin + trial.slots[-1].seconds if trial.slots else 0.0
+    return sum(slot.seconds for slot in trial.slots)
 
 
 def switchback_plan(factors: Sequence[Factor], design: Design, workload: Workload) -> Plan:
@@ -113,8 +120,12 @@ def slot_problems(plan: Plan) -> tuple[str, ...]:
             continue
         if [slot.index for slot in trial.slots] != list(range(len(trial.slots))):
             problems.append(f"the slots of {name} do not count from 0 without gaps")
-        ends = itertools.accumulate((slot.seconds for slot in trial.slots), initial=0.0)
-        if any(abs(slot.begin - end) > 1e-6 for slot, end in zip(trial.slots, ends, strict=False)):
+        ends = list(itertools.accumulate((slot.seconds for slot in trial.slots), initial=0.0))[:-1]
+        if trial.turns:  # of a rotation: measured turns of its instance, in time from their block's first
+            ends = [turn.begin for turn in trial.turns if not turn.warm_up]
+        begins = [slot.begin for slot in trial.slots]
+        shifts = {round(end - begin, 6) for begin, end in zip(begins, ends, strict=False)}
+        if len(begins) != len(ends) or len(shifts) > 1 or (not trial.turns and shifts != {0.0}):
             problems.append(f"the slots of {name} do not follow each other without gaps")
         if trial.slots[0].treatment != trial.treatment:
             problems.append(f"{name} does not start at the levels of its first slot")
@@ -289,4 +300,5 @@ __all__ = [
     "slot_problems",
     "steady_seconds",
     "switchback_plan",
+    "wash_out_of",
 ]

@@ -164,11 +164,13 @@ def confirmation_study(
         "sentinels": None,
         "seed": fresh_seed(record),
     }
-    if study.design.switchback is not None and all(is_live(factors[name]) for name in chosen):
+    live = {is_live(factors[name]) for name in chosen}
+    if study.design.switchback is not None and live == {True}:
         design["switchback"] = study.design.switchback.model_dump(mode="json", exclude_unset=True)
-    elif study.design.rotation is not None:
+    elif study.design.rotation is not None and len(live) == 1:  # what is both would be crossed in slots
         kept = study.design.rotation.model_dump(mode="json", exclude_unset=True)
-        side_by_side = min(study.design.rotation.instances, replicates)  # it may have fewer than the study had
+        # It may have fewer than the study had; where only live levels differ one has nobody to take turns with.
+        side_by_side = min(max(study.design.rotation.instances, 1 + live.pop()), replicates)
         design["rotation"] = {**kept, "instances": side_by_side}
     document: dict[str, Any] = {
         "study": f"{study.study}-confirm",

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from leadline.design.switchback import wash_out_of
 from leadline.host.base import TrialHost
 from leadline.lab.interruption import Interruption
 from leadline.lab.progress import Watcher
@@ -200,7 +201,7 @@ class Attempt:
     def load(self) -> None:
         watcher, planned = self.runner.watcher, self.planned
         with self.step("load"):
-            self.changes = self._changes(planned)
+            self.change_in_slots()
             if self.changes is None:
                 self.outcome = self.system.load(self.directory, planned.seed, watcher.load)
             else:
@@ -252,13 +253,14 @@ class Attempt:
         assert self.outcome is not None
         return self.outcome
 
-    def _changes(self, planned: PlannedTrial) -> SlotChanges | None:
-        if not planned.slots:
-            return None
-        runner = self.runner
-        return SlotChanges(
-            runner.store, self.owners, runner.watcher, runner.knobs, self.trial, self.number, planned.slots
-        )
+    def change_in_slots(self) -> None:
+        """Levels will change under the load where the plan has slots."""
+        runner, slots = self.runner, self.planned.slots
+        if slots:
+            wash_out = wash_out_of(runner.study.design)
+            self.changes = SlotChanges(
+                *(runner.store, self.owners, runner.watcher, runner.knobs, self.trial, self.number, slots, wash_out)
+            )
 
     def _check_space(self, directory: Path) -> None:
         free = shutil.disk_usage(directory).free

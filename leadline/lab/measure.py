@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from leadline.observe.window import (
     CpuLines,
     Recorded,
     Windows,
+    compiling,
     cpu_per_transaction,
     gc_share,
     services_cpu,
@@ -37,6 +39,7 @@ RECORDED: tuple[Callable[[Recorded, Windows, float], Mapping[str, float]], ...] 
     cpu_per_transaction,
     gc_share,
 )
+COMPILING = 0.1  # of a CPU: a compiler that works more has not ended its warm-up
 _WORST_FIRST = ("never-steady", "slowing-down", "still-warming", "too-short", "steady")
 
 
@@ -64,7 +67,19 @@ def measure(directory: Path, startup: float) -> Measured:
     recorded = Recorded(directory / "series")
     responses.update(_recorded(recorded, [(phases.steady_from, phases.steady_until)], window.throughput))
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
-    return Measured(responses, verdict, phases)
+    return Measured(responses, _while_compiling(verdict, recorded, phases), phases)
+
+
+def _while_compiling(verdict: SteadyState, recorded: Recorded, phases: Phases) -> SteadyState:
+    """With a word on the compiler where it still works in the second half of a plateau."""
+    middle = (phases.steady_from + phases.steady_until) / 2
+    work = compiling(recorded, middle, phases.steady_until)
+    if verdict.verdict != "steady" or work is None or work < COMPILING:
+        return verdict
+    told = (
+        f"still compiling: compiler threads were busy for {work:.0%} of its second half; a longer ramp-up may be faster"
+    )
+    return replace(verdict, sentence=f"{verdict.sentence}; {told}")
 
 
 def measure_turns(directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
@@ -91,7 +106,7 @@ def measure_turns(directory: Path, startup: float, windows: Sequence[tuple[float
     unix = [(started + begin, started + end) for begin, end in windows]
     responses.update(_recorded(recorded, unix, window.throughput))
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
-    return Measured(responses, verdict, phases)
+    return Measured(responses, _while_compiling(verdict, recorded, phases), phases)
 
 
 def idle_cpu(directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]) -> list[float | None]:

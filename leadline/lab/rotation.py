@@ -8,30 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from leadline.design.rotation import measured
 from leadline.lab.lifecycle import Attempt, TrialRunner
+from leadline.lab.slots import SlotChanges
 from leadline.lab.system import InTurns, LoadClock, LoadOutcome
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import Level
-from leadline.model.plan import PlannedTrial, Turn
+from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord
 
 IDLE_BOUND = 0.25  # CPUs that all idle instances together may use, on average over the measured part of a slot
-LATE = 0.1  # of a turn: host levels in force later than this leave it out
 _FEWEST = 0.5  # share of its slots that a trial needs
-
-
-@dataclass(frozen=True)
-class _Turn:
-    """``number`` counts an instance's own turns."""
-
-    attempt: Attempt
-    number: int
-    turn: Turn
 
 
 def run_block(
@@ -53,7 +43,7 @@ def run_block(
             attempt.go(attempt.observe)
         _stop_failed(attempts)
         loaded = [attempt for attempt in attempts if attempt.failure is None]
-        changes = _HostLevels(loaded)
+        changes = _Slots(loaded)
         _load(runner, loaded, changes)
         for attempt in loaded:
             attempt.go(attempt.unobserve)
@@ -63,7 +53,7 @@ def run_block(
             attempt.go(attempt.finish)
         for attempt in loaded:
             others = [one.directory for one in loaded if one is not attempt]
-            attempt.go(partial(_measure, attempt, others, changes.left_out))
+            attempt.go(partial(_measure, attempt, others))
     finally:
         with runner.interruption.shield():
             for system in systems:
@@ -90,7 +80,7 @@ def _keep_recordings(attempts: Sequence[Attempt]) -> None:
                 attempt.runner.warn(attempt.system.collect(attempt.directory))
 
 
-def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _HostLevels) -> None:
+def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _Slots) -> None:
     if not running:
         return
     steps = []
@@ -113,87 +103,47 @@ def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _HostLevels)
         attempt.failure = attempt.failure or (first.failure if not outcomes else None)
 
 
-class _HostLevels:
-    """Host knobs whose level differs between the instances of a block: set when a turn begins, read back.
-
-    ``left_out``: why a turn does not count, by trial and its own number.
-    """
+class _Slots:
+    """Begins and ends the slots of a block's instances in their turns, where live levels change in them."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
-        self.left_out: dict[tuple[int, int], str] = {}
         self._attempts = attempts
-        turns = [
-            _Turn(attempt, number, turn)
-            for attempt in self._attempts
-            for number, turn in enumerate(attempt.planned.turns)
-        ]
-        self._turns = sorted(turns, key=lambda one: one.turn.begin)
-        self._now: _Turn | None = None
-        self._found: dict[str, Level] = {}
-        self._levels = {
-            attempt.trial: attempt.owners.levels(attempt.planned.treatment.as_dict(), attempt.runner.host)
-            for attempt in self._attempts
-        }
-        every = list(self._levels.values())
-        names = every[0] if every else {}
-        self._changing = [name for name in names if any(one[name] != names[name] for one in every)]
+        turns = []
+        for attempt in self._attempts:
+            attempt.change_in_slots()
+            warm_up = sum(turn.warm_up for turn in attempt.planned.turns)
+            turns += [(turn.begin, attempt, number - warm_up) for number, turn in enumerate(attempt.planned.turns)]
+        self._turns = sorted(turns, key=lambda one: one[0])
+        self._now: SlotChanges | None = None
 
     def on_turn(self, index: int, due_ns: int, clock: LoadClock) -> None:
         """Raises TrialFailure for what voids the whole block: a lost host, journal or store, an interruption."""
-        if not self._changing:
-            return
-        self._check_held()
-        self._now = now = self._turns[index]
-        attempt, runner = now.attempt, now.attempt.runner
-        wanted = {name: self._levels[attempt.trial][name] for name in self._changing}
-        changes = [name for name in self._changing if self._found.get(name) != wanted[name]]
-        if not changes:
-            return
-        said = ", ".join(f"{name}={runner.format(name, wanted[name])}" for name in changes)
-        step = runner.store.begin_step(attempt.trial, attempt.number, "turn", said)
-        runner.watcher.step("turn")
-        clock.sleep_until(due_ns)
-        runner.host.apply({name: wanted[name] for name in changes})
-        self._found = self._read()
-        late = (clock.now_ns() - due_ns) / 1e9
-        runner.store.end_step(step)
-        wrong = [
-            f"{name} is {self._found[name]}, not {wanted[name]}"
-            for name in changes
-            if self._found[name] != wanted[name]
-        ]
-        if wrong:
-            self._leave_out(now, f"its host levels did not take: {', '.join(wrong)}")
-        elif late > LATE * now.turn.seconds:
-            self._leave_out(now, f"its host levels were in force {late:.2f} s late")
+        _, attempt, number = self._turns[index]
+        self._hold()
+        if attempt.changes is not None and number >= 0:
+            self._now = attempt.changes
+            self._now.look()
+            self._now.begin(number, due_ns, clock)
+
+    def _hold(self) -> None:
+        if self._now is not None:
+            self._now.hold()
+            self._now = None
 
     def finish(self) -> None:
-        """After the load: the last turn's levels held, and what the host has now."""
-        if self._changing:
-            self._check_held()
-            for attempt in self._attempts:
-                attempt.now_at(self._found)
-
-    def _check_held(self) -> None:
-        expected, self._found = self._found, self._read()
-        if self._now is not None and expected != self._found:
-            self._leave_out(self._now, "something else on this host changed its host levels")
-
-    def _leave_out(self, turn: _Turn, why: str) -> None:
-        self.left_out.setdefault((turn.attempt.trial, turn.number), why)
-
-    def _read(self) -> dict[str, Level]:
-        host = self._attempts[0].runner.host
-        return {name: host.read_back(name) for name in self._changing}
+        """After the load: the last slot's levels held; what each instance, and the host, has now."""
+        self._hold()
+        for attempt in self._attempts:
+            if attempt.changes is not None:
+                attempt.changes.look()
+                attempt.now_at(attempt.changes.found)
 
 
-def _measure(attempt: Attempt, others: Sequence[Path], left_out: Mapping[tuple[int, int], str]) -> None:
-    """Responses over the instance's own turns, without those in which the others were not idle."""
-    runner, turns = attempt.runner, attempt.planned.turns
-    rotation = runner.study.design.rotation
+def _measure(attempt: Attempt, others: Sequence[Path]) -> None:
+    """Responses over the instance's own turns, without those in which the others were not idle, and of its slots."""
+    rotation = attempt.runner.study.design.rotation
     assert rotation is not None
-    windows = measured(turns, rotation.wash_out)
-    warm_up = sum(turn.warm_up for turn in turns)
+    windows = measured(attempt.planned.turns, rotation.wash_out)
     with attempt.step("measure"):
         used = attempt.system.idle_cpu(attempt.directory, others, windows)
         idle = [math.nan if cpu is None else cpu for cpu in used]
@@ -204,13 +154,20 @@ def _measure(attempt: Attempt, others: Sequence[Path], left_out: Mapping[tuple[i
             for at, cpu in enumerate(idle)
             if not cpu <= IDLE_BOUND
         }
-        gone |= {number - warm_up: why for (trial, number), why in left_out.items() if trial == attempt.trial}
         kept = [window for at, window in enumerate(windows) if at not in gone]
-        audit = _audit(idle, {at: why for at, why in gone.items() if at >= 0}, len(windows))
-        runner.store.add_audits(attempt.trial, attempt.number, [audit])
+        audit = _audit(idle, gone, len(windows))
+        attempt.runner.store.add_audits(attempt.trial, attempt.number, [audit])
         if not audit.passed:
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"too few slots are left: {audit.detail}")
-        attempt.keep(attempt.system.measure_turns(attempt.directory, attempt.startup, kept))
+        found = attempt.system.measure_turns(attempt.directory, attempt.startup, kept)
+        if attempt.changes is not None:
+            from leadline.lab.slotmeasure import measure_turn_slots  # its libraries take seconds to load
+
+            study = attempt.runner.study
+            steady = measure_turn_slots(attempt.changes, attempt.system, study, attempt.directory, gone)
+            attempt.changes.check_some()
+            found = replace(found, steady=steady)
+        attempt.keep(found)
 
 
 def _audit(idle: Sequence[float], gone: Mapping[int, str], slots: int) -> AuditRecord:

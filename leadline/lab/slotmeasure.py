@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import polars as pl
 
 from leadline.analysis import steady_state, steady_verdict
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
-from leadline.design.switchback import assumed_wash_out
+from leadline.design.switchback import wash_out_of
 from leadline.lab.measure import worst
 from leadline.lab.slotrows import SlotMeasured
 from leadline.lab.slots import BegunSlot, SlotChanges
@@ -35,25 +35,44 @@ def measure_slots(
     The verdict is on the series with each treatment's own level taken out. Slots that begin in the detected warm-up
     are left out. A slot with too many errors, or without a transaction, fails as ``workload``.
     """
-    if study.design.switchback is None:
-        raise ValueError("the study has no switchback")
-    wash_out = assumed_wash_out(study.design.switchback)
+    wash_out = wash_out_of(study.design)
     series = system.seconds(directory)
     begun = changes.begun
     _write_series(directory, series, begun)
     verdict = _verdict(series, begun)
     start = begun[0].due_ns / 1e9
     cut = verdict.cut or 0.0
+    warming = {one.slot.index: "the system was still warming up" for one in begun if one.slot.begin < cut}
+    _store(changes, system, study, directory, wash_out, warming)
+    return verdict, replace(phases, steady_from=start + cut, steady_until=begun[-1].end_ns / 1e9)
+
+
+def measure_turn_slots(
+    changes: SlotChanges, system: System, study: Study, directory: Path, left_out: Mapping[int, str]
+) -> SteadyState:
+    """Store every slot of an instance in a rotation; the verdict on its own seconds, with each treatment's own level
+    taken out. ``left_out``: slot -> why it has no part in the analysis.
+    """
+    _store(changes, system, study, directory, wash_out_of(study.design), left_out)
+    return _verdict(system.seconds(directory), changes.begun)
+
+
+def _store(
+    changes: SlotChanges,
+    system: System,
+    study: Study,
+    directory: Path,
+    wash_out: float,
+    left_out: Mapping[int, str],
+) -> None:
     windows = [
         _window(one.due_ns / 1e9, one.done.set_at_ns / 1e9 if one.done else None, one.end_ns / 1e9, wash_out)
-        for one in begun
+        for one in changes.begun
     ]
     rows = []
-    for one, measured in zip(begun, system.measure_windows(directory, windows), strict=True):
-        left_out = "the system was still warming up" if one.slot.begin < cut else ""
-        rows.append(
-            SlotMeasured(one.slot.index, measured.window.begin, measured.window.end, measured.responses, left_out)
-        )
+    for one, measured in zip(changes.begun, system.measure_windows(directory, windows), strict=True):
+        window, why = measured.window, left_out.get(one.slot.index, "")
+        rows.append(SlotMeasured(one.slot.index, window.begin, window.end, measured.responses, why))
         errors = measured.responses.get("errors", 0.0)
         if not measured.responses:
             changes.fail(one, TrialFailure(FailureClass.WORKLOAD, measured.reason or "nothing was measured"))
@@ -61,7 +80,6 @@ def measure_slots(
             text = f"{errors:.2%} of the transactions failed; the limit is {study.limits.errors:.2%}"
             changes.fail(one, TrialFailure(FailureClass.WORKLOAD, text))
     changes.store.set_slots_measured(changes.trial, changes.attempt, rows)
-    return verdict, replace(phases, steady_from=start + cut, steady_until=begun[-1].end_ns / 1e9)
 
 
 def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float) -> None:
@@ -151,10 +169,11 @@ def _write_series(directory: Path, series: SecondSeries, begun: Sequence[BegunSl
 
 def _verdict(series: SecondSeries, begun: Sequence[BegunSlot]) -> SteadyState:
     """Steady or not, of the seconds of all slots after each treatment's median was taken out."""
-    begin, end = begun[0].due_ns / 1e9, begun[-1].end_ns / 1e9
     begins = np.asarray(series.begins, dtype=np.float64)
-    inside = (begins >= begin - 0.001) & (begins + 1 <= end + 0.001)
-    slots = np.minimum(((begins - begin + 0.001) // begun[0].slot.seconds).astype(int), len(begun) - 1)
+    due = np.array([one.due_ns / 1e9 for one in begun])
+    ends = np.array([one.end_ns / 1e9 for one in begun])
+    slots = np.maximum(np.searchsorted(due, begins + 0.001) - 1, 0)
+    inside = (begins >= due[slots] - 0.001) & (begins + 1 <= ends[slots] + 0.001)
     keys = np.array([one.slot.treatment.key for one in begun])
     levelled = {
         name: _levelled(series.values[name], inside, keys[slots[inside]]) for name in ("throughput", "mean", "p99")

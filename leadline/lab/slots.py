@@ -14,12 +14,12 @@ from leadline.lab.progress import Watcher
 from leadline.lab.slotrows import SlotSet
 from leadline.lab.store import Store
 from leadline.lab.system import LoadClock
-from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.owners import Owners
 from leadline.model.plan import Slot
 
-LATE = 0.1  # of a slot: levels in force later than this fail it
+LATE = 0.1  # of a slot, or half of what is left out at its start: levels in force later than this fail it
 
 
 @dataclass
@@ -39,6 +39,7 @@ class BegunSlot:
 @dataclass
 class SlotChanges:
     """Makes the changes of one attempt's slots: pass ``on_slot`` to ``System.load_in_slots``, then call ``finish``.
+    Where others change the host between the slots, as in a rotation: ``look``, ``begin`` and ``hold`` for each.
 
     Only knobs whose level differs between slots are touched; the first slot's levels must be in force already.
     """
@@ -50,6 +51,7 @@ class SlotChanges:
     trial: int
     attempt: int
     slots: Sequence[Slot]
+    wash_out: float = 0.0
     begun: list[BegunSlot] = field(default_factory=list, init=False)
     changing: tuple[str, ...] = field(init=False)
     found: dict[str, Level] = field(default_factory=dict, init=False)  # as last read
@@ -60,11 +62,19 @@ class SlotChanges:
         self.changing = tuple(name for name in names if any(level[name] != levels[0][name] for level in levels))
 
     def on_slot(self, index: int, due_ns: int, clock: LoadClock) -> None:
+        """End the slot before, and begin one. Raises as ``begin``."""
+        self.hold()
+        self.begin(index, due_ns, clock)
+
+    def look(self) -> None:
+        """What is in force before a slot that follows another instance's."""
+        self.found = self._read()
+
+    def begin(self, index: int, due_ns: int, clock: LoadClock) -> None:
         """Begin a slot: written down first, its levels set when it is due. Raises TrialFailure for what voids the
         whole trial: a lost host, journal or store, an interruption.
         """
         slot = self.slots[index]
-        self._check_held()
         wanted = {name: slot.treatment[name] for name in self.changing}
         begun = BegunSlot(slot, due_ns)
         self.begun.append(begun)
@@ -77,7 +87,11 @@ class SlotChanges:
 
     def finish(self) -> None:
         """After the load: the last slot's levels held to its end, and some slot counts. Raises TrialFailure."""
-        self._check_held()
+        self.hold()
+        self.check_some()
+
+    def check_some(self) -> None:
+        """Raises TrialFailure where no slot counts."""
         failures = [begun.failure for begun in self.begun if begun.failure]
         if failures and len(failures) == len(self.begun):
             kind = Counter(failure.failure_class for failure in failures).most_common(1)[0][0]
@@ -98,13 +112,14 @@ class SlotChanges:
             return SlotSet(set_from, set_from, dict(self.found), self.found == wanted, failure)
         changes = [name for name in self.changing if name not in self.found or self.found[name] != wanted[name]]
         failed: TrialFailure | None = None
-        for name in changes:
-            try:
-                self.owners.apply({name: wanted[name]})
-            except TrialFailure as error:
-                if error.failure_class is not FailureClass.CONFIGURATION:
-                    raise
-                failed = failed or error
+        try:
+            self.owners.apply({name: wanted[name] for name in changes})
+        except TrialFailure as error:
+            if error.failure_class is not FailureClass.CONFIGURATION:
+                raise
+            failed = error
+        except UsageError as error:  # levels that contradict each other
+            failed = TrialFailure(FailureClass.CONFIGURATION, str(error))
         if changes:
             self.found = self._read()
             set_at = clock.now_ns()
@@ -114,12 +129,13 @@ class SlotChanges:
         late = (set_at - begun.due_ns) / 1e9
         if failed is None and wrong:
             failed = TrialFailure(FailureClass.CONFIGURATION, wrong)
-        if failed is None and late > LATE * begun.slot.seconds:
-            text = f"its levels were in force {late:.2f} s late; {LATE * begun.slot.seconds:.2g} s are allowed"
+        allowed = max(LATE * begun.slot.seconds, self.wash_out / 2)
+        if failed is None and late > allowed:
+            text = f"its levels were in force {late:.2f} s late; {allowed:.2g} s are allowed"
             failed = TrialFailure(FailureClass.INFRASTRUCTURE, text)
         return SlotSet(set_from, set_at, dict(self.found), not wrong, failed)
 
-    def _check_held(self) -> None:
+    def hold(self) -> None:
         """At the end of a slot its levels are still what they were at its start; also makes ``found`` fresh."""
         expected, self.found = self.found, self._read()
         if not self.begun:

@@ -112,7 +112,8 @@ def starved_calls(file: StudyFile, plan: Plan, settings: Mapping[str, Level]) ->
     server, app = SERVERS[stack.server], application(stack.app)
     if not server.second_thread:
         return []
-    treatments = [{**settings, **trial.treatment.as_dict()} for trial in plan.trials]
+    held = [(trial.treatment, *(slot.treatment for slot in trial.slots)) for trial in plan.trials]
+    treatments = [{**settings, **treatment.as_dict()} for treatment in set().union(*held)]
     remote = [levels for levels in treatments if _needs(app, stack.mode, levels, Feature.REMOTE)]
     ways = _ways_to(app, stack.mode, Feature.REMOTE)
     how = "".join(f" with {knob.name} {level}" for knob, level in ways)

@@ -57,6 +57,8 @@ UNITS = {
     "heap.committed": "bytes",
     "gc.count": "collections so far",
     "gc.time_ms": "milliseconds so far",
+    "jit.time_ms": "milliseconds so far",
+    "jit.code": "bytes",
     "jvm.threads": "threads",
     "agent.pools": "pools found",
     "agent.errors": "probes that failed",

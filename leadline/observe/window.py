@@ -22,6 +22,10 @@ class CpuUse:
     covered: float
 
 
+_FEWEST_SAMPLES = 2
+_SAMPLE = 2.0  # seconds between two samples of the agent, at most
+
+
 def series(series_dir: Path, observer: str, metric: str, subject: str | None = None) -> pl.DataFrame:
     """Rows of one metric, by time; empty where the observer recorded nothing."""
     path = series_dir / f"{observer}.parquet"
@@ -182,6 +186,19 @@ def gc_share(recorded: Recorded, windows: Windows, _throughput: float = 0.0) -> 
     paused = [_gc_seconds(recorded.series_dir, begin, end) for begin, end in windows]
     known = [seconds for seconds in paused if seconds is not None]
     return {"gc_share": sum(known) / sum(end - begin for begin, end in windows)} if len(known) == len(paused) else {}
+
+
+def compiling(recorded: Recorded, from_s: float, until_s: float) -> float | None:
+    """Time that the compiler of the server's JVM worked, or waited for a CPU while it had work, in a window by its
+    length (java.lang.management.CompilationMXBean); None where samples do not cover it.
+    """
+    _check(from_s, until_s)
+    rows = series(recorded.series_dir, "pools", "jit.time_ms")
+    times = rows["time_ns"].to_numpy() / 1e9
+    if len(times) < _FEWEST_SAMPLES or times[0] > from_s or times[-1] < until_s - _SAMPLE:
+        return None
+    before, after = np.interp([from_s, until_s], times, rows["value"].to_numpy())
+    return float(after - before) / 1e3 / (until_s - from_s)
 
 
 def _gc_seconds(series_dir: Path, from_s: float, until_s: float) -> float | None:

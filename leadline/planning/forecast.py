@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from leadline.analysis.composite import as_one_factor
 from leadline.analysis.table import SQUARES
-from leadline.design.switchback import assumed_wash_out
+from leadline.design.switchback import steady_seconds, wash_out_of
 from leadline.model.plan import Plan, Role
-from leadline.model.study import Design, Switchback, Workload
+from leadline.model.study import Design, Workload
 from leadline.model.units import format_duration
 from leadline.planning.alternatives import alternatives, name_of, rows_of_a_square
 from leadline.planning.between import Between, between_trials
@@ -33,10 +33,7 @@ class Setup:
 
     def seconds(self, plan: Plan) -> float:
         """Wall time of a plan."""
-        lengths = (
-            trial.slots[-1].begin + trial.slots[-1].seconds if trial.slots else self.steady for trial in plan.trials
-        )
-        return len(plan.trials) * self.overhead + sum(lengths)
+        return len(plan.trials) * self.overhead + sum(steady_seconds(trial) or self.steady for trial in plan.trials)
 
 
 @dataclass(frozen=True)
@@ -257,5 +254,4 @@ def _others(
 
 def setup_of(design: Design, workload: Workload, overhead: float) -> Setup:
     """What a trial of a study takes; ``overhead``: seconds beside its load."""
-    wash_out = assumed_wash_out(design.switchback or Switchback())
-    return Setup(overhead + workload.ramp_up + workload.ramp_down, workload.steady, wash_out)
+    return Setup(overhead + workload.ramp_up + workload.ramp_down, workload.steady, wash_out_of(design))

@@ -26,7 +26,7 @@ from leadline.lab.system import (
     WindowMeasured,
 )
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, LoadSecond, Phases
@@ -111,6 +111,11 @@ class SimulatedSystem(AtStart):
 
     def knobs(self) -> Sequence[Knob]:
         return [knob for name, knob in self._knobs.items() if name not in self._host.levels()]
+
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        if fixed := {name: at for name, at in levels.items() if self._knobs[name].apply_cost is not ApplyCost.LIVE}:
+            super().apply(fixed)
+        self._settings |= {name: self._in_force(name, level) for name, level in levels.items()}
 
     def read_back(self, knob: str) -> Level:
         """The level in force in the simulated services. Raises LookupError for a knob they were not given."""

@@ -23,7 +23,7 @@ from leadline.lab.system import (
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine, Owner
 from leadline.model.owners import AtStart, KnobOwner
-from leadline.model.plan import Slot
+from leadline.model.plan import Slot, Treatment
 from leadline.model.record import AuditRecord, LoadSecond, Phases
 from leadline.model.result import SteadyState
 
@@ -41,6 +41,7 @@ DANGEROUS = Knob(
 )
 POOL = Knob("server.pool", Kind.INTEGER, ApplyCost.RESTART, "a restart knob", default=10, minimum=1)
 HEAP = Knob("jvm.heap", Kind.SIZE, ApplyCost.RESTART, "a heap", owner=Owner.JVM)
+STATEMENTS = Knob("server.statements", Kind.INTEGER, ApplyCost.LIVE, "a live knob", default=10, minimum=0)
 CACHE = Knob("server.cache", Kind.BOOLEAN, ApplyCost.RESTART, "a switch", default=True)
 
 
@@ -112,7 +113,7 @@ class FakeClock:
         self.sleeps += 1
 
 
-@dataclass
+@dataclass(eq=False)
 class FakeSystem(AtStart):
     """A system whose throughput is a function of its settings; ``fail`` maps a step to a failure."""
 
@@ -125,6 +126,7 @@ class FakeSystem(AtStart):
     driver_was_limit: bool = False
     read_wrong: str = ""
     left_out: str = ""  # a knob of a part that these levels leave out
+    deaf: bool = False  # takes no live level
     stops: int = 0
     calls: list[str] = field(default_factory=list)
     settings: Settings = field(default_factory=dict)
@@ -169,7 +171,13 @@ class FakeSystem(AtStart):
         return [self]
 
     def knobs(self) -> Sequence[Knob]:
-        return (POOL, CACHE, HEAP)
+        return (POOL, CACHE, HEAP, STATEMENTS)
+
+    def apply(self, levels: Settings) -> None:
+        assert set(levels) == {STATEMENTS.name}
+        if self.deaf:
+            raise TrialFailure(FailureClass.CONFIGURATION, "the server refuses it")
+        self.settings = {**self.settings, **levels}
 
     def read_back(self, knob: str) -> Level:
         if knob == self.read_wrong:
@@ -225,10 +233,19 @@ class FakeSystem(AtStart):
         self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
     ) -> Sequence[LoadOutcome | TrialFailure]:
         clock = FakeClock(self.oversleep)
-        turns = sorted((turn.begin, at) for at, one in enumerate(instances) for turn in one.turns)
-        for index, (begin, _) in enumerate(turns):
+        turns = sorted((turn.begin, at, turn) for at, one in enumerate(instances) for turn in one.turns)
+        systems = [one.system for one in instances]
+        for system in systems:
+            assert isinstance(system, FakeSystem)
+            system.held, system.slots = [], []
+        for index, (begin, at, turn) in enumerate(turns):
             self.at_step(f"before turn {index}")
             on_turn(index, clock.START + round(begin * 1e9), clock)
+            if not turn.warm_up:
+                system = systems[at]
+                assert isinstance(system, FakeSystem)
+                system.slots = [*system.slots, Slot(len(system.slots), begin, turn.seconds, Treatment(()))]
+                system._hold()
         found: list[LoadOutcome | TrialFailure] = []
         for one in instances:
             try:

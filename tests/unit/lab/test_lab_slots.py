@@ -268,10 +268,10 @@ def test_a_level_that_somebody_else_changes_fails_the_slot_under_way(tmp_path: P
 
 def test_a_change_that_comes_late_fails_its_slot_and_no_other(tmp_path: Path) -> None:
     text = STUDY.replace("replicates: 2", "replicates: 1")
-    (trial,) = trials(tmp_path, FakeSystem(FakeHost(), effect=live_level, oversleep={3: 0.6, 6: 0.4, 8: 5.2}), text)
+    (trial,) = trials(tmp_path, FakeSystem(FakeHost(), effect=live_level, oversleep={3: 1.0, 6: 0.4, 8: 5.2}), text)
     failed = {slot.index: slot.failure_message for slot in trial.slots if slot.failure}
     assert set(failed) == {3, 8}
-    assert "0.60 s late; 0.5 s are allowed" in failed[3]
+    assert "1.00 s late; 0.83 s are allowed" in failed[3]
     assert "it was over before it began" in failed[8]
     late = trial.slots[6]
     assert late.set_at is not None

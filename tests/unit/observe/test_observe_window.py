@@ -9,6 +9,7 @@ from leadline.observe.window import (
     CpuLines,
     CpuUse,
     Recorded,
+    compiling,
     cpu_per_transaction,
     gc_share,
     host_cpu_between,
@@ -93,6 +94,19 @@ def test_share_of_pauses_counts_a_straddling_one_in_part(series_dir: Path) -> No
     assert gc_share(Recorded(series_dir), [(100, 101)])["gc_share"] == pytest.approx(0.1 + 0.2)
     assert gc_share(Recorded(series_dir), [(105, 106)])["gc_share"] == 0
     assert not gc_share(Recorded(series_dir / "none"), [(105, 106)])
+
+
+def test_work_of_the_compiler(tmp_path: Path) -> None:
+    pools = TallTable()
+    for second in range(11):
+        pools.add(second * 10**9, "jit.time_ms", "HotSpot", 400.0 * min(second, 5))
+    pools.write(tmp_path / "pools.parquet")
+    recorded = Recorded(tmp_path)
+    assert compiling(recorded, 1, 3) == pytest.approx(0.4)
+    assert compiling(recorded, 4, 6) == pytest.approx(0.2)
+    assert compiling(recorded, 6, 10) == 0
+    assert compiling(recorded, 6, 20) is None
+    assert compiling(Recorded(tmp_path / "none"), 1, 3) is None
 
 
 def test_a_window_that_ends_before_it_begins_is_refused(series_dir: Path) -> None:

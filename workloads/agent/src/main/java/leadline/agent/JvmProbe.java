@@ -1,6 +1,7 @@
 package leadline.agent;
 
 import java.io.IOException;
+import java.lang.management.CompilationMXBean;
 import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
@@ -9,12 +10,16 @@ import java.lang.management.MemoryUsage;
 import java.lang.management.ThreadMXBean;
 import java.util.List;
 
-/** Heap by memory pool, collections so far by collector, live threads. */
+/** Heap by memory pool, collections so far by collector, compilation and compiled code so far, live threads. */
 final class JvmProbe implements Probe {
     private final List<GarbageCollectorMXBean> collectors = ManagementFactory.getGarbageCollectorMXBeans();
     private final List<MemoryPoolMXBean> pools = ManagementFactory.getMemoryPoolMXBeans().stream()
             .filter(pool -> pool.getType() == MemoryType.HEAP)
             .toList();
+    private final List<MemoryPoolMXBean> codes = ManagementFactory.getMemoryPoolMXBeans().stream()
+            .filter(pool -> pool.getName().startsWith("Code"))
+            .toList();
+    private final CompilationMXBean compiler = ManagementFactory.getCompilationMXBean();
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
 
     @Override
@@ -30,6 +35,14 @@ final class JvmProbe implements Probe {
             out.add("gc.count", collector.getName(), collector.getCollectionCount());
             out.add("gc.time_ms", collector.getName(), collector.getCollectionTime());
         }
+        if (compiler != null && compiler.isCompilationTimeMonitoringSupported()) {
+            out.add("jit.time_ms", compiler.getName(), compiler.getTotalCompilationTime());
+        }
+        double code = 0;
+        for (MemoryPoolMXBean pool : codes) {
+            code += pool.getUsage().getUsed();
+        }
+        out.add("jit.code", "server", code);
         out.add("jvm.threads", "server", threads.getThreadCount());
     }
 }

@@ -129,7 +129,28 @@ final class AgentTest {
         assertTrue(((Map<?, ?>) answer.get("errors")).containsKey("no name"));
         Path out = directory.resolve("answer.json");
         Answer.write(out, answer);
-        assertTrue(Files.readString(out).contains("\"flags\":{\"MaxHeapSize\":\""));
+        assertTrue(Files.readString(out).startsWith("{\"refused\":[],\"flags\":{\"MaxHeapSize\":\""));
+    }
+
+    @Test
+    void changesAreMadeBeforeTheAnswerAndTheFirstThatIsRefusedIsTold() throws Exception {
+        String flag = "HeapDumpOnOutOfMemoryError";
+        String verbose = "java.lang:type=Memory|Verbose";
+        Path file = Files.writeString(
+                directory.resolve("ask.properties"),
+                "flag.0=" + flag + "=true\nset.0=" + verbose + "|true\nset.1=java.lang:type=None|Verbose|true\n"
+                        + "set.2=" + verbose + "|false\nflags=" + flag + "\nbean.0=" + verbose + "\n");
+        boolean before = ManagementFactory.getMemoryMXBean().isVerbose();
+        try {
+            Map<String, Object> answer =
+                    new Answer(server, new Configurations(new Osgi(null))).collect(Options.read(file));
+            assertEquals(Map.of(flag, "true"), answer.get("flags"));
+            assertEquals(Map.of("java.lang:type=Memory", Map.of("Verbose", true)), answer.get("beans"));
+            String refused = ((List<?>) answer.get("refused")).get(0).toString();
+            assertTrue(refused.startsWith("java.lang:type=None|Verbose|true: "), refused);
+        } finally {
+            ManagementFactory.getMemoryMXBean().setVerbose(before);
+        }
     }
 
     @Test
