@@ -68,6 +68,30 @@ def alone(
 
 
 @contextmanager
+def own_user(
+    argv: Sequence[str], home: Path, reads: Sequence[Path], owns: Sequence[Path], **rights: bool
+) -> Iterator[list[str]]:
+    """Where leadline is root, the command line that runs as a user of its own, who owns ``owns`` meanwhile; ``rights`` as
+    in ``leadline.host.privilege.User.prefix``. Raises UsageError.
+    """
+    user = privilege.new_user()
+    if user is None:
+        yield tied(argv) if rights.get("tied") else list(argv)
+        return
+    for path in owns:
+        privilege.hand_over(path, user.uid)
+    try:
+        yield [*user.prefix(home, reads, owns, **rights), *argv]
+    finally:
+        privilege.take_back(owns, user.uid)
+
+
+def is_root() -> bool:
+    """Whether programs get users of their own."""
+    return os.geteuid() == 0
+
+
+@contextmanager
 def _beats(tell: Callable[[float], None] | None) -> Iterator[None]:
     begin, over = time.monotonic(), threading.Event()
 

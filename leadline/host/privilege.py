@@ -21,7 +21,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from leadline.host import confine, procfs
 from leadline.model.errors import UsageError
@@ -275,15 +274,3 @@ def give(path: Path, pid: int) -> None:
     """Make a file the user's of process ``pid``, where leadline gave it one."""
     if (user := user_of(pid)) is not None:
         hand_over(path, user.uid)
-
-
-def write_private(path: Path, text: str | bytes) -> None:
-    """A private file, in place of an older one."""
-    path.unlink(missing_ok=True)
-    with new_private(path) as stream:
-        stream.write(text.encode() if isinstance(text, str) else text)
-
-
-def new_private(path: Path) -> BinaryIO:
-    """A new file, open for writing, that was never anybody else's to read: made with mode 0600. Raises OSError."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")

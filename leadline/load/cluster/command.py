@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from leadline.host import process
-from leadline.host.journal import UndoJournal
-from leadline.host.paths import state_dir
-from leadline.host.watchdog import start_watchdog
+from leadline.host.local import watched_starts
 from leadline.load import earlier
-from leadline.load.cluster.hosts import Starter
 from leadline.load.cluster.run import Cluster, Job, told
 from leadline.load.command import judge
 from leadline.load.progress import as_json, as_text
@@ -34,7 +27,7 @@ def check(drivers: Sequence[DriverHost]) -> list[str]:
     """A sentence about every host. Raises TrialFailure(infrastructure) for the first that cannot be used."""
     place = Path(tempfile.mkdtemp(prefix="leadline-check-"))
     try:
-        with _starter() as start, Cluster(drivers, place, place, start) as cluster:
+        with watched_starts(_DEAD_MAN) as start, Cluster(drivers, place, place, start) as cluster:
             return list(told(cluster.open()))
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -68,7 +61,7 @@ def run(
     def clear() -> None:
         earlier.remove(out, in_use=[out / "drivers" / driver.name for driver in drivers])
 
-    with _starter() as start, Cluster(drivers, out, out / "logs", start) as cluster:
+    with watched_starts(_DEAD_MAN) as start, Cluster(drivers, out, out / "logs", start) as cluster:
         for line in told(cluster.open()):
             if progress == "text":
                 say(line)
@@ -95,20 +88,6 @@ def _follow(cluster: Cluster, progress: str, say: Callable[[str], None]) -> bool
         except KeyboardInterrupt:
             stopped = True
             cluster.stop()
-
-
-@contextmanager
-def _starter() -> Iterator[Starter]:
-    """Starts processes that a watchdog ends when this one is gone."""
-    journal = UndoJournal(state_dir() / "undo" / f"load-{os.getpid()}.jsonl")
-    watchdog = start_watchdog(journal.path, _DEAD_MAN)
-    try:
-        yield partial(process.start, journal=journal)
-    finally:
-        if journal.open_entries():
-            journal.restore()
-        journal.compact()
-        watchdog.finish()
 
 
 def option_pairs(options: Sequence[str]) -> list[tuple[str, str]]:
