@@ -47,6 +47,8 @@ def run(
 
 def exchange(argv: Sequence[str], data: bytes = b"", **how: Unpack[How]) -> Exchanged:
     """As ``run``, in bytes."""
+    if how.get("timeout") is None:
+        how["timeout"] = privilege.LONGEST
     try:
         return subprocess.run(list(argv), input=data, capture_output=True, check=False, **how)
     except subprocess.TimeoutExpired as late:
@@ -71,8 +73,9 @@ def alone(
 def own_user(
     argv: Sequence[str], home: Path, reads: Sequence[Path], owns: Sequence[Path], **rights: bool
 ) -> Iterator[list[str]]:
-    """Where leadline is root, the command line that runs as a user of its own, who owns ``owns`` meanwhile; ``rights`` as
-    in ``leadline.host.privilege.User.prefix``. Raises UsageError.
+    """Where leadline is root, the command line that runs as a user of its own, who owns ``owns`` meanwhile.
+
+    ``rights`` as in ``leadline.host.privilege.User.prefix``. Raises UsageError.
     """
     user = privilege.new_user()
     if user is None:

@@ -27,6 +27,7 @@ from leadline.model.errors import FailureClass, RestoreError, TrialFailure
 
 _UNDO = {**undo.UNDO, undo_ramdisk.KIND: undo_ramdisk.undo}
 _LINE_MAX = 1 << 20  # bytes
+_REPLACED = 1000  # times that it is opened anew because another process has replaced it
 _COMMAND_MAX = 2000  # characters of a command line
 _SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a link leads elsewhere, a pipe never ends
 _FIELDS = frozenset(item.name for item in fields(Entry))
@@ -63,7 +64,7 @@ class UndoJournal:
         """The journal's file, open for writing and locked, so that none is rewritten while another one adds to it.
         Raises OSError.
         """
-        while True:
+        for _ in range(_REPLACED):
             handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFELY, 0o600)
             try:
                 _require_own(handle)
@@ -77,6 +78,7 @@ class UndoJournal:
                     return
             finally:
                 os.close(handle)
+        raise OSError(errno.EBUSY, f"it was replaced {_REPLACED} times while it was opened")
 
     def _append(self, record: Mapping[str, Any]) -> None:
         data = json.dumps(record, separators=(",", ":")).encode() + b"\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,7 +25,7 @@ from leadline.host.mounts import mounts, place_of
 from leadline.host.paths import cache_dir, state_dir
 from leadline.host.privilege import give, user_of
 from leadline.host.process import LocalProcess
-from leadline.host.undo import TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
+from leadline.host.undo import SWAP, TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
 from leadline.host.watchdog import Watchdog, start_watchdog
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Catalogue, Knob, Level, Machine
@@ -286,11 +285,13 @@ class LocalHost:
         self.journal.record("swap", "swap", on)
         self._temporary["swap"] += on
         for name in on:
-            done = subprocess.run(["swapoff", name], capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise TrialFailure(
-                    FailureClass.INFRASTRUCTURE, f"swap could not be switched off: {done.stderr.strip()}"
-                )
+            try:
+                done = here.run(["swapoff", name], timeout=SWAP)
+                why = done.stderr.strip() if done.returncode else ""
+            except TimeoutError as error:
+                why = str(error)
+            if why:
+                raise TrialFailure(FailureClass.INFRASTRUCTURE, f"swap could not be switched off: {why}")
 
     def private_tree(self, path: Path) -> None:
         """Make a directory for this user only, which ``restore`` removes with all in it (a store in memory).

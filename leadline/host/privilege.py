@@ -28,6 +28,8 @@ from leadline.model.errors import UsageError
 # No distribution gives these away, neither to people nor to services or containers (systemd, "Users, Groups, UIDs and
 # GIDs": unused).
 USERS = range(60706, 61184)
+LONGEST = 24 * 3600.0  # seconds that a program may take that has no shorter time: Maven's downloads, a load
+_SOON = 60.0  # seconds that a program may take which does next to nothing
 _SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")
 _FOR_ROOT = ("TMPDIR", "TMP", "TEMP", "MAIL", "MAVEN_OPTS", "SSH_AUTH_SOCK", "SUDO_COMMAND")
 _FOR_ROOT_XDG = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME")
@@ -119,6 +121,8 @@ def run(argv: Sequence[str], reads: Iterable[Path] = (), owns: Iterable[Path] = 
     Raises UsageError, OSError, subprocess.TimeoutExpired.
     """
     options: dict[str, object] = {"capture_output": True, "text": True, "check": False, **more}
+    if options.get("timeout") is None:
+        options["timeout"] = LONGEST
     user, owned = new_user(), [Path(path) for path in owns]
     if user is None:
         return subprocess.run(list(argv), **options)  # type: ignore[call-overload,no-any-return]
@@ -202,7 +206,9 @@ def own_mounts() -> bool:
         json.dumps({**order, "realtime": False, "latency": False, "parent": 0}),
         "true",
     ]
-    return subprocess.run(argv, capture_output=True, check=False, env={"PATH": os.defpath}).returncode == 0
+    return (
+        subprocess.run(argv, capture_output=True, check=False, env={"PATH": os.defpath}, timeout=_SOON).returncode == 0
+    )
 
 
 # files -----------------------------------------------------------------------------------------------------------
