@@ -36,6 +36,8 @@ def confirmation(
     for a study that cannot be confirmed and for an effect that would take longer than the study itself.
     """
     record = first.record
+    if settings and best > 1:
+        raise UsageError("--best chooses settings and --setting names them; leave one of the two out")
     if first.failed:
         raise UsageError(f"{first.run} is not finished, or every trial failed: only a finished study can be confirmed")
     if record.study.confirms is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leadline.load.cluster.command import check as check_drivers
 from leadline.load.cluster.command import run as run_together
 from leadline.load.cluster.spec import read_drivers
-from leadline.load.command import judge, run_scenario, scenario_schema
+from leadline.load.command import OUT, judge, option_value, run_scenario, scenario_schema
 from leadline.load.generators.base import Job
 from leadline.load.generators.run import Plan, run_generator
 from leadline.load.knee import Limits, Range, Step
@@ -14,6 +14,7 @@ from leadline.load.presets import find_preset, preset_options
 from leadline.load.result import read_summary
 
 __all__ = [
+    "OUT",
     "Job",
     "Limits",
     "Plan",
@@ -24,6 +25,7 @@ __all__ = [
     "find_preset",
     "judge",
     "knee_document",
+    "option_value",
     "preset_options",
     "read_drivers",
     "read_summary",

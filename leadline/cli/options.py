@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,16 +22,71 @@ def _directory(given: str | Path) -> Path:
     if not str(given).isprintable():
         raise UsageError(f"--lab {quoted(str(given))}: a name has characters that print, in UTF-8")
     path = Path(given)
+    if os.path.isdir(path):  # noqa: PTH112 - false where it cannot be looked at
+        return path  # which may be read where it cannot be written
+    try:
+        return output_directory(path)
+    except UsageError as error:
+        raise UsageError(f"--lab {error}; name a directory, or one that is to be made") from None
+
+
+def output_file(given: str | Path) -> Path:
+    """A file that can be written, in a folder that is there. Raises UsageError; nothing is written yet."""
+    path = Path(given)
+    with _refusing(given):
+        target = Path(os.path.realpath(path))
+        if target.is_dir() or str(given).endswith("/") or not str(given):
+            raise UsageError(f"{quoted(str(given), 200)} is a directory: name a file")
+        if not os.path.lexists(target):
+            if not target.parent.is_dir():
+                raise UsageError(f"{quoted(str(given), 200)} cannot be written: there is no folder {target.parent}")
+            _try(target.parent)
+        elif target.is_file():
+            target.open("ab").close()
+        elif not os.access(target, os.W_OK):  # a pipe or a device, which opening would wait for
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return path
+
+
+def output_directory(given: str | Path) -> Path:
+    """A directory that files can be written to, or that can be made. Raises UsageError; nothing is made yet."""
+    path = Path(given)
+    with _refusing(given):
+        if not str(given):
+            raise UsageError("'' is no directory; . is this one")
+        target = Path(os.path.realpath(path))
+        above = next(each for each in (target, *target.parents) if os.path.lexists(each))
+        if not above.is_dir():
+            raise UsageError(f"{quoted(str(given), 200)} cannot be written: {above} is no directory")
+        _try(above)
+    return path
+
+
+@contextmanager
+def _refusing(given: str | Path) -> Iterator[None]:
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
-            path.stat()
-        above = next(each for each in (path.absolute(), *path.absolute().parents) if os.path.lexists(each))
+            Path(given).stat()  # tells of names that no file can have
+        yield
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no directory can have this name"
-        raise UsageError(f"--lab {quoted(str(path))}: {reason}") from None
-    if not above.is_dir():
-        raise UsageError(f"--lab {path}: {above} is no directory; name one, or one that is to be made")
-    return path
+        reason = getattr(error, "strerror", None) or "no file can have this name"
+        raise UsageError(f"{quoted(str(given), 200)} cannot be written: {reason}") from None
+
+
+def _try(directory: Path) -> None:
+    """Root may write where no file can be made (``/proc``), so one is made; it has no name."""
+    with tempfile.TemporaryFile(dir=directory):
+        pass
+
+
+def file_option(help_text: str, *names: str) -> Any:
+    """An option of a file that a command writes; a place where it cannot is refused before any work."""
+    return typer.Option(*names, parser=output_file, metavar="<path>", help=help_text)
+
+
+def directory_option(help_text: str) -> Any:
+    """The same of a directory."""
+    return typer.Option(parser=output_directory, metavar="<path>", help=help_text)
 
 
 LabOption = Annotated[

@@ -52,7 +52,10 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
         for trial, turns in zip(block, _turns(len(block), rotation, workload, block[0].seed), strict=True):
             trials[trial.position] = replace(trial, turns=turns)
     rotated = replace(plan, trials=tuple(trials[trial.position] for trial in plan.trials))
-    return replace(rotated, notes=(*_notes(rotated, rotation, workload), *plan.notes))
+    notes = [*_notes(rotated, rotation, workload), *plan.notes]
+    if design.sentinels is not None and "sentinels" in design.model_fields_set:
+        notes.append("No sentinels are added: every block of a rotation holds the baseline.")
+    return replace(rotated, notes=tuple(notes))
 
 
 def blocks_of(plan: Plan) -> list[list[PlannedTrial]]:
@@ -78,7 +81,15 @@ def measured(turns: Sequence[Turn], wash_out: float) -> list[tuple[float, float]
 
 
 def _merged(plan: Plan, instances: int) -> Plan:
-    """So many blocks as one."""
+    """So many blocks as one. Raises DesignError where there are fewer."""
+    blocks = len(blocks_of(plan))
+    if instances > blocks:
+        has = "replicate" if plan.blocks == "by-replicate" else "block"
+        raise DesignError(
+            f"design.rotation.instances: {instances} {has}s are to stand side by side, and the design has {blocks}; "
+            f"say {blocks} or less",
+            (*_KEY, "instances"),
+        )
     if instances == 1:
         return plan
     numbers = {trial.position: trial.block // instances for trial in plan.trials}
@@ -153,6 +164,12 @@ def _check(
         raise DesignError(
             f"workload.ramp_up is {format_duration(workload.ramp_up)}, but responses are kept for whole seconds",
             ("workload", "ramp_up"),
+        )
+    if "warm_up_slot" in rotation.model_fields_set and rotation.warm_up_slot > workload.ramp_up:
+        raise DesignError(
+            f"design.rotation.warm_up_slot {format_duration(rotation.warm_up_slot)} is longer than workload.ramp_up; "
+            f"say {format_duration(workload.ramp_up)} or less, or leave it out",
+            (*_KEY, "warm_up_slot"),
         )
     if rotation.wash_out > rotation.slot - 1:
         raise DesignError(

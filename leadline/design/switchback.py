@@ -91,6 +91,8 @@ def switchback_plan(factors: Sequence[Factor], design: Design, workload: Workloa
             )
         )
     notes = _notes(live, others, len(inside), blocks, len(rows), switchback, workload)
+    if "sentinels" in design.model_fields_set and design.sentinels != _sentinels(others, design):
+        notes.append("No sentinels are added: slots hold the baseline of the factors that are changed live.")
     notes += [*told_inside, *told_outside]
     return Plan(design.kind, design.seed, tuple(factors), tuple(trials), tuple(notes))
 
@@ -212,9 +214,14 @@ def _rows(others: Sequence[Factor], treatments: Sequence[Treatment], design: Des
         for at, row in enumerate(rows):
             first.setdefault((row.block, _dear_key(row.treatment, dear)), at)
         rows.sort(key=lambda row: (row.block, first[row.block, _dear_key(row.treatment, dear)]))
-    if others and design.sentinels is not None and not dear:
-        rows = with_sentinels(rows, baseline, design.sentinels)
+    if (every := _sentinels(others, design)) is not None:
+        rows = with_sentinels(rows, baseline, every)
     return rows
+
+
+def _sentinels(others: Sequence[Factor], design: Design) -> int | None:
+    """As the design says, where trials can have some."""
+    return design.sentinels if others and not any(map(_is_dear, others)) else None
 
 
 def _is_dear(factor: Factor) -> bool:

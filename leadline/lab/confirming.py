@@ -48,6 +48,8 @@ def best_settings(record: StudyRecord, analysis: StudyAnalysis, response: str, c
     effects = _gains(analysis, response)
     if not effects:
         raise UsageError(f"{_name(record)} has no estimate for {response}, so there is nothing to confirm")
+    if count > len(effects):
+        raise UsageError(f"--best {count}: {_name(record)} has {len(effects)} settings with a figure for {response}")
     better = [each for each in effects if each.verdict is Verdict.BETTER]
     if KINDS[record.plan.kind].cells or count > 1 or len(better) < 2:
         return [_single(each) for each in effects[:count]]
@@ -165,7 +167,9 @@ def confirmation_study(
     if study.design.switchback is not None and all(is_live(factors[name]) for name in chosen):
         design["switchback"] = study.design.switchback.model_dump(mode="json", exclude_unset=True)
     elif study.design.rotation is not None:
-        design["rotation"] = study.design.rotation.model_dump(mode="json", exclude_unset=True)
+        kept = study.design.rotation.model_dump(mode="json", exclude_unset=True)
+        side_by_side = min(study.design.rotation.instances, replicates)  # it may have fewer than the study had
+        design["rotation"] = {**kept, "instances": side_by_side}
     document: dict[str, Any] = {
         "study": f"{study.study}-confirm",
         "question": f"Does {' or '.join(said(each.levels) for each in choices)} change {response} in fresh trials?",

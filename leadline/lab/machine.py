@@ -73,6 +73,8 @@ def _problems(file: StudyFile, host: Host) -> Iterator[tuple[tuple[str | int, ..
             yield ("stack", "java"), problem
     if problem := _refused(lambda: server(study.stack.server).check_java(study.stack.java)):
         yield ("stack", "java" if study.stack.java else "server"), problem
+    if study.drivers and study.placement.driver_cpus is not None:
+        yield ("placement", "driver_cpus"), "each of several drivers has CPUs of its own: write `cpus` in drivers"
     for at, driver in enumerate(study.drivers):
         program = shlex.split(driver.via)[0]
         if driver.via == "local":

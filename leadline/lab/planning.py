@@ -23,9 +23,10 @@ from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError, nearest
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Design, RawLevel, Study
+from leadline.model.study import Design, RawLevel, Study, Workload
 from leadline.stack.registry import knob_of_others
 
+_OF_GENERATORS = {"generator", "load_units", "ramp_up", "steady", "ramp_down"}  # keys of a workload
 OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
 
 
@@ -112,7 +113,12 @@ def plan_study(
         plan = replace(plan, notes=(*plan.notes, check_side_by_side(file, plan, settings, machine)))
     warnings = tuple(starved_calls(file, plan, settings))
     return Planned(
-        replace(plan, notes=(*plan.notes, *warnings)), knobs, settings, tuple(skipped), warnings, tuple(unchecked)
+        replace(plan, notes=(*plan.notes, *_without_effect(study.workload), *warnings)),
+        knobs,
+        settings,
+        tuple(skipped),
+        warnings,
+        tuple(unchecked),
     )
 
 
@@ -193,6 +199,14 @@ def _check_load(file: StudyFile) -> list[str]:
     if workload.generator is None:
         unchecked += _ask_driver(file)
     return unchecked
+
+
+def _without_effect(workload: Workload) -> list[str]:
+    """Keys of leadline-load beside another generator."""
+    idle = [name for name in Workload.model_fields if name in workload.model_fields_set - _OF_GENERATORS]
+    if workload.generator is None or not idle:
+        return []
+    return [f"{workload.generator.name} brings its own load: workload.{', '.join(idle)} change nothing."]
 
 
 def _ask_driver(file: StudyFile) -> list[str]:

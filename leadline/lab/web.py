@@ -56,8 +56,9 @@ def check_web(
                 raise UsageError(f"{where(name)}: {name} changes nothing without a web server; {remedy}")
         if named and knobs.SERVER.name in study.factors:
             raise UsageError(f"{where(knobs.SERVER.name)}: {knobs.SERVER.name} makes no difference: {remedy}")
-        if study.placement.web_cpus is not None and not idle_settings:
-            raise UsageError(f"{file.where(('placement', 'web_cpus'))}: these CPUs are for a web server; {remedy}")
+        for key, what in (("web_cpus", "these CPUs are"), ("web_memory", "this memory is")):
+            if getattr(study.placement, key) is not None and not idle_settings:
+                raise UsageError(f"{file.where(('placement', key))}: {what} for a web server; {remedy}")
     if present:
         _check_place(file, host, places, where(knobs.PLACE.name))
         if "unix" in among(knobs.UPSTREAM.name, "tcp") and not SERVERS[study.stack.server].unix_socket:

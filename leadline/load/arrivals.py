@@ -29,6 +29,9 @@ def check_workload(load: Workload) -> None:
     if load.generator is not None:
         return
     _check_preset(load)
+    if "max_sessions" in load.model_fields_set and most_users(load) > load.max_sessions:
+        told = f"{load.max_sessions:,} sessions at most are fewer than the {most_users(load):,} users"
+        raise WorkloadError(("max_sessions",), f"{told}; say {most_users(load)} or more, or leave max_sessions out")
     if load.max_connections is not None and load.connections != "shared":
         raise WorkloadError(("max_connections",), "max_connections belongs to `connections: shared`")
     model, closed = load.arrivals, load.arrivals == "closed"
@@ -130,8 +133,12 @@ def arrival_options(load: Workload) -> list[str]:
 
 
 def most_sessions(load: Workload) -> int:
-    """The cap on sessions, never below the users there will be."""
-    users = load.users or 0
+    """The cap on sessions; where none is given, never below the users there will be."""
+    return max(load.max_sessions, most_users(load))
+
+
+def most_users(load: Workload) -> int:
+    """Users of closed arrivals at the highest point of their profile; 0 for open arrivals."""
     if load.arrivals == "closed" and load.profile is not None:
-        users = ceil(max(value for _, value in profile_points(load.profile)))
-    return max(load.max_sessions, users)
+        return ceil(max(value for _, value in profile_points(load.profile)))
+    return load.users or 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from leadline.host import here
@@ -11,20 +12,22 @@ from leadline.load.driver import as_own_user, find_binary
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError
 
+OUT = "leadline-load.out"  # where results go by default
+
 
 def run_scenario(scenario: str, options: Sequence[str]) -> int:
-    """Runs leadline-load with ``options`` as they are; its exit code. ``--out`` defaults to ``leadline-load.out``,
+    """Runs leadline-load with ``options`` as they are; its exit code. ``--out`` defaults to ``OUT``,
     ``--progress`` to text on a terminal. Raises LeadlineError without a binary, UsageError without such a scenario.
     """
     given = {option.split("=", 1)[0] for option in options}
     extra: list[str] = []
     if "--out" not in given:
-        extra += ["--out", "leadline-load.out"]
+        extra += ["--out", OUT]
     if "--progress" not in given and sys.stdout.isatty():
         extra += ["--progress", "text"]
     found = find_scenario(scenario)
     argv = [str(find_binary()), "run", str(found), *options, *extra]
-    with as_own_user(argv, _out([*options, *extra]), found) as command:
+    with as_own_user(argv, Path(option_value("--out", options, OUT)), found) as command:
         return here.foreground(command)[0]
 
 
@@ -40,12 +43,13 @@ def judge(directory: Path, options: Sequence[str] = ()) -> tuple[bool, str]:
     return done.returncode == 0, done.stdout
 
 
-def _out(options: Sequence[str]) -> Path:
-    for at, option in enumerate(options):
-        name, equals, value = option.partition("=")
-        if name == "--out":
-            return Path(value if equals else "".join(options[at + 1 : at + 2]))
-    return Path("leadline-load.out")
+def option_value(option: str, options: Sequence[str], otherwise: str) -> str:
+    """The value of an option of leadline-load, which is written in two words or in one; ``otherwise`` without it."""
+    for word, following in pairwise((*options, "")):
+        name, equals, value = word.partition("=")
+        if name == option:
+            return value if equals else following
+    return otherwise
 
 
 def scenario_schema() -> str:

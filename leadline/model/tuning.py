@@ -113,8 +113,16 @@ class FactorialDesign(_Strict):
     kind: Literal["full-factorial", "fractional-factorial", "plackett-burman"] = "fractional-factorial"
     resolution: Annotated[int, count(8, least=3)] = 5
     foldover: bool = False
-    replicates: Annotated[int, count(1_000)] = 2
+    replicates: Annotated[int, count(1_000, least=2)] = 2
     of: Literal["kept", "all"] = Field(default="kept", description="which steps; all: at their best candidate")
+
+    @model_validator(mode="after")
+    def _of_the_kind(self) -> FactorialDesign:
+        if "resolution" in self.model_fields_set and self.kind != "fractional-factorial":
+            raise KeyedError(("resolution",), f"{self.kind} has no resolution; fractional-factorial has it")
+        if self.foldover and self.kind == "full-factorial":
+            raise KeyedError(("foldover",), "full-factorial has no foldover; it has every combination already")
+        return self
 
 
 class PublishedBar(_Strict):

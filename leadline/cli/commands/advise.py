@@ -11,9 +11,8 @@ import typer
 
 from leadline.api.labs import load_lab
 from leadline.api.studies import Study
-from leadline.cli.options import JsonOption, LabOption, StudyArgument
+from leadline.cli.options import JsonOption, LabOption, StudyArgument, file_option
 from leadline.cli.output import print_json, say
-from leadline.model.errors import UsageError
 
 if TYPE_CHECKING:
     from leadline.advice import Finding
@@ -28,7 +27,7 @@ def register(app: typer.Typer) -> None:
 def advise(
     study: StudyArgument,
     lab: LabOption = Path("lab"),
-    write: Annotated[Path | None, typer.Option(help="Write the study that would check the findings to a file.")] = None,
+    write: Annotated[Path | None, file_option("Write the study that would check the findings to a file.")] = None,
     finding: Annotated[
         list[str] | None, typer.Option(help="Of these findings only, by name; for --write all that go together.")
     ] = None,
@@ -65,8 +64,5 @@ def _command(found: Advice, one: Finding, lab: Path) -> str:
 def _write(path: Path, found: Advice, findings: Sequence[Finding]) -> dict[str, Any]:
     document = found.study(findings)
     checked = Study.of(document)
-    try:
-        path.write_text(checked.text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--write {path}: cannot be written: {error.strerror}") from error
+    path.write_text(checked.text, encoding="utf-8")
     return document

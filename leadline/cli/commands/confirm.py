@@ -13,9 +13,8 @@ from leadline.api.running import SIMULATED, Run, open_testbed
 from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute, present
 from leadline.cli.commands.plan_power import share
-from leadline.cli.options import JsonOption, LabOption
+from leadline.cli.options import JsonOption, LabOption, file_option
 from leadline.cli.output import console, errors, print_json, say
-from leadline.model.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +35,7 @@ def confirm(
     ] = None,
     chance: Annotated[str, typer.Option("--power", help="The wanted probability of finding it.")] = "80%",
     budget: Annotated[str | None, typer.Option(help="Wall time after which no trial is started: 30m")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the confirmation study to a file and end.")] = None,
+    out: Annotated[Path | None, file_option("Write the confirmation study to a file and end.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; change nothing.")] = False,
     new: Annotated[bool, typer.Option("--new", help="Run it again even if it was run before.")] = False,
     disposable: Annotated[
@@ -76,10 +75,7 @@ def confirm(
 
 
 def _write(out: Path, subject: Study, json: bool) -> None:
-    try:
-        out.write_text(subject.text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from error
+    out.write_text(subject.text, encoding="utf-8")
     if json:
         print_json({"saved": str(out), "study": subject.file.study.model_dump(mode="json")})
         return

@@ -10,7 +10,7 @@ import typer
 
 from leadline.api.labs import load_lab
 from leadline.api.process import read_text
-from leadline.cli.options import JsonOption, LabOption
+from leadline.cli.options import JsonOption, LabOption, directory_option
 from leadline.cli.output import print_json, say
 from leadline.figures import StudyFigures, extremes_table, figures_of, figures_of_gains, parse_groups, table_of
 from leadline.figures.foreign import COLUMNS, Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
@@ -35,7 +35,7 @@ def figures(
         str, typer.Argument(metavar="STUDY|FILE", help="A study in the lab, or a table as .csv or .json.")
     ],
     lab: LabOption = Path("lab"),
-    out: Annotated[Path | None, typer.Option(help="A directory for the tables (CSV) and charts (SVG, PNG).")] = None,
+    out: Annotated[Path | None, directory_option("A directory for the tables (CSV) and charts (SVG, PNG).")] = None,
     response: Annotated[
         str | None, typer.Option(help="The response (a study's first if absent), or the file's column of it.")
     ] = None,

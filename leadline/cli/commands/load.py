@@ -8,12 +8,14 @@ from typing import Annotated, get_args
 import typer
 
 from leadline.api.loads import (
+    OUT,
     Limits,
     Range,
     Step,
     check_drivers,
     find_preset,
     knee_document,
+    option_value,
     preset_options,
     read_drivers,
     run_scenario,
@@ -21,6 +23,7 @@ from leadline.api.loads import (
     scenario_schema,
 )
 from leadline.api.loads import find_knee as search
+from leadline.cli.options import output_directory
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.study import GeneratorName
 
@@ -88,6 +91,7 @@ def load(
             raise UsageError("--check looks at the hosts of --drivers: give that too")
         _check(drivers)
         return
+    output_directory(option_value("--out", [scenario or "", *context.args], OUT))
     own = {"options": options, "program": program}
     if generator is not None:
         if preset is not None or find_knee:
@@ -191,7 +195,7 @@ def _search(
     first, to, factor, resolution = loads
     found = search(scenario, options, Limits(*limits), Range(first, to, factor, resolution, whole), tell)
     if as_json:
-        arrivals = "closed" if whole else _word("--arrivals", options) or "poisson"
+        arrivals = "closed" if whole else option_value("--arrivals", options, "poisson")
         print_json(knee_document(found, arrivals, Limits(*limits)))
         return
     above = "" if found.lowest_failed is None else f", below {found.lowest_failed:.1f}"
@@ -202,11 +206,6 @@ def _search(
         console.print(
             f"knee: {found.knee.value:.1f} {unit} [{found.knee.low:.1f}, {found.knee.high:.1f}]", markup=False
         )
-
-
-def _word(option: str, options: list[str]) -> str | None:
-    words = " ".join(options).replace("=", " ").split()
-    return words[words.index(option) + 1] if option in words[:-1] else None
 
 
 def _milliseconds(text: str) -> float:

@@ -8,7 +8,7 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from leadline.api.loads import Job, Plan, judge, read_summary, run_generator
+from leadline.api.loads import OUT, Job, Plan, judge, read_summary, run_generator
 from leadline.cli.output import errors, print_json, say
 from leadline.model.errors import UsageError, nearest
 from leadline.model.units import parse_duration
@@ -23,7 +23,7 @@ def run(name: str, script: str | None, arguments: list[str], bounds: list[str], 
     given = _given(arguments)
     if "--url" not in given:
         raise UsageError("--url is missing: the server's address, e.g. --url http://127.0.0.1:9080/brokerage")
-    out = Path(given.get("--out", "leadline-load.out"))
+    out = Path(given.get("--out", OUT))
     ramp_up, steady = _time(given, "--ramp-up", "0s"), _time(given, "--steady", "10s")
     seed = given.get("--seed", "1")
     if not seed.isdecimal():

@@ -15,7 +15,7 @@ from leadline.api.planning import cost, treatment_label
 from leadline.api.process import read_text
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study
-from leadline.cli.options import FactorOption, JsonOption, SetOption
+from leadline.cli.options import FactorOption, JsonOption, SetOption, file_option
 from leadline.cli.output import console, print_json, say
 from leadline.design import (
     DesignProperties,
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     study: Annotated[str | None, typer.Argument(help="A built-in study or a study file.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Save the plan as JSON.")] = None,
+    out: Annotated[Path | None, file_option("Save the plan as JSON.")] = None,
     check: Annotated[Path | None, typer.Option(metavar="FILE", help="Check a saved plan instead.")] = None,
     set_: SetOption = None,
     factor: FactorOption = None,
@@ -59,10 +59,7 @@ def plan(
     seconds = cost(file.study, planned.plan)
     lines = [*planned.skipped, f"about {format_duration(seconds)}"]
     if out is not None:
-        try:
-            out.write_text(plan_to_json(planned.plan) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from error
+        out.write_text(plan_to_json(planned.plan) + "\n", encoding="utf-8")
         lines.append(f"saved: {out}")
     document = {"study": file.study.study, "seconds": seconds, "skipped": list(planned.skipped)}
     _show(planned.plan, json, document | ({"saved": str(out)} if out is not None else {}), lines, planned.knobs)

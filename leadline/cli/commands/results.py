@@ -9,7 +9,7 @@ import typer
 
 from leadline.api.labs import load_lab
 from leadline.api.running import REPORT
-from leadline.cli.options import JsonOption, LabOption, StudyArgument
+from leadline.cli.options import JsonOption, LabOption, StudyArgument, directory_option, file_option
 from leadline.cli.output import print_answer, print_json, print_table, say
 
 
@@ -33,7 +33,7 @@ def show(study: StudyArgument, lab: LabOption = Path("lab"), json: JsonOption = 
 def report(
     study: StudyArgument,
     lab: LabOption = Path("lab"),
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path(REPORT),
+    out: Annotated[Path, file_option("The page to write.")] = Path(REPORT),
     json: JsonOption = False,
 ) -> None:
     """Write the report of a study or a tuning: one HTML file that needs no network."""
@@ -47,7 +47,7 @@ def report(
 def export(
     study: StudyArgument,
     lab: LabOption = Path("lab"),
-    out: Annotated[Path, typer.Option(help="The directory to write to.")] = Path("export"),
+    out: Annotated[Path, directory_option("The directory to write to.")] = Path("export"),
     format_: Annotated[
         list[str] | None, typer.Option("--format", help="Any of csv,png,svg,json; csv,png if absent.")
     ] = None,

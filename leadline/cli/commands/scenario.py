@@ -8,10 +8,13 @@ from typing import Annotated
 import typer
 
 from leadline.api import scenarios
-from leadline.model.errors import UsageError
+from leadline.cli.options import file_option
 
 _File = Annotated[Path, typer.Argument(help="The file to convert.")]
-_Out = Annotated[Path | None, typer.Option("--out", help="Write the scenario there instead of printing it.")]
+_Out = Annotated[
+    Path | None,
+    file_option("Write it to a file instead of printing it.", "--out", "-o"),
+]
 
 app = typer.Typer(
     help="Make a first scenario from a recording (HAR) or an interface description (OpenAPI), or export one.",
@@ -45,9 +48,7 @@ def openapi(file: _File, out: _Out = None) -> None:
 def export(
     scenario: Annotated[str, typer.Argument(help="A built-in scenario or a scenario file.")],
     to: Annotated[str, typer.Option(help="The other generator: k6 or hyperfoil.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the script there instead of printing it.")
-    ] = None,
+    out: _Out = None,
 ) -> None:
     """A scenario as a script of another generator; what that cannot do is named with its line."""
     _write(scenarios.export_scenario(scenario, to), out)
@@ -57,7 +58,4 @@ def _write(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text, nl=False)
         return
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from None
+    out.write_text(text, encoding="utf-8")

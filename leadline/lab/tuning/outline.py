@@ -112,7 +112,7 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], testbed: Testbed) -> Ou
     found.append(Line("compare", "untuned against tuned, all modes", least, most))
     if tuning.factorial is not None:
         runs = {mode: runs_of(list(kept), tuning.factorial) for mode, kept in everything.items()}
-        count = sum(runs.values()) * max(2, tuning.factorial.replicates)
+        count = sum(runs.values()) * tuning.factorial.replicates
         told = ", ".join(f"{mode} {number}" for mode, number in runs.items())
         fewest = 0 if tuning.factorial.of == "kept" else count
         found.append(Line("factorial", f"combinations of steps: {told}", fewest, count))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from leadline.host.local import watched_starts
+from leadline.host.scratch import Scratch
 from leadline.load import earlier
 from leadline.load.cluster.run import Cluster, Job, told
-from leadline.load.command import judge
+from leadline.load.command import OUT, judge
 from leadline.load.progress import as_json, as_text
 from leadline.load.scenario import find_scenario
 from leadline.model.drivers import DriverHost
@@ -25,12 +24,8 @@ _POLL = 0.1
 
 def check(drivers: Sequence[DriverHost]) -> list[str]:
     """A sentence about every host. Raises TrialFailure(infrastructure) for the first that cannot be used."""
-    place = Path(tempfile.mkdtemp(prefix="leadline-check-"))
-    try:
-        with watched_starts(_DEAD_MAN) as start, Cluster(drivers, place, place, start) as cluster:
-            return list(told(cluster.open()))
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    with Scratch() as place, watched_starts(_DEAD_MAN) as start, Cluster(drivers, place, place, start) as cluster:
+        return list(told(cluster.open()))
 
 
 def run(
@@ -48,7 +43,7 @@ def run(
     for option in _OURS:
         if option in last:
             raise UsageError(f"{option} cannot stand beside --drivers, which sets it for each")
-    out = Path(last.get("--out", "leadline-load.out"))
+    out = Path(last.get("--out", OUT))
     progress = last.get("--progress", "text" if sys.stdout.isatty() else "none")
     if progress not in ("json", "text", "none"):
         raise UsageError(f"--progress {progress}: not one of json, text, none")

@@ -71,7 +71,7 @@ def factorial_part(
         on = {name: chosen[name] for name, level in run.levels if level == ON}
         name = "+".join(step.name for step in tuning.steps if step.name in on)
         configurations[f"{mode} {name or OFF}"] = levels_of(tuning, mode, on, left_out)
-    return part_of(tuning, Stage.FACTORIAL, configurations, max(2, design.replicates), mode=mode)
+    return part_of(tuning, Stage.FACTORIAL, configurations, design.replicates, mode=mode)
 
 
 def crossed(

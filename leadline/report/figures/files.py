@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from leadline.figures.everything import StudyFigures
-from leadline.model.errors import UsageError
 from leadline.report.charts.theme import marked
 from leadline.report.document import plain, with_simulated
 from leadline.report.figures.charts import charts
@@ -22,24 +21,19 @@ def document(figures: StudyFigures, *, simulated: bool = False) -> dict[str, Any
 
 
 def write(figures: StudyFigures, directory: Path, *, simulated: bool = False) -> list[Path]:
-    """Write all files to the directory and return them. Raises UsageError when it cannot be written."""
+    """Write all files to the directory and return them. Raises OSError when it cannot be written."""
     written: list[Path] = []
 
     def save(name: str, data: bytes) -> None:
         (directory / name).write_bytes(data)
         written.append(directory / name)
 
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for name, table in tables(figures).items():
-            save(f"{name}.csv", csv_text(with_simulated(table, simulated)).encode())
-        for chart in (marked(one, simulated) for one in charts(figures)):
-            save(f"{chart.name}.svg", chart.svg().encode())
-            save(f"{chart.name}.png", chart.png())
-        save(
-            "figures.json",
-            (json.dumps(document(figures, simulated=simulated), indent=2, allow_nan=False) + "\n").encode(),
-        )
-    except OSError as error:
-        raise UsageError(f"--out {directory} cannot be written: {error.strerror or error}") from error
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, table in tables(figures).items():
+        save(f"{name}.csv", csv_text(with_simulated(table, simulated)).encode())
+    for chart in (marked(one, simulated) for one in charts(figures)):
+        save(f"{chart.name}.svg", chart.svg().encode())
+        save(f"{chart.name}.png", chart.png())
+    text = json.dumps(document(figures, simulated=simulated), indent=2, allow_nan=False)
+    save("figures.json", f"{text}\n".encode())
     return written

@@ -1,0 +1,359 @@
+"""Rotations: plans, what is refused, and the life of a block on a fake host and system."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_fakes import CACHE, HEAP, POOL, FakeHost, FakeSystem, failing
+
+from leadline.design import check_plan, plan_from_json, plan_to_json
+from leadline.design.rotation import blocks_of, measured, phases_of
+from leadline.lab.confirming import best_settings, confirmation_study
+from leadline.lab.lifecycle import STEPS
+from leadline.lab.planning import plan_study
+from leadline.lab.progress import SilentWatcher
+from leadline.lab.results import analysis_of
+from leadline.lab.rotation import IDLE_BOUND
+from leadline.lab.run import ATTEMPTS, RunResult, StudyRun
+from leadline.lab.store import Store
+from leadline.lab.studyfile import parse_study
+from leadline.lab.testbed import RunOptions
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.knob import Level
+from leadline.model.plan import Plan
+from leadline.model.record import StudyRecord
+from leadline.simulate import parse_truth, simulate_observations
+from leadline.simulate.testbed import SimulatedTestbed
+
+STUDY = """\
+study: side
+question: does it?
+workload: { users: 5, ramp_up: 9s, steady: 22s }
+factors:
+  server.pool: [10, 2]
+  vm.fake_live: [10, 20]
+settings: { jvm.heap: 256m }
+design: { replicates: 3, rotation: { slot: 4s } }
+responses: [throughput]
+"""
+KNOBS = [POOL, CACHE, HEAP]
+
+
+def plan_of(text: str = STUDY) -> Plan:
+    return plan_study(parse_study(text, "side.yaml"), FakeHost(), KNOBS).plan
+
+
+def run(tmp_path: Path, system: FakeSystem, text: str = STUDY, **options: Any) -> tuple[RunResult, Store]:
+    file = parse_study(text, "side.yaml")
+    planned = plan_study(file, system.host, KNOBS)
+    store = Store(tmp_path / "lab")
+    study = StudyRun(
+        *(file, planned, store, system.host, system, SilentWatcher(), lambda _: nullcontext()),
+        **options,
+    )
+    return study.execute(), store
+
+
+# plans
+
+
+def test_each_round_gives_every_instance_one_slot_and_turns_follow_without_gaps() -> None:
+    plan = plan_of()
+    check_plan(plan)
+    blocks = blocks_of(plan)
+    assert [len(block) for block in blocks] == [3, 3, 3]
+    for block in blocks:
+        turns = sorted(
+            ((turn, trial.position) for trial in block for turn in trial.turns), key=lambda one: one[0].begin
+        )
+        assert turns[0][0].begin == 0
+        assert all(one.end == other.begin for (one, _), (other, _) in itertools.pairwise(turns))
+        for at in range(0, len(turns), 3):
+            assert len({position for _, position in turns[at : at + 3]}) == 3
+        for trial in block:
+            assert sum(turn.seconds for turn in trial.turns if turn.warm_up) == 9
+            assert [turn.seconds for turn in trial.turns if not turn.warm_up] == [4.0] * 5
+            assert all(end - begin == 3 for begin, end in measured(trial.turns, 1.0))
+        assert phases_of(block) == (27, 60)
+    assert plan_from_json(plan_to_json(plan)) == plan
+    assert "Rotation: 3 instances side by side, 5 slots of 4s each after 9s of load to warm up" in plan.notes[0]
+    assert "The steady state is 20s instead of 22s: whole slots." in plan.notes
+
+
+def test_who_follows_whom_is_even() -> None:
+    plan = plan_of(STUDY.replace("steady: 22s", "steady: 240s"))
+    for block in blocks_of(plan):
+        order = [at for _, at in sorted((turn.begin, at) for at, trial in enumerate(block) for turn in trial.turns)]
+        pairs = Counter(itertools.pairwise(order))
+        assert all(one != other for one, other in pairs)
+        assert max(pairs.values()) - min(pairs.values()) <= 6
+        assert len(pairs) == 6
+
+
+def test_several_instances_of_a_treatment_in_a_block() -> None:
+    plan = plan_of(STUDY.replace("slot: 4s", "slot: 4s, instances: 2").replace("replicates: 3", "replicates: 4"))
+    check_plan(plan)
+    assert [len(block) for block in blocks_of(plan)] == [6, 6]
+    for block in blocks_of(plan):
+        assert set(Counter(trial.treatment.key for trial in block).values()) == {2}
+        assert len({trial.seed for trial in block}) == 1
+
+
+def test_sentinels_that_are_asked_for_are_said_to_be_left_out() -> None:
+    said = "No sentinels are added: every block of a rotation holds the baseline."
+    assert said in plan_of(STUDY.replace("replicates: 3", "replicates: 3, sentinels: 2")).notes
+    assert said not in plan_of().notes
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("replicates: 3", "replicates: 1", "side.yaml:8: design.rotation: one instance of a treatment cannot be told"),
+        ("slot: 4s", "slot: 4500ms", "side.yaml:8: design.rotation.slot is 4.5s, but responses are kept for whole"),
+        ("slot: 4s", "slot: 4s, wash_out: 4s", "wash_out 4s leaves no whole second of a slot of 4s; say 3s or less"),
+        ("steady: 22s", "steady: 7s", "side.yaml:3: workload.steady of 7s is too short for 2 slots of 4s; say 8s"),
+        ("slot: 4s", "slot: 1s", "design.rotation.slot"),
+        ("users: 5", "profile: '0s:1,9s:5'", "workload.profile: the load of design.rotation comes in slots"),
+        ("replicates: 3,", "replicates: 4, blocks: latin,", "design.blocks latin orders trials one after the other"),
+        ("replicates: 3,", "replicates: 3, kind: racing,", "a race replaces instances one by one"),
+        ("replicates: 3,", "replicates: 3, switchback: { slot: 5s },", "are two layouts; keep one"),
+        (
+            "slot: 4s",
+            "slot: 4s, instances: 4",
+            "side.yaml:8: design.rotation.instances: 4 replicates are to stand side",
+        ),
+        ("slot: 4s", "slot: 4s, instances: 4", "side by side, and the design has 3; say 3 or less"),
+        ("slot: 4s", "slot: 4s, warm_up_slot: 10s", "warm_up_slot 10s is longer than workload.ramp_up; say 9s or less"),
+        ("256m", "2g", "3 instances at once need about 7680m of memory"),
+        ("256m", "2g", "take 2 at a time by `blocks: incomplete, block_size: 2`"),
+        ("design:", "reset: { database: keep }\ndesign:", "instances side by side have data of their own"),
+    ],
+)
+def test_what_cannot_stand_side_by_side_is_refused_with_file_and_line(old: str, new: str, words: str) -> None:
+    assert old in STUDY
+    with pytest.raises(UsageError) as error:
+        plan_of(STUDY.replace(old, new))
+    assert words in str(error.value)
+
+
+# runs
+
+
+def number_of(directory: Path) -> int:
+    """Of the trial whose attempt has this directory."""
+    return int(directory.parent.name)
+
+
+def block_of(record: StudyRecord, directory: Path) -> int:
+    return next(trial.planned.block for trial in record.trials if trial.id == number_of(directory))
+
+
+def test_a_block_is_started_together_and_every_trial_has_its_own_steps_and_levels(tmp_path: Path) -> None:
+    system = FakeSystem(FakeHost(), effect=lambda s, _h: 100.0 + int(s["server.pool"]))
+    result, store = run(tmp_path, system)
+    record = store.load(result.study_id)
+    assert result.complete
+    for trial in record.trials:
+        assert trial.state == "done", trial.failure_message
+        assert tuple(step.name for step in trial.steps if step.name != "turn") == STEPS
+        assert trial.responses["throughput"] == 100.0 + int(trial.planned.treatment["server.pool"])
+        changed = [step.detail for step in trial.steps if step.name == "turn"]
+        assert set(changed) <= {f"vm.fake_live={trial.planned.treatment['vm.fake_live']}"}
+    for block in range(3):
+        ran = [trial for trial in record.trials if trial.planned.block == block]
+        loads = [next(step for step in trial.steps if step.name == "load") for trial in ran]
+        ready = [next(step for step in trial.steps if step.name == "start-observers") for trial in ran]
+        assert max(step.ended or 0 for step in ready) <= min(step.started for step in loads)
+        audits = [next(step for step in trial.steps if step.name == "audit") for trial in ran]
+        assert max(step.ended or 0 for step in loads) <= min(step.started for step in audits)
+    assert ("vm.fake_live", 20) in system.host.writes
+    assert system.host.values["vm.fake_live"] == 10
+
+
+def test_an_instance_that_fails_fails_its_own_trial_and_the_others_go_on(tmp_path: Path) -> None:
+    fail = failing("start-server", FailureClass.CONFIGURATION, lambda s: s.get("server.pool") == 2)
+    result, store = run(tmp_path, FakeSystem(FakeHost(), fail=fail))
+    record = store.load(result.study_id)
+    assert result.complete
+    for trial in record.trials:
+        broken = trial.planned.treatment["server.pool"] == 2
+        assert trial.attempt == 1
+        assert trial.failure is (FailureClass.CONFIGURATION if broken else None), trial.failure_message
+
+
+def test_a_failure_of_the_host_repeats_the_whole_block_a_few_times(tmp_path: Path) -> None:
+    loads: list[int] = []
+
+    def once(step: str, _settings: object) -> TrialFailure | None:
+        loads.extend([1] if step == "load" else [])
+        first = step == "load" and len(loads) == 2
+        return TrialFailure(FailureClass.INFRASTRUCTURE, "gone") if first else None
+
+    result, store = run(tmp_path, FakeSystem(FakeHost(), fail=once))
+    record = store.load(result.study_id)
+    assert result.complete
+    assert [trial.attempt for trial in record.trials] == [2, 2, 2, 1, 1, 1, 1, 1, 1]
+    assert all(trial.state == "done" for trial in record.trials)
+
+    result, store = run(tmp_path, FakeSystem(FakeHost(), fail=failing("load", FailureClass.INFRASTRUCTURE)))
+    assert "3 trials in a row failed as infrastructure" in result.stopped
+    assert [trial.attempt for trial in store.load(result.study_id).trials[:3]] == [ATTEMPTS] * 3
+
+
+def test_a_block_that_was_cut_off_runs_again_as_a_whole(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def stop(step: str, _settings: object) -> TrialFailure | None:
+        seen.append(step)
+        fifth = step == "audit" and seen.count("audit") == 5
+        return TrialFailure(FailureClass.INTERRUPTED, "ended by SIGINT") if fifth else None
+
+    result, store = run(tmp_path, FakeSystem(FakeHost(), fail=stop))
+    assert not result.complete
+    assert "run the same command again" in result.stopped
+    again, store = run(tmp_path, FakeSystem(FakeHost()))
+    record = store.load(again.study_id)
+    assert again.study_id == result.study_id
+    assert [trial.attempt for trial in record.trials] == [1, 1, 1, 2, 2, 2, 1, 1, 1]
+    assert all(trial.state == "done" for trial in record.trials)
+
+
+def test_the_budget_counts_blocks(tmp_path: Path) -> None:
+    result, store = run(tmp_path, FakeSystem(FakeHost()), budget=1e-6)
+    assert "the budget is used up with 6 trials left" in result.stopped
+    assert sum(trial.state == "done" for trial in store.load(result.study_id).trials) == 3
+
+
+def test_slots_in_which_others_were_not_idle_are_left_out(tmp_path: Path) -> None:
+    system = FakeSystem(FakeHost(), cpu_each=IDLE_BOUND, busy_slots=2)  # two idle instances: twice the bound
+    result, store = run(tmp_path, system)
+    trial = store.load(result.study_id).trials[0]
+    audit = next(audit for audit in trial.audits if audit.name == "idle-instances")
+    assert audit.passed
+    assert "2 of 5 slots left out" in audit.detail
+    assert len(system.measured) == 3
+
+    result, store = run(tmp_path, FakeSystem(FakeHost(), cpu_each=IDLE_BOUND, busy_slots=4), give_up=1)
+    trial = store.load(result.study_id).trials[0]
+    assert trial.failure is FailureClass.INFRASTRUCTURE
+    assert "too few slots are left" in trial.failure_message
+
+
+@pytest.mark.parametrize("step", ["load", "health", "audit"])
+def test_an_instance_that_fails_under_the_load_is_an_idle_one_of_the_others(tmp_path: Path, step: str) -> None:
+    """It runs on beside them, and may be what makes it fail that takes their CPU."""
+    fail = failing(step, FailureClass.CONFIGURATION, lambda s: s.get("server.pool") == 2)
+    system = FakeSystem(FakeHost(), fail=fail, cpu_each=0.9 * IDLE_BOUND, busy_slots=1)
+    result, store = run(tmp_path, system)
+    record = store.load(result.study_id)
+    good = [trial for trial in record.trials if trial.failure is None]
+    assert len(good) == 6
+    for trial in good:
+        audit = next(audit for audit in trial.audits if audit.name == "idle-instances")
+        assert "slot 1: idle instances used 0.45 CPUs" in audit.detail
+    for directory, others in system.beside_it:
+        block = {trial.id for trial in record.trials if trial.planned.block == block_of(record, directory)}
+        assert {number_of(other) for other in others} == block - {number_of(directory)}
+
+
+@pytest.mark.parametrize("step", ["start-server", "start-observers"])
+def test_an_instance_that_fails_before_the_load_is_stopped_at_once(tmp_path: Path, step: str) -> None:
+    events: list[tuple[str, object]] = []
+
+    class Told(FakeSystem):
+        def _call(self, step: str) -> None:
+            events.append((step, self.settings.get("server.pool")))
+            super()._call(step)
+
+        def stop(self) -> Sequence[str]:
+            events.append(("stop", self.settings.get("server.pool")))
+            return super().stop()
+
+    fail = failing(step, FailureClass.CONFIGURATION, lambda s: s.get("server.pool") == 2)
+    result, store = run(tmp_path, Told(FakeHost(), fail=fail))
+    failed = [trial for trial in store.load(result.study_id).trials if trial.failure is not None]
+    assert len(failed) == 3
+    block = events[: events.index(("load", 10))]
+    assert ("stop", 2) in block
+    assert ("stop", 10) not in block
+
+
+def test_host_levels_that_come_late_leave_the_slot_out(tmp_path: Path) -> None:
+    system = FakeSystem(FakeHost(), oversleep=dict.fromkeys(range(4, 8), 0.5))
+    result, store = run(tmp_path, system)
+    details = [a.detail for t in store.load(result.study_id).trials for a in t.audits if a.name == "idle-instances"]
+    assert any("its host levels were in force 0.50 s late" in detail for detail in details)
+
+
+def test_host_levels_that_do_not_take_leave_the_slot_out(tmp_path: Path) -> None:
+    class DeafUnderLoad(FakeHost):
+        def set_knob(self, name: str, level: Level) -> None:
+            super().set_knob(name, level)
+            if len(self.writes) in (9, 10):
+                self.values[name] = 11
+
+    _, store = run(tmp_path, FakeSystem(DeafUnderLoad()))
+    record = store.load(store.ids()[0])
+    details = [a.detail for t in record.trials for a in t.audits if a.name == "idle-instances"]
+    assert any("its host levels did not take: vm.fake_live is 11, not " in detail for detail in details)
+
+
+def test_idle_cpu_that_was_not_recorded_is_no_idle_cpu(tmp_path: Path) -> None:
+    class Unrecorded(FakeSystem):
+        def idle_cpu(
+            self, directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]
+        ) -> Sequence[float | None]:
+            return [None, *(0.01 for _ in windows[1:])]
+
+    result, store = run(tmp_path, Unrecorded(FakeHost()))
+    audit = next(a for a in store.load(result.study_id).trials[0].audits if a.name == "idle-instances")
+    assert "1 of 5 slots left out" in audit.detail
+    assert "slot 1: the CPU of idle instances is not known" in audit.detail
+
+
+def test_the_simulated_life_of_rotations_and_their_observations_agree(tmp_path: Path) -> None:
+    text = """\
+study: simulated
+question: q
+stack: { server: tomcat }
+workload: { users: 40, ramp_up: 6s, steady: 16s, ramp_down: 1s }
+factors: { server.threads.max: [200, 20], vm.dirty_ratio: [20, 40] }
+settings: { jvm.heap: 256m }
+design: { replicates: 2, seed: 3, rotation: { slot: 4s } }
+"""
+    noise = "noise: { trials: 3%, seconds: 20%, autocorrelation: 0.9, startup: 4% }"
+    effects = "effects: [{ when: { vm.dirty_ratio: 40 }, percent: { throughput: -30% } }]"
+    truth = parse_truth(f"truth: {{ seed: 4, {noise}, {effects} }}", "truth")
+    bed, file = SimulatedTestbed(truth, tmp_path), parse_study(text, "simulated.yaml")
+    planned = bed.plan(file)
+    record = bed.store.load(bed.run(file, planned, RunOptions()).study_id)
+    expected = simulate_observations(planned.plan, bed.bound(file, planned), file.study.workload)
+    for trial, one in zip(record.trials, expected, strict=True):
+        assert trial.failure is None, trial.failure_message
+        assert trial.responses == pytest.approx(dict(one.responses))
+        assert trial.started == pytest.approx(one.started)
+    values: dict[int, list[float]] = {20: [], 40: []}
+    for trial in record.trials:
+        values[int(trial.planned.treatment["vm.dirty_ratio"])].append(trial.responses["throughput"])
+    assert max(values[40]) < min(values[20])
+    first, last = min(t.started or 0 for t in record.trials), max(t.ended or 0 for t in record.trials)
+    assert record.seconds_per_trial == pytest.approx((last - first) / 6, rel=0.01)
+    chosen = best_settings(record, analysis_of(record), "throughput")
+    confirmation = bed.plan(confirmation_study(record, chosen, "throughput", 4))
+    assert [len(block) for block in blocks_of(confirmation.plan)] == [2, 2, 2, 2]
+    assert confirmation.plan.rotates
+    rotation = record.study.design.rotation
+    assert rotation is not None
+    many = record.study.design.model_copy(
+        update={"replicates": 6, "rotation": rotation.model_copy(update={"instances": 5})}
+    )
+    wide = replace(record, study=record.study.model_copy(update={"design": many}))
+    confirmation = bed.plan(confirmation_study(wide, chosen, "throughput", 3))
+    assert [len(block) for block in blocks_of(confirmation.plan)] == [6]
