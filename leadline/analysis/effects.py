@@ -22,9 +22,9 @@ from leadline.analysis.comparisons import (
 from leadline.analysis.components import components_of, model_sentence
 from leadline.analysis.drift import drift, no_drift
 from leadline.analysis.groups import LARGEST, ordered_groups
+from leadline.analysis.instances import Instances, between_instances
 from leadline.analysis.lenth import LenthFit, lenth_fit
 from leadline.analysis.linear import Fit
-from leadline.analysis.lives import Lives, between_lives
 from leadline.analysis.luck import luck
 from leadline.analysis.mixed import MixedFit
 from leadline.analysis.power import detectable
@@ -53,8 +53,8 @@ LENTH = (
     "No trial is repeated, so the noise was taken from the effects themselves, most of which are assumed to be none "
     "(Lenth's pseudo standard error)."
 )
-ONE_LIFE = (
-    "All slots come from one life of the server: the effects hold for it, and what another start would change is not "
+ONE_INSTANCE = (
+    "All slots come from one server instance: the effects hold for it, and what another start would change is not "
     "known."
 )
 _UNJUDGED = {
@@ -79,7 +79,7 @@ class _Fitted:
     fit: Fit
     strata: Strata
     carried: CarryOver | None
-    lives: Lives | None = None
+    instances: Instances | None = None
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def analyse_response(
         warnings.append(f"{response}: {over_time.sentence} In the effects {remedy}.")
     if chosen.carried is not None and chosen.carried.detected:
         warnings.append(f"{response}: {chosen.carried.sentence}")
-    if chosen.lives is not None and chosen.lives.detected:
-        warnings.append(f"{response}: {chosen.lives.sentence}")
+    if chosen.instances is not None and chosen.instances.detected:
+        warnings.append(f"{response}: {chosen.instances.sentence}")
     family = Family.of(fit, [model.effect(main) for main in model.mains], level)
     lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.kind in SCREENING else LOST)
     effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
@@ -186,11 +186,11 @@ def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fi
         guessed = lenth_fit(saturated, np.array(rows))
         if isinstance(guessed, LenthFit):
             model, fit = widest, guessed
-    lives = between_lives(model, sample, scale, fit, strata) if sample.slotted else None
-    fit = lives.fit if lives else fit
+    instances = between_instances(model, sample, scale, fit, strata) if sample.slotted else None
+    fit = instances.fit if instances else fit
     if carried is not None and isinstance(fit, MixedFit):
         fit = carried.around(fit)
-    return _Fitted(model, fit, strata, carried, lives)
+    return _Fitted(model, fit, strata, carried, instances)
 
 
 def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
@@ -199,11 +199,11 @@ def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
     if isinstance(chosen.fit, LenthFit):
         notes.append(LENTH)
     if sample.slotted and len(np.unique(sample.trials)) == 1:
-        notes.append(ONE_LIFE)
+        notes.append(ONE_INSTANCE)
     if chosen.carried is not None:
         notes.append(chosen.carried.sentence)
-    if chosen.lives is not None and chosen.lives.sentence:
-        notes.append(chosen.lives.sentence)
+    if chosen.instances is not None and chosen.instances.sentence:
+        notes.append(chosen.instances.sentence)
     return notes
 
 
@@ -211,7 +211,7 @@ def _components(scale: Scale, sample: Sample, chosen: _Fitted, level: float) -> 
     if not isinstance(chosen.fit, MixedFit):
         return ()
     found = components_of(scale, sample, chosen.fit, chosen.strata, level)
-    differing = chosen.lives.component if chosen.lives is not None else None
+    differing = chosen.instances.component if chosen.instances is not None else None
     return found if differing is None else (*found, differing)
 
 

@@ -15,7 +15,7 @@ from leadline.model.knob import Catalogue, Level
 from leadline.model.study import Mode, StackChoice
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.registry import SERVERS, knob_of_others, stack_catalogue
-from leadline.stack.standing import require_none_standing, save_standing, stop_standing
+from leadline.stack.running import require_none_running, save_running, stop_running
 from leadline.stack.web.knobs import chosen
 
 __all__ = ["SERVERS", "RunningStack", "choice_of", "settings_of", "start", "stop"]
@@ -46,7 +46,7 @@ def start(
     levels = settings_of(choice, settings)
     lab.mkdir(parents=True, exist_ok=True)
     with host.lease():
-        require_none_standing(lab)
+        require_none_running(lab, host)
         name = f"{choice.server}-{choice.mode}"
         web = chosen(levels)
         options = StackOptions(http_port=port, web_servers=[web] if web else [])
@@ -56,7 +56,7 @@ def start(
         directory = lab / "up" / f"{name}-{int(time.time())}"
         stack.reset_data(directory)
         seconds = stack.up(levels, directory)
-        saved = save_standing(stack, lab, directory)
+        saved = save_running(stack, host, lab, directory)
         certificate, trusted = stack.certificate(), None
         if certificate is not None:
             trusted = directory / "logs" / "tls.crt"
@@ -101,4 +101,4 @@ def stop(lab: Path) -> list[str]:
     """
     host = LocalHost()
     with host.lease():
-        return [*stop_standing(lab), *host.restore()]
+        return [*stop_running(lab, host), *host.restore()]

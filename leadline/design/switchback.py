@@ -1,6 +1,6 @@
 """Switchback plans: live factors change every few seconds inside one warm trial, all others between trials.
 
-A trial is one life of the server. Its steady state is cut into slots of equal length, its slots into blocks that hold
+A trial is one server instance. Its steady state is cut into slots of equal length, its slots into blocks that hold
 every slot treatment once. Orders are balanced for carry-over: how often each treatment follows each other one is kept
 as even as possible over the whole plan (Williams, Aust. J. Sci. Res. A 2, 1949, for the squares; Cochran, Autrey and
 Cannon, J. Dairy Sci. 24, 1941, for switchback trials).

@@ -54,6 +54,15 @@ class ProcessSpec:
     latency: bool = False  # gets /dev/cpu_dma_latency open
 
 
+@dataclass(frozen=True)
+class ProcessMark:
+    """What tells a process from a later one of the same number: its start in clock ticks since the boot of this id."""
+
+    pid: int
+    start: int
+    boot: str
+
+
 class Process(Protocol):
     """A started process group."""
 
@@ -161,6 +170,15 @@ class Host(TrialHost, Protocol):
     def files(self) -> Files: ...
     def start(self, spec: ProcessSpec) -> Process:
         """Journal the intent, start it, return at once. Raises FileNotFoundError, OSError."""
+
+    def mark(self, process: Process) -> ProcessMark:
+        """What another leadline needs to know it by."""
+
+    def runs(self, mark: ProcessMark) -> bool:
+        """Whether that process is alive."""
+
+    def end(self, mark: ProcessMark, number: int, grace: float) -> bool:
+        """Signal that process, kill it after ``grace`` seconds. True if it ended without. Raises PermissionError."""
 
     def run(self, argv: Sequence[str], beside: int, reads: Iterable[Path] = (), **how: Unpack[How]) -> Completed:
         """A program to its end, as the user of process ``beside``; ``reads``: what it must reach.

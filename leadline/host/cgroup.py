@@ -11,6 +11,8 @@ from leadline.host.journal import UndoJournal
 from leadline.host.undo import CGROUP_PREFIX, Entry, remove_cgroup
 from leadline.model.errors import UsageError
 
+_ENTER = 10.0  # seconds that entering a group may take
+
 
 @dataclass(frozen=True)
 class Parent:
@@ -59,14 +61,11 @@ def memory_parent() -> tuple[Parent | None, str]:
         own = _own(version, mount)
         if not own.is_relative_to(mount) or not own.is_dir():
             own = mount
-        while True:
-            capable = version == 1 or "memory" in _words(own / "cgroup.subtree_control")
+        for group in (own, *(above for above in own.parents if above.is_relative_to(mount))):
+            capable = version == 1 or "memory" in _words(group / "cgroup.subtree_control")
             seen = seen or capable
-            if capable and os.access(own, os.W_OK):
-                return Parent(version, own), ""
-            if own == mount:
-                break
-            own = own.parent
+            if capable and os.access(group, os.W_OK):
+                return Parent(version, group), ""
     if seen:
         return None, "leadline may not create control groups here (run as root, or delegate a group with memory)"
     return None, "the memory controller is not enabled for control groups on this host"
@@ -100,8 +99,9 @@ class MemoryGroup:
             path.mkdir()
             (path / parent.limit_file).write_text(str(limit))
             # entering is allowed or not by rules of its own, so it is tried with a process that ends at once
-            subprocess.run(["sh", "-c", 'echo $$ > "$0/cgroup.procs"', str(path)], check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError) as error:
+            enter = ["sh", "-c", 'echo $$ > "$0/cgroup.procs"', str(path)]
+            subprocess.run(enter, check=True, capture_output=True, timeout=_ENTER)
+        except (OSError, subprocess.SubprocessError) as error:
             group.remove()
             detail = error.stderr.decode().strip() if isinstance(error, subprocess.CalledProcessError) else str(error)
             raise UsageError(f"a memory limit of {limit} bytes is impossible on this host: {detail}") from None

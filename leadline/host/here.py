@@ -47,6 +47,8 @@ def run(
 
 def exchange(argv: Sequence[str], data: bytes = b"", **how: Unpack[How]) -> Exchanged:
     """As ``run``, in bytes."""
+    if how.get("timeout") is None:
+        how["timeout"] = privilege.LONGEST
     try:
         return subprocess.run(list(argv), input=data, capture_output=True, check=False, **how)
     except subprocess.TimeoutExpired as late:
@@ -65,6 +67,31 @@ def alone(
         return privilege.run(argv, reads, owns, home, errors="replace", **how)
     except subprocess.TimeoutExpired as late:
         raise TimeoutError(f"{argv[0]} did not end within {late.timeout:g} s") from None
+
+
+@contextmanager
+def own_user(
+    argv: Sequence[str], home: Path, reads: Sequence[Path], owns: Sequence[Path], **rights: bool
+) -> Iterator[list[str]]:
+    """Where leadline is root, the command line that runs as a user of its own, who owns ``owns`` meanwhile.
+
+    ``rights`` as in ``leadline.host.privilege.User.prefix``. Raises UsageError.
+    """
+    user = privilege.new_user()
+    if user is None:
+        yield tied(argv) if rights.get("tied") else list(argv)
+        return
+    for path in owns:
+        privilege.hand_over(path, user.uid)
+    try:
+        yield [*user.prefix(home, reads, owns, **rights), *argv]
+    finally:
+        privilege.take_back(owns, user.uid)
+
+
+def is_root() -> bool:
+    """Whether programs get users of their own."""
+    return os.geteuid() == 0
 
 
 @contextmanager

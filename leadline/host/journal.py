@@ -17,6 +17,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,6 +28,7 @@ from leadline.model.errors import FailureClass, RestoreError, TrialFailure
 
 _UNDO = {**undo.UNDO, undo_ramdisk.KIND: undo_ramdisk.undo}
 _LINE_MAX = 1 << 20  # bytes
+_REPLACED = 1000  # times that it is opened anew because another process has replaced it
 _COMMAND_MAX = 2000  # characters of a command line
 _SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a link leads elsewhere, a pipe never ends
 _FIELDS = frozenset(item.name for item in fields(Entry))
@@ -63,7 +65,7 @@ class UndoJournal:
         """The journal's file, open for writing and locked, so that none is rewritten while another one adds to it.
         Raises OSError.
         """
-        while True:
+        for _ in range(_REPLACED):
             handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFELY, 0o600)
             try:
                 _require_own(handle)
@@ -77,9 +79,13 @@ class UndoJournal:
                     return
             finally:
                 os.close(handle)
+        raise OSError(errno.EBUSY, f"it was replaced {_REPLACED} times while it was opened")
 
     def _append(self, record: Mapping[str, Any]) -> None:
+        """Raises ValueError for what could not be read again, TrialFailure(infrastructure)."""
         data = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+        if len(data) > _LINE_MAX:
+            raise ValueError(f"a line of {len(data)} bytes is longer than any of the undo journal's ({_LINE_MAX})")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._locked() as handle:
@@ -107,12 +113,13 @@ class UndoJournal:
         """Put an entry on disk; the change may be made once this returns.
 
         ``kind``: ``file``, ``process``, ``cgroup``, ``swap``, ``tree`` or ``ramdisk``.
-        Raises TrialFailure(infrastructure).
+        Raises TrialFailure(infrastructure), ValueError for what would not be read back as it is.
         """
         values = data.pop("values", [])
         entry = Entry(
             uuid.uuid4().hex[:12], kind, target, original, note, procfs.boot_id(), time.time(), owner(), values, data
         )
+        _check_readable(entry)
         with self._lock:
             self._append(asdict(entry))
         return entry
@@ -144,6 +151,9 @@ class UndoJournal:
 
     def update(self, entry: Entry, **known: Any) -> None:
         """Add what became known: ``value`` is one more value that leadline set, the rest goes to ``data``."""
+        changed = deepcopy(entry)
+        _apply(changed, known)
+        _check_readable(changed)
         with self._lock:
             self._append({"update": entry.id, **known})
         _apply(entry, known)
@@ -297,6 +307,17 @@ def _read_line(line: bytes | None, entries: dict[str, Entry]) -> None:
         entries[entry.id] = entry
 
 
+def _check_readable(entry: Entry) -> None:
+    """What is written is held against what will be read. Raises ValueError."""
+    found: dict[str, Entry] = {}
+    try:
+        _read_line(json.dumps(asdict(entry)).encode(), found)
+    except _UNREADABLE as error:
+        raise ValueError(f"the undo journal cannot keep {entry.kind} {entry.target}: {error}") from error
+    if found.get(entry.id) != entry:
+        raise ValueError(f"the undo journal would read {entry.kind} {entry.target} back as another entry")
+
+
 def _check(entry: Entry) -> None:
     """Raises _Damaged for fields of another type than ``record`` writes."""
     originals = entry.original
@@ -314,6 +335,8 @@ def _check(entry: Entry) -> None:
         good = isinstance(originals, dict) and all(type(rank) is int for rank in originals.values())
     elif good and entry.kind == "process":
         good = isinstance(entry.data.get("token"), str) and bool(entry.data["token"])
+    elif good and entry.kind in ("tree", "cgroup", undo_ramdisk.KIND):
+        good = Path(entry.target).is_absolute()
     if not good:
         raise _Damaged("an entry of another form")
 

@@ -109,7 +109,7 @@ class Lease:
         taken, self._socket = self._socket, None
         os.close(self._end)
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_PATIENCE)
         taken.close()
 
     def holder(self) -> dict[str, Any]:

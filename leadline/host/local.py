@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
-import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from leadline.host import here, process, ramdisk, undo_ramdisk
-from leadline.host.base import Ability, Completed, HostKnobs, How, ProcessSpec
+from leadline.host import here, process, procfs, ramdisk, undo_ramdisk
+from leadline.host.base import Ability, Completed, HostKnobs, How, Process, ProcessMark, ProcessSpec
 from leadline.host.cgroup import memory_parent
 from leadline.host.facts import host_facts
 from leadline.host.files import LocalFiles
@@ -23,12 +25,13 @@ from leadline.host.mounts import mounts, place_of
 from leadline.host.paths import cache_dir, state_dir
 from leadline.host.privilege import give, user_of
 from leadline.host.process import LocalProcess
-from leadline.host.undo import TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
+from leadline.host.undo import SWAP, TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
 from leadline.host.watchdog import Watchdog, start_watchdog
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Catalogue, Knob, Level, Machine
 
 LOOPBACK = "127.0.0.1"
+_KILLED = 10.0  # seconds that a killed process may take to end
 
 
 class LocalHost:
@@ -128,6 +131,24 @@ class LocalHost:
         """See ``leadline.host.process.start``; also TrialFailure when the watchdog of this run is gone."""
         self._require_watch()
         return process.start(spec, self.journal)
+
+    def mark(self, process: Process) -> ProcessMark:
+        found = procfs.read_stat(process.pid)
+        return ProcessMark(process.pid, found.start if found else 0, procfs.boot_id())
+
+    def runs(self, mark: ProcessMark) -> bool:
+        found = procfs.read_stat(mark.pid)
+        return mark.boot == procfs.boot_id() and found is not None and found.start == mark.start and found.alive
+
+    def end(self, mark: ProcessMark, number: int, grace: float) -> bool:
+        for given, seconds in ((number, grace), (signal.SIGKILL, _KILLED)):
+            procfs.send(mark.pid, given, mark.start)
+            until = time.monotonic() + seconds
+            while self.runs(mark) and time.monotonic() < until:
+                time.sleep(0.02)
+            if not self.runs(mark):
+                return given == number
+        return False
 
     def run(self, argv: Sequence[str], beside: int, reads: Iterable[Path] = (), **how: Unpack[How]) -> Completed:
         """See ``leadline.host.base.Host``."""
@@ -264,11 +285,13 @@ class LocalHost:
         self.journal.record("swap", "swap", on)
         self._temporary["swap"] += on
         for name in on:
-            done = subprocess.run(["swapoff", name], capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise TrialFailure(
-                    FailureClass.INFRASTRUCTURE, f"swap could not be switched off: {done.stderr.strip()}"
-                )
+            try:
+                done = here.run(["swapoff", name], timeout=SWAP)
+                why = done.stderr.strip() if done.returncode else ""
+            except TimeoutError as error:
+                why = str(error)
+            if why:
+                raise TrialFailure(FailureClass.INFRASTRUCTURE, f"swap could not be switched off: {why}")
 
     def private_tree(self, path: Path) -> None:
         """Make a directory for this user only, which ``restore`` removes with all in it (a store in memory).
@@ -362,6 +385,20 @@ class LocalHost:
         """See ``leadline.host.facts.host_facts``."""
         places = {"cache": cache_dir(), "state": self._state} if self._directories is None else self._directories
         return host_facts(self.root, places)
+
+
+@contextmanager
+def watched_starts(dead_man: float) -> Iterator[Callable[[ProcessSpec], LocalProcess]]:
+    """Starts processes without the host's lease, which a watchdog ends when this process is gone or silent."""
+    journal = UndoJournal(state_dir() / "undo" / f"load-{os.getpid()}.jsonl")
+    watchdog = start_watchdog(journal.path, dead_man)
+    try:
+        yield partial(process.start, journal=journal)
+    finally:
+        if journal.open_entries():
+            journal.restore()
+        journal.compact()
+        watchdog.finish()
 
 
 HOST = LocalHost

@@ -21,7 +21,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from leadline.host import confine, procfs
 from leadline.model.errors import UsageError
@@ -29,6 +28,8 @@ from leadline.model.errors import UsageError
 # No distribution gives these away, neither to people nor to services or containers (systemd, "Users, Groups, UIDs and
 # GIDs": unused).
 USERS = range(60706, 61184)
+LONGEST = 24 * 3600.0  # seconds that a program may take that has no shorter time: Maven's downloads, a load
+_SOON = 60.0  # seconds that a program may take which does next to nothing
 _SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")
 _FOR_ROOT = ("TMPDIR", "TMP", "TEMP", "MAIL", "MAVEN_OPTS", "SSH_AUTH_SOCK", "SUDO_COMMAND")
 _FOR_ROOT_XDG = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME")
@@ -120,6 +121,8 @@ def run(argv: Sequence[str], reads: Iterable[Path] = (), owns: Iterable[Path] = 
     Raises UsageError, OSError, subprocess.TimeoutExpired.
     """
     options: dict[str, object] = {"capture_output": True, "text": True, "check": False, **more}
+    if options.get("timeout") is None:
+        options["timeout"] = LONGEST
     user, owned = new_user(), [Path(path) for path in owns]
     if user is None:
         return subprocess.run(list(argv), **options)  # type: ignore[call-overload,no-any-return]
@@ -203,7 +206,9 @@ def own_mounts() -> bool:
         json.dumps({**order, "realtime": False, "latency": False, "parent": 0}),
         "true",
     ]
-    return subprocess.run(argv, capture_output=True, check=False, env={"PATH": os.defpath}).returncode == 0
+    return (
+        subprocess.run(argv, capture_output=True, check=False, env={"PATH": os.defpath}, timeout=_SOON).returncode == 0
+    )
 
 
 # files -----------------------------------------------------------------------------------------------------------
@@ -275,15 +280,3 @@ def give(path: Path, pid: int) -> None:
     """Make a file the user's of process ``pid``, where leadline gave it one."""
     if (user := user_of(pid)) is not None:
         hand_over(path, user.uid)
-
-
-def write_private(path: Path, text: str | bytes) -> None:
-    """A private file, in place of an older one."""
-    path.unlink(missing_ok=True)
-    with new_private(path) as stream:
-        stream.write(text.encode() if isinstance(text, str) else text)
-
-
-def new_private(path: Path) -> BinaryIO:
-    """A new file, open for writing, that was never anybody else's to read: made with mode 0600. Raises OSError."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")

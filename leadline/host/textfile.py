@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from leadline.model.errors import UsageError, shortened
 
@@ -56,3 +57,15 @@ def read_text(path: Path, most: int = LARGEST) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{name}:{line}: not UTF-8: save the file as UTF-8") from error
+
+
+def write_private(path: Path, text: str | bytes) -> None:
+    """A private file, in place of an older one."""
+    path.unlink(missing_ok=True)
+    with new_private(path) as stream:
+        stream.write(text.encode() if isinstance(text, str) else text)
+
+
+def new_private(path: Path) -> BinaryIO:
+    """A new file, open for writing, that was never anybody else's to read: made with mode 0600. Raises OSError."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")

@@ -26,6 +26,8 @@ PAIRS = (
     ("overcommit_ratio", "overcommit_kbytes"),
 )
 
+SWAP = 3600.0  # seconds until what is swapped out is in memory again, or a swap is on
+
 
 @dataclass
 class Entry:
@@ -219,9 +221,12 @@ def undo_swap(entries: Sequence[Entry], root: Path) -> str:
     for name, rank in missing.items():
         priority = ["--priority", str(rank)] if rank >= 0 else []
         try:
-            done = subprocess.run(["swapon", *priority, name], capture_output=True, text=True, check=False)
+            argv = ["swapon", *priority, name]
+            done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=SWAP)
         except FileNotFoundError:
             raise CannotUndo(f"swap {name}: the command swapon is not installed") from None
+        except subprocess.TimeoutExpired:
+            raise CannotUndo(f"swap {name}: swapon did not end within {SWAP:g} s") from None
         if done.returncode:
             raise CannotUndo(f"swap {name}: {done.stderr.strip()}")
     still = [name for name in missing if name not in active_swaps(root)]

@@ -19,7 +19,8 @@ KIND = "ramdisk"
 PREFIX = "leadline-"
 BLANK = 1 << 20  # bytes at the start of a device: a file system's signature lies there
 PACKAGES = {"mkfs.ext4": "e2fsprogs", "losetup": "util-linux", "mount": "util-linux", "umount": "util-linux"}
-_PATIENCE = 5.0
+_PATIENCE = 5.0  # seconds until the kernel has let go of a device
+_COMMAND = 120.0  # seconds that mkfs, mount, umount and the like may take
 
 
 class CommandFailed(Exception):
@@ -29,7 +30,9 @@ class CommandFailed(Exception):
 def command(*argv: str) -> str:
     """Raises CommandFailed with the command's own words."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_COMMAND)
+    except subprocess.TimeoutExpired:
+        raise CommandFailed(f"{' '.join(argv)}: it did not end within {_COMMAND:g} s") from None
     except FileNotFoundError:
         package = PACKAGES.get(argv[0])
         also = f"; install the package {package}" if package else ""
@@ -92,8 +95,8 @@ def undo(entries: Sequence[Entry], root: Path, run: Callable[..., str] = command
 
 def _empty(device: str) -> None:
     """Free a brd device's memory where the kernel can, and leave it blank for the next one. Raises OSError."""
-    with suppress(FileNotFoundError):
-        subprocess.run(["blkdiscard", device], capture_output=True, check=False)
+    with suppress(FileNotFoundError, subprocess.TimeoutExpired):
+        subprocess.run(["blkdiscard", device], capture_output=True, check=False, timeout=_COMMAND)
     handle = os.open(device, os.O_RDWR | os.O_EXCL)  # refused where something else has taken it
     try:
         os.write(handle, bytes(BLANK))

@@ -31,6 +31,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, Usa
 DEAD_MAN_MIN, DEAD_MAN_MAX = 0.1, 86_400.0  # seconds
 SILENCE = 30.0  # seconds without a response after which a watchdog is none
 _START = 30.0  # seconds that it may take to start
+_END = 10.0  # seconds until a thread that is told to has ended, or a process that was killed
 _DYING = 5.0  # seconds for the lease of one that dies: the kernel closes its channel a moment before
 _RETRIES = (0.2, 1.0, 3.0, 10.0)  # seconds before each new try to put back what could not be
 _READY, _BEAT, _RESPONSE, _QUIT, _FIRING = b"watching", b"h", b"a", b"q", b"f"
@@ -161,7 +162,7 @@ class Watchdog:
         """Leave the rest to it, as if this process had ended."""
         if not self._stop.is_set():
             self._stop.set()
-            self._thread.join()
+            self._thread.join(_END)
             self._channel.close()
 
     def finish(self) -> None:
@@ -173,10 +174,10 @@ class Watchdog:
             self._channel.send(_QUIT)
         self.abandon()
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(_END)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            self._process.wait(_END)
 
 
 def _signal_name(number: int) -> str:
@@ -206,7 +207,7 @@ def start_watchdog(
         while len(said) < len(_READY) and (part := channel.recv(len(_READY) - len(said))):
             said += part
         if said != _READY:
-            raise OSError(f"exit code {process.wait(timeout=10)}")
+            raise OSError(f"exit code {process.wait(_END)}")
         channel.setblocking(False)
         return Watchdog(process, channel, dead_man, altered)
     except BaseException as error:
@@ -214,7 +215,8 @@ def start_watchdog(
             channel.close()
         if process is not None:
             process.kill()
-            process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_END)
         # no file, process or thread to be had
         if isinstance(error, OSError | RuntimeError | subprocess.TimeoutExpired):
             raise LeadlineError(f"the watchdog did not start ({error}), so nothing was changed") from error

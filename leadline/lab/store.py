@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -45,6 +46,20 @@ from leadline.model.study import Study
 from leadline.stack.lock import exclusive
 
 _Rows = dict[str, dict[int, list[RowMapping]]]  # table -> trial -> rows
+
+
+def unsound(responses: Mapping[str, float]) -> str:
+    """Which response is no finite number; empty for none. Asked before they are written and after they are read."""
+    return next((f"{name} is {value}" for name, value in responses.items() if not math.isfinite(value)), "")
+
+
+def _contradiction(record: TrialRecord) -> str:
+    """What a trial's row says against itself; empty for nothing."""
+    if (record.state is TrialState.FAILED) != (record.failure is not None):
+        return f"it is {record.state.value}, its failure {record.failure.value if record.failure else 'none'}"
+    if record.state in (TrialState.RUNNING, TrialState.DONE) and (record.attempt < 1 or record.started is None):
+        return f"it is {record.state.value} and was never begun"
+    return ""
 
 
 def study_key(study: Study) -> str:
@@ -124,7 +139,10 @@ class Store:
     def add_study(
         self, study: Study, document: str, plan: Plan, environment: Mapping[str, str], skipped: Sequence[str]
     ) -> int:
-        """Store a study and every planned trial; returns its id."""
+        """Store a study and every planned trial; returns its id. Raises ValueError for what would read otherwise."""
+        written = plan_to_json(plan)
+        if plan_from_json(written) != plan or Study.model_validate_json(study.model_dump_json()) != study:
+            raise ValueError(f"study {study.study} would not be read as it is written")
         with self._begin() as connection:
             result = connection.execute(
                 insert(t.studies).values(
@@ -132,7 +150,7 @@ class Store:
                     key=study_key(study),
                     study=study.model_dump_json(),
                     document=document,
-                    plan=plan_to_json(plan),
+                    plan=written,
                     environment=json.dumps(dict(environment)),
                     skipped=json.dumps(list(skipped)),
                     created=self._now(),
@@ -223,6 +241,8 @@ class Store:
             )
             rows = _of_attempts(connection, t.trials.c.study_id == study_id)
             records = tuple(self._trial(trial, plan, rows) for trial in trials)
+            if [trial["position"] for trial in trials] != [planned.position for planned in plan.trials]:
+                raise ValueError(f"it has {len(trials)} trials, its plan {len(plan.trials)}")
         return StudyRecord(
             id=study_id,
             study=Study.model_validate_json(row["study"]),
@@ -265,7 +285,7 @@ class Store:
         def of_attempt(table: Table) -> Sequence[RowMapping]:
             return rows[table.name].get(row["id"], ())
 
-        return TrialRecord(
+        record = TrialRecord(
             id=row["id"],
             planned=plan.trials[row["position"]],
             state=TrialState(row["state"]),
@@ -286,6 +306,9 @@ class Store:
             directory=self.directory / row["directory"] if row["directory"] else None,
             slots=slot_records(of_attempt(t.slots), of_attempt(t.slot_responses), plan, plan.trials[row["position"]]),
         )
+        if lost := unsound(record.responses) or _contradiction(record):
+            raise ValueError(f"trial {record.id}: {lost}")
+        return record
 
     # trials
 
@@ -332,7 +355,7 @@ class Store:
 
     def end_step(self, step_id: int) -> None:
         with self._begin() as connection:
-            connection.execute(update(t.steps).where(t.steps.c.id == step_id).values(ended=self._now()))
+            self._set(connection, t.steps, [t.steps.c.id == step_id], {"ended": self._now()})
 
     def add_readings(self, trial_id: int, attempt: int, found: Sequence[Reading]) -> None:
         self._insert(t.readings, trial_id, attempt, [asdict(reading) for reading in found])
@@ -341,6 +364,9 @@ class Store:
         self._insert(t.audits, trial_id, attempt, [asdict(audit) for audit in found])
 
     def add_responses(self, trial_id: int, attempt: int, values: Mapping[str, float]) -> None:
+        """Raises TrialFailure(infrastructure) for a response that is no finite number: nothing is stored."""
+        if lost := unsound(values):
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"what was measured is no number: {lost}")
         self._insert(t.responses, trial_id, attempt, [{"name": name, "value": v} for name, v in values.items()])
 
     def add_artefacts(self, trial_id: int, attempt: int, directory: Path) -> None:
@@ -382,11 +408,16 @@ class Store:
 
     def _update_slot(self, trial_id: int, attempt: int, slot: int, **values: Any) -> None:
         with self._begin() as connection:
-            connection.execute(
-                update(t.slots)
-                .where(t.slots.c.trial_id == trial_id, t.slots.c.attempt == attempt, t.slots.c.slot == slot)
-                .values(**values)
-            )
+            of_slot = (t.slots.c.trial_id == trial_id, t.slots.c.attempt == attempt, t.slots.c.slot == slot)
+            self._set(connection, t.slots, of_slot, values)
+
+    def _set(
+        self, connection: Connection, table: Table, where: Sequence[ColumnElement[bool]], values: Mapping[str, Any]
+    ) -> None:
+        """Change one row. Raises LeadlineError where it is not there."""
+        changed = connection.execute(update(table).where(*where).values(**values)).rowcount
+        if changed != 1:
+            raise LeadlineError(f"the lab {self.directory} is damaged: {changed} rows of {table.name}, where one was")
 
     def set_slots_measured(self, trial_id: int, attempt: int, measured: Sequence[SlotMeasured]) -> None:
         """Windows and responses of a trial's slots, in one transaction; replaces what was stored before."""
@@ -417,11 +448,8 @@ class Store:
 
     def set_steady(self, trial_id: int, steady: SteadyState, phases: Phases) -> None:
         with self._begin() as connection:
-            connection.execute(
-                update(t.trials)
-                .where(t.trials.c.id == trial_id)
-                .values(steady=json.dumps(asdict(steady)), phases=json.dumps(asdict(phases)))
-            )
+            values = {"steady": json.dumps(asdict(steady)), "phases": json.dumps(asdict(phases))}
+            self._set(connection, t.trials, [t.trials.c.id == trial_id], values)
 
     def finish(self, trial_id: int, attempt: int, failure: TrialFailure | None = None) -> None:
         """Close an attempt as done, or failed with its class."""
@@ -433,16 +461,11 @@ class Store:
             "evidence": failure.evidence if failure else "",
         }
         with self._begin() as connection:
-            connection.execute(
-                update(t.attempts)
-                .where(t.attempts.c.trial_id == trial_id, t.attempts.c.attempt == attempt)
-                .values(**ending)
-            )
-            connection.execute(
-                update(t.trials)
-                .where(t.trials.c.id == trial_id)
-                .values(state=TrialState.FAILED if failure else TrialState.DONE, **ending)
-            )
+            of_attempt = (t.attempts.c.trial_id == trial_id, t.attempts.c.attempt == attempt)
+            self._set(connection, t.attempts, of_attempt, ending)
+            state = TrialState.FAILED if failure else TrialState.DONE
+            of_trial = (t.trials.c.id == trial_id, t.trials.c.attempt == attempt)
+            self._set(connection, t.trials, of_trial, {"state": state, **ending})
 
     def skip(self, trial_ids: Sequence[int], reason: str) -> None:
         """Trials that need not run any more, planned or interrupted, with the reason."""

@@ -21,7 +21,7 @@ from leadline.lab.studyfile import StudyFile
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.study import HostKind
-from leadline.stack.standing import require_none_standing
+from leadline.stack.running import require_none_running
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class LocalTestbed:
 
     @cached_property
     def store(self) -> Store:
-        require_none_standing(self.directory)
+        require_none_running(self.directory, self.host)
         return Store(self.directory)
 
     def knobs(self, file: StudyFile) -> list[Knob]:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leadline.host import here
 from leadline.host.base import ProcessSpec
-from leadline.host.privilege import hand_over, new_user, take_back
 from leadline.load import earlier
 from leadline.load.arrivals import arrival_options, most_sessions
 from leadline.load.presets import preset_variables, source_address
@@ -162,8 +162,7 @@ def as_own_user(argv: Sequence[str], out: Path, scenario: Path) -> Iterator[list
     """The command line of a driver in the foreground, as a user of its own where leadline is root; ``out`` is that
     user's meanwhile. Files of others in it stay root's, and then the driver does, too: it says so. Raises UsageError.
     """
-    user = new_user()
-    if user is None:
+    if not here.is_root():
         yield list(argv)
         return
     ours = {*earlier.FILES, earlier.RAW}
@@ -180,9 +179,6 @@ def as_own_user(argv: Sequence[str], out: Path, scenario: Path) -> Iterator[list
     latency = any(word.partition("=")[0] == "--cpu-latency" for word in argv)
     values = [Path(word.partition("=")[2] or word) for word in argv[2:]]
     files = [path for path in values if path.is_absolute() and path.is_file()]
-    hand_over(out, user.uid)
-    try:
-        reads = [Path(argv[0]), *scenario_reads(scenario), *files]
-        yield [*user.prefix(Path.cwd(), reads, [out], realtime=True, latency=latency), *argv]
-    finally:
-        take_back([out], user.uid)
+    reads = [Path(argv[0]), *scenario_reads(scenario), *files]
+    with here.own_user(argv, Path.cwd(), reads, [out], realtime=True, latency=latency) as command:
+        yield command

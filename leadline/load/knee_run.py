@@ -24,6 +24,7 @@ from leadline.model.errors import LeadlineError, UsageError
 FORMAT = "leadline-knee/1"
 _OURS = ("--rate", "--users", "--profile", "--bursts", "--replay", "--speed", "--progress")
 _STOPPED = 130  # the driver's exit code when it was told to stop
+_MOST_RUNS = 10_000  # of a search
 _ROUNDS = 2  # a step in doubt is measured this often, its seconds taken together
 
 
@@ -69,12 +70,13 @@ def find_knee(
         tell(step)
         stairs.record(step)
 
-    while True:
-        while (load := stairs.next()) is not None:
-            measure(load)
-        if (load := stairs.unconfirmed) is None:
+    for _ in range(_MOST_RUNS):
+        confirms = (load := stairs.next()) is None
+        if confirms:
+            load = stairs.unconfirmed
+        if load is None:
             break
-        measure(load, confirms=True)
+        measure(load, confirms=confirms)
     found = stairs.result()
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(knee_document(found, arrivals, limits), indent=2, allow_nan=False)

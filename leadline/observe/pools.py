@@ -25,7 +25,7 @@ import polars as pl
 
 from leadline.host.base import Host
 from leadline.host.jvm import java_pid, load_agent
-from leadline.host.privilege import write_private
+from leadline.host.textfile import write_private
 from leadline.model.errors import LeadlineError
 from leadline.observe.base import ObserverContext
 from leadline.observe.table import SCHEMA

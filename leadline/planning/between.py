@@ -44,8 +44,8 @@ def between_trials(
         return None
     names = tuple(factor.name for factor in others)
     nothing = Between(names, None, None, dict.fromkeys(powers))
-    lives = _between_lives(noise)
-    if lives is None:
+    instances = _between_instances(noise)
+    if instances is None:
         why = "the noise between trials is not known: it is read from earlier studies, and --cv gave that of slots"
         return replace(nothing, reason=why)
     rows = planned_rows(_whole(plan, names))
@@ -54,7 +54,7 @@ def between_trials(
     if isinstance(found, str):
         return replace(nothing, reason=found)
     slots = sum(len(trial.slots) for trial in plan.trials) / len(plan.trials)
-    sigma = math.sqrt(lives + slot_variance / slots)
+    sigma = math.sqrt(instances + slot_variance / slots)
     sizes = {power: found.smallest(sigma, power) for power in powers}
     return Between(
         names,
@@ -65,7 +65,7 @@ def between_trials(
     )
 
 
-def _between_lives(noise: Noise) -> float | None:
+def _between_instances(noise: Noise) -> float | None:
     """Variance of what a trial has of its own, beyond its seconds."""
     if noise.beyond is not None:
         return noise.beyond

@@ -100,7 +100,7 @@ def forecast(
     rows = planned_rows(plan)
     slots = sum(len(trial.slots) for trial in plan.trials)
     seconds = setup.seconds(plan)
-    found = precision_of(rows, level, _places(plan), equal=_mixed(plan), lives=_lives(plan))
+    found = precision_of(rows, level, _places(plan), equal=_mixed(plan), instances=_instances(plan))
     sigma = sigma_of(plan, noise, setup)
     reason = ""
     if isinstance(found, str):
@@ -164,7 +164,7 @@ def _mixed(plan: Plan) -> bool:
     return any(trial.slots or trial.plot is not None for trial in plan.trials)
 
 
-def _lives(plan: Plan) -> int:
+def _instances(plan: Plan) -> int:
     """Server instances whose slots are compared."""
     return sum(bool(trial.slots) for trial in plan.trials)
 
@@ -242,7 +242,9 @@ def _others(
             continue
         if noise.assumed and noise.between_slots is not None and not any(trial.slots for trial in other.trials):
             continue  # what was told is the noise of slots, that of trials is not known
-        precision = precision_of(planned_rows(other), level, _places(other), equal=_mixed(other), lives=_lives(other))
+        precision = precision_of(
+            planned_rows(other), level, _places(other), equal=_mixed(other), instances=_instances(other)
+        )
         sigma = sigma_of(other, noise, setup)
         if isinstance(precision, str) or sigma is None or len(precision.errors) < len(planned_rows(other).comparisons):
             continue

@@ -108,11 +108,11 @@ def t_power(shift: float, df: float, critical: float) -> float:
 
 
 def precision_of(
-    rows: Rows, level: float = 0.95, spent: int = 0, *, equal: bool = False, lives: int = 0
+    rows: Rows, level: float = 0.95, spent: int = 0, *, equal: bool = False, instances: int = 0
 ) -> Precision | str:
     """What planned rows can tell, or why nothing. ``spent``: degrees of freedom that something else takes;
-    ``equal``: all levels have the same noise, as in mixed models. ``lives``: server instances between which the effects
-    of slots are taken to differ, if there are several.
+    ``equal``: all levels have the same noise, as in mixed models. ``instances``: of the server, between which the
+    effects of slots are taken to differ, if there are several.
     """
     count = len(rows.comparisons)
     part = information(rows)
@@ -126,8 +126,8 @@ def precision_of(
     law = max_t(solution.scatter(count))
     nuisance = len(np.unique(rows.groups))
     fixed = len(rows.groups) - nuisance - df
-    if lives > 1:
-        between = float(len(errors) * (lives - 1))
+    if instances > 1:
+        between = float(len(errors) * (instances - 1))
         return Precision(errors, df, law, level, len(rows.groups), nuisance, fixed, min(between, df), -len(errors))
     own = float(df) if equal else min(_own_noise(rows, solution.known[:count]), float(df))
     lent = 2 * FAMILY if own < df else 0.0

@@ -1,7 +1,7 @@
-"""Looks at a switchback study: after complete lives, by the analysis's own model.
+"""Looks at a switchback study: after complete instances, by the analysis's own model.
 
-Slots of one life resemble their neighbours, which a look at whole trials does not know. So the study's own analysis
-(mixed model, autocorrelated slots) is made of the lives that have ended, and its simultaneous intervals are widened to
+Slots of one instance resemble their neighbours, which a look at whole trials does not know. So the study's own analysis
+(mixed model, autocorrelated slots) is made of the instances that have ended, and its simultaneous intervals widened to
 repeated ones by ``leadline.planning.adjust``: what a look decides is what the results would show at that moment.
 """
 
@@ -38,7 +38,7 @@ def look_at_slots(
     margin: float | None = None,
 ) -> Look:
     """The look ``number`` (from 1) of ``blocks``: go on, or stop and why. Levels are never dropped: every slot block
-    holds all of them. Pure, and the same after an interruption, as it rests on the lives of its blocks alone.
+    holds all of them. Pure, and the same after an interruption, as it rests on the instances of its blocks alone.
     """
     end = blocks[number - 1]
     seen = [each for each in observations if each.block < end]

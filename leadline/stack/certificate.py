@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leadline.host.privilege import write_private
+from leadline.host.textfile import write_private
 
 if TYPE_CHECKING:
     from cryptography.x509 import GeneralName

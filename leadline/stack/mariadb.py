@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 from leadline.host.base import Process, ProcessSpec
-from leadline.host.privilege import write_private
+from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.stack import local, mariadb_knobs

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from leadline.host.privilege import new_private
+from leadline.host.textfile import new_private
 from leadline.model.errors import FailureClass, TrialFailure
 
 _MARKER = ".leadline-restoring"

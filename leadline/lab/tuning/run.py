@@ -15,6 +15,8 @@ from leadline.lab.tuning.records import TuningRecord, TuningRecords
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Part, Progress, Stage, advance
 
+_MOST_PARTS = 10_000  # comparisons of a tuning
+
 
 @dataclass(frozen=True)
 class TuningResult:
@@ -30,15 +32,16 @@ def progress_of(store: Store, record: TuningRecord) -> tuple[Progress, dict[str,
     """Where a stored tuning stands; of each of its parts that has begun, the study's number and what it gave."""
     results: dict[str, Measured] = {}
     studies: dict[str, int] = {}
-    while True:
+    for _ in range(len(record.parts) + 1):  # each is measured once
         found = advance(record.tuning, results, record.left_out, record.passed_over)
         part = found.next
         if part is None or part.key not in record.parts:
-            return found, studies, results
+            break
         studies[part.key] = record.parts[part.key]
         results[part.key] = measure(store, record.tuning, part, record.parts[part.key])
         if not results[part.key].complete:
-            return found, studies, results
+            break
+    return found, studies, results
 
 
 def measure(store: Store, tuning: Tuning, part: Part, study_id: int) -> Measured:
@@ -74,7 +77,7 @@ class TuningRun:
             record = records.load(tuning_id)
             self.testbed.resume(record.created, [store.load(study) for study in record.parts.values()])
         begun = elapsed()
-        while True:
+        for _ in range(_MOST_PARTS):
             record = records.load(tuning_id)
             found, _, _ = progress_of(store, record)
             part = found.next
@@ -92,6 +95,7 @@ class TuningRun:
             ended = self._run(records, record, part, left)
             if ended:
                 return TuningResult(tuning_id, False, ended, self.restored)
+        return TuningResult(tuning_id, False, f"more than {_MOST_PARTS:,} comparisons", self.restored)
 
     def _run(self, records: TuningRecords, record: TuningRecord, part: Part, left: float | None) -> str:
         """Runs a part; why the tuning ends here, empty to go on."""

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from leadline.host import process
-from leadline.host.journal import UndoJournal
-from leadline.host.paths import state_dir
+from leadline.host.local import watched_starts
 from leadline.host.scratch import Scratch
-from leadline.host.watchdog import start_watchdog
 from leadline.load import earlier
-from leadline.load.cluster.hosts import Starter
 from leadline.load.cluster.run import Cluster, Job, told
 from leadline.load.command import OUT, judge
 from leadline.load.progress import as_json, as_text
@@ -31,7 +24,7 @@ _POLL = 0.1
 
 def check(drivers: Sequence[DriverHost]) -> list[str]:
     """A sentence about every host. Raises TrialFailure(infrastructure) for the first that cannot be used."""
-    with Scratch() as place, _starter() as start, Cluster(drivers, place, place, start) as cluster:
+    with Scratch() as place, watched_starts(_DEAD_MAN) as start, Cluster(drivers, place, place, start) as cluster:
         return list(told(cluster.open()))
 
 
@@ -63,7 +56,7 @@ def run(
     def clear() -> None:
         earlier.remove(out, in_use=[out / "drivers" / driver.name for driver in drivers])
 
-    with _starter() as start, Cluster(drivers, out, out / "logs", start) as cluster:
+    with watched_starts(_DEAD_MAN) as start, Cluster(drivers, out, out / "logs", start) as cluster:
         for line in told(cluster.open()):
             if progress == "text":
                 say(line)
@@ -90,20 +83,6 @@ def _follow(cluster: Cluster, progress: str, say: Callable[[str], None]) -> bool
         except KeyboardInterrupt:
             stopped = True
             cluster.stop()
-
-
-@contextmanager
-def _starter() -> Iterator[Starter]:
-    """Starts processes that a watchdog ends when this one is gone."""
-    journal = UndoJournal(state_dir() / "undo" / f"load-{os.getpid()}.jsonl")
-    watchdog = start_watchdog(journal.path, _DEAD_MAN)
-    try:
-        yield partial(process.start, journal=journal)
-    finally:
-        if journal.open_entries():
-            journal.restore()
-        journal.compact()
-        watchdog.finish()
 
 
 def option_pairs(options: Sequence[str]) -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ from leadline.load.driver import find_binary
 Starter = Callable[[ProcessSpec], Process]
 
 _SAMPLES = 25
+_KILLED = 10.0  # seconds until a killed process has ended
 _OPENING = 30.0  # seconds until a host must have answered
 _MARK = "leadline-directory "
 # The directory lives as long as this script, which ends with its input: also when leadline was killed.
@@ -206,7 +207,7 @@ def look(host: DriverPlace, clock: LabClock) -> HostReport:
         except (ValueError, KeyError, OSError):
             asked.kill()
             said = asked.stderr.read().decode(errors="replace")
-            raise connection.unusable(asked.wait(), said) from None
+            raise connection.unusable(asked.wait(_KILLED), said) from None
     if found is None:
         raise connection.failure("its clock was set while it was read")
     return report

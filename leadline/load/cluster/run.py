@@ -254,7 +254,7 @@ class Cluster:
         """End what runs, on every host; remove what was made there."""
         self._stop_beating.set()
         if self._beats is not None:
-            self._beats.join()
+            self._beats.join(_SWITCH)
         self._everywhere(self._end)
         for directory in self._sockets:
             directory.close()

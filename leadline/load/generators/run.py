@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leadline.host import here
-from leadline.host.privilege import hand_over, new_user, take_back
 from leadline.host.textfile import expanded, is_file
 from leadline.load import earlier
 from leadline.load.driver import scenario_reads
@@ -66,21 +65,13 @@ def run_generator(plan: Plan) -> None:
     started = job.raw / earlier.STARTED
     started.write_text("", encoding="ascii")
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
-    user = new_user()
-    if user is None:
-        argv = here.tied(command.argv)
-    else:
-        argv = [*user.prefix(job.raw, tool_reads(plan), [job.raw], tied=True), *command.argv]
     with printed.open("w", encoding="utf-8") as output:
-        if user is not None:
-            hand_over(job.raw, user.uid)
         try:
-            code, told = here.foreground(argv, apart=True, output=output, env=env)
+            with here.own_user(command.argv, job.raw, tool_reads(plan), [job.raw], tied=True) as argv:
+                code, told = here.foreground(argv, apart=True, output=output, env=env)
         except OSError as error:
             started.unlink()
             raise LeadlineError(f"{tool.name} could not be started: {error}") from None
-        if user is not None:
-            take_back([job.raw], user.uid)
     ended, after = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
     text = printed.read_text(encoding="utf-8", errors="replace")[-_LONGEST:]
     sys.stdout.write(text)

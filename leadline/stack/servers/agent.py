@@ -9,7 +9,7 @@ from typing import Any
 
 from leadline.host.base import Host
 from leadline.host.jvm import AGENT_NAME, agent_jar, load_agent
-from leadline.host.privilege import write_private
+from leadline.host.textfile import write_private
 from leadline.stack.base import Progress
 from leadline.stack.maven import build
 from leadline.stack.servers.files import properties_text

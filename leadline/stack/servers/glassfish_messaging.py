@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from leadline.host.privilege import write_private
+from leadline.host.textfile import write_private
 from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 from xml.sax.saxutils import quoteattr
 
-from leadline.host.privilege import write_private
+from leadline.host.textfile import write_private
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Feature

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.host.privilege import write_private
+from leadline.host.textfile import write_private
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Feature

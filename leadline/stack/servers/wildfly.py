@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.host.privilege import write_private
+from leadline.host.textfile import write_private
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature

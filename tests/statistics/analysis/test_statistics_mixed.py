@@ -275,14 +275,14 @@ def test_carry_over_is_found_and_taken_out() -> None:
     assert best.interval.low > 8
 
 
-def test_one_life_of_the_server_is_said() -> None:
+def test_one_instance_of_the_server_is_said() -> None:
     plan = slots_plan(trials=1)
     notes = analyse(plan, SimulatedStrata().run(plan, 1), ["throughput"]).responses[0].notes
-    assert any("one life of the server" in note for note in notes)
+    assert any("one server instance" in note for note in notes)
 
 
-def test_effects_that_differ_between_lives_are_found_and_their_intervals_are_for_a_new_life() -> None:
-    """Six lives in which each level's effect is off by 3 %; the level's own error alone would cover half as often."""
+def test_effects_that_differ_between_instances_are_found_and_their_intervals_are_for_a_new_instance() -> None:
+    """Six instances, each level's effect off by 3 % in each; the level's own error alone would cover half as often."""
     plan = slots_plan(trials=6, blocks_of_slots=6, levels=3)
     truth: dict[tuple[str, Level], float] = {("vm.dirty_ratio", 20): 1.0, ("vm.dirty_ratio", 30): 1.1}
     system = SimulatedStrata(effects=truth, life_cv=0.03, slot_cv=0.02)
@@ -291,27 +291,27 @@ def test_effects_that_differ_between_lives_are_found_and_their_intervals_are_for
     for seed in range(30):
         result = analyse(plan, system.run(plan, seed), ["throughput"])
         first = result.responses[0]
-        found += any("Effects differ between the 6 lives" in warning for warning in result.warnings)
+        found += any("Effects differ between the 6 server instances" in warning for warning in result.warnings)
         for effect in first.effects:
             assert effect.interval is not None
             covered.append(effect.interval.contains(100 * truth["vm.dirty_ratio", effect.level] - 100))
     assert found >= 28
     assert np.mean(covered) > 0.95 - 4 * math.sqrt(0.05 * 0.95 / 30)
-    spread = [part for part in first.components if part.name == "lives in a level's effect"]
+    spread = [part for part in first.components if part.name == "instances in a level's effect"]
     assert spread[0].percent == pytest.approx(3 * math.sqrt(2), rel=0.6)
     assert spread[0].df == 10
 
 
-def test_effects_that_are_the_same_in_all_lives_are_seldom_told_to_differ() -> None:
+def test_effects_that_are_the_same_in_all_instances_are_seldom_told_to_differ() -> None:
     plan = slots_plan(trials=3, blocks_of_slots=5, levels=2)
     found = 0
     for seed in range(60):
         notes = analyse(plan, SimulatedStrata().run(plan, seed), ["throughput"]).responses[0].notes
-        found += any("Effects differ between the 3 lives" in note for note in notes)
+        found += any("Effects differ between the 3 server instances" in note for note in notes)
     assert found <= 9  # three are expected
 
 
-def test_one_life_tests_nothing_between_lives() -> None:
+def test_one_instance_tests_nothing_between_instances() -> None:
     plan = slots_plan(trials=1)
     notes = analyse(plan, SimulatedStrata().run(plan, 1), ["throughput"]).responses[0].notes
-    assert not any("lives of the server" in note and "differ" in note for note in notes)
+    assert not any("server instances" in note and "differ" in note for note in notes)

@@ -1,4 +1,4 @@
-"""Looks at simulated switchback studies: the error rate over all looks, lives saved, and the run through the lab."""
+"""Looks at simulated switchback studies: the error rate over all looks, instances saved, and the lab's run."""
 
 import math
 
@@ -28,7 +28,7 @@ def plan_of(factors: list[Factor], replicates: int = 6) -> Plan:
 
 
 def played(plan: Plan, truth: Truth, model: Model, seed: int) -> tuple[dict[str, State], int]:
-    """A study with three looks as the lab runs it: what is called of each factor, and lives that were run."""
+    """A study with three looks as the lab runs it: what is called of each factor, and instances that were run."""
     observations = simulate_observations(plan, truth, LOAD, seed, model=model, wash_out=1)
     blocks = schedule(plan, 3)
     for number, end in enumerate(blocks, 1):
@@ -62,7 +62,7 @@ def test_null_studies_keep_the_error_rate_and_end_early(null_looks: list[list[Lo
 
 def test_intervals_at_every_look_are_as_wide_as_their_estimates_err(null_looks: list[list[Look]]) -> None:
     """Null estimates in units of their repeated intervals, times the textbook bound of the look, have a spread of 1 at
-    most: less where few lives say how much effects differ between them. A look that forgot its wider bound would
+    most: less where few instances say how much effects differ between them. A look that forgot its wider bound would
     give 1.9 and 1.3 times as much at the first two.
     """
     for number, bound in enumerate(spending_bounds([1 / 3, 2 / 3, 1.0], 1 - math.sqrt(0.95))):
@@ -75,7 +75,7 @@ def test_intervals_at_every_look_are_as_wide_as_their_estimates_err(null_looks: 
         assert 0.2 < math.sqrt(np.mean(np.square(sizes))) < 1.1
 
 
-def test_large_effects_are_found_with_fewer_lives() -> None:
+def test_large_effects_are_found_with_fewer_instances() -> None:
     effects = [
         {"when": {"vm.k1": 1}, "percent": {"throughput": 0.12}},
         {"when": {"vm.k2": 1}, "percent": {"throughput": -0.1}},
@@ -84,7 +84,7 @@ def test_large_effects_are_found_with_fewer_lives() -> None:
     model = Model(truth, LOAD)
     found = [played(plan, truth, model, seed) for seed in range(3)]
     assert all(states == {"vm.k1": State.BETTER, "vm.k2": State.WORSE} for states, _ in found)
-    assert sum(lives for _, lives in found) <= 0.7 * 6 * 3
+    assert sum(instances for _, instances in found) <= 0.7 * 6 * 3
 
 
 def test_factors_between_trials_and_whole_plots_are_refused_with_what_would_do() -> None:

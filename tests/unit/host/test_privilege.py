@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host import privilege, procfs
+from leadline.host import privilege, procfs, textfile
 from leadline.host.base import ProcessSpec
 from leadline.host.java import java_home
 from leadline.host.local import LocalHost
@@ -152,7 +152,7 @@ def test_without_mounts_closed_directories_are_named(
 @needs_mounts
 def test_a_file_that_is_closed_to_others_is_named(host: LocalHost, tmp_path: Path) -> None:
     secret = tmp_path / "scenario.yaml"
-    privilege.write_private(secret, "x")
+    textfile.write_private(secret, "x")
     with pytest.raises(UsageError, match=r"scenario.yaml is closed to other users.*chmod o\+r"):
         host.start(ProcessSpec("driver", ["cat", str(secret)], tmp_path / "log", reads=(secret,)))
 
@@ -171,7 +171,7 @@ def test_a_private_file_has_its_mode_from_the_start(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "fdopen", seen)
     mask = os.umask(0)
     try:
-        privilege.write_private(path, "secret")
+        textfile.write_private(path, "secret")
     finally:
         os.umask(mask)
     assert modes == [0o600]
@@ -188,7 +188,7 @@ def test_a_file_given_to_a_process_later_is_taken_back(host: LocalHost, tmp_path
     user = process.user.uid
     while privilege.user_of(process.pid) is None:  # it is still becoming that user
         time.sleep(0.01)
-    privilege.write_private(later, "")
+    textfile.write_private(later, "")
     privilege.give(later, process.pid)
     assert later.stat().st_uid == user
     process.stop()

@@ -368,3 +368,26 @@ def test_restore_after_kill_9_by_another_process(tmp_path: Path) -> None:
     lines = LocalHost(state=tmp_path / "state", root=root).restore()
     assert len(lines) == 2
     assert (swappiness.read_text(), laptop.read_text()) == ("60", "0")
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "original"),
+    [
+        ("swap", "swap", {"/dev/sda2": "first"}),  # a rank is a number
+        ("tree", "relative/path", None),
+        ("file", "/proc/sys/vm/swappiness", ("60",)),  # would be read back as a list
+        ("cgroup", "/sys/fs/cgroup/x", ("a", "tuple")),
+    ],
+)
+def test_what_could_not_be_read_back_is_not_written(
+    journal: UndoJournal, kind: str, target: str, original: object
+) -> None:
+    with pytest.raises(ValueError, match="the undo journal"):
+        journal.record(kind, target, original)
+    assert not journal.open_entries()
+
+
+def test_a_line_longer_than_any_is_not_written(journal: UndoJournal) -> None:
+    with pytest.raises(ValueError, match="is longer than any"):
+        journal.record("tree", "/tmp/x", note="x" * 2_000_000)
+    assert not journal.open_entries()

@@ -17,7 +17,7 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.study import StackChoice
-from leadline.stack import assembly, registry, standing
+from leadline.stack import assembly, registry, running
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
@@ -308,30 +308,33 @@ def sleepers(parts: Parts, tmp_path: Path) -> Iterator[list[subprocess.Popen[byt
 def test_another_process_stops_it_in_reverse(
     parts: Parts, tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]
 ) -> None:
-    standing.save_standing(parts.stack, tmp_path, tmp_path / "up")
+    running.save_running(parts.stack, LocalHost(), tmp_path, tmp_path / "up")
     assert (tmp_path / "up.json").stat().st_mode & 0o077 == 0, "it holds a password"
-    found = standing.load_standing(tmp_path)
+    found = running.load_running(tmp_path)
     assert found is not None
-    assert found.alive()
-    assert [process.role for process in found.processes] == ["database", "server"]
+    assert all(LocalHost().runs(service.mark) for service in found.services)
+    assert [service.role for service in found.services] == ["database", "server"]
     with pytest.raises(UsageError, match="run leadline down first"):
-        standing.require_none_standing(tmp_path)
+        running.require_none_running(tmp_path, LocalHost())
     said: list[str] = []
-    assert standing.stop_standing(tmp_path, said.append) == ["server: stopped", "database: stopped"]
+    assert running.stop_running(tmp_path, LocalHost(), said.append) == ["server: stopped", "database: stopped"]
     assert said == ["stopping the server", "stopping the database"]
     assert [process.wait() for process in sleepers] == [-signal.SIGINT, -signal.SIGTERM]
-    assert standing.load_standing(tmp_path) is None
-    assert standing.stop_standing(tmp_path) == []
+    assert running.load_running(tmp_path) is None
+    assert running.stop_running(tmp_path, LocalHost()) == []
 
 
 def test_a_stranger_with_the_same_number_is_left_alone(
     parts: Parts, tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]
 ) -> None:
-    standing.save_standing(parts.stack, tmp_path, tmp_path / "up")
+    running.save_running(parts.stack, LocalHost(), tmp_path, tmp_path / "up")
     path = tmp_path / "up.json"
     path.write_text(path.read_text().replace('"start": ', '"start": 1'))
-    standing.require_none_standing(tmp_path)
-    assert standing.stop_standing(tmp_path) == ["server: not running any more", "database: not running any more"]
+    running.require_none_running(tmp_path, LocalHost())
+    assert running.stop_running(tmp_path, LocalHost()) == [
+        "server: not running any more",
+        "database: not running any more",
+    ]
     for process in sleepers:
         found = procfs.read_stat(process.pid)
         assert found is not None
@@ -342,7 +345,7 @@ def test_a_stranger_with_the_same_number_is_left_alone(
 def test_a_damaged_file_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "up.json").write_text("{")
     with pytest.raises(LeadlineError, match="leadline restore"):
-        standing.load_standing(tmp_path)
+        running.load_running(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["a b", 'quo"te', "it's", "a,b", "ä", "a;b", "a%20b", "a#b", "a$b", "a\\b"])

@@ -1,8 +1,8 @@
-"""A live factor's effect differs between lives of the server (trials), by how much is not known beforehand.
+"""A live factor's effect differs between server instances (trials), by how much is not known beforehand.
 
-With slots a treatment is compared inside every life. The effect is one of lives: the error of a new life's effect is
-that of treatment x life, as in the analysis of variance with random trials (Scheffe, The Analysis of Variance, 1959,
-chapter 8). It is used wherever there are two lives, whether an F test sees a difference or not: the test misses
+With slots a treatment is compared inside every instance. The error of a new instance's effect is that of
+treatment x instance, as in the analysis of variance with random trials (Scheffe, The Analysis of Variance, 1959,
+chapter 8). It is used wherever there are two instances, whether an F test sees a difference or not: the test misses
 differences that are as large as the error.
 """
 
@@ -24,15 +24,15 @@ from leadline.analysis.whitening import whiten
 from leadline.model.result import Component
 
 ALPHA = 0.05
-LARGEST = 1.5e8  # figures times the square of the columns of treatment x life
-UNTESTED = "Whether effects differ between lives of the server cannot be tested: "
+LARGEST = 1.5e8  # figures times the square of the columns of treatment x instance
+UNTESTED = "Whether effects differ between server instances cannot be tested: "
 
 
 @dataclass(frozen=True)
-class LivesFit(MixedFit):
-    """A fit whose contrasts of live columns are those of a new life: errors from treatment x life.
+class InstancesFit(MixedFit):
+    """A fit whose contrasts of live columns are those of a new instance: errors from treatment x instance.
 
-    ``live`` (p) tells the columns; ``within`` is the fit with treatment x life taken out of the noise; ``inflation`` is
+    ``live`` (p) tells the columns; ``within`` is the fit with treatment x instance out of the noise; ``inflation`` is
     the root of the F ratio and ``between`` its numerator's degrees of freedom.
     """
 
@@ -43,8 +43,8 @@ class LivesFit(MixedFit):
 
     def errors(self, contrasts: Floats) -> Floats:
         assert self.within is not None
-        new_life = self.inflation * self.within.errors(contrasts)
-        return np.where(self._asked(contrasts), new_life, super().errors(contrasts))
+        new_instance = self.inflation * self.within.errors(contrasts)
+        return np.where(self._asked(contrasts), new_instance, super().errors(contrasts))
 
     def degrees(self, contrasts: Floats) -> Floats:
         plain = super().degrees(contrasts)
@@ -55,9 +55,9 @@ class LivesFit(MixedFit):
 
 
 @dataclass(frozen=True)
-class Lives:
-    """The test's outcome. ``fit`` is the one to judge effects by; ``component`` the spread of an effect between lives,
-    None where it was not found.
+class Instances:
+    """The test's outcome. ``fit`` is the one to judge effects by; ``component`` the spread of an effect between
+    instances, None where it was not found.
     """
 
     fit: Fit
@@ -67,32 +67,32 @@ class Lives:
     component: Component | None = None
 
 
-def between_lives(model: Model, sample: Sample, scale: Scale, fitted: Fit, strata: Strata) -> Lives:
-    """F test of live levels x lives beside ``fitted``, and the fit for a new life."""
-    lives = len(np.unique(sample.trials))
+def between_instances(model: Model, sample: Sample, scale: Scale, fitted: Fit, strata: Strata) -> Instances:
+    """F test of live levels x instances beside ``fitted``, and the fit for a new instance."""
+    instances = len(np.unique(sample.trials))
     changing = changing_factors(model.table, sample)
     live = _live_columns(model, changing)
-    if lives < 2 or not live.any():
-        return Lives(fitted, None, False, "")
+    if instances < 2 or not live.any():
+        return Instances(fitted, None, False, "")
     if not isinstance(fitted, MixedFit):
-        return Lives(fitted, None, False, UNTESTED + "there are too few slots.")
+        return Instances(fitted, None, False, UNTESTED + "there are too few slots.")
     design, values = model.rows(sample), scale.into(sample.values)
     extra = _crossed(design[:, live], sample)
     if len(extra) * extra.shape[1] ** 2 > LARGEST:
-        return Lives(fitted, None, False, UNTESTED + f"{lives} lives with so many slots are too many.")
-    inside = _inside_lives(sample, strata)
+        return Instances(fitted, None, False, UNTESTED + f"{instances} instances with so many slots are too many.")
+    inside = _inside_instances(sample, strata)
     wide = mixed_fit(np.column_stack([design, extra]), values, inside)
     if wide.df < 4 or wide.sigma == 0 or not isinstance(wide, MixedFit):
-        return Lives(fitted, None, False, UNTESTED + "too few slots of each level are in a life.")
+        return Instances(fitted, None, False, UNTESTED + "too few slots of each level are in an instance.")
     rows = whiten(inside, np.column_stack([design, values])[inside.order], wide.parameters).columns
-    within = fit(rows[:, :-1], rows[:, -1], lives)
+    within = fit(rows[:, :-1], rows[:, -1], instances)
     between = within.df - wide.df
     if between < 1:
-        return Lives(fitted, None, False, UNTESTED + "no level is in more than one life.")
+        return Instances(fitted, None, False, UNTESTED + "no level is in more than one instance.")
     ratio = (within.sigma**2 * within.df - wide.sigma**2 * wide.df) / between / wide.sigma**2
     p_value = float(stats.f.sf(ratio, between, wide.df))
     exact = replace(within, sigma=wide.sigma)
-    chosen = LivesFit(
+    chosen = InstancesFit(
         **{name: getattr(fitted, name) for name in fitted.__dataclass_fields__},
         live=tuple(bool(one) for one in live),
         within=exact,
@@ -100,25 +100,27 @@ def between_lives(model: Model, sample: Sample, scale: Scale, fitted: Fit, strat
         between=float(between),
     )
     if p_value >= ALPHA:
-        text = f"Effects do not differ visibly between the {lives} lives of the server (p = {p_value:.2g})"
-        return Lives(chosen, p_value, False, f"{text}; intervals are for a new life all the same.")
+        text = f"Effects do not differ visibly between the {instances} server instances (p = {p_value:.2g})"
+        return Instances(chosen, p_value, False, f"{text}; intervals are for a new instance all the same.")
     units = np.eye(model.width)[live]
     known = [row for row, good in zip(units, fitted.estimable(units), strict=True) if good]
     spread = float(np.median(exact.errors(np.array(known))))
-    variance = (ratio - 1) * spread**2 * lives
+    variance = (ratio - 1) * spread**2 * instances
     percent = scale.percent(float(np.sqrt(variance)))
     size = "" if percent is None else f", with a standard deviation of {percent:.2g} %"
     text = (
-        f"Effects differ between the {lives} lives of the server{size} (p = {p_value:.2g}): intervals are for a new "
-        f"life and rest on {between} degrees of freedom; more trials, rather than more slots, would narrow them."
+        f"Effects differ between the {instances} server instances{size} (p = {p_value:.2g}): intervals are for a new "
+        f"instance and rest on {between} degrees of freedom; more trials, rather than more slots, would narrow them."
     )
-    return Lives(chosen, p_value, True, text, Component("lives in a level's effect", variance, percent, float(between)))
+    return Instances(
+        chosen, p_value, True, text, Component("instances in a level's effect", variance, percent, float(between))
+    )
 
 
-def _inside_lives(sample: Sample, strata: Strata) -> Strata:
-    """The strata with lives swept out: products with lives could else take the lives' own noise for themselves."""
-    life = sample.trials[strata.order]
-    starts = np.flatnonzero(np.r_[True, life[1:] != life[:-1]]).astype(np.int64)
+def _inside_instances(sample: Sample, strata: Strata) -> Strata:
+    """The strata with instances swept out: products with them could else take their own noise for themselves."""
+    instance = sample.trials[strata.order]
+    starts = np.flatnonzero(np.r_[True, instance[1:] != instance[:-1]]).astype(np.int64)
     return Strata(strata.order, (), Stratum("trial", starts), strata.lags)
 
 
@@ -132,7 +134,7 @@ def _live_columns(model: Model, changing: set[int]) -> np.ndarray[tuple[int], np
 
 
 def _crossed(columns: Floats, sample: Sample) -> Floats:
-    """Products (n, lives * m) of the columns (n, m) with the indicators of lives, without those that are nothing."""
+    """Products (n, instances * m) of the columns (n, m) with the indicators of instances, without empty ones."""
     trials = np.unique(sample.trials)
     products = [columns * (sample.trials == trial)[:, None] for trial in trials]
     found = np.column_stack(products)

@@ -1,0 +1,63 @@
+"""What goes into the lab's database is checked before it is written and after it is read."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from leadline.design import make_plan
+from leadline.lab.store import Store
+from leadline.model.errors import LeadlineError, TrialFailure
+from leadline.model.plan import Factor
+from leadline.model.study import Design, Study
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    study = Study.model_validate({"study": "sound", "question": "?", "factors": {"vm.swappiness": [1, 2]}})
+    kept = Store(tmp_path / "lab")
+    kept.add_study(study, "study: sound", make_plan([Factor("vm.swappiness", (1, 2), 1)], Design(replicates=2)), {}, [])
+    return kept
+
+
+def altered(store: Store, statement: str) -> None:
+    with sqlite3.connect(store.directory / "lab.sqlite") as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_response_that_is_no_number_is_not_stored(store: Store, value: float) -> None:
+    trial = store.load(1).trials[0]
+    attempt, _ = store.begin_attempt(trial.id)
+    with pytest.raises(TrialFailure, match=f"p99 is {value}"):
+        store.add_responses(trial.id, attempt, {"throughput": 1.0, "p99": value})
+    assert not store.load(1).trials[0].responses
+
+
+def test_what_is_not_there_cannot_be_ended(store: Store) -> None:
+    trial = store.load(1).trials[0]
+    attempt, _ = store.begin_attempt(trial.id)
+    with pytest.raises(LeadlineError, match="0 rows of steps"):
+        store.end_step(99)
+    with pytest.raises(LeadlineError, match="0 rows of attempts"):
+        store.finish(trial.id, attempt + 1)
+    assert store.load(1).trials[0].state == "running"
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE trials SET state = 'failed' WHERE id = 1", "it is failed, its failure none"),
+        ("UPDATE trials SET state = 'done' WHERE id = 1", "it is done and was never begun"),
+        ("DELETE FROM trials WHERE id = 2", "it has 3 trials, its plan 4"),
+        ("UPDATE trials SET failure = 'workload' WHERE id = 1", "it is planned, its failure workload"),
+    ],
+)
+def test_a_lab_that_contradicts_itself_is_told(store: Store, statement: str, said: str) -> None:
+    altered(store, statement)
+    with pytest.raises(LeadlineError, match=f"study 1 of the lab .* is damaged: .*{said}"):
+        store.load(1)
