@@ -100,7 +100,7 @@ def _follow(cluster: Cluster, progress: str, say: Callable[[str], None]) -> bool
 def _starter() -> Iterator[Starter]:
     """Starts processes that a watchdog ends when this one is gone."""
     journal = UndoJournal(state_dir() / "undo" / f"load-{os.getpid()}.jsonl")
-    watchdog = start_watchdog(journal.path, _DEAD_MAN)
+    watchdog = start_watchdog(journal.path, _DEAD_MAN, leased=False)
     try:
         yield partial(process.start, journal=journal)
     finally:
