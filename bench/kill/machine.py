@@ -37,6 +37,7 @@ QUEUE = {
 }
 PATIENCE = 300.0  # seconds until something that must come has come
 HOST_FREE = 1200.0  # seconds that other leadlines may use the host
+PASSING = 120.0  # seconds until another leadline's level has been put back
 # These change by themselves, or say what is there rather than what is set.
 _LIVE = re.compile(
     r"/proc/sys/(fs/(.*-nr|.*-state|quota/.*|aio-nr|binfmt_misc/.*)|vm/(stat_refresh|drop_caches)|net/.*/(stable_secret|"
@@ -86,6 +87,8 @@ def altered(before: Mapping[str, str]) -> list[str]:
     def differ(now: Mapping[str, str]) -> list[str]:
         return [f"{name} was {was!r}, is {now.get(name)!r}" for name, was in before.items() if now.get(name) != was]
 
+    # a leadline in another network namespace has a lease of its own: its settings pass, what was left does not
+    until(lambda: not differ(settings()), PASSING)
     return differ(settings()) and differ(calm_settings())
 
 

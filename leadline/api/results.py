@@ -17,6 +17,7 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
+from leadline.model.study import HostKind
 from leadline.stack.registry import stack_catalogue
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ class StudyResult:
     def run(self) -> str:
         """``name@number``."""
         return f"{self.record.study.study}@{self.record.id}"
+
+    @property
+    def host(self) -> HostKind:
+        """The kind of host it ran on."""
+        return self.record.study.stack.host
 
     @property
     def failed(self) -> bool:

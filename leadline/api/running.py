@@ -18,7 +18,7 @@ from leadline.lab.tuning.run import TuningRun
 from leadline.model.knob import Knob
 
 if TYPE_CHECKING:
-    from leadline.simulate import SimulatedTestbed
+    from leadline.simulate import Rates, SimulatedTestbed
 
 SIMULATED = "simulated"  # folder inside a lab: simulated studies are never among the real ones
 REPORT = "report.html"
@@ -58,15 +58,17 @@ def open_testbed(
     truth: Path | str | None = None,
     disposable: bool = False,
     watcher: Watcher | None = None,
-    tuning: Tuning | None = None,
+    subject: Study | StudyResult | Tuning | None = None,
 ) -> Testbed:
-    """Where studies, or one tuning, are planned and run: this host, or a simulated one with the truth of a file.
+    """Where studies, or one tuning, are planned and run: the host that ``subject`` names, or a simulated one with the
+    truth of a file.
 
     ``disposable`` allows levels that may hang the host. Raises UsageError for a stack that cannot be, or a bad truth.
     """
     if truth is None:
-        return LocalTestbed(Path(lab), watcher, disposable, _services(tuning))
-    return simulated(truth, lab, disposable=disposable, watcher=watcher, tuning=tuning)
+        kind = "local" if subject is None else subject.host
+        return LocalTestbed(Path(lab), watcher, disposable, _services(subject), kind)
+    return simulated(truth, lab, disposable=disposable, watcher=watcher, subject=subject)
 
 
 def simulated(
@@ -75,23 +77,35 @@ def simulated(
     *,
     disposable: bool = True,
     watcher: Watcher | None = None,
-    tuning: Tuning | None = None,
+    subject: Study | StudyResult | Tuning | None = None,
 ) -> SimulatedTestbed:
     """A host where every knob can be set, in virtual time; its studies are kept apart, in a folder of the lab."""
     from leadline.simulate import SimulatedTestbed, read_truth
 
     known, home = read_truth(Path(truth)), Path(lab) / SIMULATED
-    return SimulatedTestbed(known, home, watcher, disposable, _services(tuning), source=str(truth))
+    return SimulatedTestbed(known, home, watcher, disposable, _services(subject), source=str(truth))
 
 
-def _services(tuning: Tuning | None) -> list[Knob] | None:
+def error_rates(
+    study: Study, truth: Path | str, studies: int, *, response: str, seed: int = 1
+) -> tuple[Planned, Rates]:
+    """The plan, and how often it would be right: so many simulated studies against the truth. Raises UsageError."""
+    from leadline.simulate import rates
+
+    place = simulated(truth)
+    planned = place.plan(study.file)
+    held = place.bound(study.file, planned)
+    return planned, rates(planned.plan, held, study.file.study.workload, studies, response=response, seed=seed)
+
+
+def _services(subject: Study | StudyResult | Tuning | None) -> list[Knob] | None:
     """A tuning's comparisons share the knobs of its stack, whatever their mode."""
-    return None if tuning is None else tuning_catalogue(tuning.file)
+    return tuning_catalogue(subject.file) if isinstance(subject, Tuning) else None
 
 
 def plan(study: Study, *, truth: Path | str | None = None, disposable: bool = False) -> Planned:
     """What would be run: trials in their order, factors left out, warnings. Nothing is changed."""
-    return open_testbed(truth=truth, disposable=disposable).plan(study.file)
+    return open_testbed(truth=truth, disposable=disposable, subject=study).plan(study.file)
 
 
 def run(
@@ -108,8 +122,7 @@ def run(
     Raises UsageError for what cannot be run, LeadlineError when the host is in use, RestoreError if it could not be put
     back.
     """
-    tuning = subject if isinstance(subject, Tuning) else None
-    place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watcher, tuning=tuning)
+    place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watcher, subject=subject)
     return checked(place, subject)(fresh)
 
 

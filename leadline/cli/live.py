@@ -11,9 +11,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from leadline.lab.progress import Watcher
+from leadline.api.planning import Watcher
 from leadline.model.plan import Plan, PlannedTrial
-from leadline.model.record import TrialRecord
+from leadline.model.record import LoadSecond, TrialRecord
 from leadline.model.units import format_duration
 
 
@@ -65,7 +65,7 @@ class PlainWatcher:
 
     def step(self, name: str) -> None: ...
 
-    def load(self, seconds: float, phase: str, throughput: float, p99_ms: float, errors: int) -> None: ...
+    def load(self, second: LoadSecond) -> None: ...
 
     def trial_ended(self, record: TrialRecord) -> None:
         self._line(f"  {_ended(record, self._labels.get(record.planned.position, self._label))}")
@@ -128,9 +128,10 @@ class LiveWatcher:
     def step(self, name: str) -> None:
         self._step = name
 
-    def load(self, seconds: float, phase: str, throughput: float, p99_ms: float, errors: int) -> None:
-        failed = f", {errors} errors" if errors else ""
-        self._load = f"{phase} {seconds:.0f} s: {throughput:.0f} transactions/s, p99 {p99_ms:.1f} ms{failed}"
+    def load(self, second: LoadSecond) -> None:
+        failed = f", {second.errors} errors" if second.errors else ""
+        rate = f"{second.throughput:.0f} transactions/s, p99 {second.p99_ms:.1f} ms"
+        self._load = f"{second.phase} {second.second:.0f} s: {rate}{failed}"
 
     def trial_ended(self, record: TrialRecord) -> None:
         self._done = record.planned.position + 1

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -154,7 +155,11 @@ def _mixed_with_blocks(factors: Sequence[Factor], blocks: Sequence[Sequence[Trea
     return float(100 * (1 - (inside**2).sum(axis=0) / (centred**2).sum(axis=0)).max())
 
 
-_SQUARES: dict[str, tuple[Callable[[int, int, int], squares.Square], str]] = {
+class _Squares(Protocol):
+    def __call__(self, treatments: int, replicates: int, seed: int) -> squares.Square: ...
+
+
+_SQUARES: dict[str, tuple[_Squares, str]] = {
     "latin": (squares.latin, "Latin squares: every treatment comes equally often at every place of a block."),
     "williams": (squares.williams, "Williams squares: every treatment directly follows every other equally often."),
     "abba": (squares.abba, "ABBA blocks: a straight drift inside a block cancels."),
@@ -175,7 +180,7 @@ def _square(factors: Sequence[Factor], treatments: Sequence[Treatment], design: 
             f"factor{'s' if len(factors) > 1 else ''} repeats some; use blocks: by-replicate, or full-factorial",
             ("design", "blocks"),
         )
-    rows = _SQUARES[design.blocks][0](len(treatments), design.replicates, design.seed)
+    rows = _SQUARES[design.blocks][0](treatments=len(treatments), replicates=design.replicates, seed=design.seed)
     return [[treatments[number] for number in row] for row in rows]
 
 

@@ -21,7 +21,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from leadline.host import procfs, undo, undo_ramdisk
+from leadline.host import procfs, scratch, undo, undo_ramdisk
 from leadline.host.undo import CannotUndo, Entry, normalise
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure
 
@@ -215,6 +215,7 @@ class UndoJournal:
                 for entry in group:
                     self.done(entry)
             self.compact()
+        lines += scratch.sweep()
         if failed:
             also = f"; put back: {len(lines)} other(s)" if lines else ""
             raise RestoreError("could not be put back: " + "; ".join(failed) + also)

@@ -362,3 +362,6 @@ class LocalHost:
         """See ``leadline.host.facts.host_facts``."""
         places = {"cache": cache_dir(), "state": self._state} if self._directories is None else self._directories
         return host_facts(self.root, places)
+
+
+HOST = LocalHost

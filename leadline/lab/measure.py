@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +25,18 @@ from leadline.model.record import Phases
 from leadline.model.result import SteadyState
 from leadline.observe.window import (
     CpuLines,
+    Recorded,
+    Windows,
     cpu_per_transaction,
-    cpu_per_transaction_over,
-    gc_share_between,
+    gc_share,
     services_cpu,
 )
 
+# Responses that observers recorded: of windows of the load in unix seconds, and its transactions a second there.
+RECORDED: tuple[Callable[[Recorded, Windows, float], Mapping[str, float]], ...] = (
+    cpu_per_transaction,
+    gc_share,
+)
 _WORST_FIRST = ("never-steady", "slowing-down", "still-warming", "too-short", "steady")
 
 
@@ -55,11 +61,8 @@ def measure(directory: Path, startup: float) -> Measured:
         raise TrialFailure(FailureClass.WORKLOAD, "no transaction succeeded in the steady state")
     responses = {**_figures(window), "startup": startup}
     phases = Phases(started, started + begin + cut, started + end, started + summary.phases.drained)
-    lines = CpuLines(directory / "series")
-    responses.update(cpu_per_transaction(lines, phases.steady_from, phases.steady_until, window.throughput))
-    pause_share = gc_share_between(directory / "series", phases.steady_from, phases.steady_until)
-    if pause_share is not None:
-        responses["gc_share"] = pause_share
+    recorded = Recorded(directory / "series")
+    responses.update(_recorded(recorded, [(phases.steady_from, phases.steady_until)], window.throughput))
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
     return Measured(responses, verdict, phases)
 
@@ -70,7 +73,7 @@ def measure_turns(directory: Path, startup: float, windows: Sequence[tuple[float
     on the seconds of the windows, one after the other; nothing is cut. Raises TrialFailure(workload) when no
     transaction succeeded.
     """
-    driver, recorded = directory / "driver", directory / "series"
+    driver, recorded = directory / "driver", Recorded(directory / "series")
     summary = read_summary(driver)
     started = summary.started_unix_ns / 1e9
     inside = {second for begin, end in windows for second in range(round(begin), round(end))}
@@ -86,11 +89,7 @@ def measure_turns(directory: Path, startup: float, windows: Sequence[tuple[float
     phases = Phases(started, started + begin, started + end, started + summary.phases.drained)
     responses = {**_figures(window), "startup": startup}
     unix = [(started + begin, started + end) for begin, end in windows]
-    responses.update(cpu_per_transaction_over(CpuLines(recorded), unix, window.throughput))
-    shares = [gc_share_between(recorded, begin, end) for begin, end in unix]
-    paused = [share * (end - begin) for share, (begin, end) in zip(shares, unix, strict=True) if share is not None]
-    if len(paused) == len(unix):
-        responses["gc_share"] = sum(paused) / sum(end - begin for begin, end in unix)
+    responses.update(_recorded(recorded, unix, window.throughput))
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
     return Measured(responses, verdict, phases)
 
@@ -109,11 +108,10 @@ def idle_cpu(directory: Path, others: Sequence[Path], windows: Sequence[tuple[fl
 
 def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMeasured]:
     """Responses of the whole seconds inside each window, in the order of ``windows``."""
-    driver, recorded = directory / "driver", directory / "series"
+    driver, recorded = directory / "driver", Recorded(directory / "series")
     started = _started(driver)
     # Unix seconds as floats are good to a microsecond; the driver's seconds start on whole ones of its own clock.
     relative = [(round(one.begin - started, 4), round(one.end - started, 4)) for one in windows]
-    cpu = CpuLines(recorded)
     found = []
     for asked, (begin, end), result in zip(windows, relative, responses_in_windows(driver, relative), strict=True):
         if result is None:
@@ -125,10 +123,7 @@ def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMe
             found.append(WindowMeasured(window, reason="no transaction succeeded"))
             continue
         responses = _figures(result)
-        responses.update(cpu_per_transaction(cpu, window.begin, window.end, result.throughput))
-        pause_share = gc_share_between(recorded, window.begin, window.end)
-        if pause_share is not None:
-            responses["gc_share"] = pause_share
+        responses.update(_recorded(recorded, [(window.begin, window.end)], result.throughput))
         responses.update(completion_between(directory, window.begin, window.end))
         found.append(WindowMeasured(window, responses))
     return found
@@ -145,6 +140,10 @@ def seconds(directory: Path) -> SecondSeries:
         "p99": [row.p99 for row in rows],
     }
     return SecondSeries([started + row.second for row in rows], values)
+
+
+def _recorded(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
+    return {name: value for row in RECORDED for name, value in row(recorded, windows, throughput).items()}
 
 
 def _started(driver: Path) -> float:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from leadline.host.base import Host, Process
 from leadline.lab import completion
 from leadline.lab.measure import idle_cpu, measure, measure_turns, measure_windows, seconds
+from leadline.lab.observers import observers_of
 from leadline.lab.pacing import Pacer
 from leadline.lab.system import (
     InTurns,
@@ -28,22 +27,16 @@ from leadline.lab.together import check_drivers, load_together
 from leadline.lab.web import web_servers
 from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.load.generators.lab import GeneratorRun
+from leadline.load.progress import ProgressLog
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.owners import KnobOwner
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord
 from leadline.model.study import Study, Workload
-from leadline.observe.base import Observer, ObserverContext
-from leadline.observe.counters import CounterObserver
-from leadline.observe.database import database_observer
-from leadline.observe.gc import GcObserver
+from leadline.observe.base import ObserverContext
 from leadline.observe.group import ObserverSet
-from leadline.observe.host import HostObserver
-from leadline.observe.pools import PoolsObserver
-from leadline.observe.processes import ProcessObserver
 from leadline.stack.assembly import Stack, StackOptions
-from leadline.stack.web.common import GAUGES as WEB_GAUGES
 
 _POLL = 0.2  # seconds between two looks at the driver and the services
 _READY = 60.0  # seconds until every driver of instances side by side must be ready
@@ -71,7 +64,7 @@ class RealSystem:
         self._stack = Stack(study.stack, host, home / f"instance-{instance}" if instance else home, options)
         self._others: dict[int, RealSystem] = {}
         self._side_by_side: dict[Path, dict[str, list[int]]] = {}  # one for all instances
-        self._progress: _Progress | None = None
+        self._progress: ProgressLog | None = None
         self._observers = ObserverSet([])
         self._roles: dict[str, Process] = {}
         self._driver: Process | None = None
@@ -104,14 +97,7 @@ class RealSystem:
         return [self._stack]
 
     def start_observers(self, directory: Path) -> None:
-        observers: list[Observer] = [ProcessObserver(self._host.files)]  # CPU per transaction is a response, so always
-        if self._study.observe:
-            database = self._stack.database
-            observers += [HostObserver(self._host.files), GcObserver(), PoolsObserver(self._host)]
-            observers.append(database_observer(database.stats, database.gauges(), interval=1.0))
-            if self._stack.front.server is not None:
-                observers.append(CounterObserver("web", "web", self._stack.front.stats, WEB_GAUGES, interval=1.0))
-        self._observers = ObserverSet(observers)
+        self._observers = ObserverSet(observers_of(self._study, self._host, self._stack))
         java = Path(self._study.stack.java) if self._study.stack.java else None
         self._roles = dict(self._stack.processes())  # the driver joins when it is started
         self._observers.start(ObserverContext(directory, self._roles, java, side_by_side=self._side_by_side))
@@ -163,17 +149,17 @@ class RealSystem:
         return file
 
     def _follow(self, driver: Process, log: Path, planned: float, on_load: OnLoad, pacer: Pacer | None) -> None:
-        progress = _Progress(log, on_load)
+        progress = ProgressLog(log)
         deadline = time.monotonic() + planned + _OVERTIME
         while driver.alive():
-            progress.read()
+            _tell(progress, on_load)
             self._stack.check_alive()
             if time.monotonic() > deadline:
                 raise TrialFailure(
                     FailureClass.INFRASTRUCTURE, f"the driver did not end within {planned + _OVERTIME:.0f} s"
                 )
             time.sleep(pacer.pace(_POLL) if pacer else _POLL)
-        progress.read()
+        _tell(progress, on_load)
         if driver.exit_code() != 0:
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE, f"the driver ended with code {driver.exit_code()}", progress.last_words()
@@ -203,14 +189,14 @@ class RealSystem:
         outcomes: dict[int, LoadOutcome | TrialFailure] = {}
         try:
             for system, one in zip(systems, instances, strict=True):
-                system._start_driver(workload, one, on_load)
+                system._start_driver(workload, one)
             begins = _begin_together(systems)
             pacer.begin_at(begins)
             deadline = time.monotonic() + ramp_up + steady + workload.ramp_down + _OVERTIME
             while len(outcomes) < len(instances):
                 for at, (system, one) in enumerate(zip(systems, instances, strict=True)):
                     if at not in outcomes:
-                        found = system._look_at_turns(one.directory, deadline)
+                        found = system._look_at_turns(one.directory, deadline, on_load)
                         if found is not None:
                             outcomes[at] = found
                 time.sleep(pacer.pace(_POLL))
@@ -219,7 +205,7 @@ class RealSystem:
                 system._end_driver()
         return [outcomes[at] for at in range(len(instances))]
 
-    def _start_driver(self, workload: Workload, one: InTurns, on_load: OnLoad) -> None:
+    def _start_driver(self, workload: Workload, one: InTurns) -> None:
         """It waits for its start."""
         run = DriverRun(
             workload,
@@ -234,11 +220,7 @@ class RealSystem:
         )
         log = one.directory / "logs" / "driver.log"
 
-        def told(second: float, phase: str, throughput: float, p99_ms: float, errors: int) -> None:
-            if throughput > 0:
-                on_load(second, phase, throughput, p99_ms, errors)
-
-        self._progress = _Progress(log, told)
+        self._progress = ProgressLog(log)
         self._driver = self._roles["driver"] = self._host.start(run.spec(log))
 
     def _ready(self) -> bool:
@@ -248,11 +230,13 @@ class RealSystem:
         self._progress.read()
         return self._progress.ready or not self._driver.alive()
 
-    def _look_at_turns(self, directory: Path, deadline: float) -> LoadOutcome | TrialFailure | None:
+    def _look_at_turns(self, directory: Path, deadline: float, on_load: OnLoad) -> LoadOutcome | TrialFailure | None:
         """None while it is loaded."""
         assert self._driver is not None
         assert self._progress is not None
-        self._progress.read()
+        for second in self._progress.take():
+            if second.throughput > 0:  # it is the turn of this one
+                on_load(second)
         try:
             if self._driver.alive():
                 self._stack.check_alive()
@@ -343,47 +327,9 @@ def _own(system: System) -> RealSystem:
     return system
 
 
-class _Progress:
-    """Reads the driver's progress lines as they are written."""
-
-    def __init__(self, log: Path, on_load: OnLoad) -> None:
-        self._log = log
-        self._on_load = on_load
-        self._position = 0
-        self._rest = ""
-        self._words: list[str] = []
-        self.ready = False  # waits for its start
-
-    def read(self) -> None:
-        try:
-            with self._log.open(encoding="utf-8", errors="replace") as stream:
-                stream.seek(self._position)
-                text = stream.read()
-                self._position = stream.tell()
-        except FileNotFoundError:
-            return
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            self._line(line)
-
-    def _line(self, line: str) -> None:
-        try:
-            found: dict[str, Any] = json.loads(line)
-            if "ready" in found:
-                self.ready = True
-                return
-            self._on_load(
-                float(found["t"]),
-                str(found["phase"]),
-                float(found["tps"]),
-                float(found["p99_ms"]),
-                int(found["errors"]),
-            )
-        except (ValueError, TypeError, KeyError):
-            self._words.append(line)
-
-    def last_words(self) -> str:
-        return "\n".join([*self._words, self._rest][-20:]).strip()
+def _tell(progress: ProgressLog, on_load: OnLoad) -> None:
+    for second in progress.take():
+        on_load(second)
 
 
 def _outcome(result: DriverResult) -> LoadOutcome:

@@ -14,11 +14,11 @@ from leadline.model.errors import TrialFailure
 from leadline.model.knob import Level
 from leadline.model.owners import KnobOwner
 from leadline.model.plan import Slot, Turn
-from leadline.model.record import AuditRecord, Phases
+from leadline.model.record import AuditRecord, LoadSecond, Phases
 from leadline.model.result import SteadyState
 
 Settings = Mapping[str, Level]
-OnLoad = Callable[[float, str, float, float, int], None]  # second, phase, transactions/s, p99 ms, errors
+OnLoad = Callable[[LoadSecond], None]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from leadline.host.base import TrialHost
-from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
+from leadline.host.registry import HOSTS
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.progress import SilentWatcher, Watcher
 from leadline.lab.run import GIVE_UP, RunResult, StudyRun
@@ -20,6 +20,7 @@ from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
+from leadline.model.study import HostKind
 from leadline.stack.standing import require_none_standing
 
 
@@ -72,7 +73,7 @@ class Testbed(Protocol):
 
 
 class LocalTestbed:
-    """This host. ``service_knobs``: of every study, in place of those of the stack it names."""
+    """A host of one kind. ``service_knobs``: of every study, in place of those of the stack it names."""
 
     def __init__(
         self,
@@ -80,6 +81,7 @@ class LocalTestbed:
         watcher: Watcher | None = None,
         disposable: bool = False,
         service_knobs: Sequence[Knob] | None = None,
+        kind: HostKind = "local",
     ) -> None:
         self.watcher = watcher or SilentWatcher()
         self.disposable = disposable
@@ -88,7 +90,7 @@ class LocalTestbed:
         whole = lab.absolute()
         there = next(each for each in (whole, *whole.parents) if each.exists())
         # Its facts tell of the file systems of the cache and of the lab, also of one that is yet to be made.
-        self.host = LocalHost(disposable=disposable, directories={"cache": cache_dir(), "lab": there})
+        self.host = HOSTS[kind](disposable=disposable, directories={"cache": cache_dir(), "lab": there})
 
     @cached_property
     def store(self) -> Store:

@@ -58,7 +58,7 @@ def load_together(
         while True:
             running = cluster.running()
             for second in cluster.poll():
-                on_load(second.second, second.phase, second.per_second, second.p99_ms, second.errors)
+                on_load(second)
             if not running:
                 break
             look()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from leadline.host import here
+from leadline.host.scratch import Scratch
 from leadline.load import earlier
 from leadline.load.command import OUT
 from leadline.load.driver import as_own_user, find_binary
@@ -126,9 +126,9 @@ class _Runner:
 
     def check(self) -> None:
         """Raises as a run would before its start: the driver is told to stop where it waits for its start."""
-        with tempfile.TemporaryDirectory(prefix="leadline-check-") as place:
-            argv = self._argv(Path(place), {"--start-at": "stdin"})
-            with as_own_user(argv, Path(place), self._scenario) as argv:
+        with Scratch(shared=True) as place:
+            argv = self._argv(place / "out", {"--start-at": "stdin"})
+            with as_own_user(argv, place / "out", self._scenario) as argv:
                 done = here.run(argv, b"stop\n")
         if done.returncode not in (0, _STOPPED):
             raise _failure(done.returncode, done.stderr)

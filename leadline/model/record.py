@@ -25,6 +25,21 @@ class TrialState(StrEnum):
 
 
 @dataclass(frozen=True)
+class LoadSecond:
+    """One second of a load as it goes, by the drivers' progress. ``second`` since its start; the highest percentiles
+    where there are several drivers.
+    """
+
+    second: float
+    phase: str
+    throughput: float  # transactions a second
+    p99_ms: float
+    errors: int
+    p50_ms: float = 0.0
+    in_flight: int = 0
+
+
+@dataclass(frozen=True)
 class AuditRecord:
     name: str
     passed: bool

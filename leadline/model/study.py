@@ -54,7 +54,17 @@ Equivalence = Annotated[
     Share,
     Field(gt=0, lt=1, description="a change that makes no difference: effects shown to be smaller are equivalent"),
 ]
+# The modules of these names in leadline/host and leadline/load/generators are what they name.
 HostKind = Literal["local"]
+GeneratorName = Literal[
+    "wrk",
+    "httperf",
+    "oha",
+    "k6",
+    "jmeter",
+    "gatling",
+]
+Mode = Literal["direct", "session", "orm"]
 MOST_FACTORS = 200
 
 
@@ -82,7 +92,7 @@ class StackChoice(_Strict):
     """Which application, server and database, in which persistence mode."""
 
     app: str = "brokerage"
-    mode: Literal["direct", "session", "orm"] = "direct"
+    mode: Mode = "direct"
     server: str = "liberty"
     database: str = "postgres"
     host: HostKind = "local"
@@ -97,7 +107,7 @@ def _words(options: object) -> object:
 class Generator(_Strict):
     """Another load generator in place of leadline-load, run on its own script (docs/guides/generators.md)."""
 
-    name: Literal["wrk", "httperf", "oha", "k6", "jmeter", "gatling"]
+    name: GeneratorName
     script: FilePath | None = Field(default=None, description="the tool's own script, plan or simulation class")
     options: Annotated[list[str], BeforeValidator(_words)] = Field(
         default_factory=list, description="passed to the tool; ${url}, ${seconds} and ${seed} are filled in"

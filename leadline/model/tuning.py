@@ -15,6 +15,7 @@ from leadline.model.study import (
     HostKind,
     Levels,
     Limits,
+    Mode,
     Placement,
     Question,
     RawLevel,
@@ -27,7 +28,6 @@ from leadline.model.study import (
     check_budget,
 )
 
-Mode = Literal["direct", "session", "orm"]
 MODE = "app.mode"  # the knob that a tuning of several modes varies
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -87,20 +88,25 @@ def services_cpu(lines: CpuLines, from_s: float, until_s: float) -> float | None
     return None if None in uses else sum(use.share for use in uses if use is not None)
 
 
-def cpu_per_transaction(lines: CpuLines, from_s: float, until_s: float, throughput: float) -> dict[str, float]:
-    """Milliseconds of CPU a transaction, by role and together: the web server's too, where there was one.
+Windows = Sequence[tuple[float, float]]
 
-    A role that is not known leaves the sum out.
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the observers of a trial recorded, read when it is first asked for."""
+
+    series_dir: Path
+
+    @cached_property
+    def cpu(self) -> CpuLines:
+        return CpuLines(self.series_dir)
+
+
+def cpu_per_transaction(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
+    """Milliseconds of CPU a transaction in some windows, by role and together: the web server's too, where there was
+    one. A window that is not known is as the others; a role that is not known leaves the sum out.
     """
-    return cpu_per_transaction_over(lines, [(from_s, until_s)], throughput)
-
-
-def cpu_per_transaction_over(
-    lines: CpuLines, windows: Sequence[tuple[float, float]], throughput: float
-) -> dict[str, float]:
-    """The same over several windows together, ``throughput`` of all of them; a window that is not known is as the
-    others.
-    """
+    lines = recorded.cpu
     roles = _services(lines)
     found = {}
     for role in roles:
@@ -171,11 +177,15 @@ def host_cpu_between(series_dir: Path, from_s: float, until_s: float) -> float |
     return None if idle is None or waiting is None else 1.0 - idle - waiting
 
 
-def gc_share_between(series_dir: Path, from_s: float, until_s: float) -> float | None:
-    """Share of the window spent in collection pauses, one that straddles an end counted in part.
+def gc_share(recorded: Recorded, windows: Windows, _throughput: float = 0.0) -> dict[str, float]:
+    """Share of some windows spent in collection pauses; nothing where there is no log."""
+    paused = [_gc_seconds(recorded.series_dir, begin, end) for begin, end in windows]
+    known = [seconds for seconds in paused if seconds is not None]
+    return {"gc_share": sum(known) / sum(end - begin for begin, end in windows)} if len(known) == len(paused) else {}
 
-    0.0 when the log was recorded and has no pause there; None when there is no log.
-    """
+
+def _gc_seconds(series_dir: Path, from_s: float, until_s: float) -> float | None:
+    """Of the pauses in a window, one that straddles an end counted in part; None when there is no log."""
     _check(from_s, until_s)
     if not (series_dir / "gc.parquet").exists():
         return None
@@ -183,7 +193,7 @@ def gc_share_between(series_dir: Path, from_s: float, until_s: float) -> float |
     ends = rows["time_ns"].to_numpy() / 1e9  # a pause is logged when it ends
     begins = ends - rows["value"].to_numpy() / 1e3
     inside = np.minimum(ends, until_s) - np.maximum(begins, from_s)
-    return float(np.maximum(inside, 0.0).sum() / (until_s - from_s))
+    return float(np.maximum(inside, 0.0).sum())
 
 
 def _check(from_s: float, until_s: float) -> None:

@@ -29,7 +29,7 @@ from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Slot
-from leadline.model.record import AuditRecord, Phases
+from leadline.model.record import AuditRecord, LoadSecond, Phases
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 from leadline.model.tuning import MODE
@@ -154,7 +154,7 @@ class SimulatedSystem(AtStart):
         self._clock.sleep_until(started_ns + round(self._length(steady) * 1e9))
         middle = int(series.steady[0])
         rate, tail = np.exp(series.logs[0, middle]), np.exp(series.logs[5, middle])
-        on_load(self._length(steady), "steady", float(rate), float(tail), int(series.failed.sum()))
+        on_load(LoadSecond(self._length(steady), "steady", float(rate), float(tail), int(series.failed.sum())))
         return LoadOutcome(counts, series.driver_was_limit, series.evidence, self._checks(counts))
 
     def beside(self, number: int) -> SimulatedSystem:
@@ -209,7 +209,8 @@ class SimulatedSystem(AtStart):
         whole = [(0.0, schedule[0][1]), *schedule[1:]]
         series = trial_series(model, life, whole, model.workload.steady, self._failure)
         counts = write_load(one.directory, series, started_ns, model.workload, one.seed)
-        on_load(series.steady[1], "steady", float(np.exp(series.logs[0]).max()), 0.0, int(series.failed.sum()))
+        rate = float(np.exp(series.logs[0]).max())
+        on_load(LoadSecond(series.steady[1], "steady", rate, 0.0, int(series.failed.sum())))
         return LoadOutcome(counts, series.driver_was_limit, series.evidence, self._checks(counts))
 
     def _length(self, steady: float) -> float:

@@ -1,4 +1,4 @@
-"""JDBC drivers: the one place from which a server reads driver jar, class names and URL for its pool."""
+"""JDBC drivers: from here a server takes driver jar, class names and URL for its pool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leadline.model.errors import UsageError
 from leadline.stack.base import Endpoint, Progress
-from leadline.stack.provision import MARIADB_JDBC, POSTGRES_JDBC, Artefact, fetch
+from leadline.stack.provision import Artefact, fetch
 
 
 @dataclass(frozen=True)
@@ -40,30 +40,7 @@ class JdbcDriver:
         return f"{endpoint.jdbc_url}?{parameters}"
 
 
-POSTGRES = JdbcDriver(
-    subprotocol="postgresql",
-    artefact=POSTGRES_JDBC,
-    driver="org.postgresql.Driver",
-    data_source="org.postgresql.ds.PGSimpleDataSource",
-    connection_pool_data_source="org.postgresql.ds.PGConnectionPoolDataSource",
-    xa_data_source="org.postgresql.xa.PGXADataSource",
-    pool_parameters={"preparedStatementCacheQueries": "0"},
-    refusals=("sorry, too many clients already", "remaining connection slots are reserved"),
-)
-MARIADB = JdbcDriver(
-    subprotocol="mariadb",
-    artefact=MARIADB_JDBC,
-    driver="org.mariadb.jdbc.Driver",
-    data_source="org.mariadb.jdbc.MariaDbDataSource",
-    connection_pool_data_source="org.mariadb.jdbc.MariaDbDataSource",
-    xa_data_source="org.mariadb.jdbc.MariaDbDataSource",
-    # without the first the driver writes parameters into the text and the database prepares nothing
-    pool_parameters={"useServerPrepStmts": "true", "cachePrepStmts": "false"},
-    refusals=("Too many connections",),
-    # EclipseLink 3.0 knows MySQL only (no system property tells it otherwise); Hibernate knows MariaDB
-    persistence_properties={"eclipselink.target-database": "MySQL"},
-)
-DRIVERS = {each.subprotocol: each for each in (POSTGRES, MARIADB)}
+DRIVERS: dict[str, JdbcDriver] = {}  # by subprotocol; a database's class adds its own
 
 
 def driver_for(endpoint: Endpoint) -> JdbcDriver:
@@ -72,5 +49,5 @@ def driver_for(endpoint: Endpoint) -> JdbcDriver:
         return DRIVERS[endpoint.subprotocol]
     except KeyError:
         raise UsageError(
-            f"there is no JDBC driver for {endpoint.subprotocol}; there is one for {', '.join(DRIVERS)}"
+            f"there is no JDBC driver for {endpoint.subprotocol}; there is one for {', '.join(sorted(DRIVERS))}"
         ) from None

@@ -12,11 +12,13 @@ from leadline.host.base import Process, ProcessSpec
 from leadline.host.privilege import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
-from leadline.stack import jdbc, local, mariadb_knobs
+from leadline.stack import local, mariadb_knobs
 from leadline.stack import mariadb_client as client
+from leadline.stack.base import Settings
+from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.mariadb_bootstrap import DATABASE, USER, script
 from leadline.stack.private import PASSWORD, PrivateDatabase
-from leadline.stack.provision import Artefact, mariadb_artefact
+from leadline.stack.provision import MARIADB_JDBC, Artefact, mariadb_artefact
 
 _STOP_GRACE = 30.0
 _SLOW_STOP_GRACE = 120.0  # when all old row versions are removed first
@@ -25,6 +27,19 @@ _INFRASTRUCTURE = re.compile(
     r"Bind on TCP/IP port|Unable to lock \./ibdata1|Can't lock aria control file|No space left|Disk (is )?full"
     r"|Input/output error|Read-only file system|error while loading shared libraries|Errcode: (5|28|30)\b"
 )
+_JDBC = JdbcDriver(
+    subprotocol="mariadb",
+    artefact=MARIADB_JDBC,
+    driver="org.mariadb.jdbc.Driver",
+    data_source="org.mariadb.jdbc.MariaDbDataSource",
+    connection_pool_data_source="org.mariadb.jdbc.MariaDbDataSource",
+    xa_data_source="org.mariadb.jdbc.MariaDbDataSource",
+    # without the first the driver writes parameters into the text and the database prepares nothing
+    pool_parameters={"useServerPrepStmts": "true", "cachePrepStmts": "false"},
+    refusals=("Too many connections",),
+    # EclipseLink 3.0 knows MySQL only (no system property tells it otherwise); Hibernate knows MariaDB
+    persistence_properties={"eclipselink.target-database": "MySQL"},
+)
 
 
 class MariaDb(PrivateDatabase):
@@ -32,7 +47,7 @@ class MariaDb(PrivateDatabase):
 
     name = "mariadb"
     title = "MariaDB"
-    jdbc_driver = jdbc.MARIADB
+    jdbc_driver = _JDBC
     database = DATABASE
     user = USER
     isolation = mariadb_knobs.knob_of("database.transaction_isolation")
@@ -111,6 +126,12 @@ class MariaDb(PrivateDatabase):
 
     def _ask_level(self, name: str) -> Level:
         return mariadb_knobs.parse(name, client.variable(self.endpoint(), mariadb_knobs.knob_of(name).names["mariadb"]))
+
+    def _set(self, levels: Settings) -> None:
+        with client.connect(self.endpoint()) as connection:
+            for name, level in [*levels.items()] * 2:  # what another one held back is taken the second time
+                own, _, value = self._render(name, level).partition(" = ")
+                client.query(connection, f"SET GLOBAL {own} = " + (f"'{value}'" if isinstance(level, str) else value))
 
     def _open_counters(self) -> client.Statistics:
         return client.Statistics(self.endpoint())

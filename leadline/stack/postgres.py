@@ -12,16 +12,29 @@ from leadline.host.base import Process, ProcessSpec
 from leadline.host.privilege import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
-from leadline.stack import jdbc, local, postgres_knobs
+from leadline.stack import local, postgres_knobs
 from leadline.stack import postgres_client as client
+from leadline.stack.base import Settings
+from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
-from leadline.stack.provision import Artefact, postgres_artefact
+from leadline.stack.provision import POSTGRES_JDBC, Artefact, postgres_artefact
 
 _INCLUDED = "leadline.conf"  # in the data directory, included by postgresql.conf
+_ALTERED = "postgresql.auto.conf"  # levels that were changed live; it would win at the next start
 # Messages at start that tell of the host, not of the levels under test.
 _INFRASTRUCTURE = ("could not bind", "lock file", "could not write", "Input/output error", "Read-only file system")
 # Answers to the questions of wait_ready.
 _PROBED = ("the database system is starting up", f'database "{PrivateDatabase.database}" does not exist')
+_JDBC = JdbcDriver(
+    subprotocol="postgresql",
+    artefact=POSTGRES_JDBC,
+    driver="org.postgresql.Driver",
+    data_source="org.postgresql.ds.PGSimpleDataSource",
+    connection_pool_data_source="org.postgresql.ds.PGConnectionPoolDataSource",
+    xa_data_source="org.postgresql.xa.PGXADataSource",
+    pool_parameters={"preparedStatementCacheQueries": "0"},
+    refusals=("sorry, too many clients already", "remaining connection slots are reserved"),
+)
 
 
 class Postgres(PrivateDatabase):
@@ -29,7 +42,7 @@ class Postgres(PrivateDatabase):
 
     name = "postgres"
     title = "PostgreSQL"
-    jdbc_driver = jdbc.POSTGRES
+    jdbc_driver = _JDBC
     isolation = postgres_knobs.knob_of("database.default_transaction_isolation")
     stop_signal = signal.SIGINT  # fast shutdown: sessions that are open are ended
     kept_configuration = "postgres.conf"
@@ -61,6 +74,7 @@ class Postgres(PrivateDatabase):
             ]
         )
         (self._data / _INCLUDED).write_text(text)
+        (self._data / _ALTERED).unlink(missing_ok=True)
         (self.context.artefacts / self.kept_configuration).write_text(text)
 
     def _binary(self, program: str) -> Path:
@@ -85,6 +99,12 @@ class Postgres(PrivateDatabase):
     def _ask_level(self, name: str) -> Level:
         value, unit = client.setting(self.endpoint(), postgres_knobs.knob_of(name).names["postgres"])
         return postgres_knobs.parse(name, value, unit)
+
+    def _set(self, levels: Settings) -> None:
+        with client.connect(self.endpoint()) as connection:
+            for name, level in levels.items():
+                connection.run(f"ALTER SYSTEM SET {self._render(name, level)}")
+            connection.run("SELECT pg_reload_conf()")
 
     def _open_counters(self) -> client.Statistics:
         return client.Statistics(self.endpoint())

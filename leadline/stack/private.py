@@ -16,9 +16,9 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.stack import local, snapshots
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
-from leadline.stack.jdbc import JdbcDriver
+from leadline.stack.jdbc import DRIVERS, JdbcDriver
 from leadline.stack.provision import Artefact, fetch
-from leadline.stack.started import Started
+from leadline.stack.started import Changing
 
 _WORDS = str.maketrans(" -", "__")
 PASSWORD = "leadline.password"  # in the data directory, so that a snapshot brings its own
@@ -33,7 +33,7 @@ class Counters(Protocol):
     def close(self) -> None: ...
 
 
-class PrivateDatabase(Started[ServiceContext]):
+class PrivateDatabase(Changing[ServiceContext]):
     """A database from pinned binaries, the shared part of ``leadline.stack.base.Database``.
 
     ``port``: where it listens; 0 takes a free one at every ``configure``. The data live in
@@ -49,6 +49,9 @@ class PrivateDatabase(Started[ServiceContext]):
     kept_configuration: ClassVar[str]  # name of its configuration among a trial's artefacts
     pid_file: ClassVar[str]  # in the data directory; a clean stop removes it
     system: ClassVar[str]  # in the data directory: there when the data are
+
+    def __init_subclass__(cls) -> None:
+        DRIVERS[cls.jdbc_driver.subprotocol] = cls.jdbc_driver
 
     def __init__(self, port: int = 0) -> None:
         super().__init__()
@@ -87,6 +90,10 @@ class PrivateDatabase(Started[ServiceContext]):
     @abstractmethod
     def _ask_level(self, name: str) -> Level:
         """A level as the running server tells it. Raises QueryError, LookupError."""
+
+    @abstractmethod
+    def _set(self, levels: Settings) -> None:
+        """Have the running server take them. Raises QueryError."""
 
     @abstractmethod
     def _open_counters(self) -> Counters: ...
@@ -210,6 +217,13 @@ class PrivateDatabase(Started[ServiceContext]):
             return self._ask_level(name)
         except local.QueryError as error:
             raise LookupError(f"{self.title} cannot be asked for {name}: {error}") from error
+
+    def change(self, levels: Settings) -> None:
+        try:
+            self._set(levels)
+        except local.QueryError as error:
+            told = f"{self.title} refuses {', '.join(levels)}: {error}"
+            raise TrialFailure(FailureClass.CONFIGURATION, told) from error
 
     def stats(self) -> dict[str, float]:
         """Counters of the running server, see ``Statistics`` of its client. Raises LookupError."""

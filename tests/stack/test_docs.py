@@ -26,7 +26,8 @@ from leadline.load.driver import find_binary
 pytestmark = pytest.mark.stack
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+RECIPES = "extending.md"  # its blocks are run by tests/unit/docs/test_extending.py, with what they add
+PAGES = sorted(page for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")] if page.name != RECIPES)
 # Commands that are whole studies, servers or tests: run by the named test instead.
 ELSEWHERE = {
     "make quickstart": "by hand and in CI's fresh clone; its command is tests/stack/test_commands.py's `run`",
@@ -35,12 +36,12 @@ ELSEWHERE = {
     "make bench": "bench/",
     "make format": "formats the checkout",
     "make lock": "needs the network",
-    "make site": "by hand; tests/unit/test_documents.py checks links and the list of pages",
-    "python -m bench.fuzz": "tests/unit/test_fuzz.py runs a short form",
+    "make site": "by hand; tests/unit/docs/test_documents.py checks links and the list of pages",
+    "python -m bench.fuzz": "tests/unit/bench/test_fuzz.py runs a short form",
     "leadline quickstart": "tests/stack/test_commands.py runs a smaller study",
     "leadline run": "tests/stack/test_commands.py",
-    "leadline confirm": "tests/statistics/test_planning_confirm.py",
-    "leadline simulate": "tests/unit/test_simulate_run.py",
+    "leadline confirm": "tests/statistics/planning/test_planning_confirm.py",
+    "leadline simulate": "tests/unit/simulate/test_simulate_run.py",
     "leadline up": "tests/stack/test_commands.py",
     "leadline down": "tests/stack/test_commands.py",
     "leadline load": "tests/stack/test_commands.py",

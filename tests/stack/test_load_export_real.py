@@ -113,7 +113,7 @@ def server() -> Iterator[tuple[str, type[_Handler]]]:
 def test_k6_asks_for_the_same(server: tuple[str, type[_Handler]], tmp_path: Path) -> None:
     k6 = shutil.which("k6")
     if k6 is None:
-        pytest.skip("k6 is not on the path; tests/unit/test_load_export.py looks at the script alone")
+        pytest.skip("k6 is not on the path; tests/unit/load/test_load_export.py looks at the script alone")
     url, handler = server
     scenario, script = tmp_path / "shop.yaml", tmp_path / "shop.js"
     scenario.write_text(SCENARIO)
@@ -209,7 +209,7 @@ class _Shop(_Handler):
 def test_k6_follows_links_and_redirects_to_the_same_pages(tmp_path: Path) -> None:
     k6 = shutil.which("k6")
     if k6 is None:
-        pytest.skip("k6 is not on the path; tests/unit/test_load_export.py looks at the script alone")
+        pytest.skip("k6 is not on the path; tests/unit/load/test_load_export.py looks at the script alone")
     scenario, script = tmp_path / "links.yaml", tmp_path / "links.js"
     scenario.write_text(LINKS)
     script.write_text(export_scenario(str(scenario), "k6"))

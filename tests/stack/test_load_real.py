@@ -15,8 +15,8 @@ import jsonschema
 import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
+from recordings import API, FORM, PETS, asked, entry, har, tour
 from ruamel.yaml import YAML
-from test_load_convert import API, FORM, PETS, asked, entry, har, tour
 
 from leadline.load.command import run_scenario, scenario_schema
 from leadline.load.convert.har import from_har

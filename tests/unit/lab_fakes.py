@@ -24,7 +24,7 @@ from leadline.model.errors import FailureClass, NotInPlay, TrialFailure
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine, Owner
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Slot
-from leadline.model.record import AuditRecord, Phases
+from leadline.model.record import AuditRecord, LoadSecond, Phases
 from leadline.model.result import SteadyState
 
 LIVE = Knob(
@@ -189,7 +189,7 @@ class FakeSystem(AtStart):
         return ()
 
     def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
-        on_load(1.0, "steady", 100.0, 3.0, 0)
+        on_load(LoadSecond(1.0, "steady", 100.0, 3.0, 0))
         (directory / "driver" / "seconds.csv").write_text("one,two\n")
         self._call("load")
         counts = {"buy": {"ok": 1, "failed": 0}}

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import Run, Study, load_lab, open_testbed
 from leadline.api.confirming import confirmation
-from leadline.api.running import SIMULATED
+from leadline.api.labs import load_lab
+from leadline.api.running import SIMULATED, Run, open_testbed
+from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute, present
 from leadline.cli.commands.plan_power import share
 from leadline.cli.options import JsonOption, LabOption, file_option
@@ -50,9 +51,10 @@ def confirm(
     wanted = share("--effect", effect, 0.01, 1000.0) if effect is not None else None
     likely = share("--power", chance, 50.0, 99.9) / 100
     home = load_lab(lab if simulate is None else lab / SIMULATED)
-    place = open_testbed(lab, truth=simulate, disposable=disposable)
+    first = home.study(study)
+    place = open_testbed(lab, truth=simulate, disposable=disposable, subject=first)
     subject = confirmation(
-        home.study(study),
+        first,
         place,
         settings=setting or [],
         best=best,

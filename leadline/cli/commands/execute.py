@@ -6,13 +6,13 @@ from pathlib import Path
 
 import typer
 
-from leadline.api import Run, Study, StudyResult, Tuning, open_testbed
-from leadline.api.running import checked
+from leadline.api.planning import outline, steps_left_out
+from leadline.api.results import StudyResult
+from leadline.api.running import Run, checked, open_testbed
+from leadline.api.studies import Study, Tuning
 from leadline.cli.commands.dry_run import print_plan
 from leadline.cli.live import watcher
 from leadline.cli.output import console, errors, print_answer, print_json, print_table, say
-from leadline.lab.tuning.check import steps_left_out
-from leadline.lab.tuning.outline import outline
 from leadline.model.units import format_duration
 
 
@@ -29,8 +29,7 @@ def execute(
     """Run what is left, write the report, print the result, or print the plan. Ends with code 1 without an answer."""
     output = errors if json else console
     watching = watcher(output)
-    tuning = subject if isinstance(subject, Tuning) else None
-    place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watching, tuning=tuning)
+    place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watching, subject=subject)
     if dry_run and isinstance(subject, Study):
         print_plan(subject.file, place.plan(subject.file), json, place.directory)
         return

@@ -11,7 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from leadline.api import Study, open_testbed
+from leadline.api.planning import cost, treatment_label
+from leadline.api.process import read_text
+from leadline.api.running import open_testbed
+from leadline.api.studies import Study
 from leadline.cli.options import FactorOption, JsonOption, SetOption, file_option
 from leadline.cli.output import console, print_json, say
 from leadline.design import (
@@ -22,9 +25,6 @@ from leadline.design import (
     plan_to_json,
     properties_text,
 )
-from leadline.host.textfile import read_text
-from leadline.lab.planning import cost
-from leadline.lab.progress import treatment_label
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.plan import Plan
@@ -55,7 +55,7 @@ def plan(
     if study is None:
         raise UsageError("name a study, for instance leadline plan quickstart, or a saved plan with --check plan.json")
     file = Study.read(study, set_ or [], factor or []).file
-    planned = open_testbed().plan(file)
+    planned = open_testbed(subject=Study(file)).plan(file)
     seconds = cost(file.study, planned.plan)
     lines = [*planned.skipped, f"about {format_duration(seconds)}"]
     if out is not None:

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import Study, open_testbed, read
+from leadline.api.planning import aa_twin
+from leadline.api.running import open_testbed
+from leadline.api.studies import Study, read
 from leadline.cli.commands.execute import execute
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
-from leadline.lab.twin import aa_twin
 from leadline.model.errors import UsageError
 
 
@@ -46,7 +47,9 @@ def run(
     if twin:
         if not isinstance(subject, Study):
             raise UsageError(f"--aa is of studies; {study} is a tuning, whose knobs are in its steps")
-        subject = Study(aa_twin(subject.file, open_testbed(lab, disposable=disposable).plan(subject.file)))
+        subject = Study(
+            aa_twin(subject.file, open_testbed(lab, disposable=disposable, subject=subject).plan(subject.file))
+        )
     execute(subject, lab, simulate, dry_run=dry_run, new=new, disposable=disposable, json=json)
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,11 +13,13 @@ from pathlib import Path
 from leadline.host import process
 from leadline.host.journal import UndoJournal
 from leadline.host.paths import state_dir
+from leadline.host.scratch import Scratch
 from leadline.host.watchdog import start_watchdog
 from leadline.load import earlier
 from leadline.load.cluster.hosts import Starter
 from leadline.load.cluster.run import Cluster, Job, told
 from leadline.load.command import OUT, judge
+from leadline.load.progress import as_json, as_text
 from leadline.load.scenario import find_scenario
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import UsageError
@@ -31,12 +31,8 @@ _POLL = 0.1
 
 def check(drivers: Sequence[DriverHost]) -> list[str]:
     """A sentence about every host. Raises TrialFailure(infrastructure) for the first that cannot be used."""
-    place = Path(tempfile.mkdtemp(prefix="leadline-check-"))
-    try:
-        with _starter() as start, Cluster(drivers, place, place, start) as cluster:
-            return list(told(cluster.open()))
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    with Scratch() as place, _starter() as start, Cluster(drivers, place, place, start) as cluster:
+        return list(told(cluster.open()))
 
 
 def run(
@@ -87,7 +83,7 @@ def _follow(cluster: Cluster, progress: str, say: Callable[[str], None]) -> bool
             running = cluster.running()
             for second in cluster.poll():
                 if progress != "none":
-                    say(second.as_json() if progress == "json" else second.as_text())
+                    say(as_json(second) if progress == "json" else as_text(second))
             if not running:
                 return stopped
             time.sleep(_POLL)

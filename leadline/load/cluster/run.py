@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 import tempfile
 import threading
 import time
@@ -15,14 +14,16 @@ from pathlib import Path
 from types import TracebackType
 
 from leadline.host.base import Process, ProcessSpec
+from leadline.host.scratch import Scratch
 from leadline.load.cluster.clock import LabClock
 from leadline.load.cluster.connection import Connection, is_ssh
 from leadline.load.cluster.files import scenario_files
 from leadline.load.cluster.hosts import DriverPlace, HostReport, LocalHost, RemoteHost, Starter, look
 from leadline.load.cluster.merge import Part, merge
-from leadline.load.cluster.progress import ProgressLog, Second, together
+from leadline.load.progress import ProgressLog, together
 from leadline.model.drivers import DriverHost, shares
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.record import LoadSecond
 
 _SWITCH = 20  # seconds without a sign of life after which a driver ends itself
 _BEAT = 2.0
@@ -72,7 +73,7 @@ class Cluster:
         self._start = start
         self._clock = LabClock()
         # Of every host with ssh: a path to a socket must be short.
-        self._sockets: list[Path] = []
+        self._sockets: list[Scratch] = []
         self._told = 0
         self._stop_beating = threading.Event()
         self._beats: threading.Thread | None = None
@@ -185,7 +186,7 @@ class Cluster:
                 with contextlib.suppress(OSError, ValueError):  # ended meanwhile
                     self._tell(member, "\n")
 
-    def poll(self) -> list[Second]:
+    def poll(self) -> list[LoadSecond]:
         """What all drivers together have done since the last call. Raises TrialFailure(infrastructure) as soon as one
         of them is lost.
         """
@@ -256,12 +257,12 @@ class Cluster:
             self._beats.join()
         self._everywhere(self._end)
         for directory in self._sockets:
-            shutil.rmtree(directory, ignore_errors=True)
+            directory.close()
 
     def _socket_directory(self, driver: DriverHost) -> Path:
         if is_ssh(driver):
-            self._sockets.append(Path(tempfile.mkdtemp(prefix="leadline-")))
-            return self._sockets[-1]
+            self._sockets.append(Scratch())
+            return self._sockets[-1].path
         return Path(tempfile.gettempdir())
 
     @staticmethod

@@ -1,16 +1,17 @@
-"""The generators by name. A new one is a module here and a line below."""
+"""The generators by name: the module of that name in this folder has it as ``GENERATOR``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
+from typing import get_args
 
-from leadline.load.generators import gatling, httperf, jmeter, k6, oha, wrk
 from leadline.load.generators.base import Generator
 from leadline.model.errors import UsageError, nearest
+from leadline.model.study import GeneratorName
 
 GENERATORS: Mapping[str, Generator] = {
-    one.name: one
-    for one in (wrk.GENERATOR, httperf.GENERATOR, oha.GENERATOR, k6.GENERATOR, jmeter.GENERATOR, gatling.GENERATOR)
+    name: import_module(f"leadline.load.generators.{name}").GENERATOR for name in get_args(GeneratorName)
 }
 
 

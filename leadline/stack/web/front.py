@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +11,7 @@ from pathlib import Path
 from leadline.host.base import Host, Process
 from leadline.host.files import field
 from leadline.host.process import cpu_set
+from leadline.host.scratch import Scratch
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.owners import AtStart
@@ -51,7 +50,7 @@ class Front(AtStart):
         self._names = names
         self._server: WebServer | None = None
         self._settings: Settings = {}  # of the last start
-        self._sockets: Path | None = None
+        self._sockets: Scratch | None = None
 
     @cached_property
     def certificate(self) -> Certificate:
@@ -101,9 +100,8 @@ class Front(AtStart):
         path = place / "application.socket"
         if len(os.fsencode(path)) > _LONGEST:
             if self._sockets is None:
-                self._sockets = Path(tempfile.mkdtemp(prefix="leadline-"))
-                self._sockets.chmod(0o711)
-            path = self._sockets / "application.socket"
+                self._sockets = Scratch(shared=True)
+            path = self._sockets.path / "application.socket"
         path.unlink(missing_ok=True)
         return path
 
@@ -150,7 +148,7 @@ class Front(AtStart):
         server, self._server = self._server, None
         clean = server is None or server.stop()
         if self._sockets is not None:
-            shutil.rmtree(self._sockets, ignore_errors=True)
+            self._sockets.close()
             self._sockets = None
         return clean
 

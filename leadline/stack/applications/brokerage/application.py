@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
@@ -14,6 +13,7 @@ from leadline.host import here
 from leadline.host.base import Completed
 from leadline.host.java import find_java
 from leadline.host.jvm import java_environment
+from leadline.host.scratch import Scratch
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.stack.applications.brokerage import knobs, queue
@@ -166,11 +166,10 @@ class Brokerage:
     ) -> Sequence[AuditResult]:
         """All audits, also those that did not pass. Raises TrialFailure(infrastructure) when they could not be run."""
         plain = {name: {"ok": int(count["ok"]), "failed": int(count["failed"])} for name, count in counts.items()}
-        with tempfile.TemporaryDirectory(prefix="leadline-audit-") as scratch:
-            file = Path(scratch) / "counts.json"
+        with Scratch(shared=True) as scratch:
+            file = scratch / "counts.json"
             file.write_text(json.dumps(plain), encoding="utf-8")
-            Path(scratch).chmod(0o711)  # read by another user
-            file.chmod(0o644)
+            file.chmod(0o644)  # read by another user
             arguments = [*_scale(load_units, seed), "--counts", str(file)]
             done = self._run("audit", database, arguments, log, _AUDIT_TIMEOUT)
         try:

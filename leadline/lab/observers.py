@@ -1,0 +1,36 @@
+"""The observers of a trial: a row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from leadline.host.base import Host
+from leadline.model.study import Study
+from leadline.observe.base import Observer
+from leadline.observe.counters import CounterObserver
+from leadline.observe.database import database_observer
+from leadline.observe.gc import GcObserver
+from leadline.observe.host import HostObserver
+from leadline.observe.pools import PoolsObserver
+from leadline.observe.processes import ProcessObserver
+from leadline.stack.assembly import Stack
+from leadline.stack.web.common import GAUGES as WEB_GAUGES
+
+# Makes one for a trial; None where the stack has nothing of the kind.
+OBSERVERS: tuple[Callable[[Host, Stack], Observer | None], ...] = (
+    lambda host, _: HostObserver(host.files),
+    lambda _host, _stack: GcObserver(),
+    lambda host, _: PoolsObserver(host),
+    lambda _, stack: database_observer(stack.database.stats, stack.database.gauges(), interval=1.0),
+    lambda _, stack: (
+        None
+        if stack.front.server is None
+        else CounterObserver("web", "web", stack.front.stats, WEB_GAUGES, interval=1.0)
+    ),
+)
+
+
+def observers_of(study: Study, host: Host, stack: Stack) -> list[Observer]:
+    """CPU per transaction is a response, so processes are observed always."""
+    asked = [make(host, stack) for make in OBSERVERS] if study.observe else []
+    return [ProcessObserver(host.files), *(observer for observer in asked if observer is not None)]

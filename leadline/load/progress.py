@@ -1,0 +1,109 @@
+"""Progress lines of drivers: of one as it writes them, of several as one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from leadline.model.record import LoadSecond
+
+
+def as_json(second: LoadSecond) -> str:
+    """As leadline-load prints it."""
+    found = {
+        "t": int(second.second),
+        "phase": second.phase,
+        "tps": round(second.throughput, 1),
+        "p50_ms": round(second.p50_ms, 3),
+        "p99_ms": round(second.p99_ms, 3),
+        "errors": second.errors,
+        "in_flight": second.in_flight,
+    }
+    return json.dumps(found, separators=(",", ":"))
+
+
+def as_text(second: LoadSecond) -> str:
+    return (
+        f"{second.second:>5.0f} s  {second.phase:<9} {second.throughput:>9.1f}/s  p50 {second.p50_ms:>8.2f} ms  "
+        f"p99 {second.p99_ms:>8.2f} ms  errors {second.errors}  in flight {second.in_flight}"
+    )
+
+
+class ProgressLog:
+    """The output of one driver as it is written. ``ready``: it waits for its start."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._position = 0
+        self._rest = ""
+        self._words: list[str] = []
+        self._fresh: list[LoadSecond] = []
+        self.ready = False
+        self.seconds: dict[int, LoadSecond] = {}
+
+    def read(self) -> bool:
+        """Whether there was something new."""
+        try:
+            with self._log.open(encoding="utf-8", errors="replace") as stream:
+                stream.seek(self._position)
+                text = stream.read()
+                self._position = stream.tell()
+        except FileNotFoundError:
+            return False
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._line(line)
+        return bool(text)
+
+    def take(self) -> list[LoadSecond]:
+        """Read on; the seconds that were not taken yet."""
+        self.read()
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def _line(self, line: str) -> None:
+        try:
+            found = json.loads(line)
+            if "ready" in found:
+                self.ready = True
+                return
+            second = LoadSecond(
+                second=float(found["t"]),
+                phase=str(found["phase"]),
+                throughput=float(found["tps"]),
+                p50_ms=float(found["p50_ms"]),
+                p99_ms=float(found["p99_ms"]),
+                errors=int(found["errors"]),
+                in_flight=int(found["in_flight"]),
+            )
+        except (ValueError, TypeError, KeyError):
+            self._words.append(line)
+        else:
+            self.seconds[int(second.second)] = second
+            self._fresh.append(second)
+
+    def last_words(self) -> str:
+        """The end of what is no progress."""
+        return "\n".join([*self._words, self._rest][-20:]).strip()
+
+
+def together(logs: Sequence[ProgressLog], after: int) -> list[LoadSecond]:
+    """The seconds after ``after`` that every driver has told of, summed over them; the highest percentiles."""
+    found = []
+    second = after + 1
+    while all(second in log.seconds for log in logs):
+        parts = [log.seconds[second] for log in logs]
+        found.append(
+            LoadSecond(
+                second=float(second),
+                phase=parts[0].phase,
+                throughput=sum(part.throughput for part in parts),
+                p50_ms=max(part.p50_ms for part in parts),
+                p99_ms=max(part.p99_ms for part in parts),
+                errors=sum(part.errors for part in parts),
+                in_flight=sum(part.in_flight for part in parts),
+            )
+        )
+        second += 1
+    return found

@@ -1,0 +1,22 @@
+"""A short deterministic run of every fuzz target: nothing but acceptance and refusal in order."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+from bench.fuzz.run import fuzz
+from bench.fuzz.targets import targets
+
+INPUTS = {"agree": 40, "scenario": 60, "study": 60, "tuning": 40, "set": 60}
+
+
+@pytest.mark.parametrize("name", list(targets()))
+def test_no_input_is_more_than_accepted_or_refused(name: str) -> None:
+    # The limit is against hangs, far above what any input takes; bench/fuzz has the one second.
+    found = fuzz(targets()[name](), count=INPUTS.get(name, 80), until=None, seed=7, limit=30.0)
+    assert not found.faults, "\n".join(f"{where}\n{told}" for where, (_, told) in found.faults.items())
+    assert found.counts["refused"] + found.counts["accepted"] == INPUTS.get(name, 80)

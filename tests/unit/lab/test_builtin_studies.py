@@ -1,0 +1,87 @@
+"""The built-in studies of server settings: each can be planned, and costs what its text says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from leadline.host.base import Host
+from leadline.host.files import LocalFiles
+from leadline.host.local import LocalHost
+from leadline.lab.planning import cost, plan_study
+from leadline.lab.studyfile import builtin_studies, parse_study
+from leadline.model.knob import Knob, Level, Machine
+from leadline.model.units import parse_size
+from leadline.stack.registry import stack_catalogue
+from leadline.stack.servers import large_pages
+
+STUDIES = (
+    "by-reference",
+    "collectors",
+    "heap",
+    "keep-alive",
+    "large-pages",
+    "messaging",
+    "monitoring",
+    "pools",
+    "response-cache",
+    "statement-cache",
+    "web-server-place",
+)
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "study-b.md").read_text()
+
+
+class FakeHost:
+    """This host's knobs, all of which may be set."""
+
+    name = "fake"
+
+    def cpus(self) -> Sequence[int]:
+        return range(4)
+
+    def knobs(self) -> Sequence[Knob]:
+        return LocalHost(state=Path("/nonexistent")).knobs()
+
+    def machine(self) -> Machine:
+        return Machine(memory=8 << 30)
+
+    def writable(self, name: str) -> str:
+        del name
+        return ""
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_is_planned_and_says_what_it_costs(name: str) -> None:
+    text = builtin_studies()[name]
+    said = re.search(r"(\d+) trials,\s+(?:# )?about (\d+)\s+(?:# )?minutes", text)
+    assert said, "the head of the file tells trials and minutes"
+    file = parse_study(text, name)
+    planned = plan_study(file, cast(Host, FakeHost()), stack_catalogue(file.study.stack))
+    assert len(planned.plan.trials) == int(said[1])
+    assert cost(file.study, planned.plan) / 60 == pytest.approx(int(said[2]), rel=0.1)
+    assert not planned.skipped
+    row = re.search(rf"^\|[^|]+\| `{name}`[^|]*\|[^|]+\| (\d+), (\d+) \|", PAGE, re.MULTILINE)
+    assert row, "a row of docs/guides/study-b.md"
+    assert row.groups() == said.groups()
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_question_is_one_line_of_the_list(name: str) -> None:
+    study = parse_study(builtin_studies()[name], name).study
+    assert study.question.endswith("?")
+    assert len(f"{name}: {study.question}") <= 110
+    assert study.study == name
+
+
+def test_reserved_pages_are_as_many_as_the_check_before_the_start_asks_for(tmp_path: Path) -> None:
+    settings = parse_study(builtin_studies()["large-pages"], "large-pages").study.settings
+    meminfo = tmp_path / "proc/meminfo"
+    meminfo.parent.mkdir()
+    meminfo.write_text("HugePages_Total: 0\nHugePages_Free: 0\nHugepagesize: 2048 kB\n")
+    levels: dict[str, Level] = {"jvm.heap": parse_size(str(settings["jvm.heap"])), "jvm.large_pages": "explicit"}
+    asked = int(large_pages.shortage(LocalFiles(tmp_path), levels).rpartition(" ")[2])
+    assert asked <= int(str(settings["vm.nr_hugepages"])) <= 2 * asked

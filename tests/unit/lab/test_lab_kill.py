@@ -1,0 +1,167 @@
+"""kill -9 of leadline at every step of a trial: nothing measured is lost, the host is put back, the study goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from leadline.lab.lifecycle import STEPS
+from leadline.lab.store import Store
+from leadline.model.errors import FailureClass
+from leadline.model.record import TrialRecord
+
+CHILD = Path(__file__).parents[1] / "lab_kill_child.py"
+ORIGINAL = "1234"  # neither of the study's levels
+
+
+def knob(root: Path) -> Path:
+    return root / "proc" / "sys" / "vm" / "dirty_expire_centisecs"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A directory that stands for / where kernel parameters are concerned; processes are real."""
+    path = tmp_path / "root"
+    knob(path).parent.mkdir(parents=True)
+    knob(path).write_text(ORIGINAL + "\n")
+    return path
+
+
+def child(tmp_path: Path, root: Path, step: str = "") -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, str(CHILD), str(tmp_path / "lab"), str(tmp_path / "state"), str(root)]
+    ended = subprocess.run([*argv, step], capture_output=True, text=True, timeout=120, check=False)
+    if ended.returncode == -signal.SIGKILL:
+        # it saw the end of its pipe, or will: it need not wait for the dead-man time
+        os.kill(int((tmp_path / "watchdog").read_text()), signal.SIGTERM)
+    return ended
+
+
+def running(pid: int) -> bool:
+    try:
+        return "sleep" in Path(f"/proc/{pid}/cmdline").read_text() and Path(f"/proc/{pid}/stat").exists()
+    except OSError:
+        return False
+
+
+def wait_for(condition: object, what: str) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if condition():  # type: ignore[operator]
+            return
+        time.sleep(0.05)
+    pytest.fail(f"{what} did not happen within 30 s")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_a_step(tmp_path: Path, root: Path, step: str) -> None:
+    ended = child(tmp_path, root, step)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+
+    store = Store(tmp_path / "lab")
+    before = store.load(store.find("killed"))
+    assert before.trials[0].state == "done"
+    assert before.trials[0].responses["throughput"] == 100.0
+    cut_off = before.trials[1]
+    assert cut_off.state == "running"
+    assert cut_off.steps[-1].name == step
+    assert cut_off.steps[-1].ended is None
+    assert [s.name for s in cut_off.steps] == list(STEPS[: STEPS.index(step) + 1])
+    assert cut_off.directory is not None
+    if STEPS.index(step) > STEPS.index("load"):
+        assert (cut_off.directory / "driver" / "seconds.csv").read_text() == "one,two\n"
+
+    wait_for(lambda: knob(root).read_text().strip() == ORIGINAL, "the watchdog's putting the knob back")
+    pid_file = cut_off.directory / "pid"
+    if pid_file.exists():
+        wait_for(lambda: not running(int(pid_file.read_text())), "the end of the process left behind")
+
+    again = child(tmp_path, root)
+    assert again.returncode == 0, again.stderr
+    after = store.load(before.id)
+    assert f"trial 2/{len(after.trials)} was cut off by the end of an earlier leadline; it will run" in again.stdout
+    assert all(trial.state == "done" for trial in after.trials)
+    assert [trial.attempt for trial in after.trials[:3]] == [1, 2, 1]
+    assert after.trials[0].responses == before.trials[0].responses
+    assert len(store.studies()) == 1
+    assert knob(root).read_text().strip() == ORIGINAL
+
+
+def test_killed_inside_slots(tmp_path: Path, root: Path) -> None:
+    """Just before the levels of a slot of the second trial are set; then after a write that nobody was told of."""
+    ended = child(tmp_path, root, "slot 5 of 8")
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    store = Store(tmp_path / "lab")
+    before = store.load(store.find("killed"))
+    done, cut_off = before.trials
+    assert done.state == "done"
+    assert len(done.slots) == 8
+    assert all(slot.matches and slot.responses for slot in done.slots)
+    assert cut_off.slots[-1].index == 4
+    cut_off_in_a_slot(cut_off)
+    wait_for(lambda: knob(root).read_text().strip() == ORIGINAL, "the watchdog's putting the knob back")
+
+    ended = child(tmp_path, root, "write 4")
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    cut_off = store.load(before.id).trials[1]
+    assert cut_off.attempt == 2
+    assert cut_off.slots[-1].index > 0
+    cut_off_in_a_slot(cut_off)
+    wait_for(lambda: knob(root).read_text().strip() == ORIGINAL, "the watchdog's putting the knob back")
+
+    again = child(tmp_path, root, "slots")
+    assert again.returncode == 0, again.stderr
+    after = store.load(before.id)
+    assert [(trial.state, trial.attempt) for trial in after.trials] == [("done", 1), ("done", 3)]
+    assert after.trials[0].slots == done.slots
+    assert len(after.trials[1].slots) == 8
+    assert len(after.observations()) == 16
+    assert len(store.studies()) == 1
+    assert knob(root).read_text().strip() == ORIGINAL
+
+
+@pytest.mark.parametrize("step", ["start-server", "start-observers", "turn", "audit", "measure"])
+def test_killed_in_a_rotation(tmp_path: Path, root: Path, step: str) -> None:
+    """Every instance is ended, and the whole block runs again: its trials share their time."""
+    (root / "proc" / "meminfo").write_text("MemTotal: 16000000 kB\n")
+    ended = child(tmp_path, root, f"rotation {step}")
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    store = Store(tmp_path / "lab")
+    before = store.load(store.find("killed"))
+    block = [trial for trial in before.trials if trial.planned.block == 0]
+    assert {trial.state for trial in block} <= {"running", "planned"}
+    pids = [trial.directory / "pid" for trial in block if trial.directory is not None]
+    assert len(pids) >= 2
+    for pid in (int(file.read_text()) for file in pids if file.exists()):
+        wait_for(lambda pid=pid: not running(pid), "the end of an instance left behind")
+    wait_for(lambda: knob(root).read_text().strip() == ORIGINAL, "the watchdog's putting the knob back")
+
+    again = child(tmp_path, root, "rotation")
+    assert again.returncode == 0, again.stderr
+    after = store.load(before.id)
+    assert all(trial.state == "done" for trial in after.trials), [trial.failure_message for trial in after.trials]
+    assert len(store.studies()) == 1
+    assert knob(root).read_text().strip() == ORIGINAL
+
+
+def cut_off_in_a_slot(trial: TrialRecord) -> None:
+    assert trial.state == "running"
+    assert trial.steps[-1].name == "load"
+    assert trial.slots[-1].set_at is None
+    assert all(slot.matches for slot in trial.slots[:-1])
+    assert not any(slot.responses for slot in trial.slots)
+    assert trial.observation().responses == {}
+
+
+def test_an_earlier_attempt_is_kept_as_interrupted(tmp_path: Path, root: Path) -> None:
+    child(tmp_path, root, "load")
+    store = Store(tmp_path / "lab")
+    study = store.find("killed")
+    orphans = store.close_orphans(study)
+    trial = store.load(study).trials[1]
+    assert orphans == [trial.planned.position] == [1]
+    assert trial.failure is FailureClass.INTERRUPTED
+    assert trial.observation().responses == {}

@@ -1,0 +1,136 @@
+"""Responses read off the series in a window of time."""
+
+from pathlib import Path
+
+import pytest
+
+from leadline.observe.table import TallTable
+from leadline.observe.window import (
+    CpuLines,
+    CpuUse,
+    Recorded,
+    cpu_per_transaction,
+    gc_share,
+    host_cpu_between,
+    mean_between,
+    other_programs,
+    services_cpu,
+)
+
+
+@pytest.fixture
+def series_dir(tmp_path: Path) -> Path:
+    processes = TallTable()
+    for second, used in enumerate((0.0, 0.5, 1.0, 3.0)):  # half a CPU for two seconds, then two
+        processes.add((100 + second) * 10**9, "cpu.seconds", "server", used)
+        processes.add((100 + second) * 10**9, "cpu.seconds", "database", 0.1 * second)
+    processes.write(tmp_path / "processes.parquet")
+    host = TallTable()
+    for second in range(4):
+        host.add((100 + second) * 10**9, "cpu.idle", "host", 0.1 * second)
+        host.add((100 + second) * 10**9, "cpu.iowait", "host", 0.05)
+    host.write(tmp_path / "host.parquet")
+    gc = TallTable()
+    for end, ms in ((100.5, 100.0), (101.2, 400.0), (110.0, 50.0)):
+        gc.add(int(end * 1e9), "gc.pause", "Pause Young (Allocation Failure)", ms)
+    gc.write(tmp_path / "gc.parquet")
+    return tmp_path
+
+
+def test_cpu_between_two_samples_is_taken_as_even(series_dir: Path) -> None:
+    use = CpuLines(series_dir).between("server", 101.5, 103)
+    assert use is not None
+    assert use.seconds == pytest.approx(0.25 + 2)
+    assert use.share == pytest.approx(1.5)
+    assert use.covered == 1
+    short = CpuLines(series_dir).between("server", 102.25, 102.75)  # no sample inside: even between its neighbours
+    assert short is not None
+    assert short.share == pytest.approx(2.0)
+    assert CpuLines(series_dir).between("server", 100, 102.25) == CpuUse(1.0, 0.5, 2 / 2.25)
+    other = CpuLines(series_dir).between("database", 100, 103)
+    assert other is not None
+    assert other.seconds == pytest.approx(0.3)
+
+
+def test_a_window_that_is_covered_in_part(series_dir: Path) -> None:
+    use = CpuLines(series_dir).between("server", 102, 104)
+    assert use is not None
+    assert use.seconds == pytest.approx(2)
+    assert use.share == pytest.approx(2)
+    assert use.covered == pytest.approx(0.5)
+    assert CpuLines(series_dir).between("server", 102, 104.5) is None
+    assert CpuLines(series_dir).between("server", 200, 201) is None
+    assert CpuLines(series_dir).between("driver", 100, 103) is None
+    assert CpuLines(series_dir / "none").between("server", 100, 103) is None
+
+
+def test_a_service_that_has_ended_uses_nothing_and_one_that_is_not_recorded_is_not_known(tmp_path: Path) -> None:
+    table = TallTable()
+    for second in range(11):
+        moment = (100 + second) * 10**9
+        table.add(moment, "cpu.seconds", "leadline", 0.01 * second)
+        table.add(moment, "cpu.seconds", "database", 0.1 * second)
+        if second <= 4:
+            table.add(moment, "cpu.seconds", "server", 1.0 * second)
+    table.write(tmp_path / "processes.parquet")
+    lines = CpuLines(tmp_path)
+    assert services_cpu(lines, 100, 102) == pytest.approx(1.1)
+    assert services_cpu(lines, 103, 107) == pytest.approx(1 / 4 + 0.1)
+    assert services_cpu(lines, 106, 108) == pytest.approx(0.1)
+    assert services_cpu(lines, 110, 112) is None
+    assert services_cpu(CpuLines(tmp_path / "none"), 100, 102) is None
+
+
+def test_means(series_dir: Path) -> None:
+    assert mean_between(series_dir, "host", "cpu.idle", "host", 101, 103) == pytest.approx(0.2)
+    assert host_cpu_between(series_dir, 101, 103) == pytest.approx(1 - 0.2 - 0.05)
+    assert host_cpu_between(series_dir, 300, 301) is None
+
+
+def test_share_of_pauses_counts_a_straddling_one_in_part(series_dir: Path) -> None:
+    assert gc_share(Recorded(series_dir), [(100, 102)])["gc_share"] == pytest.approx(0.5 / 2)
+    assert gc_share(Recorded(series_dir), [(101, 102)])["gc_share"] == pytest.approx(0.2)
+    assert gc_share(Recorded(series_dir), [(100, 101)])["gc_share"] == pytest.approx(0.1 + 0.2)
+    assert gc_share(Recorded(series_dir), [(105, 106)])["gc_share"] == 0
+    assert not gc_share(Recorded(series_dir / "none"), [(105, 106)])
+
+
+def test_a_window_that_ends_before_it_begins_is_refused(series_dir: Path) -> None:
+    for call in (
+        lambda: CpuLines(series_dir).between("server", 2, 1),
+        lambda: gc_share(Recorded(series_dir), [(2, 2)]),
+        lambda: mean_between(series_dir, "host", "cpu.idle", "host", 2, 1),
+    ):
+        with pytest.raises(ValueError, match="before it begins"):
+            call()
+
+
+def test_one_rule_gives_cpu_per_transaction(series_dir: Path) -> None:
+    found = cpu_per_transaction(Recorded(series_dir), [(100, 102)], 100.0)
+    assert found == pytest.approx(
+        {"server_cpu_per_transaction": 5.0, "database_cpu_per_transaction": 1.0, "cpu_per_transaction": 6.0}
+    )
+    assert cpu_per_transaction(Recorded(series_dir), [(100, 102)], 0.0) == {}
+
+
+def test_other_programs_are_what_the_host_did_beside_the_study(tmp_path: Path) -> None:
+    processes, host = TallTable(), TallTable()
+    for second in range(5):
+        for role, share in (("server", 0.5), ("database", 0.2), ("driver", 0.1)):
+            processes.add((100 + second) * 10**9, "cpu.seconds", role, share * second)
+        processes.add((100 + second) * 10**9, "program.cpu", "python3", 0.9)
+        for cpu in ("host", "cpu0", "cpu1"):
+            host.add((100 + second) * 10**9, "cpu.idle", cpu, 0.1)
+            host.add((100 + second) * 10**9, "cpu.iowait", cpu, 0.0)
+    processes.write(tmp_path / "processes.parquet")
+    assert other_programs(tmp_path, [(100, 104)]) is None  # the host was not recorded
+    host.write(tmp_path / "host.parquet")
+    found = other_programs(tmp_path, [(100, 104)])
+    assert found is not None
+    assert found.share == pytest.approx(0.9 - 0.8 / 2)
+    assert found.programs == pytest.approx({"python3": 0.45})
+
+
+def test_a_series_that_cannot_be_read_leaves_the_other_programs_unknown(tmp_path: Path) -> None:
+    (tmp_path / "host.parquet").write_bytes(b"PAR1 cut off")
+    assert other_programs(tmp_path, [(100, 104)]) is None
