@@ -3,6 +3,9 @@
 It is an abstract Unix socket (unix(7)): the kernel gives its name to one process at a time and takes it back when that
 process ends. Any user can take it and nobody can break it: there is no file to remove, to replace by a link or to be
 left behind, and the kernel itself says who listens. A network namespace has names of its own.
+
+A watchdog has such a name, too, for as long as it lives: where its leadline died, nobody takes the lease before the
+host is put back, however late the watchdog hears of it. Who resumes undoes the same journal, and does not wait.
 """
 
 from __future__ import annotations
@@ -54,6 +57,8 @@ class Lease:
         self._journal, self._undoes = str(journal.absolute() if journal else ""), undoes
         place = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
         self.name = _NAME if root.resolve() == Path("/") else f"{_NAME}-{place}"
+        self._undoing = f"{self.name}.undoes.{hashlib.sha256(self._journal.encode()).hexdigest()[:16]}."
+        self._announced: socket.socket | None = None
         self._socket: socket.socket | None = None
         self._end = -1
         self._thread: threading.Thread | None = None
@@ -85,6 +90,31 @@ class Lease:
         self._thread.start()
         return True
 
+    def announce(self) -> None:
+        """Of a watchdog: until it ends, only who resumes takes the lease. Raises OSError."""
+        self._announced = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._announced.bind(f"\0{self._undoing}{os.getpid()}")
+        self._announced.listen(_BACKLOG)
+
+    def _watchdog_of_another(self) -> str:
+        """The name of one that has something else to undo than who asks here; empty where there is none."""
+        try:
+            rows = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
+        except OSError:
+            return ""
+        names = (name.removeprefix("@") for row in rows for name in row.split(maxsplit=7)[7:])
+        watchdogs = (name for name in names if name.startswith(f"{self.name}.undoes."))
+        return next((name for name in watchdogs if not name.startswith(self._undoing)), "")
+
+    def _take(self) -> bool:
+        """Looked at twice: a run may begin and die between the first look and the taking."""
+        if self._watchdog_of_another() or not self.try_acquire():
+            return False
+        if self._watchdog_of_another():
+            self.release()
+            return False
+        return True
+
     def acquire(self, patience: float | None = None) -> None:
         """Take it, waiting ``patience`` seconds for it (LEADLINE_WAIT, else 2 for a holder that is just leaving).
 
@@ -92,7 +122,7 @@ class Lease:
         """
         began = asked = time.monotonic()
         deadline = began + (_patience() if patience is None else patience)
-        while not self.try_acquire():
+        while not self._take():
             if time.monotonic() >= asked:
                 asked = time.monotonic() + 1.0
                 last = self.holder()
@@ -116,10 +146,13 @@ class Lease:
         """Who has it now: ``pid`` and ``uid`` by the kernel's word; ``start``, ``command`` and ``time`` by its own,
         where it answers. Empty when it is free.
         """
+        return self._listener(self.name)
+
+    def _listener(self, name: str) -> dict[str, Any]:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
             asking.settimeout(_PATIENCE)
             try:
-                asking.connect(f"\0{self.name}")
+                asking.connect(f"\0{name}")
             except ConnectionRefusedError:
                 return {}
             except OSError:  # too many ask at once, or it is stopped
@@ -139,7 +172,7 @@ class Lease:
         return bool(self.holder())
 
     def _describe(self) -> str:
-        last = self.holder()
+        last = self.holder() or self._listener(self._watchdog_of_another())
         if not last.get("pid"):
             return "another leadline"
         try:

@@ -391,7 +391,7 @@ class LocalHost:
 def watched_starts(dead_man: float) -> Iterator[Callable[[ProcessSpec], LocalProcess]]:
     """Starts processes without the host's lease, which a watchdog ends when this process is gone or silent."""
     journal = UndoJournal(state_dir() / "undo" / f"load-{os.getpid()}.jsonl")
-    watchdog = start_watchdog(journal.path, dead_man)
+    watchdog = start_watchdog(journal.path, dead_man, leased=False)
     try:
         yield partial(process.start, journal=journal)
     finally:

@@ -166,7 +166,7 @@ class LocalProcess:
                 seeds.add(self.pid)
             others = {(pid, stat.start) for pid, stat in table.items() if pid not in seeds}
             marked = {(pid, start) for pid, start in others - self._strangers if self._ours(pid)}
-            self._strangers = others - marked
+            self._strangers = {(pid, start) for pid, start in others - marked if not self._may_be_ours(pid, start)}
             seeds |= {pid for pid, _ in marked}
             members = {pid: table[pid] for pid in procfs.family(table, seeds)}
             self._count_lost(members, table)
@@ -176,6 +176,10 @@ class LocalProcess:
     def _ours(self, pid: int) -> bool:
         user = self.user.uid if self.user else None
         return procfs.carries_mark(pid, self.token) or procfs.runs_as(pid, user, self.token)
+
+    def _may_be_ours(self, pid: int, start: int) -> bool:
+        """While a program takes the place of another one its environment is empty; a kernel thread has none either."""
+        return start >= self.start and procfs.shows_nothing(pid)
 
     def _count_lost(self, now: dict[int, ProcessStat], table: dict[int, ProcessStat]) -> None:
         """CPU of members that ended: a living parent that waited for them shows it, else it is remembered."""
@@ -246,6 +250,11 @@ def _same(a: ProcessStat | None, b: ProcessStat) -> bool:
     return a is not None and a.start == b.start
 
 
+# What is started waits for a line, which comes when its number is in the journal; without one it ends. So a leadline
+# that is killed in between leaves nothing that nobody finds: a child between fork and exec has no mark yet.
+_GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@"{}', "leadline")
+
+
 def start(spec: ProcessSpec, journal: UndoJournal) -> LocalProcess:
     """Journal the intent, start it in a session of its own, return at once.
 
@@ -287,6 +296,9 @@ def start(spec: ProcessSpec, journal: UndoJournal) -> LocalProcess:
     except TrialFailure:
         process.stop(grace=1.0)
         raise
+    process.write(b"\n")
+    if not spec.input:
+        process.close_input()
     return process
 
 
@@ -297,10 +309,11 @@ def _programs(spec: ProcessSpec) -> list[Path]:
 
 def _launch(spec: ProcessSpec, argv: Sequence[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
     Path(spec.output).parent.mkdir(parents=True, exist_ok=True)
+    gate = [word.format("" if spec.input else " </dev/null") for word in _GATE]
     with Path(spec.output).open("ab") as output:
         return subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE if spec.input else subprocess.DEVNULL,
+            [*gate, *argv],
+            stdin=subprocess.PIPE,
             bufsize=0,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -84,6 +84,15 @@ def carries_mark(pid: int, token: str) -> bool:
         return False
 
 
+def shows_nothing(pid: int) -> bool:
+    """Whether the environment of a process is empty, as it is in the middle of an exec."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            return not file.read(1)
+    except OSError:
+        return False
+
+
 def users(pid: int) -> set[int]:
     """Real, effective, saved and file system user of a process; empty when there is no such process."""
     try:

@@ -188,9 +188,15 @@ def _signal_name(number: int) -> str:
 
 
 def start_watchdog(
-    journal_path: Path, dead_man: float, root: Path = Path("/"), altered: Callable[[], Sequence[str]] = lambda: ()
+    journal_path: Path,
+    dead_man: float,
+    root: Path = Path("/"),
+    altered: Callable[[], Sequence[str]] = lambda: (),
+    leased: bool = True,
 ) -> Watchdog:
     """Start one for a host's journal ``STATE/undo/<host>.jsonl``. ``dead_man`` in seconds.
+
+    ``leased``: it is the journal of who has the host's lease, which the watchdog then needs to undo it.
 
     Raises UsageError for a dead-man time that cannot be kept, LeadlineError when it does not start: nothing may be
     changed then.
@@ -201,7 +207,7 @@ def start_watchdog(
     try:
         channel, other = socket.socketpair()  # neither is inherited by other children
         with other:
-            process = _launch(other, [str(journal_path), repr(dead_man), str(root), str(os.getpid())])
+            process = _launch(other, [str(journal_path), repr(dead_man), str(root), str(os.getpid()), str(int(leased))])
         channel.settimeout(_START)
         said = b""
         while len(said) < len(_READY) and (part := channel.recv(len(_READY) - len(said))):
@@ -239,11 +245,16 @@ def _launch(other: socket.socket, arguments: Sequence[str]) -> subprocess.Popen[
 class _Guard:
     """The watchdog's own side."""
 
-    def __init__(self, channel: socket.socket, journal_path: Path, dead_man: float, root: Path, parent: int) -> None:
+    def __init__(
+        self, channel: socket.socket, journal_path: Path, dead_man: float, root: Path, parent: int, leased: bool = True
+    ) -> None:
         state = journal_path.parent.parent
         self.channel = channel
         self.journal = UndoJournal(journal_path, root)
         self.lease = Lease(root, journal_path, undoes=True)
+        self.leased = leased
+        if leased:
+            self.lease.announce()
         self.log_path = state / "watchdog.log"
         self.dead_man = dead_man
         self.parent = parent
@@ -312,6 +323,8 @@ class _Guard:
 
     def _taken(self) -> bool:
         """Whether another leadline has the host."""
+        if not self.leased:
+            return False
         try:
             return self.lease.holder().get("pid") != self.parent and self.lease.holder_alive()
         except (LeadlineError, OSError, ValueError, TypeError):
@@ -346,7 +359,7 @@ class _Guard:
 
     def _acquire(self) -> bool:
         try:
-            return self.lease.try_acquire()
+            return not self.leased or self.lease.try_acquire()
         except (LeadlineError, OSError):
             return False
 
@@ -366,11 +379,11 @@ class _Guard:
 
 
 def main() -> None:
-    """``journal dead_man root parent``; the socket is standard input."""
-    journal, dead_man, root, parent = sys.argv[1:5]
+    """``journal dead_man root parent leased``; the socket is standard input."""
+    journal, dead_man, root, parent, leased = sys.argv[1:6]
     try:
         channel = socket.socket(fileno=0)
-        guard = _Guard(channel, Path(journal), check_dead_man(float(dead_man)), Path(root), int(parent))
+        guard = _Guard(channel, Path(journal), check_dead_man(float(dead_man)), Path(root), int(parent), leased == "1")
     except (LeadlineError, OSError, ValueError):
         os._exit(Exit.REFUSED.value)
     try:

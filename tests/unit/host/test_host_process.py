@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,6 +19,8 @@ from leadline.host.cgroup import memory_parent
 from leadline.host.local import LocalHost
 from leadline.host.process import LocalProcess, parse_cpus
 from leadline.model.errors import UsageError
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not root: processes run as this user anyway")
 
 
 @pytest.fixture
@@ -35,6 +39,27 @@ def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("own_user", [False, pytest.param(True, marks=needs_root)])
+def test_a_leadline_killed_at_any_line_of_a_start_leaves_nothing(tmp_path: Path, own_user: bool) -> None:
+    """However early: a service that hides its mark was left where leadline died before its number was written down."""
+    argv = [sys.executable, Path(__file__).with_name("process_kill_child.py"), tmp_path, *(["--user"] * own_user)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    *left, last = done.stdout.splitlines()
+    assert not left
+    assert int(last.split()[0]) > 60
+
+
+def test_what_a_service_reads_begins_behind_the_start(host: LocalHost, tmp_path: Path) -> None:
+    reads = host.start(spec(tmp_path, "cat; echo ended", input=True))
+    reads.write(b"one\ntwo")
+    reads.close_input()
+    until(lambda: reads.exit_code() == 0)
+    assert (tmp_path / "out" / "worker.log").read_text() == "one\ntwoended\n"
+    nothing = host.start(replace(spec(tmp_path, "cat; echo ended"), output=tmp_path / "other.log"))
+    until(lambda: nothing.exit_code() == 0)
+    assert (tmp_path / "other.log").read_text() == "ended\n"
 
 
 def gone(pid: int) -> bool:
@@ -160,6 +185,28 @@ def test_pinning_shows_in_the_kernel(host: LocalHost, tmp_path: Path) -> None:
     until(lambda: (tmp_path / "out/worker.log").read_text())
     assert (tmp_path / "out/worker.log").read_text().split() == ["Cpus_allowed_list:", str(last)]
     assert os.sched_getaffinity(process.pid) == {last}
+
+
+def test_a_member_that_was_seen_in_the_middle_of_an_exec_is_looked_at_again(
+    host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in a session of its own, and its parent has ended: the mark alone tells whose it is."""
+    daemon = "setsid sh -c 'echo $$ > pid.part; mv pid.part pid; exec sleep 300' & exit 0"
+    folder = tmp_path / "own"
+    folder.mkdir()
+    process = host.start(spec(tmp_path, daemon, cwd=folder, owns=(folder,)))
+    until(lambda: (folder / "pid").exists() and process.exit_code() == 0)
+    member, real = int((folder / "pid").read_text()), procfs.carries_mark
+    empty = [True]
+    monkeypatch.setattr(procfs, "carries_mark", lambda pid, token: not empty and real(pid, token))
+    monkeypatch.setattr(procfs, "shows_nothing", lambda pid: bool(empty) and pid == member)
+    process._known.clear()  # as if it had not been seen yet
+    monkeypatch.setattr(procfs, "runs_as", lambda *_: False)
+    assert member not in process.pids()
+    empty.clear()
+    assert member in process.pids()
+    process.stop(grace=5.0)
+    until(lambda: gone(member))
 
 
 def test_pinning_without_taskset(host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,7 +146,7 @@ def test_it_leaves_the_host_to_a_leadline_that_resumes(
     run: Callable[[float], Run], tmp_path: Path, setting: Path
 ) -> None:
     first = run(0.3)
-    lease = Lease(tmp_path / "root")
+    lease = LocalHost(state=tmp_path / "state", root=tmp_path / "root").lease()
     first.end_unseen()
     lease.acquire()
     os.kill(first.watchdog, signal.SIGCONT)
@@ -166,7 +166,7 @@ import sys, time
 from pathlib import Path
 from leadline.host.journal import UndoJournal
 from leadline.host.lease import Lease
-lease = Lease(Path(sys.argv[1]))
+lease = Lease(Path(sys.argv[1]), Path(sys.argv[2]))
 print("waits", flush=True)
 lease.acquire(30)
 print("taken", flush=True)
@@ -178,7 +178,7 @@ def test_one_that_takes_over_and_dies_before_it_undid_anything(
     run: Callable[[float], Run], tmp_path: Path, setting: Path
 ) -> None:
     first = run(0.3)
-    argv = [sys.executable, "-c", TAKES_OVER, str(tmp_path / "root")]
+    argv = [sys.executable, "-c", TAKES_OVER, str(tmp_path / "root"), str(tmp_path / "state/undo/local.jsonl")]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as second:
         assert second.stdout is not None
         assert second.stdout.readline() == b"waits\n"
@@ -204,6 +204,45 @@ def test_nobody_gets_the_host_before_it_is_put_back(run: Callable[[float], Run],
     with other:
         assert setting.read_text() == "60"
         assert ended(first.service)
+
+
+def test_nobody_gets_the_host_before_its_watchdog_has_heard(
+    run: Callable[[float], Run], tmp_path: Path, setting: Path
+) -> None:
+    """A machine so busy that the watchdog comes late: its leadline is gone, and the lease is free."""
+    first = run(0.3)
+    first.end_unseen()
+    other = LocalHost(state=tmp_path / "other", root=tmp_path / "root").lease()
+    until(lambda: not other.holder())
+    with pytest.raises(HostBusyError, match=rf"in use by pid {first.watchdog} "):
+        other.acquire(0.5)
+    assert not other.held
+    assert setting.read_text() == "10"
+    assert not ended(first.service)
+    os.kill(first.watchdog, signal.SIGCONT)
+    with other:
+        assert setting.read_text() == "60"
+        assert ended(first.service)
+
+
+def test_one_without_the_lease_waits_for_nobody(tmp_path: Path, setting: Path) -> None:
+    """The drivers of ``leadline load`` run beside a study: what they left is ended while that goes on."""
+    code = (
+        "import sys; from pathlib import Path; from leadline.host import process\n"
+        "from leadline.host.base import ProcessSpec; from leadline.host.journal import UndoJournal\n"
+        "from leadline.host.watchdog import start_watchdog\n"
+        "state = Path(sys.argv[1]); journal = UndoJournal(state / 'undo' / 'load-1.jsonl')\n"
+        "watchdog = start_watchdog(journal.path, 0.3, Path(sys.argv[2]), leased=False)\n"
+        "service = process.start(ProcessSpec('driver', ['sleep', '300'], state / 'log'), journal)\n"
+        "print(watchdog.pid, service.pid, flush=True); sys.stdin.readline()\n"
+    )
+    argv = [sys.executable, "-c", code, str(tmp_path / "state"), str(tmp_path / "root")]
+    with Lease(tmp_path / "root"), subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as leadline:
+        assert leadline.stdout is not None
+        watchdog, service = map(int, leadline.stdout.readline().split())
+        leadline.kill()
+        until(lambda: ended(watchdog))
+        assert ended(service)
 
 
 def test_it_does_not_wait_for_one_that_resumes(run: Callable[[float], Run], tmp_path: Path, setting: Path) -> None:
@@ -235,7 +274,7 @@ def test_a_dead_man_time_that_cannot_be_kept_is_refused(tmp_path: Path, dead_man
 
 @pytest.mark.parametrize("dead_man", ["-1", "0", "nan", "inf", "1e12", "x"])
 def test_the_watchdog_itself_refuses_it_too(tmp_path: Path, dead_man: str) -> None:
-    argv = [sys.executable, "-c", "from leadline.host.watchdog import main; main()", "x", dead_man, "/", "1"]
+    argv = [sys.executable, "-c", "from leadline.host.watchdog import main; main()", "x", dead_man, "/", "1", "1"]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert done.returncode == Exit.REFUSED.value
 
