@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from leadline.model.disturbance import BOUND, disturbed
 from leadline.model.record import StudyRecord, TrialState
@@ -15,21 +14,11 @@ _MOST = 6  # trials named
 _PROGRAMS = 3  # named
 
 
-@dataclass(frozen=True)
-class OtherPrograms:
-    """CPU of programs other than the study's in one steady state.
-
-    ``share`` of all CPUs, 0..1; ``programs``: name -> share of all CPUs, where an observer saw them.
-    """
-
-    share: float
-    programs: Mapping[str, float]
-
-
-def disturbance_of(records: Iterable[StudyRecord], others: Mapping[int, OtherPrograms]) -> Disturbance | None:
+def disturbance_of(records: Iterable[StudyRecord]) -> Disturbance | None:
     """Of one study, or of all the studies of a tuning. None where no observer recorded the host's CPUs."""
-    done = {trial.id for record in records for trial in record.trials if trial.state == TrialState.DONE}
-    shares = {trial: one.share for trial, one in others.items() if trial in done}
+    trials = {trial.id: trial for record in records for trial in record.trials if trial.state == TrialState.DONE}
+    uses = {trial: one.machine for trial, one in trials.items() if one.machine is not None}
+    shares = {trial: use.taken for trial, use in uses.items() if use.taken is not None}
     if not shares:
         return None
     found = disturbed(shares)
@@ -39,7 +28,7 @@ def disturbance_of(records: Iterable[StudyRecord], others: Mapping[int, OtherPro
         return Disturbance(shares, (), sentence)
     used = Counter[str]()
     for trial in found:
-        used.update(dict(others[trial].programs))
+        used.update(dict(uses[trial].programs))
     programs = tuple(name for name, _ in used.most_common(_PROGRAMS))
     return Disturbance(shares, found, _sentence(shares, found, programs), programs)
 

@@ -11,7 +11,7 @@ from leadline.analysis.composite import as_one_factor
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.configurations import configuration_names
 from leadline.conclude.confirmation import confirmations_of
-from leadline.conclude.disturbance import OtherPrograms, disturbance_of
+from leadline.conclude.disturbance import disturbance_of
 from leadline.conclude.interactions import in_words
 from leadline.conclude.stopping import StoppingRule, rule_of
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
@@ -22,10 +22,9 @@ from leadline.model.result import StudyAnalysis
 
 @dataclass(frozen=True)
 class Series:
-    """What the conclusion needs of the trials' series, by trial: seconds of slots, and CPU that others used."""
+    """What the conclusion needs of the trials' series, by trial: seconds of slots."""
 
     slots: Mapping[int, Sequence[SlotSeconds]] = field(default_factory=dict)
-    others: Mapping[int, OtherPrograms] = field(default_factory=dict)
 
 
 def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRule | None = None) -> StudyAnalysis:
@@ -52,7 +51,7 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
         failures=_failures(record),
         warnings=(*stopped.notes, *stopped.analysis.warnings, *told),
         simulated=record.simulated,
-        disturbance=disturbance_of([record], seen.others),
+        disturbance=disturbance_of([record]),
     )
     found = replace(found, confirmations=confirmations_of(record, found))
     return replace(found, answer=answer(found, Facts.of(record, describe, stopped.outcome)))

@@ -19,7 +19,7 @@ from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, Restor
 from leadline.model.knob import Knob, Level
 from leadline.model.owners import Owners
 from leadline.model.plan import PlannedTrial
-from leadline.model.record import AuditRecord, Reading
+from leadline.model.record import AuditRecord, Reading, under_load
 from leadline.model.study import Study
 
 MINIMUM_FREE = 256 * 1024 * 1024  # bytes a trial may need: a database copy, logs, series
@@ -309,11 +309,17 @@ class Attempt:
                 "\n".join(f"{audit.name}: {audit.detail}" for audit in failed),
             )
 
-    def keep(self, measured: Measured) -> None:
-        """Store what was measured. Raises TrialFailure where it says that the figures are not to be used."""
+    def keep(self, measured: Measured, beside: Sequence[Path] = ()) -> None:
+        """Store what was measured; ``beside``: directories of trials side by side.
+
+        Raises TrialFailure where it says that the figures are not to be used.
+        """
         store, limits, outcome = self.runner.store, self.runner.study.limits, self._loaded
         store.set_steady(self.trial, measured.steady, measured.phases)
         store.add_responses(self.trial, self.number, measured.responses)
+        spans = under_load(self.planned, measured.phases)
+        use = self.system.machine_use(self.directory, [spans], beside)[0]
+        store.add_machine_use(self.trial, self.number, use)
         errors = measured.responses.get("errors", 0.0)
         if errors > limits.errors and self.changes is None:  # a slot has its own limit
             raise TrialFailure(

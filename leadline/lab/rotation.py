@@ -191,7 +191,8 @@ def _measure(attempt: Attempt, others: Sequence[Attempt], left_out: Mapping[tupl
         runner.store.add_audits(attempt.trial, attempt.number, [audit])
         if not audit.passed:
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"too few slots are left: {audit.detail}")
-        attempt.keep(attempt.system.measure_turns(attempt.directory, attempt.startup, kept))
+        measured_turns = attempt.system.measure_turns(attempt.directory, attempt.startup, kept)
+        attempt.keep(measured_turns, [one.directory for one in others])
 
 
 def _idle(others: Sequence[Attempt], windows: Sequence[tuple[float, float]]) -> list[float]:

@@ -17,7 +17,8 @@ from leadline.lab.measure import worst
 from leadline.lab.slotrows import SlotMeasured
 from leadline.lab.slots import BegunSlot, SlotChanges
 from leadline.lab.store import Store
-from leadline.lab.system import SecondSeries, System, Window
+from leadline.lab.system import SecondSeries, System, Window, WindowMeasured
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases, SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState
@@ -49,10 +50,13 @@ def measure_slots(
         for one in begun
     ]
     rows = []
-    for one, measured in zip(begun, system.measure_windows(directory, windows), strict=True):
+    found = system.measure_windows(directory, windows)
+    for one, measured, machine in zip(begun, found, _machine(system, directory, found), strict=True):
         left_out = "the system was still warming up" if one.slot.begin < cut else ""
         rows.append(
-            SlotMeasured(one.slot.index, measured.window.begin, measured.window.end, measured.responses, left_out)
+            SlotMeasured(
+                *(one.slot.index, measured.window.begin, measured.window.end, measured.responses, left_out, machine)
+            )
         )
         errors = measured.responses.get("errors", 0.0)
         if not measured.responses:
@@ -76,12 +80,19 @@ def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float
         if all(_begins(window, slot) for window, (slot, _) in zip(windows, slots, strict=True)):
             continue
         rows = []
-        for (slot, _), found in zip(slots, system.measure_windows(trial.directory, windows), strict=True):
-            rows.append(SlotMeasured(slot.index, found.window.begin, found.window.end, found.responses, slot.left_out))
+        measured = system.measure_windows(trial.directory, windows)
+        machine = _machine(system, trial.directory, measured)
+        for (slot, _), found, use in zip(slots, measured, machine, strict=True):
+            begin, end = found.window.begin, found.window.end
+            rows.append(SlotMeasured(slot.index, begin, end, found.responses, slot.left_out, use))
             if not found.responses and slot.failure is None:
                 reason = found.reason or "nothing was measured"
                 store.fail_slot(trial.id, trial.attempt, slot.index, TrialFailure(FailureClass.WORKLOAD, reason))
         store.set_slots_measured(trial.id, trial.attempt, rows)
+
+
+def _machine(system: System, directory: Path, found: Sequence[WindowMeasured]) -> Sequence[MachineUse | None]:
+    return system.machine_use(directory, [[(one.window.begin, one.window.end)] for one in found])
 
 
 def slot_series(trial: TrialRecord) -> tuple[SlotSeconds, ...]:

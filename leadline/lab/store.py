@@ -35,7 +35,8 @@ from sqlalchemy.exc import DatabaseError, NoResultFound, OperationalError
 import leadline
 from leadline.design import plan_from_json, plan_to_json
 from leadline.lab import schema as t
-from leadline.lab.slotrows import SlotMeasured, SlotSet, slot_records
+from leadline.lab.slotrows import WHOLE, SlotMeasured, SlotSet, machine_of, machine_rows, slot_records
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened
 from leadline.model.knob import Level
 from leadline.model.plan import Plan
@@ -55,7 +56,7 @@ def study_key(study: Study) -> str:
 def _of_attempts(connection: Connection, wanted: ColumnElement[bool]) -> _Rows:
     """Rows of the last attempts of the wanted trials, by table and trial: one query a table, however many trials."""
     found: _Rows = {}
-    for table in (t.responses, t.audits, t.readings, t.steps, t.slots, t.slot_responses):
+    for table in (t.responses, t.audits, t.readings, t.steps, t.slots, t.slot_responses, t.machine_use):
         last = (table.c.trial_id == t.trials.c.id) & (table.c.attempt == t.trials.c.attempt)
         query = select(table).join(t.trials, last).where(wanted).order_by(*table.primary_key.columns)
         by_trial = found[table.name] = {}
@@ -265,6 +266,7 @@ class Store:
         def of_attempt(table: Table) -> Sequence[RowMapping]:
             return rows[table.name].get(row["id"], ())
 
+        machine = machine_of(of_attempt(t.machine_use))
         return TrialRecord(
             id=row["id"],
             planned=plan.trials[row["position"]],
@@ -284,7 +286,10 @@ class Store:
             steady=SteadyState(**json.loads(row["steady"])) if row["steady"] else None,
             phases=Phases(**json.loads(row["phases"])) if row["phases"] else None,
             directory=self.directory / row["directory"] if row["directory"] else None,
-            slots=slot_records(of_attempt(t.slots), of_attempt(t.slot_responses), plan, plan.trials[row["position"]]),
+            slots=slot_records(
+                of_attempt(t.slots), of_attempt(t.slot_responses), machine, plan, plan.trials[row["position"]]
+            ),
+            machine=machine.get(WHOLE),
         )
 
     # trials
@@ -343,6 +348,10 @@ class Store:
     def add_responses(self, trial_id: int, attempt: int, values: Mapping[str, float]) -> None:
         self._insert(t.responses, trial_id, attempt, [{"name": name, "value": v} for name, v in values.items()])
 
+    def add_machine_use(self, trial_id: int, attempt: int, use: MachineUse | None) -> None:
+        """What else the machine did under the load of a trial."""
+        self._insert(t.machine_use, trial_id, attempt, machine_rows(WHOLE, use))
+
     def add_artefacts(self, trial_id: int, attempt: int, directory: Path) -> None:
         """Hash every file below the attempt's directory."""
         rows = []
@@ -397,11 +406,9 @@ class Store:
             for name, value in one.responses.items()
         ]
         with self._begin() as connection:
-            connection.execute(
-                delete(t.slot_responses).where(
-                    t.slot_responses.c.trial_id == trial_id, t.slot_responses.c.attempt == attempt
-                )
-            )
+            for table in (t.slot_responses, t.machine_use):
+                whose = (table.c.trial_id == trial_id) & (table.c.attempt == attempt) & (table.c.slot != WHOLE)
+                connection.execute(delete(table).where(whose))
             for one in measured:
                 connection.execute(
                     update(t.slots)
@@ -414,6 +421,8 @@ class Store:
                 )
             if rows:
                 connection.execute(insert(t.slot_responses), rows)
+            if used := [{**key, **row} for one in measured for row in machine_rows(one.slot, one.machine)]:
+                connection.execute(insert(t.machine_use), used)
 
     def set_steady(self, trial_id: int, steady: SteadyState, phases: Phases) -> None:
         with self._begin() as connection:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import TrialFailure
 from leadline.model.knob import Level
 from leadline.model.owners import KnobOwner
@@ -160,6 +161,13 @@ class System(Protocol):
 
     def cpu_in(self, directory: Path, windows: Sequence[tuple[float, float]]) -> Sequence[float | None]:
         """CPU of the services in each window, as a share of one CPU; None where it was not recorded."""
+
+    def machine_use(
+        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
+    ) -> Sequence[MachineUse | None]:
+        """What else the machine did in each stretch of windows (unix seconds); None where it was not recorded.
+        ``beside``: directories of trials that ran side by side with this one.
+        """
 
     def seconds(self, directory: Path) -> SecondSeries:
         """The load second by second. Works on the files alone."""

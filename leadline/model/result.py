@@ -67,6 +67,7 @@ class Observation:
     plot: int | None = None
     slot: int | None = None
     seconds: float | None = None
+    machine: Mapping[str, float] = field(default_factory=dict)  # figures of ``model.disturbance``
 
 
 @dataclass(frozen=True)

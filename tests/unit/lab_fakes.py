@@ -20,6 +20,7 @@ from leadline.lab.system import (
     Window,
     WindowMeasured,
 )
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine, Owner
 from leadline.model.owners import AtStart, KnobOwner
@@ -137,6 +138,7 @@ class FakeSystem(AtStart):
     measured: list[tuple[float, float]] = field(default_factory=list)  # windows of the last trial of a rotation
     idle_cpu: float = 0.0  # of each instance in the first ``busy_slots`` slots of another one
     busy_slots: int = 0
+    use: MachineUse | None = None  # what else the machine does
 
     def _call(self, step: str) -> None:
         self.calls.append(step)
@@ -241,6 +243,11 @@ class FakeSystem(AtStart):
 
     def cpu_in(self, directory: Path, windows: Sequence[tuple[float, float]]) -> Sequence[float | None]:
         return [self.idle_cpu if at < self.busy_slots else 0.01 for at in range(len(windows))]
+
+    def machine_use(
+        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
+    ) -> Sequence[MachineUse | None]:
+        return [self.use for _ in stretches]
 
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
         found = []
