@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from leadline.analysis.comparisons import (
     unestimated,
 )
 from leadline.analysis.components import components_of, model_sentence
+from leadline.analysis.covariates import Checked, checked, gain_sentence, with_gain
 from leadline.analysis.drift import drift, no_drift
 from leadline.analysis.groups import LARGEST, ordered_groups
 from leadline.analysis.lenth import LenthFit, lenth_fit
@@ -36,6 +38,7 @@ from leadline.analysis.table import Sample, StudyTable, sample_of
 from leadline.model.result import (
     CellMean,
     Component,
+    Covariate,
     Effect,
     Interaction,
     Luck,
@@ -80,6 +83,7 @@ class _Fitted:
     strata: Strata
     carried: CarryOver | None
     lives: Lives | None = None
+    covariates: tuple[Covariate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,7 @@ def analyse_response(
         correlation=fit.correlation if isinstance(fit, MixedFit) else None,
         notes=tuple(_notes(table, sample, chosen)),
         margin=margin,
+        covariates=chosen.covariates,
     )
     return result, warnings
 
@@ -176,10 +181,15 @@ def fitted_response(table: StudyTable, response: str, level: float) -> tuple[Sca
 
 def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fitted:
     values = scale.into(sample.values)
-    model, fit, strata = fitted_with_strata(table, sample, values, timed)
+    check = checked(table, sample, values, timed) if table.covariates else Checked((), ())
+    fitting = partial(fitted_with_strata, table, sample, values, timed, covariates=check.used)
+    model, fit, strata = fitting()
+    told = check.told
+    if check.used:
+        told = with_gain(check, scale, model, fit, fitted_with_strata(table, sample, values, timed)[1])
     carried = carry_over(model, sample, values, fit, strata) if sample.slotted else None
     if carried is not None and carried.share:
-        model, fit, strata = fitted_with_strata(table, sample, values, timed, carried.share)
+        model, fit, strata = fitting(carried.share)
     if fit.df <= 0 and table.kind in SCREENING:
         widest, saturated, strata = fitted_with_strata(table, sample, values, False, saturated=True)
         rows = [*(widest.effect(main) for main in widest.mains), *(widest.interaction(pair) for pair in widest.pairs)]
@@ -190,7 +200,7 @@ def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fi
     fit = lives.fit if lives else fit
     if carried is not None and isinstance(fit, MixedFit):
         fit = carried.around(fit)
-    return _Fitted(model, fit, strata, carried, lives)
+    return _Fitted(model, fit, strata, carried, lives, told)
 
 
 def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
@@ -204,6 +214,8 @@ def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
         notes.append(chosen.carried.sentence)
     if chosen.lives is not None and chosen.lives.sentence:
         notes.append(chosen.lives.sentence)
+    together = gain_sentence(chosen.covariates)
+    notes += [*([together] if together else []), *(one.sentence for one in chosen.covariates)]
     return notes
 
 

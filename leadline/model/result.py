@@ -221,6 +221,24 @@ class Confirmation:
     first_shrunken: float | None = None
 
 
+@dataclass(frozen=True)
+class Covariate:
+    """A figure of the machine that the plan named for the model.
+
+    ``moved_p`` tests whether levels move it (then it is not used). ``percent``: change of the response for 0.1 of a
+    share, or one unit. ``variance_removed`` and ``narrower`` are shares, of all covariates together: of the variance of
+    the effects and of the width of their intervals.
+    """
+
+    name: str
+    used: bool
+    moved_p: float | None
+    sentence: str
+    percent: float | None = None
+    variance_removed: float | None = None
+    narrower: float | None = None
+
+
 class DriftVerdict(StrEnum):
     """What the baseline trials say of a drift."""
 
@@ -295,6 +313,7 @@ class ResponseAnalysis:
     baseline_blocks: int = 0  # blocks that hold the baseline's trials: its interval has one degree of freedom less
     interactions: tuple[Interaction, ...] = ()  # the largest first; a family of their own
     cells: tuple[CellMean, ...] = ()  # of the pairs of factors that have interactions
+    covariates: tuple[Covariate, ...] = ()  # those that the plan names
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from leadline.model.bounds import (
     memory,
     number,
 )
+from leadline.model.disturbance import FIGURES
 from leadline.model.drivers import Drivers
 from leadline.model.errors import KeyedError, nearest
 from leadline.model.knob import ApplyCost
@@ -86,6 +87,20 @@ Responses = Annotated[
 
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _known_covariates(names: list[str]) -> list[str]:
+    for at, name in enumerate(names):
+        if name not in FIGURES:
+            near = nearest(name, list(FIGURES))
+            hint = f"did you mean {near}?" if near else f"covariates: {', '.join(FIGURES)}"
+            raise KeyedError((at,), f"unknown covariate {name!r}; {hint}")
+        if name in names[:at]:
+            raise KeyedError((at,), f"covariates lists {name} twice")
+    return names
+
+
+Covariates = Annotated[list[Annotated[str, Field(max_length=100)]], AfterValidator(_known_covariates)]
 
 
 class StackChoice(_Strict):
@@ -349,6 +364,10 @@ class Study(_Strict):
         default_factory=list, description="hosts that bear the load together, in step; this one alone if absent"
     )
     responses: Responses = ["throughput", "p50", "p90", "p99", "cpu_per_transaction"]
+    covariates: Covariates = Field(
+        default_factory=list,
+        description="figures of the machine in the model of every response (docs/guides/busy-machine.md)",
+    )
     limits: Limits = Limits()
     equivalence: Equivalence = 0.02
     confirms: Confirms | None = Field(default=None, description="what a confirmation study is to confirm")
@@ -363,6 +382,10 @@ class Study(_Strict):
             if name in self.factors or name in self.settings:
                 other = "factor" if name in self.factors else "setting"
                 raise KeyedError(("pseudo_factors", name), f"{name} is a pseudo-factor and a {other}; keep one of them")
+        if self.covariates and (self.design.looks > 1 or self.design.kind == "racing"):
+            raise KeyedError(
+                ("covariates",), "interim analyses and races know no covariates: leave them out, or use `looks: 1`"
+            )
         check_budget(self.workload, self.budget)
         return self
 
