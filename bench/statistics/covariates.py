@@ -10,9 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -140,10 +139,10 @@ def rates(case: Case, studies: int, seed: int) -> dict[str, float]:
     }
 
 
-def main(names: Sequence[str], studies: int, say: Callable[[str], None] = partial(print, flush=True)) -> None:
+def main(names: Sequence[str], studies: int) -> None:
     for name in names:
         found = {key: round(value, 4) for key, value in rates(CASES[name], studies, 7).items()}
-        say(json.dumps({"case": name, "studies": studies, **found}))
+        print(json.dumps({"case": name, "studies": studies, **found}), flush=True)
 
 
 if __name__ == "__main__":

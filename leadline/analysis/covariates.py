@@ -108,4 +108,5 @@ def gain_sentence(told: tuple[Covariate, ...]) -> str:
     names = ", ".join(each.name for each in told if each.used)
     width = f"{100 * abs(one.narrower):.0f} % {'narrower' if one.narrower >= 0 else 'wider'}"
     removed = f"{100 * one.variance_removed:.0f} % of the variance"
-    return f"Analysis of covariance ({names}): {removed} removed, intervals {width}."
+    gained = f"{removed} removed, intervals {width}"
+    return f"Analysis of covariance ({names}): {gained}. Effects are those at equal values of them."

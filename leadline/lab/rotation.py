@@ -46,6 +46,8 @@ def run_block(
         for (trial, planned), system in zip(trials, systems, strict=True):
             announce(planned)
             attempts.append(runner.begin(trial, planned, system))
+            if len(attempts) == 1:
+                attempts[0].go(attempts[0].wait)
             attempts[-1].go(attempts[-1].prepare)
             if attempts[-1].failure is not None:  # the others need not run beside what is left of it
                 with runner.interruption.shield():
@@ -62,6 +64,7 @@ def run_block(
         for attempt in recorded:
             others = [one for one in recorded if one is not attempt]
             attempt.go(partial(_measure, attempt, others, changes.left_out))
+        runner.again(attempts)
     finally:
         with runner.interruption.shield():
             for system in systems:

@@ -62,6 +62,14 @@ def _of_attempts(connection: Connection, wanted: ColumnElement[bool]) -> _Rows:
         by_trial = found[table.name] = {}
         for row in connection.execute(query).mappings():
             by_trial.setdefault(row["trial_id"], []).append(row)
+    disturbed = (
+        select(t.attempts)
+        .join(t.trials, t.attempts.c.trial_id == t.trials.c.id)
+        .where(wanted, t.attempts.c.failure == FailureClass.DISTURBED.value)
+    )
+    found[t.attempts.name] = {}
+    for row in connection.execute(disturbed).mappings():
+        found[t.attempts.name].setdefault(row["trial_id"], []).append(row)
     return found
 
 
@@ -173,7 +181,7 @@ class Store:
                 .where(t.trials.c.study_id == t.studies.c.id)
                 .where(
                     t.trials.c.state.in_((TrialState.PLANNED, TrialState.RUNNING))
-                    | (t.trials.c.failure == FailureClass.INTERRUPTED.value)
+                    | t.trials.c.failure.in_((FailureClass.INTERRUPTED.value, FailureClass.DISTURBED.value))
                 )
                 .exists()
             )
@@ -290,6 +298,7 @@ class Store:
                 of_attempt(t.slots), of_attempt(t.slot_responses), machine, plan, plan.trials[row["position"]]
             ),
             machine=machine.get(WHOLE),
+            repeats=len(of_attempt(t.attempts)),
         )
 
     # trials
@@ -335,9 +344,11 @@ class Store:
             assert key is not None
             return int(key[0])
 
-    def end_step(self, step_id: int) -> None:
+    def end_step(self, step_id: int, detail: str | None = None) -> None:
+        """``detail``: what came of it, in place of what was said when it began."""
+        values = {"ended": self._now()} | ({} if detail is None else {"detail": detail})
         with self._begin() as connection:
-            connection.execute(update(t.steps).where(t.steps.c.id == step_id).values(ended=self._now()))
+            connection.execute(update(t.steps).where(t.steps.c.id == step_id).values(**values))
 
     def add_readings(self, trial_id: int, attempt: int, found: Sequence[Reading]) -> None:
         self._insert(t.readings, trial_id, attempt, [asdict(reading) for reading in found])

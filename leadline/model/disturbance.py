@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 BOUND = 0.10  # of all CPUs: what other programs may use before a trial counts as disturbed
+OTHERS = "others_cpu"  # the name of the figure
 DIFFERENCE = 0.05  # of all CPUs, above the median trial: enough to pass for an effect of a setting
 
 

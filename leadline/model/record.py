@@ -14,6 +14,9 @@ from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation, SteadyState
 from leadline.model.study import Study
 
+QUIET = "wait-quiet"  # a step of studies that wait, before all others
+NOT_QUIET = "not quiet"  # its detail begins with this where it ended in vain
+
 
 class TrialState(StrEnum):
     """What became of a row of a plan. A skipped trial is one that a stopping rule made superfluous."""
@@ -130,6 +133,7 @@ class TrialRecord:
     directory: Path | None = None  # of the last attempt; layout in docs/concepts/architecture.md
     slots: tuple[SlotRecord, ...] = ()  # of the last attempt, as far as it came
     machine: MachineUse | None = None  # what else the machine did under the measured load
+    repeats: int = 0  # earlier attempts that others disturbed, by the study's rule
 
     @property
     def under_load(self) -> tuple[tuple[float, float], ...]:
@@ -138,9 +142,10 @@ class TrialRecord:
 
     @property
     def is_left(self) -> bool:
-        """Whether it is still to run: an interrupted trial says nothing of its setting and runs again."""
+        """Whether it is still to run: an interrupted or disturbed trial says nothing of its setting and runs again."""
+        again = (FailureClass.INTERRUPTED, FailureClass.DISTURBED)
         return self.state in (TrialState.PLANNED, TrialState.RUNNING) or (
-            self.state != TrialState.SKIPPED and self.failure is FailureClass.INTERRUPTED
+            self.state != TrialState.SKIPPED and self.failure in again
         )
 
     def observation(self) -> Observation:
@@ -235,6 +240,15 @@ class StudyRecord:
         """Wall time of a finished trial; trials side by side share theirs. None before the first."""
         spans = [(t.started, t.ended) for t in self.trials if t.state == TrialState.DONE and t.started and t.ended]
         return covered(spans) / len(spans) if spans else None
+
+    @property
+    def repeats(self) -> int:
+        """Trials, or blocks of a rotation, that were measured again because others disturbed them."""
+        by_block: dict[int, int] = {}
+        for trial in self.trials:
+            unit = trial.planned.block if self.plan.rotates else trial.planned.position
+            by_block[unit] = max(by_block.get(unit, 0), trial.repeats)
+        return sum(by_block.values())
 
     @property
     def plan_that_ran(self) -> Plan:

@@ -301,6 +301,33 @@ class Placement(_Strict):
     web_memory: Annotated[int, memory(16 * MEBIBYTE)] | None = None
 
 
+class Wait(_Strict):
+    """Before a trial, until other programs leave the machine alone, for a bounded time."""
+
+    quiet: Annotated[Share, Field(gt=0, lt=1)] = Field(
+        default=0.1, description="of all CPUs: others, the hypervisor included, use less"
+    )
+    over: Annotated[float, duration(1, 600)] = Field(default=5.0, description="for so long")
+    at_most: Annotated[float, duration(1, DAY)] = Field(default=60.0, description="before each trial; then it starts")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Wait:
+        if self.at_most < self.over:
+            told = f"{format_duration(self.at_most)}, and quiet is `over` {format_duration(self.over)}"
+            raise KeyedError(("at_most",), f"wait: at_most is {told}: it would never be seen")
+        return self
+
+
+class Repeat(_Strict):
+    """A trial (of a rotation a block) that others disturbed is measured again, whatever its responses are."""
+
+    others_cpu: Annotated[Share, Field(gt=0, lt=1)] = Field(
+        default=0.25, description="of all CPUs: the mean use of others above which a trial is measured again"
+    )
+    steal: Annotated[Share, Field(gt=0, lt=1)] = Field(default=0.1, description="the same of the hypervisor")
+    at_most: Annotated[int, count(1_000)] = Field(default=3, description="in the whole study")
+
+
 class Limits(_Strict):
     """Limits on the steady state; a trial that misses ``errors`` fails, the latency limits are reported."""
 
@@ -368,6 +395,10 @@ class Study(_Strict):
         default_factory=list,
         description="figures of the machine in the model of every response (docs/guides/busy-machine.md)",
     )
+    repeat: Repeat | None = Field(default=None, description="when a disturbed trial is measured again")
+    wait: Annotated[Wait | None, BeforeValidator(lambda found: {} if found == "quiet" else found)] = Field(
+        default=None, description="`quiet`, or its bounds: wait for a quiet machine before each trial"
+    )
     limits: Limits = Limits()
     equivalence: Equivalence = 0.02
     confirms: Confirms | None = Field(default=None, description="what a confirmation study is to confirm")
@@ -378,6 +409,9 @@ class Study(_Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Study:
+        if not self.observe and (self.covariates or self.repeat):
+            key = "covariates" if self.covariates else "repeat"
+            raise KeyedError((key,), f"{key} needs figures of the machine, which `observe: false` does not record")
         for name in self.pseudo_factors:
             if name in self.factors or name in self.settings:
                 other = "factor" if name in self.factors else "setting"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,13 @@ from leadline.lab.studyfile import parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.study import Workload
+from leadline.report import health
+from leadline.report.document import document
+from leadline.report.export import export
 from leadline.simulate.neighbour import busy, taken
 from leadline.simulate.observations import simulate_observations
 from leadline.simulate.testbed import SimulatedTestbed
+from leadline.simulate.truth import Moved, Truth
 from leadline.simulate.truthfile import parse_truth
 
 KNOBS = [Knob("server.a", Kind.INTEGER, ApplyCost.RESTART, "a", default=10, minimum=0)]
@@ -71,3 +76,48 @@ def test_observations_alone_have_it_too() -> None:
     seen = simulate_observations(plan, TRUTH, Workload(users=20, ramp_up=5, steady=30))
     assert all(0 <= one.machine["others_cpu"] <= 0.6 for one in seen)
     assert len({one.machine["others_cpu"] for one in seen}) > 5
+
+
+@pytest.mark.parametrize("key", ["", "covariates: [others_cpu]\n"])
+def test_the_first_tile_and_the_answer_say_who_when_and_what_it_cost(tmp_path: Path, key: str) -> None:
+    bed = SimulatedTestbed(truth(), tmp_path, service_knobs=KNOBS, host=[])
+    file = parse_study(STUDY + key, "s.yaml")
+    result = bed.run(file, bed.plan(file), RunOptions())
+    record = bed.store.load(result.study_id)
+    analysis = analysis_of(record)
+    item = health.health(record, analysis, [])[0]
+    assert item.title == "Other programs"
+    assert item.state == ("warn" if key else "bad")
+    when = r"\d+ of \d+ trials disturbed, 00:\d\d to 00:\d\d UTC"
+    assert re.fullmatch(when + r"; make \d+ %; intervals \d+\.\d times as wide(, taken out)?", item.detail)
+    assert "Other programs (make) used " in analysis.answer
+    assert "which makes intervals about " in analysis.answer
+    first = analysis.responses[0]
+    if key:
+        assert "taken out by analysis of covariance" in analysis.answer
+        assert any(note.startswith("Analysis of covariance (others_cpu): ") for note in first.notes)
+    else:
+        assert "Run the study again on a quiet machine" in analysis.answer
+        assert first.covariates == ()
+    row = document(record, analysis)["trials"][0]["machine"]
+    assert row["figures"]["others_cpu"] > 0
+    paths = {path.name: path for path in export(record, analysis, tmp_path / "out", ["csv"])}
+    head, line = paths["trials.csv"].read_text().splitlines()[:2]
+    assert {"others_cpu", "others"} <= set(head.split(","))
+    assert "make" in line
+
+
+def test_what_moves_the_neighbour_is_found_and_not_taken_out(tmp_path: Path) -> None:
+    text = STUDY.replace("replicates: 6", "replicates: 12").replace("steady: 30s", "steady: 120s")
+    bed = SimulatedTestbed(truth(Moved(when={"server.a": 20}, scale=0.1)), tmp_path, service_knobs=KNOBS, host=[])
+    file = parse_study(text + "covariates: [others_cpu]\n", "s.yaml")
+    analysis = analysis_of(bed.store.load(bed.run(file, bed.plan(file), RunOptions()).study_id))
+    assert not analysis.responses[0].covariates[0].used
+    assert "levels move it" in analysis.responses[0].notes[-1]
+    assert analysis.responses[0].effects[0].verdict == "better"
+
+
+def truth(*moved: Moved) -> Truth:
+    neighbour = TRUTH.neighbour
+    assert neighbour is not None
+    return TRUTH.model_copy(update={"neighbour": neighbour.model_copy(update={"moved": moved})})
