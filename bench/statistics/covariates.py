@@ -12,16 +12,22 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
 from leadline.design.switchback import switchback_plan
-from leadline.model.knob import ApplyCost
+from leadline.lab.studyfile import parse_study
+from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, Verdict
 from leadline.model.study import Design, Switchback, Workload
+from leadline.simulate.model import Model
+from leadline.simulate.observations import simulate_observations
+from leadline.simulate.testbed import SimulatedTestbed
+from leadline.simulate.truthfile import parse_truth
 
 LEVELS = ("a", "b", "c")
 RESPONSE = "throughput"
@@ -30,8 +36,9 @@ RESPONSE = "throughput"
 @dataclass(frozen=True)
 class Case:
     """``share``: mean CPU that a neighbour takes where it is there in half of the trials; ``moved``: added to it, in
-    standard deviations of the covariate between trials, at the last level; ``ratio``: noise of the last level over that
-    of the others; ``effect``: log change at the last level; ``slots``: slots in place of trials.
+    standard deviations of the covariate between trials, at the last level; ``ratio``: noise of the last level over
+    that of the others; ``effect``: log change at the last level; ``slots``: slots in place of trials. ``host``: the
+    layout of a study on the simulated host, where the neighbour computes half of the time in phases of 8 s.
     """
 
     share: float = 0.3
@@ -42,6 +49,7 @@ class Case:
     slope: float = -1.0
     bent: bool = False  # the response falls by log(1 - share), not along a straight line
     noise: float = 0.03
+    host: str = ""
 
 
 CASES = {
@@ -55,9 +63,33 @@ CASES = {
     "moved by half a deviation": Case(share=0.2, moved=0.5),
     "moved by 2 deviations": Case(share=0.2, moved=2.0),
     "moved by 5 deviations": Case(share=0.2, moved=5.0),
+    "simulated host, trials": Case(host="trials"),
+    "simulated host, trials, effect 4 %": Case(host="trials", effect=math.log(1.04)),
+    "simulated host, rotation": Case(host="rotation"),
+    "simulated host, rotation, effect 4 %": Case(host="rotation", effect=math.log(1.04)),
     "slots": Case(slots=True),
     "slots, effect 5 %": Case(slots=True, effect=math.log(1.05)),
 }
+
+
+def host_of(case: Case) -> tuple[Plan, Model, Workload]:
+    """A study of a restart knob with three levels, its truth bound to it."""
+    percent = f"{100 * math.expm1(case.effect):.6g}%"
+    effect = f"{{ when: {{ server.pool: c }}, percent: {{ throughput: {percent} }} }}"
+    noise = "noise: { trials: 2%, seconds: 4% }"
+    truth = parse_truth(f"truth: {{ effects: [{effect}], neighbour: {{ share: 45% }}, {noise} }}", "truth")
+    rotation = "ramp_up: 10s, steady: 24s", ", rotation: { slot: 4s, instances: 1 }"
+    load, layout = rotation if case.host == "rotation" else ("ramp_up: 6s, steady: 24s", "")
+    file = parse_study(
+        f"study: s\nquestion: q\nworkload: {{ users: 40, {load}, ramp_down: 1s }}\n"
+        f"factors: {{ server.pool: [a, b, c] }}\n"
+        f"design: {{ replicates: 5, sentinels: null, seed: 5{layout} }}\n",
+        "study",
+    )
+    knob = Knob("server.pool", Kind.CHOICE, ApplyCost.RESTART, "a pool", default="a", choices=LEVELS)
+    bed = SimulatedTestbed(truth, Path(), service_knobs=[knob], host=[])
+    planned = bed.plan(file)
+    return planned.plan, Model(bed.bound(file, planned), file.study.workload), file.study.workload
 
 
 def plan_of(case: Case) -> Plan:
@@ -106,12 +138,19 @@ def rates(case: Case, studies: int, seed: int) -> dict[str, float]:
 
     What the truth is where levels move the covariate: the whole effect, the moved part included.
     """
-    rng, plan = np.random.default_rng([seed, 1]), plan_of(case)
+    rng = np.random.default_rng([seed, 1])
+    if case.host:
+        plan, model, workload = host_of(case)
+    else:
+        plan = plan_of(case)
     spread = case.share * math.sqrt(1 / 12 + 1 / 4)
     truth = {LEVELS[1]: 0.0, LEVELS[2]: case.effect + case.slope * case.moved * spread}
     sums: dict[str, list[float]] = {}
-    for _ in range(studies):
-        seen = study(case, plan, rng)
+    for number in range(studies):
+        if case.host:
+            seen = simulate_observations(plan, model.truth, workload, number, model=model)
+        else:
+            seen = study(case, plan, rng)
         for name, covariates in (("plain", ()), ("covariate", ("others_cpu",))):
             response = analyse(plan, seen, [RESPONSE], verdicts_only=True, covariates=covariates).responses[0]
             told, covers, equal, widths, wrong = 0.0, [], [], [], 0.0

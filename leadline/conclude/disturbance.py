@@ -38,6 +38,7 @@ def disturbance_of(
         shares,
         disturbed(shares),
         "",
+        asked=any(OTHERS in record.study.covariates for record in records),
         repeats=sum(record.repeats for record in records),
         waited=sum((step.ended or step.started) - step.started for step in waits),
         not_quiet=sum(step.detail.startswith(NOT_QUIET) for step in waits),
@@ -89,7 +90,8 @@ def _sentence(found: Disturbance) -> str:
         told += f", which makes intervals about {found.wider:.1f} times as wide"
     if found.taken_out:
         return f"{told}; what they did is taken out by analysis of covariance."
-    remedy = f"Run the study again on a quiet machine (less than {_percent(BOUND)}), or with `covariates: [{OTHERS}]`."
+    other = "" if found.asked else f", or with `covariates: [{OTHERS}]`"
+    remedy = f"Run the study again on a quiet machine (less than {_percent(BOUND)}){other}."
     return f"{told}: what changed may be their doing. {remedy}"
 
 

@@ -343,7 +343,8 @@ class Disturbance:
     used: Mapping[str, float] = field(default_factory=dict)  # by these programs, mean share in the disturbed trials
     when: tuple[float, float] | None = None  # unix seconds: from the first disturbed trial to the end of the last
     wider: float | None = None  # width of the first response's intervals over that without others, estimated
-    taken_out: bool = False  # a covariate has taken out what others did
+    asked: bool = False  # the plan names their CPU as a covariate
+    taken_out: bool = False  # and it was used, so what they did is taken out
     repeats: int = 0  # trials, or blocks of a rotation, measured again by the study's rule
     waited: float = 0.0  # seconds waited for a quiet machine
     not_quiet: int = 0  # waits that ended without one

@@ -26,6 +26,8 @@ _MEANS = {  # of the host's samples in the windows
 }
 _BUSY = ("cpu.user", "cpu.nice", "cpu.system")
 _OWN_DISK = ("read_bytes", "write_bytes")
+_DISK, _NETWORK = ("disk.read_bytes", "disk.write_bytes"), ("net.rx_bytes", "net.tx_bytes")
+_HOST = (*_MEANS.values(), *_BUSY, *_DISK, *_NETWORK, "cpu.idle")
 _PROGRAMS = 5  # kept, those that used most
 
 
@@ -43,16 +45,16 @@ class MachineLines:
         figures = {name: value for name, metric in _MEANS.items() if (value := self._mean(metric, windows)) is not None}
         if (others := self._others(windows)) is not None:
             figures["others_cpu"] = others
-        disk, own = self._sum("disk.", ("disk.read_bytes", "disk.write_bytes"), windows), self._own_disk(windows)
+        disk, own = self._sum(_DISK, windows), self._own_disk(windows)
         if disk is not None and own is not None:
             figures["others_disk"] = max(0.0, disk - own)
-        if (network := self._sum("net.", ("net.rx_bytes", "net.tx_bytes"), windows)) is not None:
+        if (network := self._sum(_NETWORK, windows)) is not None:
             figures["others_network"] = network
         return MachineUse(figures, self._programs(windows)) if figures else None
 
     @cached_property
     def _host(self) -> pl.DataFrame:
-        return _read(self._dir / "host.parquet")
+        return _read(self._dir / "host.parquet").filter(pl.col("metric").is_in(_HOST))
 
     @cached_property
     def _processes(self) -> pl.DataFrame:
@@ -100,11 +102,12 @@ class MachineLines:
         sums = inside.filter(pl.col("metric") == metric).group_by("subject").agg(pl.col("value").sum())
         return {str(name): float(value) / looks / self._cpus for name, value in sums.iter_rows()}
 
-    def _sum(self, prefix: str, metrics: Sequence[str], windows: Windows) -> float | None:
+    def _sum(self, metrics: Sequence[str], windows: Windows) -> float | None:
         """Bytes a second of all devices but loopback."""
-        rows = self._host.filter(pl.col("metric").is_in(metrics) & (pl.col("subject") != "lo"))
-        if not self._host["metric"].str.starts_with(prefix).any():
+        rows = self._host.filter(pl.col("metric").is_in(metrics))
+        if not rows.height:
             return None
+        rows = rows.filter(pl.col("subject") != "lo")
         return _rate(_inside(rows, windows), _inside(self._host, windows))
 
     def _own_disk(self, windows: Windows) -> float | None:
