@@ -67,15 +67,17 @@ def _moved(table: StudyTable, sample: Sample, column: Floats, timed: bool) -> fl
     return min((family.adjusted(place) for place in family.place if place is not None), default=None)
 
 
-def with_gain(found: Checked, scale: Scale, model: Model, fit: Fit, plain: Fit) -> tuple[Covariate, ...]:
-    """``found.told`` with what the covariates did: ``fit`` has them, ``plain`` (with one column less each) has not."""
-    if len(plain.beta) != len(fit.beta) - len(found.used) or (gain := _gain(model, fit, plain)) is None:
-        return found.told
-    removed, narrower = gain
-    told = []
-    for one in found.told:
+def with_gain(
+    told: tuple[Covariate, ...], scale: Scale, fitted: tuple[Model, Fit], plain: tuple[Model, Fit]
+) -> tuple[Covariate, ...]:
+    """The same with what the covariates did: ``fitted`` has those that are used, ``plain`` has none."""
+    (model, fit), gain = fitted, _gain(fitted, plain)
+    if gain is None:
+        return told
+    found = []
+    for one in told:
         if not one.used:
-            told.append(one)
+            found.append(one)
             continue
         slope = float(fit.beta[model.covariate(model.table.covariates.index(one.name))])
         kind = FIGURES[one.name]
@@ -84,15 +86,15 @@ def with_gain(found: Checked, scale: Scale, model: Model, fit: Fit, plain: Fit) 
         size = "" if percent is None else f"; {unit} more go with {percent:+.2g} %"
         tested = "" if one.moved_p is None else f" No level moves it visibly (p = {one.moved_p:.2g})."
         said = f"{one.name} is a covariate{size}.{tested}"
-        told.append(Covariate(one.name, True, one.moved_p, said, percent, removed, narrower))
-    return tuple(told)
+        found.append(Covariate(one.name, True, one.moved_p, said, percent, *gain))
+    return tuple(found)
 
 
-def _gain(model: Model, fit: Fit, plain: Fit) -> tuple[float, float] | None:
+def _gain(fitted: tuple[Model, Fit], plain: tuple[Model, Fit]) -> tuple[float, float] | None:
     """Shares by which the variance of the middle comparison, and its interval, are smaller than without covariates."""
-    rows = np.array([model.effect(main) for main in model.mains])
-    without = np.delete(rows, [model.covariate(number) for number in model.covariates], axis=1)
-    after, before = Family.of(fit, list(rows), 0.95), Family.of(plain, list(without), 0.95)
+    after, before = (
+        Family.of(fit, [model.effect(main) for main in model.mains], 0.95) for model, fit in (fitted, plain)
+    )
     if before.law is None or after.law is None or before.place != after.place:
         return None
     errors = float(np.median(after.strict / before.strict))

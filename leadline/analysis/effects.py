@@ -114,6 +114,10 @@ def analyse_response(
     over_time = drift(scale, sample, level)
     chosen = _fitted(table, sample, scale, over_time.detected)
     model, fit = chosen.model, chosen.fit
+    if model.covariates:
+        plain = _fitted(replace(table, covariates=()), sample, scale, over_time.detected)
+        gained = with_gain(chosen.covariates, scale, (model, fit), (plain.model, plain.fit))
+        chosen = replace(chosen, covariates=gained)
     if over_time.detected:
         remedy = "a straight line over time was taken out" if model.timed else "there are too few trials to take it out"
         warnings.append(f"{response}: {over_time.sentence} In the effects {remedy}.")
@@ -184,9 +188,6 @@ def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fi
     check = checked(table, sample, values, timed) if table.covariates else Checked((), ())
     fitting = partial(fitted_with_strata, table, sample, values, timed, covariates=check.used)
     model, fit, strata = fitting()
-    told = check.told
-    if check.used:
-        told = with_gain(check, scale, model, fit, fitted_with_strata(table, sample, values, timed)[1])
     carried = carry_over(model, sample, values, fit, strata) if sample.slotted else None
     if carried is not None and carried.share:
         model, fit, strata = fitting(carried.share)
@@ -200,7 +201,7 @@ def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fi
     fit = lives.fit if lives else fit
     if carried is not None and isinstance(fit, MixedFit):
         fit = carried.around(fit)
-    return _Fitted(model, fit, strata, carried, lives, told)
+    return _Fitted(model, fit, strata, carried, lives, check.told)
 
 
 def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:

@@ -310,6 +310,7 @@ def test_others_have_the_name_of_their_script_and_kernel_threads_are_apart() -> 
     [
         ("python3\0/home/x/neighbour.py\0--password\0secret\0", "neighbour.py"),
         ("java\0-Xmx1g\0-jar\0/opt/batch.jar\0", "batch.jar"),
+        ("java\0-cp\0a/b.jar:c.jar\0-Xmx1g\0org.example.Main\0", "org.example.Main"),
         ("python3\0-c\0import secret\0", ""),
         ("bash\0", ""),
         ("", ""),
