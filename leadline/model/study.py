@@ -56,7 +56,7 @@ Equivalence = Annotated[
     Field(gt=0, lt=1, description="a change that makes no difference: effects shown to be smaller are equivalent"),
 ]
 # The modules of these names in leadline/host and leadline/load/generators are what they name.
-HostKind = Literal["local",]
+HostKind = Literal["local"]
 GeneratorName = Literal[
     "wrk",
     "httperf",

@@ -81,7 +81,10 @@ class MachineLines:
             for role in lines.roles:
                 if at and role == OWN:  # the same process in all
                     continue
-                uses = [(lines.between(role, begin, end), (end - begin) / length) for begin, end in windows]
+                uses = [
+                    (lines.between(role, begin, end) or lines.ended(role, begin, end), (end - begin) / length)
+                    for begin, end in windows
+                ]
                 own += sum(use.share * part for use, part in uses if use is not None)
         kernel = self._looks(KERNEL, windows).get("kernel", 0.0)
         return max(0.0, sum(share for share in busy if share is not None) - own / self._cpus - kernel)

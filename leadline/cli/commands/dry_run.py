@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from leadline.api.planning import (
+    Planned,
+    StudyFile,
+    check_looks,
+    cost,
+    noise_for,
+    overhead_for,
+    sent_variables,
+    treatment_label,
+    worst_cost,
+)
 from leadline.cli.commands.plan_power import document
 from leadline.cli.output import print_json, say
 from leadline.design.racing import rounds_of
-from leadline.lab.looking import check_looks
-from leadline.lab.pilot import noise_for, overhead_for
-from leadline.lab.planning import Planned, cost, worst_cost
-from leadline.lab.progress import treatment_label
-from leadline.lab.studyfile import StudyFile
-from leadline.load.scenario import sent_variables
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.study import Design, Study, Workload
 from leadline.model.units import format_duration
