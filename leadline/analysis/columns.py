@@ -27,9 +27,10 @@ SCREENING = ("fractional-factorial", "plackett-burman", "definitive-screening", 
 @dataclass(frozen=True)
 class Model:
     """Which columns there are: blocks first, then mains, pairs, ``places`` in a block beyond its first, -1 for
-    sentinels, and time (last) where it is used. ``kept`` is the share of mains and pairs that a slot still has of the
-    slot before. ``entry`` says how blocks enter (``strata.block_columns``); without columns of their own, and unless
-    they are swept out, there is a constant in their place.
+    sentinels, ``covariates`` by their number in the table, and time (last) where it is used. ``kept`` is the share of
+    mains and pairs that a slot still has of the slot before. ``entry`` says how blocks enter
+    (``strata.block_columns``); without columns of their own, and unless they are swept out, there is a constant in
+    their place.
     """
 
     table: StudyTable
@@ -40,6 +41,7 @@ class Model:
     entry: str = "columns"
     places: tuple[int, ...] = ()
     kept: float = 0.0
+    covariates: tuple[int, ...] = ()
 
     @property
     def leading(self) -> int:
@@ -48,7 +50,7 @@ class Model:
 
     @property
     def width(self) -> int:
-        return self.leading + len(self.mains) + len(self.pairs) + len(self.places) + self.timed
+        return self.leading + len(self.mains) + len(self.pairs) + len(self.places) + len(self.covariates) + self.timed
 
     def cell(self, cell: Cell) -> Floats:
         """Columns (p) of one treatment, without block, carry-over and time."""
@@ -75,6 +77,9 @@ class Model:
             design[:, self.leading : offset] = _smoothed(design[:, self.leading : offset], sample, self.kept)
         for number, place in enumerate(self.places):
             design[:, offset + number] = sample.places == place
+        for number in self.covariates:
+            column = sample.machine[:, number]
+            design[:, self.covariate(number)] = column - column.mean()
         if self.timed and sample.hours is not None:
             centred = sample.hours - sample.hours.mean()
             design[:, -1] = centred / np.abs(centred).max()
@@ -87,6 +92,11 @@ class Model:
     def interaction(self, pair: Pair) -> Floats:
         """Contrast (p): how far two levels together differ from the sum of each alone."""
         return self._unit(self.leading + len(self.mains) + self.pairs.index(pair))
+
+    def covariate(self, number: int) -> int:
+        """Column of one of the table's covariates."""
+        before = self.leading + len(self.mains) + len(self.pairs) + len(self.places)
+        return before + self.covariates.index(number)
 
     def treatment(self, cell: Cell) -> Floats:
         """Contrast (p) of a treatment against the baseline treatment."""
@@ -130,15 +140,16 @@ def fitted_with_strata(
     kept: float = 0.0,
     *,
     saturated: bool = False,
+    covariates: tuple[int, ...] = (),
 ) -> tuple[Model, Fit, Strata]:
     """:func:`fitted`, with the strata of its errors. ``kept`` as ``Model`` has it. ``saturated``: the widest model,
-    even if nothing is left. Where there is one source of noise, every level has its own unless the table says
-    otherwise.
+    even if nothing is left. ``covariates``: numbers of those that enter it. Where there is one source of noise, every
+    level has its own unless the table says otherwise.
     """
     mains = tuple(table.comparisons())
     entry, blocks = block_columns(table, sample)
     pairs = possible_pairs(table, mains) if table.crossed else ()
-    widest = Model(table, blocks, mains, pairs, False, entry, kept=kept)
+    widest = Model(table, blocks, mains, pairs, False, entry, kept=kept, covariates=covariates)
     if table.kind in SCREENING and pairs:
         widest = replace(widest, pairs=estimable_pairs(widest, sample))
     with_time = timed and sample.hours is not None

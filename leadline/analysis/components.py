@@ -110,6 +110,7 @@ def model_sentence(model: Model, sample: Sample, fit: Fit, strata: Strata) -> st
         fixed.append(f"{100 * model.kept:.0f} % of which slots keep of the slot before")
     if model.places:
         fixed.append("places in a block")
+    fixed += [model.table.covariates[number] for number in model.covariates]
     if model.timed:
         fixed.append("a straight line over time")
     if not isinstance(fit, MixedFit):

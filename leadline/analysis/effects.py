@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from leadline.analysis.comparisons import (
     unestimated,
 )
 from leadline.analysis.components import components_of, model_sentence
+from leadline.analysis.covariates import Checked, checked, gain_sentence, with_gain
 from leadline.analysis.drift import drift, no_drift
 from leadline.analysis.groups import LARGEST, ordered_groups
 from leadline.analysis.instances import Instances, between_instances
@@ -36,6 +38,7 @@ from leadline.analysis.table import Sample, StudyTable, sample_of
 from leadline.model.result import (
     CellMean,
     Component,
+    Covariate,
     Effect,
     Interaction,
     Luck,
@@ -80,6 +83,7 @@ class _Fitted:
     strata: Strata
     carried: CarryOver | None
     instances: Instances | None = None
+    covariates: tuple[Covariate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,10 @@ def analyse_response(
     over_time = drift(scale, sample, level)
     chosen = _fitted(table, sample, scale, over_time.detected)
     model, fit = chosen.model, chosen.fit
+    if model.covariates:
+        plain = _fitted(replace(table, covariates=()), sample, scale, over_time.detected)
+        gained = with_gain(chosen.covariates, scale, (model, fit), (plain.model, plain.fit))
+        chosen = replace(chosen, covariates=gained)
     if over_time.detected:
         remedy = "a straight line over time was taken out" if model.timed else "there are too few trials to take it out"
         warnings.append(f"{response}: {over_time.sentence} In the effects {remedy}.")
@@ -153,6 +161,7 @@ def analyse_response(
         correlation=fit.correlation if isinstance(fit, MixedFit) else None,
         notes=tuple(_notes(table, sample, chosen)),
         margin=margin,
+        covariates=chosen.covariates,
     )
     return result, warnings
 
@@ -176,10 +185,12 @@ def fitted_response(table: StudyTable, response: str, level: float) -> tuple[Sca
 
 def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fitted:
     values = scale.into(sample.values)
-    model, fit, strata = fitted_with_strata(table, sample, values, timed)
+    check = checked(table, sample, values, timed) if table.covariates else Checked((), ())
+    fitting = partial(fitted_with_strata, table, sample, values, timed, covariates=check.used)
+    model, fit, strata = fitting()
     carried = carry_over(model, sample, values, fit, strata) if sample.slotted else None
     if carried is not None and carried.share:
-        model, fit, strata = fitted_with_strata(table, sample, values, timed, carried.share)
+        model, fit, strata = fitting(carried.share)
     if fit.df <= 0 and table.kind in SCREENING:
         widest, saturated, strata = fitted_with_strata(table, sample, values, False, saturated=True)
         rows = [*(widest.effect(main) for main in widest.mains), *(widest.interaction(pair) for pair in widest.pairs)]
@@ -190,7 +201,7 @@ def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fi
     fit = instances.fit if instances else fit
     if carried is not None and isinstance(fit, MixedFit):
         fit = carried.around(fit)
-    return _Fitted(model, fit, strata, carried, instances)
+    return _Fitted(model, fit, strata, carried, instances, check.told)
 
 
 def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
@@ -204,6 +215,8 @@ def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
         notes.append(chosen.carried.sentence)
     if chosen.instances is not None and chosen.instances.sentence:
         notes.append(chosen.instances.sentence)
+    together = gain_sentence(chosen.covariates)
+    notes += [*([together] if together else []), *(one.sentence for one in chosen.covariates)]
     return notes
 
 

@@ -61,7 +61,7 @@ def with_ranks(
 
 def _exact(table: StudyTable, sample: Sample, model: Model, fit: Fit) -> bool:
     """Whether trials of a level and of the baseline lie in random order in blocks, and nothing else moves them."""
-    plain = not (table.crossed or model.places or sample.slotted or (sample.plots >= 0).any())
+    plain = not (table.crossed or model.places or model.covariates or sample.slotted or (sample.plots >= 0).any())
     return plain and not isinstance(fit, LenthFit) and sample.size <= _LARGEST
 
 

@@ -23,6 +23,7 @@ def analyse(
     equivalence_margin: float | None = MARGIN,
     verdicts_only: bool = False,
     equal_noise: bool = False,
+    covariates: Sequence[str] = (),
 ) -> StudyAnalysis:
     """What the finished trials of a plan say about each response.
 
@@ -33,13 +34,14 @@ def analyse(
     of the time: interactions, ranks, luck, shrinkage, groups, variance components. Nothing in the result
     is NaN or infinite: what cannot be estimated is None, with a reason.
     ``equal_noise``: all levels are taken to have the same noise, as the boundaries of interim analyses and races are.
+    ``covariates``: figures of the machine, by their names in ``model.disturbance.FIGURES``, for the model.
     Raises ValueError for a level outside (0.5, 1) or a margin outside (0, 100).
     """
     if not 0.5 < level < 1:
         raise ValueError(f"confidence level {level} is not between 0.5 and 1")
     if equivalence_margin is not None and not 0 < equivalence_margin < 100:
         raise ValueError(f"equivalence margin {equivalence_margin} is not between 0 and 100 percent")
-    table = replace(StudyTable.of(plan, observations, describe), equal_noise=equal_noise)
+    table = replace(StudyTable.of(plan, observations, describe), equal_noise=equal_noise, covariates=tuple(covariates))
     warnings: list[str] = []
     finished = len({observation.trial for observation in table.observations})
     missing = len(plan.trials) - finished

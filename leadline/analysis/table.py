@@ -38,6 +38,7 @@ class StudyTable:
     slots_in_block: int = 1  # slots after which the plan repeats its treatments inside a trial
     places: Mapping[int, int] = field(default_factory=dict)  # position -> place in its block, where squares balance it
     equal_noise: bool = False  # all levels are taken to have the same noise
+    covariates: tuple[str, ...] = ()  # figures of the machine that the plan names for the model
 
     @classmethod
     def of(cls, plan: Plan, observations: Sequence[Observation], describe: Describe) -> StudyTable:
@@ -138,7 +139,8 @@ class Sample:
 
     ``cells`` index the table's cells, ``plots`` and ``slots`` are -1 where there are none, ``previous`` is the cell of
     the slot before in the same trial, -1 where there is none. ``hours`` since the first, None when not known.
-    ``places`` in the block, -1 for sentinels; None where the design does not balance them.
+    ``places`` in the block, -1 for sentinels; None where the design does not balance them. ``machine`` (n, c): the
+    table's covariates, NaN where one was not recorded.
     """
 
     values: Floats
@@ -150,6 +152,7 @@ class Sample:
     previous: Ints
     hours: Floats | None
     places: Ints | None = None
+    machine: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def slotted(self) -> bool:
@@ -178,6 +181,7 @@ class Sample:
             self.previous[chosen],
             None if self.hours is None else self.hours[chosen],
             None if self.places is None else self.places[chosen],
+            self.machine[chosen] if len(self.machine) else self.machine,
         )
 
     @property
@@ -188,6 +192,7 @@ class Sample:
 def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
     """The sample of one response, and how many trials gave a figure that is not a finite number."""
     rows = []
+    machine = []
     broken = 0
     cells = {
         (observation.trial, observation.slot): cell
@@ -201,6 +206,7 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
         if not math.isfinite(value) or abs(value) > 1e150:
             broken += 1
             continue
+        machine.append([observation.machine.get(name, math.nan) for name in table.covariates])
         slot = -1 if observation.slot is None else observation.slot
         plot = -1 if observation.plot is None else observation.plot
         before = cells.get((observation.trial, slot - 1), -1)
@@ -222,6 +228,7 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
             previous=whole[:, 5],
             hours=(started - started.min()) / 3600.0 if known else None,
             places=whole[:, 6] if table.places else None,
+            machine=np.array(machine, dtype=np.float64).reshape(len(rows), len(table.covariates)),
         ),
         broken,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leadline.lab.looking import check_looks
 from leadline.lab.pilot import noise_for, overhead_for
-from leadline.lab.planning import Planned, cost
+from leadline.lab.planning import Planned, cost, worst_cost
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.tuning.check import steps_left_out
@@ -25,4 +25,5 @@ __all__ = [
     "sent_variables",
     "steps_left_out",
     "treatment_label",
+    "worst_cost",
 ]

@@ -4,59 +4,117 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 
-from leadline.model.disturbance import BOUND, disturbed
-from leadline.model.record import StudyRecord, TrialState
-from leadline.model.result import Disturbance
+from leadline.analysis import analyse
+from leadline.model.disturbance import BOUND, OTHERS, disturbed
+from leadline.model.plan import Plan
+from leadline.model.record import NOT_QUIET, QUIET, StudyRecord, TrialState
+from leadline.model.result import Disturbance, Observation, StudyAnalysis
+from leadline.model.units import format_duration
 
+_NOTICED = 0.05
+_DAY = 86_400.0  # moments before are no clock's
 _MOST = 6  # trials named
 _PROGRAMS = 3  # named
 
 
-@dataclass(frozen=True)
-class OtherPrograms:
-    """CPU of programs other than the study's in one steady state.
+def disturbance_of(
+    records: Sequence[StudyRecord], wider: float | None = None, taken_out: bool = False
+) -> Disturbance | None:
+    """Of one study, or of all the studies of a tuning; None where no observer recorded the host's CPUs.
 
-    ``share`` of all CPUs, 0..1; ``programs``: name -> share of all CPUs, where an observer saw them.
+    ``wider`` as :func:`width_cost` tells; ``taken_out``: what others did is a covariate in the model.
     """
-
-    share: float
-    programs: Mapping[str, float]
-
-
-def disturbance_of(records: Iterable[StudyRecord], others: Mapping[int, OtherPrograms]) -> Disturbance | None:
-    """Of one study, or of all the studies of a tuning. None where no observer recorded the host's CPUs."""
-    done = {trial.id for record in records for trial in record.trials if trial.state == TrialState.DONE}
-    shares = {trial: one.share for trial, one in others.items() if trial in done}
+    trials = {trial.id: trial for record in records for trial in record.trials if trial.state == TrialState.DONE}
+    uses = {trial: one.machine for trial, one in trials.items() if one.machine is not None}
+    shares = {trial: use.taken for trial, use in uses.items() if use.taken is not None}
     if not shares:
         return None
-    found = disturbed(shares)
-    most, usual = max(shares.values()), statistics.median(shares.values())
-    if not found:
-        sentence = f"Other programs used {_percent(usual)} of the CPUs in the median trial, at most {_percent(most)}."
-        return Disturbance(shares, (), sentence)
-    used = Counter[str]()
-    for trial in found:
-        used.update(dict(others[trial].programs))
-    programs = tuple(name for name, _ in used.most_common(_PROGRAMS))
-    return Disturbance(shares, found, _sentence(shares, found, programs), programs)
-
-
-def _sentence(shares: Mapping[int, float], found: Sequence[int], programs: Sequence[str]) -> str:
-    low, high = min(shares[trial] for trial in found), max(shares[trial] for trial in found)
-    said = _percent(high) if _percent(low) == _percent(high) else f"{_percent(low)} to {_percent(high)}"
-    if len(found) == len(shares):
-        where = "every trial" if len(found) > 1 else "the only trial"
-    else:
-        named = ", ".join(str(trial) for trial in found[:_MOST]) + (" ..." if len(found) > _MOST else "")
-        where = f"{len(found)} of {len(shares)} trials ({'trial' if len(found) == 1 else 'trials'} {named})"
-    by = f" ({', '.join(programs)})" if programs else ""
-    return (
-        f"Other programs{by} used {said} of the CPUs in {where}: what changed may be their doing. Run the study again "
-        f"on a quiet machine (less than {_percent(BOUND)})."
+    waits = [step for trial in trials.values() for step in trial.steps if step.name == QUIET]
+    found = Disturbance(
+        shares,
+        disturbed(shares),
+        "",
+        asked=any(OTHERS in record.study.covariates for record in records),
+        repeats=sum(record.repeats for record in records),
+        waited=sum((step.ended or step.started) - step.started for step in waits),
+        not_quiet=sum(step.detail.startswith(NOT_QUIET) for step in waits),
     )
+    if not found.found:
+        most, usual = _percent(max(shares.values())), _percent(statistics.median(shares.values()))
+        sentence = f"Other programs used {usual} of the CPUs in the median trial, at most {most}."
+        return replace(found, sentence=_with_measures(sentence, found))
+    used = Counter[str]()
+    for trial in found.trials:
+        used.update(dict(uses[trial].programs))
+    most_used = {name: share / len(found.trials) for name, share in used.most_common(_PROGRAMS)}
+    phases = [phase for trial in found.trials if (phase := trials[trial].phases) is not None]
+    when = (min(one.steady_from for one in phases), max(one.steady_until for one in phases)) if phases else None
+    found = replace(found, programs=tuple(most_used), used=most_used, when=when, wider=wider, taken_out=taken_out)
+    return replace(found, sentence=_with_measures(_sentence(found), found))
+
+
+def width_cost(
+    plan: Plan, observations: Sequence[Observation], analysis: StudyAnalysis, equal_noise: bool
+) -> float | None:
+    """How many times as wide as without others the intervals of the first response are where no covariate is used: from
+    an analysis of covariance with their CPU. None where it cannot be told, or is less than a twentieth.
+    """
+    if not analysis.responses:
+        return None
+    response = analysis.responses[0].response
+    asked = analyse(
+        plan, observations, [response], verdicts_only=True, equal_noise=equal_noise, covariates=[OTHERS]
+    ).responses[0]
+    narrower = asked.covariates[0].narrower if asked.covariates else None
+    return None if narrower is None or narrower < _NOTICED else 1 / (1 - narrower)
+
+
+def _sentence(found: Disturbance) -> str:
+    trials, shares = found.trials, found.shares
+    low, high = min(shares[trial] for trial in trials), max(shares[trial] for trial in trials)
+    said = _percent(high) if _percent(low) == _percent(high) else f"{_percent(low)} to {_percent(high)}"
+    if len(trials) == len(shares):
+        where = "every trial" if len(trials) > 1 else "the only trial"
+    else:
+        named = ", ".join(str(trial) for trial in trials[:_MOST]) + (" ..." if len(trials) > _MOST else "")
+        where = f"{len(trials)} of {len(shares)} trials ({'trial' if len(trials) == 1 else 'trials'} {named})"
+    by = f" ({', '.join(found.programs)})" if found.programs else ""
+    told = f"Other programs{by} used {said} of the CPUs in {where}"
+    if found.when is not None and found.when[0] > _DAY:
+        told += f", {clock_times(found.when)}"
+    if found.wider is not None:
+        told += f", which makes intervals about {found.wider:.1f} times as wide"
+    if found.taken_out:
+        return f"{told}; what they did is taken out by analysis of covariance."
+    other = "" if found.asked else f", or with `covariates: [{OTHERS}]`"
+    remedy = f"Run the study again on a quiet machine (less than {_percent(BOUND)}){other}."
+    return f"{told}: what changed may be their doing. {remedy}"
+
+
+def _with_measures(sentence: str, found: Disturbance) -> str:
+    """What was done about them."""
+    told = measures(found)
+    return f"{sentence} {told[0].upper()}{told[1:]}." if told else sentence
+
+
+def measures(found: Disturbance) -> str:
+    """Repeats and waits in words, empty without any."""
+    parts = [f"{found.repeats} measured again"] if found.repeats else []
+    if found.waited:
+        without = f" ({found.not_quiet} in vain)" if found.not_quiet else ""
+        parts.append(f"waited {format_duration(round(found.waited))} for a quiet machine{without}")
+    return ", ".join(parts)
+
+
+def clock_times(when: tuple[float, float]) -> str:
+    """``10:41 to 10:49 UTC``."""
+    begin, end = (datetime.fromtimestamp(moment, UTC) for moment in when)
+    day = "%Y-%m-%d %H:%M" if begin.date() != end.date() else "%H:%M"
+    return f"{begin:{day}} to {end:{day}} UTC"
 
 
 def _percent(share: float) -> str:

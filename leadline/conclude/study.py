@@ -11,21 +11,22 @@ from leadline.analysis.composite import as_one_factor
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.configurations import configuration_names
 from leadline.conclude.confirmation import confirmations_of
-from leadline.conclude.disturbance import OtherPrograms, disturbance_of
+from leadline.conclude.disturbance import disturbance_of, width_cost
 from leadline.conclude.interactions import in_words
 from leadline.conclude.stopping import StoppingRule, rule_of
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
+from leadline.model.disturbance import OTHERS
 from leadline.model.naming import describing
+from leadline.model.plan import Plan
 from leadline.model.record import StudyRecord, TrialState
-from leadline.model.result import StudyAnalysis
+from leadline.model.result import Disturbance, Observation, StudyAnalysis
 
 
 @dataclass(frozen=True)
 class Series:
-    """What the conclusion needs of the trials' series, by trial: seconds of slots, and CPU that others used."""
+    """What the conclusion needs of the trials' series, by trial: seconds of slots."""
 
     slots: Mapping[int, Sequence[SlotSeconds]] = field(default_factory=dict)
-    others: Mapping[int, OtherPrograms] = field(default_factory=dict)
 
 
 def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRule | None = None) -> StudyAnalysis:
@@ -42,6 +43,7 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
         describe=describe,
         equivalence_margin=100 * study.equivalence,
         equal_noise=rule.equal_noise,
+        covariates=study.covariates,
     )
     settled = settled_wash_out(record, seen.slots)
     told = [settled.sentence] if settled is not None else []
@@ -52,10 +54,25 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
         failures=_failures(record),
         warnings=(*stopped.notes, *stopped.analysis.warnings, *told),
         simulated=record.simulated,
-        disturbance=disturbance_of([record], seen.others),
+        disturbance=_disturbance(record, plan, observations, stopped.analysis, rule),
     )
     found = replace(found, confirmations=confirmations_of(record, found))
     return replace(found, answer=answer(found, Facts.of(record, describe, stopped.outcome)))
+
+
+def _disturbance(
+    record: StudyRecord,
+    plan: Plan,
+    observations: Sequence[Observation],
+    analysis: StudyAnalysis,
+    rule: StoppingRule,
+) -> Disturbance | None:
+    found = disturbance_of([record])
+    if found is None or not found.found:
+        return found
+    told = analysis.responses[0].covariates if analysis.responses else ()
+    used = any(one.used and one.name == OTHERS for one in told)
+    return disturbance_of([record], width_cost(plan, observations, analysis, rule.equal_noise), used)
 
 
 def _failures(record: StudyRecord) -> dict[str, int]:

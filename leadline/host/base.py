@@ -145,6 +145,9 @@ class TrialHost(KnobOwner, Protocol):
     def writable(self, name: str) -> str:
         """Empty if the knob can be set here, else the reason (not root, read-only, no such file)."""
 
+    def busy(self, seconds: float) -> float:
+        """Share of all CPUs that everybody but leadline itself uses in the next seconds; steal counts as used."""
+
     def drop_page_cache(self) -> None: ...
 
     def swap_off(self) -> None: ...

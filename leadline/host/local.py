@@ -22,6 +22,7 @@ from leadline.host.knobs import FAMILIES
 from leadline.host.knobs.files import FileKnobs, machine_of
 from leadline.host.lease import Lease
 from leadline.host.mounts import mounts, place_of
+from leadline.host.noise import busy
 from leadline.host.paths import cache_dir, state_dir
 from leadline.host.privilege import give, user_of
 from leadline.host.process import LocalProcess
@@ -261,6 +262,10 @@ class LocalHost:
             )
 
     # -- resets
+
+    def busy(self, seconds: float) -> float:
+        """Also raises OSError where /proc/stat cannot be read."""
+        return busy(seconds, self.root)
 
     def drop_page_cache(self) -> None:
         """Write dirty data out, then free page cache, dentries and inodes. Raises LookupError without permission."""

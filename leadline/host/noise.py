@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from dataclasses import dataclass
@@ -53,3 +54,19 @@ def probe(seconds: float = 2.0, root: Path = Path("/")) -> Noise:
     middle = statistics.median(times)
     share = 100 * (stolen_after - stolen) / (total_after - total) if total_after > total else 0.0
     return Noise(100 * (cuts[8] - cuts[0]) / middle, 100 * (max(times) - middle) / middle, share, len(times))
+
+
+def busy(seconds: float, root: Path = Path("/")) -> float:
+    """Share of all CPUs that was not idle in the next seconds, steal included and this process left out."""
+    before, own = _idle_ticks(root), time.process_time()
+    time.sleep(seconds)
+    after, own = _idle_ticks(root), time.process_time() - own
+    total, idle = (new - old for new, old in zip(after, before, strict=True))
+    ticks = own * os.sysconf("SC_CLK_TCK")
+    return max(0.0, 1 - (idle + ticks) / total) if total > 0 else 0.0
+
+
+def _idle_ticks(root: Path) -> tuple[int, int]:
+    """All ticks, and those idle or waiting for a disk."""
+    words = [int(word) for word in read(root / "proc/stat").split("\n", 1)[0].split()[1:9]]
+    return sum(words), sum(words[3:5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,11 +17,12 @@ from leadline.lab.progress import Watcher
 from leadline.lab.slots import SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, Measured, System
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.owners import Owners
 from leadline.model.plan import PlannedTrial
-from leadline.model.record import AuditRecord, Reading
+from leadline.model.record import NOT_QUIET, QUIET, AuditRecord, Reading, under_load
 from leadline.model.study import Study
 
 MINIMUM_FREE = 256 * 1024 * 1024  # bytes a trial may need: a database copy, logs, series
@@ -58,6 +60,7 @@ class TrialRunner:
     interruption: Interruption
     originals: dict[str, Level] = field(default_factory=dict, init=False)  # of this run, before its first change
     last: Attempt | None = field(default=None, init=False)
+    repeats_left: int = 0  # disturbed trials that may still be measured again
 
     def run(self, trial_id: int, planned: PlannedTrial) -> TrialFailure | None:
         """One attempt. Whatever happens, services are stopped and the row is closed; returns the failure if any.
@@ -67,13 +70,29 @@ class TrialRunner:
         attempt = self.begin(trial_id, planned, self.system)
         try:
             attempt.go(
-                attempt.prepare, attempt.observe, attempt.load, attempt.unobserve, attempt.finish, attempt.measure
+                *(attempt.wait, attempt.prepare, attempt.observe, attempt.load, attempt.unobserve),
+                *(attempt.finish, attempt.measure),
             )
+            self.again([attempt])
         finally:
             with self.interruption.shield():
                 self.system.stop()
         attempt.close()
         return attempt.failure
+
+    def again(self, attempts: Sequence[Attempt]) -> None:
+        """Trials that ran together are to be measured again where others used more than the study's rule allows. Asks
+        nothing of their responses.
+        """
+        repeat, measured = self.study.repeat, [attempt for attempt in attempts if attempt.failure is None]
+        if repeat is None or self.repeats_left <= 0:
+            return
+        bounds = {"others_cpu": repeat.others_cpu, "steal": repeat.steal}
+        worst = max((over for attempt in measured if (over := excess(attempt.use, bounds))), default="")
+        if worst:
+            self.repeats_left -= 1
+            for attempt in measured:
+                attempt.failure = TrialFailure(FailureClass.DISTURBED, worst)
 
     def begin(self, trial_id: int, planned: PlannedTrial, system: System) -> Attempt:
         """A new attempt of a trial, its row marked as running."""
@@ -109,6 +128,16 @@ class TrialRunner:
             self.watcher.message(warning)
 
 
+def excess(use: MachineUse | None, bounds: Mapping[str, float]) -> str:
+    """What of the machine's figures is above its bound, and by whom; empty for nothing."""
+    figures = use.figures if use else {}
+    for name, bound in bounds.items():
+        if figures.get(name, 0.0) > bound:
+            by = f" ({', '.join(list(use.programs)[:2])})" if use and use.programs and name == "others_cpu" else ""
+            return f"{name}{by} was {figures[name]:.0%}, the study allows {bound:.0%}"
+    return ""
+
+
 class Attempt:
     """One attempt of one trial on ``system``: ``prepare``, ``observe``, ``load``, ``unobserve``, ``finish`` and
     ``measure`` in this order, by ``go``; then its services are stopped and ``close`` is called. Trials side by side are
@@ -131,6 +160,7 @@ class Attempt:
         self.outcome: LoadOutcome | None = None
         self.changes: SlotChanges | None = None
         self._suspended = 0.0
+        self.use: MachineUse | None = None
 
     def go(self, *parts: Callable[[], None]) -> None:
         """These parts in order, unless it has failed."""
@@ -172,6 +202,28 @@ class Attempt:
         self.runner.watcher.step(name)
         yield
         self.runner.store.end_step(step)
+
+    def wait(self) -> None:
+        """For a quiet machine, where the study says so, at most as long as it says. Nothing of the study runs yet."""
+        runner, wait = self.runner, self.runner.study.wait
+        if wait is None:
+            return
+        store, seen = runner.store, list[float]()
+        step = store.begin_step(self.trial, self.number, QUIET)
+        runner.watcher.step(QUIET)
+        recent = math.inf
+        while len(seen) < wait.at_most and not recent < wait.quiet:
+            runner.interruption.check()
+            seen.append(runner.host.busy(1.0))
+            over = seen[-math.ceil(wait.over) :]
+            recent = sum(over) / len(over) if len(over) >= wait.over else math.inf
+        share = sum(seen) / len(seen) if recent == math.inf else recent
+        found = (
+            f"{'quiet' if recent < wait.quiet else NOT_QUIET} after {len(seen)} s: others use {share:.0%} of the CPUs"
+        )
+        store.end_step(step, found)
+        if len(seen) > wait.over:
+            runner.watcher.message(f"waited for a quiet machine: {found}")
 
     def prepare(self) -> None:
         """Levels applied, services started, all read back."""
@@ -311,11 +363,17 @@ class Attempt:
                 "\n".join(f"{audit.name}: {audit.detail}" for audit in failed),
             )
 
-    def keep(self, measured: Measured) -> None:
-        """Store what was measured. Raises TrialFailure where it says that the figures are not to be used."""
+    def keep(self, measured: Measured, beside: Sequence[Path] = ()) -> None:
+        """Store what was measured; ``beside``: directories of trials side by side.
+
+        Raises TrialFailure where it says that the figures are not to be used.
+        """
         store, limits, outcome = self.runner.store, self.runner.study.limits, self._loaded
         store.set_steady(self.trial, measured.steady, measured.phases)
         store.add_responses(self.trial, self.number, measured.responses)
+        spans = under_load(self.planned, measured.phases)
+        self.use = self.system.machine_use(self.directory, [spans], beside)[0]
+        store.add_machine_use(self.trial, self.number, self.use)
         errors = measured.responses.get("errors", 0.0)
         if errors > limits.errors and self.changes is None:  # a slot has its own limit
             raise TrialFailure(

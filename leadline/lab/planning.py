@@ -272,6 +272,14 @@ def load_seconds(study: Study) -> float:
     return study.workload.ramp_up + study.workload.steady + study.workload.ramp_down
 
 
+def worst_cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
+    """The same where every repeat is used up and every wait takes as long as it may."""
+    groups = len({trial.block for trial in plan.trials}) if plan.rotates else len(plan.trials)
+    repeats = study.repeat.at_most if study.repeat else 0
+    seconds = cost(study, plan, overhead) * (1 + repeats / max(1, groups))
+    return seconds + (study.wait.at_most * (groups + repeats) if study.wait else 0.0)
+
+
 def cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
     """Estimated wall seconds of a whole plan; ``overhead`` is the part of a trial that is not load."""
     ramps = study.workload.ramp_up + study.workload.ramp_down

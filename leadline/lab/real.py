@@ -29,6 +29,7 @@ from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.progress import ProgressLog
 from leadline.load.scenario import sent_variables
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.owners import KnobOwner
 from leadline.model.plan import Slot
@@ -36,6 +37,7 @@ from leadline.model.record import AuditRecord
 from leadline.model.study import Study, Workload
 from leadline.observe.base import ObserverContext
 from leadline.observe.group import ObserverSet
+from leadline.observe.machine import MachineLines
 from leadline.stack.assembly import Stack, StackOptions
 
 _POLL = 0.2  # seconds between two looks at the driver and the services
@@ -303,6 +305,12 @@ class RealSystem:
         self, directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]
     ) -> Sequence[float | None]:
         return idle_cpu(directory, others, windows)
+
+    def machine_use(
+        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
+    ) -> Sequence[MachineUse | None]:
+        lines = MachineLines(directory / "series", [one / "series" for one in beside])
+        return [lines.use(windows) for windows in stretches]
 
     def seconds(self, directory: Path) -> SecondSeries:
         return seconds(directory)

@@ -37,6 +37,8 @@ def run_block(
         for (trial, planned), system in zip(trials, systems, strict=True):
             announce(planned)
             attempts.append(runner.begin(trial, planned, system))
+            if len(attempts) == 1:
+                attempts[0].go(attempts[0].wait)
             attempts[-1].go(attempts[-1].prepare)
             _stop_failed(attempts[-1:])
         for attempt in attempts:
@@ -54,6 +56,7 @@ def run_block(
         for attempt in loaded:
             others = [one.directory for one in loaded if one is not attempt]
             attempt.go(partial(_measure, attempt, others))
+        runner.again(attempts)
     finally:
         with runner.interruption.shield():
             for system in systems:
@@ -164,10 +167,10 @@ def _measure(attempt: Attempt, others: Sequence[Path]) -> None:
             from leadline.lab.slotmeasure import measure_turn_slots  # its libraries take seconds to load
 
             study = attempt.runner.study
-            steady = measure_turn_slots(attempt.changes, attempt.system, study, attempt.directory, gone)
+            steady = measure_turn_slots(attempt.changes, attempt.system, study, attempt.directory, gone, others)
             attempt.changes.check_some()
             found = replace(found, steady=steady)
-        attempt.keep(found)
+        attempt.keep(found, others)
 
 
 def _audit(idle: Sequence[float], gone: Mapping[int, str], slots: int) -> AuditRecord:

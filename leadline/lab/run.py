@@ -152,6 +152,8 @@ class StudyRun:
         done = sum(1 for trial in record.trials if not trial.is_left)
         budget = self.file.study.budget if self.budget is None else self.budget
         clock = _Clock(load_seconds(self.file.study) + OVERHEAD, budget, self.elapsed)
+        repeat = self.file.study.repeat
+        runner.repeats_left = repeat.at_most - record.repeats if repeat else 0
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
         streak: list[FailureClass] = []
         looking = self._gate(study_id, record.plan)
@@ -213,7 +215,9 @@ class StudyRun:
         self, runner: TrialRunner, trials: Sequence[TrialRecord], record: StudyRecord, seconds_left: float
     ) -> Sequence[TrialFailure | None]:
         """One trial, or all of a rotation's block; the failure of each, if any."""
-        for attempt in range(1, ATTEMPTS + 1):
+        attempt = broken = 0
+        while True:
+            attempt += 1
 
             def announce(planned: PlannedTrial, attempt: int = attempt) -> None:
                 label = treatment_label(planned, record.plan, self.planned.knobs)
@@ -224,12 +228,18 @@ class StudyRun:
             else:
                 announce(trials[0].planned)
                 failures = [runner.run(trials[0].id, trials[0].planned)]
-            mended = [one for one in failures if one and one.failure_class is FailureClass.INFRASTRUCTURE]
-            cut_off = any(one and one.failure_class is FailureClass.INTERRUPTED for one in failures)
-            if not mended or cut_off or attempt == ATTEMPTS:
+            classes = {one.failure_class: one.message for one in reversed(failures) if one}
+            if FailureClass.INTERRUPTED in classes:
                 return failures
-            self.watcher.message(f"attempt {attempt} failed as infrastructure, trying again: {mended[0].message}")
-        raise AssertionError("unreachable: the loop returns at its last attempt")
+            if FailureClass.DISTURBED in classes:
+                left = f"{runner.repeats_left} more may be"
+                self.watcher.message(f"measured again, {left}: {classes[FailureClass.DISTURBED]}")
+                continue
+            broken += FailureClass.INFRASTRUCTURE in classes
+            if FailureClass.INFRASTRUCTURE not in classes or broken == ATTEMPTS:
+                return failures
+            said = classes[FailureClass.INFRASTRUCTURE]
+            self.watcher.message(f"attempt {attempt} failed as infrastructure, trying again: {said}")
 
 
 class _Clock:

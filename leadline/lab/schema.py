@@ -132,6 +132,17 @@ slot_responses = Table(
     Column("value", Float, nullable=False),
 )
 
+# What else the machine did, of a trial (slot -1) and its slots. Names as in ``model.disturbance``; "program NAME".
+machine_use = Table(
+    "machine_use",
+    metadata,
+    Column("trial_id", ForeignKey("trials.id"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("slot", Integer, primary_key=True),
+    Column("name", String(200), primary_key=True),
+    Column("value", Float, nullable=False),
+)
+
 audits = Table(
     "audits",
     metadata,

@@ -17,7 +17,8 @@ from leadline.lab.measure import worst
 from leadline.lab.slotrows import SlotMeasured
 from leadline.lab.slots import BegunSlot, SlotChanges
 from leadline.lab.store import Store
-from leadline.lab.system import SecondSeries, System, Window
+from leadline.lab.system import SecondSeries, System, Window, WindowMeasured
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases, SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState
@@ -48,12 +49,17 @@ def measure_slots(
 
 
 def measure_turn_slots(
-    changes: SlotChanges, system: System, study: Study, directory: Path, left_out: Mapping[int, str]
+    changes: SlotChanges,
+    system: System,
+    study: Study,
+    directory: Path,
+    left_out: Mapping[int, str],
+    beside: Sequence[Path],
 ) -> SteadyState:
     """Store every slot of an instance in a rotation; the verdict on its own seconds, with each treatment's own level
-    taken out. ``left_out``: slot -> why it has no part in the analysis.
+    taken out. ``left_out``: slot -> why it has no part in the analysis; ``beside``: directories of the other instances.
     """
-    _store(changes, system, study, directory, wash_out_of(study.design), left_out)
+    _store(changes, system, study, directory, wash_out_of(study.design), left_out, beside)
     return _verdict(system.seconds(directory), changes.begun)
 
 
@@ -64,15 +70,18 @@ def _store(
     directory: Path,
     wash_out: float,
     left_out: Mapping[int, str],
+    beside: Sequence[Path] = (),
 ) -> None:
     windows = [
         _window(one.due_ns / 1e9, one.done.set_at_ns / 1e9 if one.done else None, one.end_ns / 1e9, wash_out)
         for one in changes.begun
     ]
     rows = []
-    for one, measured in zip(changes.begun, system.measure_windows(directory, windows), strict=True):
+    found = system.measure_windows(directory, windows)
+    machine = _machine(system, directory, found, beside)
+    for one, measured, use in zip(changes.begun, found, machine, strict=True):
         window, why = measured.window, left_out.get(one.slot.index, "")
-        rows.append(SlotMeasured(one.slot.index, window.begin, window.end, measured.responses, why))
+        rows.append(SlotMeasured(one.slot.index, window.begin, window.end, measured.responses, why, use))
         errors = measured.responses.get("errors", 0.0)
         if not measured.responses:
             changes.fail(one, TrialFailure(FailureClass.WORKLOAD, measured.reason or "nothing was measured"))
@@ -94,12 +103,21 @@ def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float
         if all(_begins(window, slot) for window, (slot, _) in zip(windows, slots, strict=True)):
             continue
         rows = []
-        for (slot, _), found in zip(slots, system.measure_windows(trial.directory, windows), strict=True):
-            rows.append(SlotMeasured(slot.index, found.window.begin, found.window.end, found.responses, slot.left_out))
+        measured = system.measure_windows(trial.directory, windows)
+        machine = _machine(system, trial.directory, measured)
+        for (slot, _), found, use in zip(slots, measured, machine, strict=True):
+            begin, end = found.window.begin, found.window.end
+            rows.append(SlotMeasured(slot.index, begin, end, found.responses, slot.left_out, use))
             if not found.responses and slot.failure is None:
                 reason = found.reason or "nothing was measured"
                 store.fail_slot(trial.id, trial.attempt, slot.index, TrialFailure(FailureClass.WORKLOAD, reason))
         store.set_slots_measured(trial.id, trial.attempt, rows)
+
+
+def _machine(
+    system: System, directory: Path, found: Sequence[WindowMeasured], beside: Sequence[Path] = ()
+) -> Sequence[MachineUse | None]:
+    return system.machine_use(directory, [[(one.window.begin, one.window.end)] for one in found], beside)
 
 
 def slot_series(trial: TrialRecord) -> tuple[SlotSeconds, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import RowMapping
 
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.plan import Plan, PlannedTrial, Role
@@ -34,10 +35,42 @@ class SlotMeasured:
     end: float
     responses: Mapping[str, float] = field(default_factory=dict)
     left_out: str = ""
+    machine: MachineUse | None = None
+
+
+WHOLE = -1  # in the place of a slot: the trial
+_PROGRAM = "program "
+
+
+def machine_rows(slot: int, use: MachineUse | None) -> list[dict[str, object]]:
+    """Rows of the table ``machine_use``, without trial and attempt."""
+    if use is None:
+        return []
+    named = {**use.figures, **{f"{_PROGRAM}{name}"[:200]: share for name, share in use.programs.items()}}
+    return [{"slot": slot, "name": name, "value": value} for name, value in named.items()]
+
+
+def machine_of(rows: Sequence[RowMapping]) -> dict[int, MachineUse]:
+    """What was stored, by slot."""
+    figures: dict[int, dict[str, float]] = {}
+    programs: dict[int, dict[str, float]] = {}
+    for row in rows:
+        slot, name = row["slot"], str(row["name"])
+        figures.setdefault(slot, {})
+        if name.startswith(_PROGRAM):
+            programs.setdefault(slot, {})[name.removeprefix(_PROGRAM)] = row["value"]
+        else:
+            figures[slot][name] = row["value"]
+    most = {slot: dict(sorted(found.items(), key=lambda one: -one[1])) for slot, found in programs.items()}
+    return {slot: MachineUse(found, most.get(slot, {})) for slot, found in figures.items()}
 
 
 def slot_records(
-    slots: Sequence[RowMapping], responses: Sequence[RowMapping], plan: Plan, planned: PlannedTrial
+    slots: Sequence[RowMapping],
+    responses: Sequence[RowMapping],
+    machine: Mapping[int, MachineUse],
+    plan: Plan,
+    planned: PlannedTrial,
 ) -> tuple[SlotRecord, ...]:
     """The slots of one attempt in order."""
     values: dict[int, dict[str, float]] = {}
@@ -65,6 +98,7 @@ def slot_records(
                 measured_until=_seconds(row["measured_until_ns"]),
                 responses=values.get(slot.index, {}),
                 left_out=row["left_out"] or "",
+                machine=machine.get(slot.index),
             )
         )
     return tuple(records)

@@ -36,7 +36,8 @@ from sqlalchemy.exc import DatabaseError, NoResultFound, OperationalError
 import leadline
 from leadline.design import plan_from_json, plan_to_json
 from leadline.lab import schema as t
-from leadline.lab.slotrows import SlotMeasured, SlotSet, slot_records
+from leadline.lab.slotrows import WHOLE, SlotMeasured, SlotSet, machine_of, machine_rows, slot_records
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened
 from leadline.model.knob import Level
 from leadline.model.plan import Plan
@@ -70,12 +71,20 @@ def study_key(study: Study) -> str:
 def _of_attempts(connection: Connection, wanted: ColumnElement[bool]) -> _Rows:
     """Rows of the last attempts of the wanted trials, by table and trial: one query a table, however many trials."""
     found: _Rows = {}
-    for table in (t.responses, t.audits, t.readings, t.steps, t.slots, t.slot_responses):
+    for table in (t.responses, t.audits, t.readings, t.steps, t.slots, t.slot_responses, t.machine_use):
         last = (table.c.trial_id == t.trials.c.id) & (table.c.attempt == t.trials.c.attempt)
         query = select(table).join(t.trials, last).where(wanted).order_by(*table.primary_key.columns)
         by_trial = found[table.name] = {}
         for row in connection.execute(query).mappings():
             by_trial.setdefault(row["trial_id"], []).append(row)
+    disturbed = (
+        select(t.attempts)
+        .join(t.trials, t.attempts.c.trial_id == t.trials.c.id)
+        .where(wanted, t.attempts.c.failure == FailureClass.DISTURBED.value)
+    )
+    found[t.attempts.name] = {}
+    for row in connection.execute(disturbed).mappings():
+        found[t.attempts.name].setdefault(row["trial_id"], []).append(row)
     return found
 
 
@@ -190,7 +199,7 @@ class Store:
                 .where(t.trials.c.study_id == t.studies.c.id)
                 .where(
                     t.trials.c.state.in_((TrialState.PLANNED, TrialState.RUNNING))
-                    | (t.trials.c.failure == FailureClass.INTERRUPTED.value)
+                    | t.trials.c.failure.in_((FailureClass.INTERRUPTED.value, FailureClass.DISTURBED.value))
                 )
                 .exists()
             )
@@ -285,6 +294,7 @@ class Store:
         def of_attempt(table: Table) -> Sequence[RowMapping]:
             return rows[table.name].get(row["id"], ())
 
+        machine = machine_of(of_attempt(t.machine_use))
         record = TrialRecord(
             id=row["id"],
             planned=plan.trials[row["position"]],
@@ -304,7 +314,11 @@ class Store:
             steady=SteadyState(**json.loads(row["steady"])) if row["steady"] else None,
             phases=Phases(**json.loads(row["phases"])) if row["phases"] else None,
             directory=self.directory / row["directory"] if row["directory"] else None,
-            slots=slot_records(of_attempt(t.slots), of_attempt(t.slot_responses), plan, plan.trials[row["position"]]),
+            slots=slot_records(
+                of_attempt(t.slots), of_attempt(t.slot_responses), machine, plan, plan.trials[row["position"]]
+            ),
+            machine=machine.get(WHOLE),
+            repeats=len(of_attempt(t.attempts)),
         )
         if lost := unsound(record.responses) or _contradiction(record):
             raise ValueError(f"trial {record.id}: {lost}")
@@ -353,9 +367,11 @@ class Store:
             assert key is not None
             return int(key[0])
 
-    def end_step(self, step_id: int) -> None:
+    def end_step(self, step_id: int, detail: str | None = None) -> None:
+        """``detail``: what came of it, in place of what was said when it began."""
+        values = {"ended": self._now()} | ({} if detail is None else {"detail": detail})
         with self._begin() as connection:
-            self._set(connection, t.steps, [t.steps.c.id == step_id], {"ended": self._now()})
+            self._set(connection, t.steps, [t.steps.c.id == step_id], values)
 
     def add_readings(self, trial_id: int, attempt: int, found: Sequence[Reading]) -> None:
         self._insert(t.readings, trial_id, attempt, [asdict(reading) for reading in found])
@@ -368,6 +384,10 @@ class Store:
         if lost := unsound(values):
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"what was measured is no number: {lost}")
         self._insert(t.responses, trial_id, attempt, [{"name": name, "value": v} for name, v in values.items()])
+
+    def add_machine_use(self, trial_id: int, attempt: int, use: MachineUse | None) -> None:
+        """What else the machine did under the load of a trial."""
+        self._insert(t.machine_use, trial_id, attempt, machine_rows(WHOLE, use))
 
     def add_artefacts(self, trial_id: int, attempt: int, directory: Path) -> None:
         """Hash every file below the attempt's directory."""
@@ -428,11 +448,9 @@ class Store:
             for name, value in one.responses.items()
         ]
         with self._begin() as connection:
-            connection.execute(
-                delete(t.slot_responses).where(
-                    t.slot_responses.c.trial_id == trial_id, t.slot_responses.c.attempt == attempt
-                )
-            )
+            for table in (t.slot_responses, t.machine_use):
+                whose = (table.c.trial_id == trial_id) & (table.c.attempt == attempt) & (table.c.slot != WHOLE)
+                connection.execute(delete(table).where(whose))
             for one in measured:
                 connection.execute(
                     update(t.slots)
@@ -445,6 +463,8 @@ class Store:
                 )
             if rows:
                 connection.execute(insert(t.slot_responses), rows)
+            if used := [{**key, **row} for one in measured for row in machine_rows(one.slot, one.machine)]:
+                connection.execute(insert(t.machine_use), used)
 
     def set_steady(self, trial_id: int, steady: SteadyState, phases: Phases) -> None:
         with self._begin() as connection:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import TrialFailure
 from leadline.model.knob import Level
 from leadline.model.owners import KnobOwner
@@ -163,6 +164,13 @@ class System(Protocol):
     ) -> Sequence[float | None]:
         """CPU that the services of the ``others``, which ran beside this one, used in each window of this one's load,
         all together, as a share of one CPU; None where one of them was not recorded. Works on the files alone.
+        """
+
+    def machine_use(
+        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
+    ) -> Sequence[MachineUse | None]:
+        """What else the machine did in each stretch of windows (unix seconds); None where it was not recorded.
+        ``beside``: directories of trials that ran side by side with this one.
         """
 
     def seconds(self, directory: Path) -> SecondSeries:

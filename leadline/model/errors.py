@@ -54,6 +54,7 @@ class FailureClass(StrEnum):
     ``workload``: errors or a failed audit.
     ``infrastructure``: a host, disk or network failed; retried, bounded.
     ``interrupted``: leadline or its user ended the trial.
+    ``disturbed``: other programs used more than the study's rule allows; measured again, bounded.
     ``bottleneck``: the driver was the limit, so the figures are not the server's.
     """
 
@@ -61,6 +62,7 @@ class FailureClass(StrEnum):
     WORKLOAD = "workload"
     INFRASTRUCTURE = "infrastructure"
     INTERRUPTED = "interrupted"
+    DISTURBED = "disturbed"
     BOTTLENECK = "bottleneck"
 
 

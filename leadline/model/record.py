@@ -7,11 +7,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass
 from leadline.model.knob import Level
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation, SteadyState
 from leadline.model.study import Study
+
+QUIET = "wait-quiet"  # a step of studies that wait, before all others
+NOT_QUIET = "not quiet"  # its detail begins with this where it ended in vain
 
 
 class TrialState(StrEnum):
@@ -104,6 +108,7 @@ class SlotRecord:
     measured_until: float | None = None
     responses: Mapping[str, float] = field(default_factory=dict)
     left_out: str = ""
+    machine: MachineUse | None = None  # what else the machine did in the seconds behind ``responses``
 
 
 @dataclass(frozen=True)
@@ -127,23 +132,20 @@ class TrialRecord:
     phases: Phases | None = None
     directory: Path | None = None  # of the last attempt; layout in docs/concepts/architecture.md
     slots: tuple[SlotRecord, ...] = ()  # of the last attempt, as far as it came
+    machine: MachineUse | None = None  # what else the machine did under the measured load
+    repeats: int = 0  # earlier attempts that others disturbed, by the study's rule
 
     @property
     def under_load(self) -> tuple[tuple[float, float], ...]:
-        """From and until (unix seconds) of the load that was measured: the steady state, of an instance in a rotation
-        its turns without their first second, as samples tell of the second before them. Empty where there was none.
-        """
-        if self.phases is None:
-            return ()
-        zero = self.phases.load_started
-        turns = tuple((zero + one.begin + 1, zero + one.end) for one in self.planned.turns if not one.warm_up)
-        return turns or ((self.phases.steady_from, self.phases.steady_until),)
+        """:func:`under_load`; empty where there was none."""
+        return () if self.phases is None else under_load(self.planned, self.phases)
 
     @property
     def is_left(self) -> bool:
-        """Whether it is still to run: an interrupted trial says nothing of its setting and runs again."""
+        """Whether it is still to run: an interrupted or disturbed trial says nothing of its setting and runs again."""
+        again = (FailureClass.INTERRUPTED, FailureClass.DISTURBED)
         return self.state in (TrialState.PLANNED, TrialState.RUNNING) or (
-            self.state != TrialState.SKIPPED and self.failure is FailureClass.INTERRUPTED
+            self.state != TrialState.SKIPPED and self.failure in again
         )
 
     def observation(self) -> Observation:
@@ -159,6 +161,7 @@ class TrialRecord:
             responses={} if self.failure else dict(self.responses),
             failure=self.failure,
             plot=self.planned.plot,
+            machine=figures_of(self.machine),
         )
 
     def observations(self) -> tuple[Observation, ...]:
@@ -182,11 +185,26 @@ class TrialRecord:
                 responses={} if slot.failure else dict(slot.responses),
                 failure=slot.failure,
                 slot=slot.index,
+                machine=figures_of(slot.machine),
                 seconds=(slot.measured_until or 0.0) - (slot.measured_from or 0.0),
             )
             for slot in self.slots
             if not slot.left_out
         )
+
+
+def under_load(planned: PlannedTrial, phases: Phases) -> tuple[tuple[float, float], ...]:
+    """From and until (unix seconds) of the load that was measured: the steady state, of an instance in a rotation its
+    turns without their first second, as samples tell of the second before them.
+    """
+    zero = phases.load_started
+    turns = tuple((zero + one.begin + 1, zero + one.end) for one in planned.turns if not one.warm_up)
+    return turns or ((phases.steady_from, phases.steady_until),)
+
+
+def figures_of(use: MachineUse | None) -> Mapping[str, float]:
+    """Figures of the machine, none where nothing was recorded."""
+    return {} if use is None else use.figures
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:
@@ -222,6 +240,15 @@ class StudyRecord:
         """Wall time of a finished trial; trials side by side share theirs. None before the first."""
         spans = [(t.started, t.ended) for t in self.trials if t.state == TrialState.DONE and t.started and t.ended]
         return covered(spans) / len(spans) if spans else None
+
+    @property
+    def repeats(self) -> int:
+        """Trials, or blocks of a rotation, that were measured again because others disturbed them."""
+        by_block: dict[int, int] = {}
+        for trial in self.trials:
+            unit = trial.planned.block if self.plan.rotates else trial.planned.position
+            by_block[unit] = max(by_block.get(unit, 0), trial.repeats)
+        return sum(by_block.values())
 
     @property
     def plan_that_ran(self) -> Plan:

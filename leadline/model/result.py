@@ -67,6 +67,7 @@ class Observation:
     plot: int | None = None
     slot: int | None = None
     seconds: float | None = None
+    machine: Mapping[str, float] = field(default_factory=dict)  # figures of ``model.disturbance``
 
 
 @dataclass(frozen=True)
@@ -220,6 +221,24 @@ class Confirmation:
     first_shrunken: float | None = None
 
 
+@dataclass(frozen=True)
+class Covariate:
+    """A figure of the machine that the plan named for the model.
+
+    ``moved_p`` tests whether levels move it (then it is not used). ``percent``: change of the response for 0.1 of a
+    share, or one unit. ``variance_removed`` and ``narrower`` are shares, of all covariates together: of the variance of
+    the effects and of the width of their intervals.
+    """
+
+    name: str
+    used: bool
+    moved_p: float | None
+    sentence: str
+    percent: float | None = None
+    variance_removed: float | None = None
+    narrower: float | None = None
+
+
 class DriftVerdict(StrEnum):
     """What the baseline trials say of a drift."""
 
@@ -294,6 +313,7 @@ class ResponseAnalysis:
     baseline_blocks: int = 0  # blocks that hold the baseline's trials: its interval has one degree of freedom less
     interactions: tuple[Interaction, ...] = ()  # the largest first; a family of their own
     cells: tuple[CellMean, ...] = ()  # of the pairs of factors that have interactions
+    covariates: tuple[Covariate, ...] = ()  # those that the plan names
 
 
 @dataclass(frozen=True)
@@ -320,6 +340,14 @@ class Disturbance:
     trials: tuple[int, ...]
     sentence: str
     programs: tuple[str, ...] = ()  # those that used most, where an observer has seen them
+    used: Mapping[str, float] = field(default_factory=dict)  # by these programs, mean share in the disturbed trials
+    when: tuple[float, float] | None = None  # unix seconds: from the first disturbed trial to the end of the last
+    wider: float | None = None  # width of the first response's intervals over that without others, estimated
+    asked: bool = False  # the plan names their CPU as a covariate
+    taken_out: bool = False  # and it was used, so what they did is taken out
+    repeats: int = 0  # trials, or blocks of a rotation, measured again by the study's rule
+    waited: float = 0.0  # seconds waited for a quiet machine
+    not_quiet: int = 0  # waits that ended without one
 
     @property
     def found(self) -> bool:

@@ -26,6 +26,7 @@ from leadline.model.bounds import (
     memory,
     number,
 )
+from leadline.model.disturbance import FIGURES
 from leadline.model.drivers import Drivers
 from leadline.model.errors import KeyedError, nearest
 from leadline.model.knob import ApplyCost
@@ -86,6 +87,20 @@ Responses = Annotated[
 
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _known_covariates(names: list[str]) -> list[str]:
+    for at, name in enumerate(names):
+        if name not in FIGURES:
+            near = nearest(name, list(FIGURES))
+            hint = f"did you mean {near}?" if near else f"covariates: {', '.join(FIGURES)}"
+            raise KeyedError((at,), f"unknown covariate {name!r}; {hint}")
+        if name in names[:at]:
+            raise KeyedError((at,), f"covariates lists {name} twice")
+    return names
+
+
+Covariates = Annotated[list[Annotated[str, Field(max_length=100)]], AfterValidator(_known_covariates)]
 
 
 class StackChoice(_Strict):
@@ -286,6 +301,33 @@ class Placement(_Strict):
     web_memory: Annotated[int, memory(16 * MEBIBYTE)] | None = None
 
 
+class Wait(_Strict):
+    """Before a trial, until other programs leave the machine alone, for a bounded time."""
+
+    quiet: Annotated[Share, Field(gt=0, lt=1)] = Field(
+        default=0.1, description="of all CPUs: others, the hypervisor included, use less"
+    )
+    over: Annotated[float, duration(1, 600)] = Field(default=5.0, description="for so long")
+    at_most: Annotated[float, duration(1, DAY)] = Field(default=60.0, description="before each trial; then it starts")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Wait:
+        if self.at_most < self.over:
+            told = f"{format_duration(self.at_most)}, and quiet is `over` {format_duration(self.over)}"
+            raise KeyedError(("at_most",), f"wait: at_most is {told}: it would never be seen")
+        return self
+
+
+class Repeat(_Strict):
+    """A trial (of a rotation a block) that others disturbed is measured again, whatever its responses are."""
+
+    others_cpu: Annotated[Share, Field(gt=0, lt=1)] = Field(
+        default=0.25, description="of all CPUs: the mean use of others above which a trial is measured again"
+    )
+    steal: Annotated[Share, Field(gt=0, lt=1)] = Field(default=0.1, description="the same of the hypervisor")
+    at_most: Annotated[int, count(1_000)] = Field(default=3, description="in the whole study")
+
+
 class Limits(_Strict):
     """Limits on the steady state; a trial that misses ``errors`` fails, the latency limits are reported."""
 
@@ -349,6 +391,14 @@ class Study(_Strict):
         default_factory=list, description="hosts that bear the load together, in step; this one alone if absent"
     )
     responses: Responses = ["throughput", "p50", "p90", "p99", "cpu_per_transaction"]
+    covariates: Covariates = Field(
+        default_factory=list,
+        description="figures of the machine in the model of every response (docs/guides/busy-machine.md)",
+    )
+    repeat: Repeat | None = Field(default=None, description="when a disturbed trial is measured again")
+    wait: Annotated[Wait | None, BeforeValidator(lambda found: {} if found == "quiet" else found)] = Field(
+        default=None, description="`quiet`, or its bounds: wait for a quiet machine before each trial"
+    )
     limits: Limits = Limits()
     equivalence: Equivalence = 0.02
     confirms: Confirms | None = Field(default=None, description="what a confirmation study is to confirm")
@@ -359,10 +409,17 @@ class Study(_Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Study:
+        if not self.observe and (self.covariates or self.repeat):
+            key = "covariates" if self.covariates else "repeat"
+            raise KeyedError((key,), f"{key} needs figures of the machine, which `observe: false` does not record")
         for name in self.pseudo_factors:
             if name in self.factors or name in self.settings:
                 other = "factor" if name in self.factors else "setting"
                 raise KeyedError(("pseudo_factors", name), f"{name} is a pseudo-factor and a {other}; keep one of them")
+        if self.covariates and (self.design.looks > 1 or self.design.kind == "racing"):
+            raise KeyedError(
+                ("covariates",), "interim analyses and races know no covariates: leave them out, or use `looks: 1`"
+            )
         check_budget(self.workload, self.budget)
         return self
 

@@ -37,6 +37,7 @@ class HostObserver:
         self._sampler: Sampler | None = None
         self._writer: FrameWriter | None = None
         self._first = True
+        self._clocks: list[str] = []
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -73,8 +74,19 @@ class HostObserver:
         if self._first:
             # Tells whole devices from partitions; does not change in a trial.
             self._first = False
+            self._clocks = self._cpu_clocks()
             if disks := sorted(self._files.names(f"{SYS}/block")):
                 yield "sys/block", "\n".join(disks).encode()
         # no pressure files on many kernels, no net in some containers
         for path, content in self._files.read_many(f"{PROC}/{name}" for name in FILES).items():
             yield path.removeprefix(f"{PROC}/"), content
+        clocks = [content.strip() for content in self._files.read_many(self._clocks).values()]
+        if clocks:
+            yield "cpufreq", b"\n".join(clocks)
+
+    def _cpu_clocks(self) -> list[str]:
+        """Files of the CPUs' clocks; none on most virtual machines."""
+        root = f"{SYS}/devices/system/cpu"
+        cpus = [name for name in self._files.names(root) if name.startswith("cpu") and name[3:].isdigit()]
+        paths = [f"{root}/{name}/cpufreq/scaling_cur_freq" for name in cpus]
+        return sorted(self._files.read_many(paths))

@@ -75,6 +75,7 @@ _TCP = {
 
 UNITS: Mapping[str, str] = {
     **{f"cpu.{kind}": SHARE for kind in procfs.CPU_FIELDS},
+    "cpu.frequency": "GHz",
     "runqueue": "processes",
     "blocked": "processes",
     "context_switches": PER_S,
@@ -143,6 +144,9 @@ def _gauges(frame: Frame, table: TallTable) -> None:
     for source, metric in (("procs_running", "runqueue"), ("procs_blocked", "blocked")):
         if source in counters:
             table.add(frame.time_ns, metric, HOST, counters[source])
+    clocks = [int(word) for word in frame.text("cpufreq").split() if word.isdigit()]  # kHz
+    if clocks:
+        table.add(frame.time_ns, "cpu.frequency", HOST, sum(clocks) / len(clocks) / 1e6)
     memory = procfs.pairs(frame.text("meminfo"))
     for source, metric in _MEMORY.items():
         if source in memory:

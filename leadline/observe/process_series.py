@@ -20,6 +20,7 @@ UNITS: Mapping[str, str] = {
     "cpu.user": "share of one CPU",
     "cpu.system": "share of one CPU",
     "program.cpu": "share of one CPU, by name of a program that is none of the study's",
+    "kernel.cpu": "share of one CPU, threads of the kernel",
     "cpu.seconds": "s of CPU since the role's first sample",
     "rss": "bytes, shared pages counted in every process",
     "rss.anon": "bytes",
@@ -42,6 +43,8 @@ UNITS: Mapping[str, str] = {
 OWN = "leadline"  # role of this program itself
 OTHERS = "others"  # beside the roles: processes that are none of the study's
 PROGRAM = "program.cpu"  # of the processes of one name among the others
+KERNEL = "kernel.cpu"
+SCRIPT = "script"  # beside an interpreter's stat: what it runs
 _PROGRAMS = 5  # of each look, those that used most
 
 _IO = {"read_bytes": "read_bytes", "write_bytes": "write_bytes", "rchar": "read_chars", "wchar": "write_chars"}
@@ -59,6 +62,7 @@ class _Group:
     io: dict[int, dict[str, int]] = field(default_factory=dict)
     status: dict[int, dict[str, int]] = field(default_factory=dict)
     tasks: dict[tuple[int, int], dict[str, int]] = field(default_factory=dict)
+    scripts: dict[int, str] = field(default_factory=dict)
 
 
 def decode(frames: Iterable[Frame]) -> TallTable:
@@ -76,6 +80,10 @@ def decode(frames: Iterable[Frame]) -> TallTable:
         groups = _groups(frame)
         strangers = groups.pop(OTHERS, None)
         if strangers is not None:
+            known = others[1] if others else _Group()
+            for pid, script in known.scripts.items():
+                if pid in known.stats and _same(known.stats[pid], strangers.stats.get(pid)):
+                    strangers.scripts.setdefault(pid, script)
             if others is not None:
                 _programs(frame.time_ns, others[1], strangers, ticks, (frame.monotonic_ns - others[0]) / 1e9, table)
             others = (frame.monotonic_ns, strangers)
@@ -111,6 +119,8 @@ def _groups(frame: Frame) -> dict[str, _Group]:
             stat = procfs.process_stat(text)
             if stat is not None:
                 group.stats[pid] = stat
+        elif path[1] == SCRIPT:
+            group.scripts[pid] = text
         elif path[1] == "io":
             group.io[pid] = procfs.pairs(text)
         elif path[1] == "status":
@@ -168,13 +178,21 @@ def _same(was: procfs.ProcessStat, now: procfs.ProcessStat | None) -> bool:
 def _programs(time_ns: int, old: _Group, new: _Group, ticks: int, seconds: float, table: TallTable) -> None:
     """The names whose processes used most between two looks; what began and ended in between is not seen."""
     used: defaultdict[str, int] = defaultdict(int)
+    kernel = 0
     for pid, now in new.stats.items():
         was = old.stats.get(pid)
         before = was.user + was.system if was is not None and was.start == now.start else 0
-        used[now.name] += max(0, now.user + now.system - before)
-    for name, count in sorted(used.items(), key=lambda item: -item[1])[:_PROGRAMS] if seconds > 0 else ():
+        ticked = max(0, now.user + now.system - before)
+        if now.kernel:
+            kernel += ticked
+        else:
+            used[f"{now.name} {new.scripts.get(pid, '')}".strip()] += ticked
+    if seconds <= 0:
+        return
+    for name, count in sorted(used.items(), key=lambda item: -item[1])[:_PROGRAMS]:
         if count:
             table.add(time_ns, PROGRAM, name, count / ticks / seconds)
+    table.add(time_ns, KERNEL, "kernel", kernel / ticks / seconds)
 
 
 def _io(time_ns: int, role: str, old: _Group, new: _Group, seconds: float, table: TallTable) -> None:

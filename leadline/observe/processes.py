@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,9 +11,12 @@ from pathlib import Path
 from leadline.host.base import PROC, Files, Process
 from leadline.observe.base import ObserverContext
 from leadline.observe.frames import FrameWriter, read_frames
-from leadline.observe.process_series import OTHERS, OWN, decode
+from leadline.observe.process_series import OTHERS, OWN, SCRIPT, decode
+from leadline.observe.procfs import process_stat
 from leadline.observe.sampler import Sampler
 
+_INTERPRETER = re.compile(r"(python|perl|ruby|node|java|php|bash|sh$)")
+_PATHS = ("-cp", "-classpath", "--class-path", "-p", "--module-path")  # options of java with a value of their own
 _OTHERS_EVERY = 3  # samples between two looks at the processes that are none of the study's
 
 
@@ -38,6 +42,7 @@ class ProcessObserver:
         self._unlisted: dict[str, None] = {}
         self._members: dict[str, list[int]] = {}
         self._parents: dict[str, list[int]] = {}
+        self._scripts: dict[str, int] = {}  # start of an interpreter whose script is known, by process id
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -47,6 +52,7 @@ class ProcessObserver:
         self._context = context
         self._count = 0
         self._unlisted.clear()
+        self._scripts.clear()
         self._members = context.side_by_side[context.directory] = {}
         self._writer = FrameWriter(context.directory / "raw" / "processes.frames")
         self._sampler = Sampler(self.name, self._sample, context.interval)
@@ -120,6 +126,14 @@ class ProcessObserver:
         others = [name for name in self._files.names(PROC) if name.isdigit() and int(name) not in known]
         for path, content in self._files.read_many(f"{PROC}/{name}/stat" for name in others).items():
             yield f"{OTHERS}/{path.removeprefix(f'{PROC}/')}", content
+            pid, stat = (
+                path.removeprefix(f"{PROC}/").partition("/")[0],
+                process_stat(content.decode("utf-8", "replace")),
+            )
+            if stat is not None and _INTERPRETER.match(stat.name) and self._scripts.get(pid) != stat.start:
+                self._scripts[pid] = stat.start
+                line = self._files.read_many([f"{PROC}/{pid}/cmdline"]).get(f"{PROC}/{pid}/cmdline", b"")
+                yield f"{OTHERS}/{pid}/{SCRIPT}", _script(line.decode("utf-8", "replace")).encode()
 
     def _pids(self, role: str, process: Process) -> list[int]:
         known = self._members.get(role, [])
@@ -136,3 +150,11 @@ class ProcessObserver:
         """Of the main thread; empty where the kernel has no such file."""
         path = f"{PROC}/{pid}/task/{pid}/children"
         return [int(child) for child in self._files.read_many([path]).get(path, b"").split()]
+
+
+def _script(command_line: str) -> str:
+    """Name of what an interpreter runs; nothing else of its command line, which may hold secrets."""
+    words = command_line.split("\0")[1:]
+    paths = {at + 1 for at, word in enumerate(words) if word in _PATHS}  # of an option, not what is run
+    first = next((word for at, word in enumerate(words) if word and word[0] != "-" and at not in paths), "")
+    return "" if "-c" in words or "-e" in words else first.rpartition("/")[2][:60]

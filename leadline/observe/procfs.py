@@ -114,6 +114,9 @@ def pressure(text: str) -> dict[str, int]:
     return totals
 
 
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD
+
+
 @dataclass(frozen=True)
 class ProcessStat:
     """/proc/PID/stat: CPU in ticks, ``rss`` in pages, ``start`` in ticks since boot."""
@@ -129,6 +132,7 @@ class ProcessStat:
     start: int
     rss: int
     name: str = ""
+    kernel: bool = False  # a thread of the kernel
 
 
 def process_stat(text: str) -> ProcessStat | None:
@@ -153,6 +157,7 @@ def process_stat(text: str) -> ProcessStat | None:
         start=v[18],
         rss=v[20],
         name=head.partition("(")[2],
+        kernel=bool(v[5] & _KERNEL_THREAD),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from leadline.observe.process_series import OWN, PROGRAM
+from leadline.observe.process_series import OWN
 
 
 @dataclass(frozen=True)
@@ -120,48 +120,6 @@ def cpu_per_transaction(recorded: Recorded, windows: Windows, throughput: float)
             share = sum(used for used, _ in known) / sum(seconds for _, seconds in known)
             found[f"{role}_cpu_per_transaction"] = 1000 * share / throughput
     return found | ({"cpu_per_transaction": sum(found.values())} if len(found) == len(roles) else {})
-
-
-@dataclass(frozen=True)
-class OthersUse:
-    """CPU of programs other than the study's and leadline's own. Shares of all CPUs."""
-
-    share: float
-    programs: Mapping[str, float]
-
-
-def other_programs(series_dir: Path, windows: Sequence[tuple[float, float]]) -> OthersUse | None:
-    """What the host's CPUs did beside the study in these windows: all that was busy or stolen, less the CPU of the
-    trial's processes.
-
-    None where host, services or driver were not recorded (a driver on another host is recorded there), and where a
-    file cannot be read, which the report names.
-    """
-    try:
-        return _other_programs(series_dir, windows)
-    except (OSError, ValueError, pl.exceptions.PolarsError):
-        return None
-
-
-def _other_programs(series_dir: Path, windows: Sequence[tuple[float, float]]) -> OthersUse | None:
-    length = sum(end - begin for begin, end in windows)
-    shares = [(host_cpu_between(series_dir, begin, end), (end - begin) / length) for begin, end in windows]
-    known = [(share * part, part) for share, part in shares if share is not None]
-    busy = sum(share for share, _ in known) / sum(part for _, part in known) if known else None
-    lines = CpuLines(series_dir)
-    if busy is None or not {"server", "database", "driver"} <= set(lines.roles):
-        return None
-    cpus = series(series_dir, "host", "cpu.idle")["subject"].str.contains(r"^cpu\d+$")
-    count = series(series_dir, "host", "cpu.idle").filter(cpus)["subject"].n_unique() or 1
-    uses = [(lines.between(role, begin, end), (end - begin) / length) for role in lines.roles for begin, end in windows]
-    own = sum(use.share * part for use, part in uses if use is not None) / count
-    seen = series(series_dir, "processes", PROGRAM).filter(
-        pl.any_horizontal([pl.col("time_ns").is_between(int(begin * 1e9), int(end * 1e9)) for begin, end in windows])
-    )
-    looks = max(1, seen["time_ns"].n_unique())
-    total = seen.group_by("subject").agg(pl.col("value").sum()).sort("value", descending=True)
-    programs = {str(name): float(value) / looks / count for name, value in total.iter_rows()}
-    return OthersUse(max(0.0, busy - own), programs)
 
 
 def mean_between(

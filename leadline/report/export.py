@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from leadline.model.disturbance import FIGURES, MachineUse
 from leadline.model.errors import UsageError, nearest
 from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis
@@ -93,7 +94,8 @@ def _trials(content: View) -> Iterable[Sequence[Cell]]:
     )
     head = ["trial", "position", "block", "replicate", "role", "treatment", "treatment_key", "seed"]
     tail = ["state", "attempt", "failure", "failure_message", "started", "ended", "steady_verdict", "warm_up_cut_s"]
-    yield [*head, *factors, *tail, "audits_passed", "audits_failed", *names]
+    used = _machine(trial.machine for trial in record.trials)
+    yield [*head, *factors, *tail, "audits_passed", "audits_failed", *names, *used, "others"]
     for trial in record.trials:
         planned = trial.planned
         levels = planned.held().as_dict()
@@ -119,6 +121,7 @@ def _trials(content: View) -> Iterable[Sequence[Cell]]:
             passed,
             len(trial.audits) - passed,
             *(None if trial.failure else trial.responses.get(name) for name in names),
+            *_used(trial.machine, used),
         ]
 
 
@@ -167,7 +170,9 @@ def _slots(content: View) -> Iterable[Sequence[Cell]]:
     slots = [(trial, slot) for trial in record.trials for slot in trial.slots]
     names = list(dict.fromkeys(name for _, slot in slots for name in slot.responses))
     head = ["trial", "slot", "role", "begin_s", "seconds", "due", "set_from", "set_at", "matches"]
-    yield [*head, "failure", "failure_message", "left_out", "measured_from", "measured_until", *factors, *names]
+    used = _machine(slot.machine for _, slot in slots)
+    tail = ["failure", "failure_message", "left_out", "measured_from", "measured_until"]
+    yield [*head, *tail, *factors, *names, *used, "others"]
     for trial, slot in slots:
         yield [
             *(trial.id, slot.index, slot.role.value, slot.begin, slot.seconds, slot.due, slot.set_from, slot.set_at),
@@ -175,7 +180,22 @@ def _slots(content: View) -> Iterable[Sequence[Cell]]:
             *(slot.left_out or None, slot.measured_from, slot.measured_until),
             *(words.level_text(record.study, name, slot.treatment[name]) for name in factors),
             *(None if slot.failure else slot.responses.get(name) for name in names),
+            *_used(slot.machine, used),
         ]
+
+
+def _machine(uses: Iterable[MachineUse | None]) -> list[str]:
+    """Names of the figures of the machine that were recorded."""
+    known = {name for use in uses if use for name in use.figures}
+    return [name for name in FIGURES if name in known]
+
+
+def _used(use: MachineUse | None, names: Sequence[str]) -> list[Cell]:
+    """Figures of the machine, and who used most with shares of all CPUs."""
+    if use is None:
+        return [None] * (len(names) + 1)
+    programs = "; ".join(f"{name} {100 * share:.1f} %" for name, share in use.programs.items())
+    return [*(use.figures.get(name) for name in names), programs or None]
 
 
 def _readings(content: View) -> Iterable[Sequence[Cell]]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from leadline.conclude.disturbance import clock_times, measures
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import DriftVerdict, StudyAnalysis
 from leadline.report import words
@@ -131,9 +132,15 @@ def _others(analysis: StudyAnalysis) -> Item:
         return Item("Other programs", UNKNOWN, words.NOT_RECORDED)
     most = f"up to {100 * max(found.shares.values()):.0f} % of the CPUs"
     if not found.found:
-        return Item("Other programs", GOOD, most)
-    named = f"; {', '.join(found.programs)}" if found.programs else ""
-    return Item("Other programs", BAD, most, f"{len(found.trials)} of {len(found.shares)} trials disturbed{named}")
+        return Item("Other programs", GOOD, most, measures(found))
+    parts = [f"{len(found.trials)} of {len(found.shares)} trials disturbed"]
+    if found.when is not None:
+        parts[0] += f", {clock_times(found.when)}"
+    parts.append(", ".join(f"{name} {100 * share:.0f} %" for name, share in found.used.items()))
+    if found.wider is not None:
+        parts.append(f"intervals {found.wider:.1f} times as wide" + (", taken out" if found.taken_out else ""))
+    state = WARN if found.taken_out else BAD
+    return Item("Other programs", state, most, "; ".join(filter(None, [*parts, measures(found)])))
 
 
 def _restored(record: StudyRecord) -> Item:

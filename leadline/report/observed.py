@@ -11,7 +11,6 @@ from leadline.advice.facts import Collection, HostUse, Limits, Load, Pool, State
 from leadline.model.disturbance import disturbed
 from leadline.model.knob import Knob, Level
 from leadline.model.record import StudyRecord, TrialState
-from leadline.observe.window import other_programs
 from leadline.report import collector, layers, words
 from leadline.report.files import TrialFiles
 
@@ -192,15 +191,8 @@ def _host(files: TrialFiles) -> HostUse:
         io_stalled=mean("psi.io.some"),
         memory_available=None if available is None else min(available["value"].to_list()),
         memory_total=mean("memory.total"),
-        others=_others(files),
+        others=None if files.trial.machine is None else files.trial.machine.taken,
     )
-
-
-def _others(files: TrialFiles) -> float | None:
-    if files.trial.directory is None or files.phases is None:
-        return None
-    found = other_programs(files.trial.directory / "series", files.spans)
-    return None if found is None else found.share
 
 
 def _load(record: StudyRecord, files: TrialFiles) -> Load:

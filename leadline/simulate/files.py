@@ -16,6 +16,7 @@ from leadline.simulate.model import RESPONSES
 from leadline.simulate.trial import TrialSeries
 
 SERIES = "raw/simulated.parquet"  # exact, one row a second
+OTHERS = "others_cpu"  # column of a neighbour
 NOTES = "raw/simulated.json"  # start of the load, phases
 TRANSACTION = "transaction"  # the model has the one kind
 _ROW = {name: index for index, name in enumerate(RESPONSES)}
@@ -40,6 +41,8 @@ def write_load(
 ) -> dict[str, dict[str, int]]:
     """Write everything; returns the counts of transactions, as the driver tells them."""
     table = {name: series.logs[row] for name, row in _ROW.items()} | {"failed": series.failed}
+    if series.others is not None:
+        table[OTHERS] = series.others
     pl.DataFrame(table).write_parquet(directory / SERIES)
     drained = float(series.logs.shape[1])
     notes = {
@@ -63,7 +66,9 @@ def read_load(directory: Path) -> tuple[TrialSeries, int]:
     notes: dict[str, Any] = json.loads((directory / NOTES).read_text(encoding="utf-8"))
     logs = np.vstack([table[name].to_numpy() for name in RESPONSES])
     steady = (float(notes["steady"][0]), float(notes["steady"][1]))
-    series = TrialSeries(logs, table["failed"].to_numpy(), steady, notes["driver_was_limit"], notes["evidence"])
+    others = table[OTHERS].to_numpy() if OTHERS in table.columns else None
+    failed = table["failed"].to_numpy()
+    series = TrialSeries(logs, failed, steady, notes["driver_was_limit"], notes["evidence"], others)
     return series, int(notes["started_ns"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
@@ -27,7 +27,8 @@ def usual_level(knob: Knob) -> Level:
 class SimulatedHost:
     """Implements ``leadline.host.base.TrialHost``. ``silent`` knobs take a level and keep the one they had.
 
-    ``levels``: what knobs have when the simulation begins, where that is not their usual level.
+    ``levels``: what knobs have when the simulation begins, where that is not their usual level. ``others``: share of
+    all CPUs that other programs take at a moment, unix seconds.
     """
 
     name = "simulated"
@@ -38,8 +39,10 @@ class SimulatedHost:
         clock: VirtualClock,
         silent: Sequence[str] = (),
         levels: Mapping[str, Level] | None = None,
+        others: Callable[[float], float] = lambda _moment: 0.0,
     ) -> None:
         self.clock = clock
+        self._others = others
         self._catalogue = Catalogue(knobs)
         self._silent = frozenset(silent)
         first = levels or {}
@@ -86,6 +89,12 @@ class SimulatedHost:
         """Every known knob can be set. Raises UsageError for an unknown one."""
         self._catalogue.get(name)
         return ""
+
+    def busy(self, seconds: float) -> float:
+        """What its neighbour takes at this moment."""
+        share = self._others(self.clock.now())
+        self.clock.advance(seconds)
+        return share
 
     def drop_page_cache(self) -> None:
         """Nothing is cached."""

@@ -59,7 +59,11 @@ def bound(truth: Truth, factors: Sequence[Factor], knobs: Mapping[str, Knob], so
             raise UsageError(f"{source}: silent: unknown knob {name!r}{f'; did you mean {near}?' if near else ''}")
     effects = tuple(effect.model_copy(update={"when": resolved(effect.when)}) for effect in truth.effects)
     failures = tuple(failure.model_copy(update={"when": resolved(failure.when)}) for failure in truth.failures)
-    return truth.model_copy(update={"effects": effects, "failures": failures})
+    neighbour = truth.neighbour
+    if neighbour is not None:
+        moved = tuple(one.model_copy(update={"when": resolved(one.when)}) for one in neighbour.moved)
+        neighbour = neighbour.model_copy(update={"moved": moved})
+    return truth.model_copy(update={"effects": effects, "failures": failures, "neighbour": neighbour})
 
 
 def _same(one: Level, other: Level) -> bool:

@@ -11,6 +11,7 @@ from leadline.design.rotation import blocks_of, measured, phases_of
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
+from leadline.model.record import figures_of
 from leadline.model.result import Observation
 from leadline.model.study import Rotation, Workload
 from leadline.simulate.clock import EPOCH
@@ -128,7 +129,8 @@ def _trial(
             if responses is None or responses["errors"] > error_limit:
                 broken = FailureClass.WORKLOAD
             else:
-                return [replace(whole, responses=responses | {"startup": startup})]
+                machine = figures_of(series.machine(turns or [series.steady], "neighbour"))
+                return [replace(whole, responses=responses | {"startup": startup}, machine=machine)]
     return [replace(whole, failure=broken, slot=0 if trial.slots else None)]
 
 
@@ -182,6 +184,7 @@ def _slots(
                 failure=failure,
                 slot=slot.index,
                 seconds=float(last - first),
+                machine=figures_of(series.machine([(first, last)], "neighbour")),
             )
         )
     return found

@@ -25,6 +25,7 @@ from leadline.lab.system import (
     Window,
     WindowMeasured,
 )
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.owners import AtStart, KnobOwner
@@ -284,6 +285,18 @@ class SimulatedSystem(AtStart):
     ) -> Sequence[float | None]:
         """Nothing: simulated services use no CPU when there is no load."""
         return [0.0 for _ in windows]
+
+    def machine_use(
+        self,
+        directory: Path,
+        stretches: Sequence[Sequence[tuple[float, float]]],
+        beside: Sequence[Path] = (),  # noqa: ARG002 - its neighbour is known
+    ) -> Sequence[MachineUse | None]:
+        series, started_ns = read_load(directory)
+        started, neighbour = started_ns / 1e9, self._truth.neighbour
+        name = neighbour.name if neighbour else ""
+        since = [[(round(begin - started, 4), round(end - started, 4)) for begin, end in one] for one in stretches]
+        return [series.machine(windows, name) for windows in since]
 
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
         series, started_ns = read_load(directory)

@@ -21,6 +21,7 @@ from leadline.model.record import StudyRecord
 from leadline.simulate.clock import EPOCH, VirtualClock
 from leadline.simulate.host import SimulatedHost
 from leadline.simulate.model import bound
+from leadline.simulate.neighbour import taken
 from leadline.simulate.system import SimulatedSystem
 from leadline.simulate.truth import Truth
 
@@ -115,7 +116,11 @@ class SimulatedTestbed:
                 self.resume(record.created, [record])
         knobs = {knob.name: knob for knob in (*self._host_knobs, *self.knobs(file))}
         baseline = {factor.name: factor.baseline for factor in planned.plan.factors if not factor.pseudo}
-        host = SimulatedHost(self._host_knobs, self._clock, held.silent, baseline)
+
+        def others(moment: float) -> float:
+            return float(taken(held, held.seed, moment - self._origin, [(0.0, {})], 1)[0])
+
+        host = SimulatedHost(self._host_knobs, self._clock, held.silent, baseline, others)
         system = SimulatedSystem(
             *(file.study, held, host, knobs), kept=baseline, origin=self._origin, lives=self._attempts
         )

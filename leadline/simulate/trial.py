@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from leadline.model.disturbance import MachineUse
 from leadline.model.knob import Level
 from leadline.model.plan import Turn
 from leadline.model.study import Workload
 from leadline.simulate.model import RESPONSES, Floats, Model, holds
+from leadline.simulate.neighbour import taken
 from leadline.simulate.truth import CPU, LATENCIES, Failure, Truth
 
 _LATENCY = slice(1, 1 + len(LATENCIES))
@@ -51,6 +53,7 @@ class TrialSeries:
     steady: tuple[float, float]
     driver_was_limit: bool
     evidence: str
+    others: Floats | None = None  # share of all CPUs that a neighbour took in each second
 
     def over(self, windows: Sequence[tuple[float, float]]) -> dict[str, float] | None:
         """The same of the whole seconds of several windows together."""
@@ -58,6 +61,16 @@ class TrialSeries:
         if not seconds or seconds[0] < 0 or seconds[-1] >= self.logs.shape[1]:
             return None
         return figures(np.exp(self.logs[:, seconds]).mean(axis=1), self.failed[seconds].mean())
+
+    def machine(self, windows: Sequence[tuple[float, float]], name: str) -> MachineUse | None:
+        """What the neighbour took in windows of the load, seconds from its start; None without a neighbour."""
+        if self.others is None:
+            return None
+        seconds = [
+            at for begin, end in windows for at in range(*whole_seconds(begin, end)) if 0 <= at < len(self.others)
+        ]
+        share = float(self.others[seconds].mean()) if seconds else 0.0
+        return MachineUse({"others_cpu": share, "steal": 0.0}, {name: share} if share else {})
 
     def window(self, begin: float, end: float) -> dict[str, float] | None:
         """Responses of the whole seconds inside [begin, end), None where there is none.
@@ -125,12 +138,19 @@ def trial_series(
     logs[0] += np.log(_ramp(workload, steady, middle))
     if life.turns:
         logs[0, ~_loaded(life.turns, middle)] = -np.inf
+    others = None
+    if truth.neighbour is not None:
+        others = taken(truth, life.seed, life.hours * 3600, schedule, count)
+        slower = np.log1p(-truth.neighbour.harm * others)
+        logs[0] += slower
+        logs[_LATENCY] -= slower
+        logs[_CPU] += np.log1p(truth.neighbour.cpu * others)
     begin, end = workload.ramp_up, workload.ramp_up + steady
     limited, evidence = _limit(truth, logs, begin, end, failing)
     failed = np.zeros(count)
     if failing is not None and failing.failure_class.value == "workload":
         failed = np.exp(logs[0]) * _FAILING / (1 - _FAILING)
-    return TrialSeries(logs, failed, (begin, end), limited, evidence)
+    return TrialSeries(logs, failed, (begin, end), limited, evidence, others)
 
 
 def lognormal_sigma(cv: float) -> float:

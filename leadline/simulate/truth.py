@@ -158,6 +158,25 @@ class Driver(_Strict):
     capacity: float | None = Field(default=None, gt=0)
 
 
+class Moved(_Strict):
+    """At these levels the neighbour takes ``scale`` times its share: a setting that moves what others use."""
+
+    when: dict[str, RawLevel] = Field(min_length=1)
+    scale: float = Field(ge=0, le=100)
+
+
+class Neighbour(_Strict):
+    """Another program on the machine: it computes and rests in turns of exponential length, whoever is measured."""
+
+    name: str = Field(default="neighbour", min_length=1, max_length=100)
+    share: Share = Field(default=0.5, description="of all CPUs, taken while it computes")
+    busy: Seconds = Field(default=8.0, gt=0, description="mean length of a turn of computing")
+    idle: Seconds = Field(default=8.0, gt=0, description="mean length of a turn of rest")
+    harm: Share = Field(default=1.0, description="throughput lost for the CPUs taken, as a share of them")
+    cpu: Change = Field(default=0.2, description="growth of CPU per transaction if all CPUs were taken")
+    moved: tuple[Moved, ...] = ()
+
+
 class Truth(_Strict):
     """Everything about a simulated system. Same truth, seed, plan and workload: the same figures."""
 
@@ -170,6 +189,7 @@ class Truth(_Strict):
     warm_up: WarmUp = WarmUp()
     carry_over: Seconds = Field(default=0.0, ge=0, description="time constant with which a live change takes effect")
     failures: tuple[Failure, ...] = ()
+    neighbour: Neighbour | None = Field(default=None, description="another program on the machine")
     driver: Driver = Driver()
     silent: tuple[str, ...] = Field(default=(), description="knobs that take a level and do not keep it")
     overhead: Seconds = Field(

@@ -20,6 +20,7 @@ from leadline.lab.system import (
     Window,
     WindowMeasured,
 )
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine, Owner
 from leadline.model.owners import AtStart, KnobOwner
@@ -139,6 +140,7 @@ class FakeSystem(AtStart):
     measured: list[tuple[float, float]] = field(default_factory=list)  # windows of the last trial of a rotation
     cpu_each: float = 0.0  # of each instance in the first ``busy_slots`` slots of another one
     busy_slots: int = 0
+    use: MachineUse | None = None  # what else the machine does
     beside_it: list[tuple[Path, list[Path]]] = field(default_factory=list)  # trials, and whose idle CPU was asked for
 
     def _call(self, step: str) -> None:
@@ -266,6 +268,11 @@ class FakeSystem(AtStart):
         assert all(not (other / "recording").exists() for other in others), "a recording that goes on has no series"
         self.beside_it.append((directory, list(others)))
         return [len(others) * (self.cpu_each if at < self.busy_slots else 0.01) for at in range(len(windows))]
+
+    def machine_use(
+        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
+    ) -> Sequence[MachineUse | None]:
+        return [self.use for _ in stretches]
 
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
         found = []

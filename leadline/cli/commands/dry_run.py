@@ -13,12 +13,13 @@ from leadline.api.planning import (
     overhead_for,
     sent_variables,
     treatment_label,
+    worst_cost,
 )
 from leadline.cli.commands.plan_power import document
 from leadline.cli.output import print_json, say
 from leadline.design.racing import rounds_of
 from leadline.model.plan import Plan, PlannedTrial
-from leadline.model.study import Design, Workload
+from leadline.model.study import Design, Study, Workload
 from leadline.model.units import format_duration
 from leadline.planning.course import course
 from leadline.planning.forecast import forecast, setup_of
@@ -44,6 +45,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
                 "skipped": list(planned.skipped),
                 "notes": list(plan.notes),
                 "seconds": seconds,
+                "seconds_at_worst": worst_cost(study, plan, overhead),
                 "load": load_document(study.workload),
                 "not_checked": list(planned.unchecked),
                 "looks": list(_ends(plan, study.design)),
@@ -61,6 +63,8 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     for text in planned.unchecked:
         say(f"not checked: {text}")
     say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, about {format_duration(seconds)}")
+    for text in _bounds(study, worst_cost(study, plan, overhead)):
+        say(text)
     if study.budget is not None and seconds > study.budget:
         say(f"the budget of {format_duration(study.budget)} ends first: about {study.budget / seconds:.0%} of them run")
     if plan.kind == "racing":
@@ -70,6 +74,18 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         say(f"it may end early: {study.design.looks} interim analyses, after block {ends} and at the end")
     for text in (*noise_lines(noise), *forecast_lines(found)):
         say(text)
+
+
+def _bounds(study: Study, worst: float) -> list[str]:
+    """What a machine that is not quiet may add."""
+    lines = []
+    if study.repeat:
+        bounds = f"{study.repeat.others_cpu:.0%} of the CPUs, or the hypervisor {study.repeat.steal:.0%}"
+        lines.append(f"at most {study.repeat.at_most} trials or blocks are measured again, where others use {bounds}")
+    if study.wait:
+        most = format_duration(study.wait.at_most)
+        lines.append(f"before each it waits up to {most} until others use less than {study.wait.quiet:.0%} of the CPUs")
+    return [*lines, f"with all of that at worst {format_duration(worst)}"] if lines else []
 
 
 def load_document(load: Workload) -> dict[str, object]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from leadline.analysis.contrasts import Change
 from leadline.conclude.disturbance import disturbance_of
 from leadline.conclude.tuning import Gains, conclude_tuning
-from leadline.lab.results import other_programs_of
 from leadline.lab.store import Store
 from leadline.lab.tuning.check import SKIPPED
 from leadline.lab.tuning.part import study_name
@@ -101,12 +100,11 @@ def gather(store: Store, record: TuningRecord) -> TuningView:
     records = [store.load(study) for _, study in studies]
     bars: dict[str, tuple[StepBar, ...]] = {mode: tuple(_bars(progress, mode)) for mode in record.tuning.modes}
     sums: dict[str, float | None] = {mode: product([bar.change for bar in bars[mode]]) for mode in record.tuning.modes}
-    others = {trial: one for study in records for trial, one in other_programs_of(study).items()}
     concluded = conclude_tuning(
         record.tuning,
         progress,
         results,
-        disturbance_of(records, others),
+        disturbance_of(records),
         any(one.simulated for one in records),
     )
     return TuningView(

@@ -11,10 +11,9 @@ import pytest
 
 from leadline.advice import advise
 from leadline.advice.facts import HostUse, Pool, TrialFacts
-from leadline.conclude import Series, conclude
-from leadline.conclude.disturbance import OtherPrograms
+from leadline.conclude import conclude
 from leadline.lab.studyfile import parse_study
-from leadline.model.disturbance import disturbed
+from leadline.model.disturbance import MachineUse, disturbed
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord, TrialRecord
@@ -156,15 +155,16 @@ def test_a_factor_may_be_called_as_an_interaction_is() -> None:
     assert found.responses[0].interactions == ()
 
 
-def others(record: StudyRecord, shares: Mapping[int, float]) -> Series:
-    return Series(
-        others={trial.id: OtherPrograms(shares.get(trial.id, 0.02), {"cc1": 0.3, "sh": 0.1}) for trial in record.trials}
-    )
+def beside(record: StudyRecord, shares: Mapping[int, float]) -> StudyRecord:
+    def use(trial: int) -> MachineUse:
+        return MachineUse({"others_cpu": shares.get(trial, 0.02)}, {"cc1": 0.3, "sh": 0.1})
+
+    return replace(record, trials=tuple(replace(trial, machine=use(trial.id)) for trial in record.trials))
 
 
 def test_a_disturbed_machine_comes_first_in_the_answer_and_the_strip() -> None:
     record = study("{ when: { server.a: 20 }, percent: { throughput: -40% } }")
-    quiet, found = (conclude(record, others(record, shares)) for shares in ({}, {3: 0.62, 5: 0.4}))
+    quiet, found = (conclude(beside(record, shares)) for shares in ({}, {3: 0.62, 5: 0.4}))
     assert not quiet.answer.startswith("Other programs")
     assert found.answer.startswith("Other programs (cc1, sh) used 40 % to 62 % of the CPUs in 2 of ")
     for analysis, state in ((quiet, "good"), (found, "bad")):

@@ -11,7 +11,7 @@ from leadline.host.files import LocalFiles
 from leadline.observe.base import ObserverContext
 from leadline.observe.frames import Frame, read_frames
 from leadline.observe.process_series import UNITS, decode
-from leadline.observe.processes import ProcessObserver
+from leadline.observe.processes import ProcessObserver, _script
 from leadline.observe.window import CpuLines
 
 
@@ -279,3 +279,42 @@ def test_processes_of_trials_side_by_side_are_no_strangers_to_each_other(tmp_pat
     last_look = [frame.files for frame in read_frames(raw) if f"others/{stranger.pid}/stat" in frame.files][-1]
     assert f"server/{second.pid}/stat" in last_look
     assert not {f"others/{first.pid}/stat", f"others/{second.pid}/stat"} & set(last_look)
+
+
+def test_others_have_the_name_of_their_script_and_kernel_threads_are_apart() -> None:
+    def other(pid: int, name: str, ticks: int, start: int = 5, flags: int = 0) -> str:
+        text = stat(pid, ticks, start=start).replace("postgres: x", name)
+        return text.replace(" 1 1 0 -1 0 ", f" 1 1 0 -1 {flags} ", 1)
+
+    def look(n: int, ticks: int, start: int = 5, script: str = "") -> Frame:
+        files = {
+            "database/1/stat": stat(1, 1),
+            "others/2/stat": other(2, "python3", ticks, start),
+            "others/3/stat": other(3, "kworker/0:1", ticks, flags=0x00208040),
+        }
+        return frame(n, 2.0 * n, files | ({"others/2/script": script} if script else {}))
+
+    frames = [look(0, 100, script="neighbour.py"), look(1, 200), look(2, 50, start=9), look(3, 150, start=9)]
+    rows = decode(frames).frame().sort("time_ns")
+    programs = rows.filter(pl.col("metric") == "program.cpu")
+    # a process of the same number that began later is another one, whose script is not known
+    assert programs["subject"].to_list() == ["python3 neighbour.py", "python3", "python3"]
+    assert programs["value"].to_list() == pytest.approx([0.5, 0.25, 0.5])
+    kernel = rows.filter(pl.col("metric") == "kernel.cpu")
+    assert kernel["value"].to_list() == pytest.approx([0.5, 0.0, 0.5])
+    assert {"program.cpu", "kernel.cpu"} <= set(UNITS)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("python3\0/home/x/neighbour.py\0--password\0secret\0", "neighbour.py"),
+        ("java\0-Xmx1g\0-jar\0/opt/batch.jar\0", "batch.jar"),
+        ("java\0-cp\0a/b.jar:c.jar\0-Xmx1g\0org.example.Main\0", "org.example.Main"),
+        ("python3\0-c\0import secret\0", ""),
+        ("bash\0", ""),
+        ("", ""),
+    ],
+)
+def test_only_the_name_of_a_script_is_kept(line: str, name: str) -> None:
+    assert _script(line) == name

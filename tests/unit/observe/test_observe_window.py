@@ -14,7 +14,6 @@ from leadline.observe.window import (
     gc_share,
     host_cpu_between,
     mean_between,
-    other_programs,
     services_cpu,
 )
 
@@ -125,26 +124,3 @@ def test_one_rule_gives_cpu_per_transaction(series_dir: Path) -> None:
         {"server_cpu_per_transaction": 5.0, "database_cpu_per_transaction": 1.0, "cpu_per_transaction": 6.0}
     )
     assert cpu_per_transaction(Recorded(series_dir), [(100, 102)], 0.0) == {}
-
-
-def test_other_programs_are_what_the_host_did_beside_the_study(tmp_path: Path) -> None:
-    processes, host = TallTable(), TallTable()
-    for second in range(5):
-        for role, share in (("server", 0.5), ("database", 0.2), ("driver", 0.1)):
-            processes.add((100 + second) * 10**9, "cpu.seconds", role, share * second)
-        processes.add((100 + second) * 10**9, "program.cpu", "python3", 0.9)
-        for cpu in ("host", "cpu0", "cpu1"):
-            host.add((100 + second) * 10**9, "cpu.idle", cpu, 0.1)
-            host.add((100 + second) * 10**9, "cpu.iowait", cpu, 0.0)
-    processes.write(tmp_path / "processes.parquet")
-    assert other_programs(tmp_path, [(100, 104)]) is None  # the host was not recorded
-    host.write(tmp_path / "host.parquet")
-    found = other_programs(tmp_path, [(100, 104)])
-    assert found is not None
-    assert found.share == pytest.approx(0.9 - 0.8 / 2)
-    assert found.programs == pytest.approx({"python3": 0.45})
-
-
-def test_a_series_that_cannot_be_read_leaves_the_other_programs_unknown(tmp_path: Path) -> None:
-    (tmp_path / "host.parquet").write_bytes(b"PAR1 cut off")
-    assert other_programs(tmp_path, [(100, 104)]) is None

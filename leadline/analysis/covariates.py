@@ -1,0 +1,114 @@
+"""Analysis of covariance: figures of the machine that the plan named beforehand, as columns of the model.
+
+One slope for all levels (Fisher 1932; Cochran 1957). What a level moves is part of its effect, so a figure that levels
+move is not used: each is first analysed as if it were a response, in the same model. The test is strict, because its
+false alarms are costly: they come exactly when chance has put the disturbance under one level, and then the plain
+analysis, which is all that is left, errs too (docs/concepts/statistics.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from leadline.analysis.columns import Model, fitted_with_strata
+from leadline.analysis.comparisons import Family
+from leadline.analysis.linear import Fit
+from leadline.analysis.scale import Scale
+from leadline.analysis.table import Floats, Sample, StudyTable
+from leadline.model.disturbance import FIGURES
+from leadline.model.result import Covariate
+
+MOVED = 0.01  # of the test whether any level moves a covariate, shared by all covariates
+_LEAST = 4  # degrees of freedom that must be left
+
+
+@dataclass(frozen=True)
+class Checked:
+    """``used``: numbers of the table's covariates that enter the model. ``told``: one for each covariate."""
+
+    used: tuple[int, ...]
+    told: tuple[Covariate, ...]
+
+
+def checked(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> Checked:
+    """Which covariates may be used, before the response is looked at. ``values`` (n) only tell how many are fitted."""
+    left = fitted_with_strata(table, sample, values, timed)[1].df
+    used: list[int] = []
+    told: list[Covariate] = []
+    for number, name in enumerate(table.covariates):
+        column = sample.machine[:, number]
+        missing = int(np.sum(~np.isfinite(column)))
+        what = "slots" if sample.slotted else "trials"
+        reason, p_value = "", None
+        if missing:
+            reason = f"it was not recorded in {missing} of {len(column)} {what}"
+        elif np.ptp(column) <= 1e-9 * max(1.0, float(np.abs(column).max())):
+            reason = f"it is the same in all {what}"
+        elif left - len(used) - 1 < _LEAST:
+            reason = f"too few {what} are left to estimate its slope"
+        else:
+            p_value = _moved(table, sample, column, timed)
+            if p_value is not None and p_value < MOVED / len(table.covariates):
+                reason = f"levels move it (p = {p_value:.2g}), so part of their effect would be taken out"
+        if not reason:
+            used.append(number)
+        told.append(Covariate(name, not reason, p_value, f"{name} is not used: {reason}." if reason else ""))
+    return Checked(tuple(used), tuple(told))
+
+
+def _moved(table: StudyTable, sample: Sample, column: Floats, timed: bool) -> float | None:
+    """P value that some level moves the covariate, adjusted for all comparisons; None where it cannot be tested."""
+    model, fit, _ = fitted_with_strata(table, sample, column, timed)
+    family = Family.of(fit, [model.effect(main) for main in model.mains], 0.95)
+    if family.law is None:
+        return None
+    return min((family.adjusted(place) for place in family.place if place is not None), default=None)
+
+
+def with_gain(
+    told: tuple[Covariate, ...], scale: Scale, fitted: tuple[Model, Fit], plain: tuple[Model, Fit]
+) -> tuple[Covariate, ...]:
+    """The same with what the covariates did: ``fitted`` has those that are used, ``plain`` has none."""
+    (model, fit), gain = fitted, _gain(fitted, plain)
+    if gain is None:
+        return told
+    found = []
+    for one in told:
+        if not one.used:
+            found.append(one)
+            continue
+        slope = float(fit.beta[model.covariate(model.table.covariates.index(one.name))])
+        kind = FIGURES[one.name]
+        step, unit = (0.1, "10 points") if kind.share else (1.0, f"1 {kind.unit}")
+        percent = scale.percent(slope * step)
+        size = "" if percent is None else f"; {unit} more go with {percent:+.2g} %"
+        tested = "" if one.moved_p is None else f" No level moves it visibly (p = {one.moved_p:.2g})."
+        said = f"{one.name} is a covariate{size}.{tested}"
+        found.append(Covariate(one.name, True, one.moved_p, said, percent, *gain))
+    return tuple(found)
+
+
+def _gain(fitted: tuple[Model, Fit], plain: tuple[Model, Fit]) -> tuple[float, float] | None:
+    """Shares by which the variance of the middle comparison, and its interval, are smaller than without covariates."""
+    after, before = (
+        Family.of(fit, [model.effect(main) for main in model.mains], 0.95) for model, fit in (fitted, plain)
+    )
+    if before.law is None or after.law is None or before.place != after.place:
+        return None
+    errors = float(np.median(after.strict / before.strict))
+    width = float(np.median(after.critical * after.errors / (before.critical * before.errors)))
+    return 1 - errors**2, 1 - width
+
+
+def gain_sentence(told: tuple[Covariate, ...]) -> str:
+    """What the covariates that are used did together; empty without any."""
+    one = next((one for one in told if one.used and one.variance_removed is not None), None)
+    if one is None or one.variance_removed is None or one.narrower is None:
+        return ""
+    names = ", ".join(each.name for each in told if each.used)
+    width = f"{100 * abs(one.narrower):.0f} % {'narrower' if one.narrower >= 0 else 'wider'}"
+    removed = f"{100 * one.variance_removed:.0f} % of the variance"
+    gained = f"{removed} removed, intervals {width}"
+    return f"Analysis of covariance ({names}): {gained}. Effects are those at equal values of them."

@@ -1,0 +1,69 @@
+"""Analysis of covariance beside a planted neighbour: error rates, coverage, the check and what it narrows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bench.statistics.covariates import CASES, RESPONSE, plan_of, rates, study
+from leadline.analysis import analyse
+
+STUDIES = 200  # Monte Carlo error of a rate of 5 %: 1.5 %; docs/concepts/statistics.md has 1,000
+
+
+@pytest.fixture(scope="module", params=["neighbour", "neighbour, one level with 3 times the noise", "slots"])
+def found(request: pytest.FixtureRequest) -> dict[str, float]:
+    return rates(CASES[request.param], STUDIES, 11)
+
+
+def test_error_rates_and_coverage_hold_beside_a_neighbour(found: dict[str, float]) -> None:
+    assert found["covariate wrong verdict"] <= 0.05 + 4 * 0.0154
+    assert found["covariate coverage"] >= 0.95 - 4 * 0.0154
+    assert found["covariate width"] < 0.5 * found["plain width"]
+    assert found["used"] > 0.95
+
+
+def test_a_covariate_that_a_level_moves_is_not_used_and_the_report_says_so() -> None:
+    case = CASES["moved by 5 deviations"]
+    plan, rng = plan_of(case), np.random.default_rng(3)
+    for _ in range(10):
+        seen = study(case, plan, rng)
+        plain, asked = (
+            analyse(plan, seen, [RESPONSE], verdicts_only=True, covariates=names).responses[0]
+            for names in ((), ("others_cpu",))
+        )
+        (covariate,) = asked.covariates
+        assert not covariate.used
+        assert covariate.moved_p is not None
+        assert covariate.moved_p < 0.01
+        assert any("levels move it" in note for note in asked.notes)
+        assert asked.effects == plain.effects
+
+
+def test_what_cannot_be_used_is_said() -> None:
+    case = CASES["neighbour"]
+    plan = plan_of(case)
+    seen = study(case, plan, np.random.default_rng(5))
+    missing = [replace(seen[0], machine={}), *seen[1:]]
+    same = [replace(one, machine={"others_cpu": 0.25}) for one in seen]
+    few = [one for one in seen if one.block < 3]
+    for observations, why in ((missing, "not recorded in 1 of 15 trials"), (same, "same in all"), (few, "too few")):
+        response = analyse(plan, observations, [RESPONSE], verdicts_only=True, covariates=["others_cpu"]).responses[0]
+        plain = analyse(plan, observations, [RESPONSE], verdicts_only=True).responses[0]
+        assert why in response.covariates[0].sentence
+        assert response.effects == plain.effects
+
+
+def test_the_slope_and_what_was_removed_are_told() -> None:
+    case = replace(CASES["neighbour"], noise=0.005)
+    plan = plan_of(case)
+    response = analyse(plan, study(case, plan, np.random.default_rng(8)), [RESPONSE], covariates=["others_cpu"])
+    (covariate,) = response.responses[0].covariates
+    assert covariate.percent == pytest.approx(-9.5, abs=1.0)
+    assert covariate.variance_removed is not None
+    assert covariate.variance_removed > 0.9
+    assert "others_cpu" in response.responses[0].model
+    assert "% of the variance removed" in response.responses[0].notes[0]
+    assert all(effect.robust is None for effect in response.responses[0].effects)  # ranks know no covariates
