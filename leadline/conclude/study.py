@@ -41,7 +41,7 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
         study.responses,
         describe=describe,
         equivalence_margin=100 * study.equivalence,
-        equal_noise=rule.equal_noise,
+        interim=rule.interim,
     )
     settled = settled_wash_out(record, seen.slots)
     told = [settled.sentence] if settled is not None else []

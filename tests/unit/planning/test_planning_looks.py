@@ -130,7 +130,7 @@ def test_looks_widen_the_intervals_of_a_study_that_ran_to_its_end(tmp_path: Path
     result, looked, _ = run(tmp_path / "looked", FakeSystem(FakeHost(), effect=effect))
     assert not result.stopped
     other = analysis_of(looked).responses[0].effects
-    one = analyse(plain.plan, plain.observations(), plain.study.responses, equal_noise=True).responses[0].effects
+    one = analyse(plain.plan, plain.observations(), plain.study.responses).responses[0].effects
     for before, after in zip(one, other, strict=True):
         assert before.simultaneous is not None
         assert after.simultaneous is not None
