@@ -1,32 +1,4 @@
-"""The public Python interface: studies and tunings are read, planned, run and looked up by what is named here.
+"""What the command line and programs use: studies, runs, labs, hosts, stacks, loads, GC logs.
 
-``import leadline`` has the same names; the command line is written with them. docs/guides/python.md shows their use.
+``import leadline`` has the names of ``leadline.api.public``; docs/guides/python.md shows their use.
 """
-
-from __future__ import annotations
-
-from leadline.api.labs import Lab, load_lab
-from leadline.api.results import StudyResult, TuningResult, analyse
-from leadline.api.running import Run, open_testbed, plan, run
-from leadline.api.studies import Study, Tuning, read
-from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
-
-__all__ = [
-    "FailureClass",
-    "Lab",
-    "LeadlineError",
-    "RestoreError",
-    "Run",
-    "Study",
-    "StudyResult",
-    "TrialFailure",
-    "Tuning",
-    "TuningResult",
-    "UsageError",
-    "analyse",
-    "load_lab",
-    "open_testbed",
-    "plan",
-    "read",
-    "run",
-]

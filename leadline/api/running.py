@@ -18,7 +18,7 @@ from leadline.lab.tuning.run import TuningRun
 from leadline.model.knob import Knob
 
 if TYPE_CHECKING:
-    from leadline.simulate import SimulatedTestbed
+    from leadline.simulate import Rates, SimulatedTestbed
 
 SIMULATED = "simulated"  # folder inside a lab: simulated studies are never among the real ones
 REPORT = "report.html"
@@ -84,6 +84,18 @@ def simulated(
 
     known, home = read_truth(Path(truth)), Path(lab) / SIMULATED
     return SimulatedTestbed(known, home, watcher, disposable, _services(subject), source=str(truth))
+
+
+def error_rates(
+    study: Study, truth: Path | str, studies: int, *, response: str, seed: int = 1
+) -> tuple[Planned, Rates]:
+    """The plan, and how often it would be right: so many simulated studies against the truth. Raises UsageError."""
+    from leadline.simulate import rates
+
+    place = simulated(truth)
+    planned = place.plan(study.file)
+    held = place.bound(study.file, planned)
+    return planned, rates(planned.plan, held, study.file.study.workload, studies, response=response, seed=seed)
 
 
 def _services(subject: Study | StudyResult | Tuning | None) -> list[Knob] | None:

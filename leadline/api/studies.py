@@ -10,10 +10,24 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from leadline.lab.studyfile import StudyFile, find_study, parse_study
-from leadline.lab.tuning.file import TuningFile, find_tuning
+from leadline.lab.studyfile import StudyFile, builtin_studies, find_study, parse_study
+from leadline.lab.studyfile import json_schema as schema_of_studies
+from leadline.lab.tuning.file import TuningFile, builtin_tunings, find_tuning, parse_tuning
+from leadline.lab.tuning.file import json_schema as schema_of_tunings
 from leadline.model.errors import UsageError
 from leadline.model.study import HostKind
+
+__all__ = [
+    "Study",
+    "Tuning",
+    "builtin_studies",
+    "builtin_tunings",
+    "parse_study",
+    "parse_tuning",
+    "read",
+    "schema_of_studies",
+    "schema_of_tunings",
+]
 
 
 @dataclass(frozen=True)

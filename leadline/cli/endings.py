@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from leadline.lab.interruption import Interruption
+from leadline.api.process import Interruption
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

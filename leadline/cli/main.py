@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 
 import leadline
+from leadline.api.process import one_blas_thread
 from leadline.cli.endings import ended_by_signals, last_to_the_end
 from leadline.cli.lazy import LazyCommands
 from leadline.cli.output import errors
-from leadline.host.threads import one_blas_thread
 from leadline.model.errors import LeadlineError, shortened
 
 app = typer.Typer(

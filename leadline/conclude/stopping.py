@@ -18,11 +18,13 @@ from leadline.model.result import StudyAnalysis
 from leadline.planning.boundary import boundary_of
 from leadline.planning.course import Course, course, interim_of
 from leadline.planning.looks import due, schedule
+from leadline.planning.watched import NOTHING, watched
 
 REPEATED = (
     "simultaneous intervals, adjusted p and q hold; plain intervals and p, the p of "
     "equivalence, and rank intervals are those of a single analysis"
 )
+WATCHED = "The study may be watched at any moment (confidence sequences): at all moments together"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,9 @@ class InterimAnalyses:
 
     def interim(self, response: str, /) -> Interim | None:
         record, observations = self.record, self.record.observations()
+        if record.study.design.looks == "watched":
+            found = watched(record.plan_that_ran, observations, response)
+            return NOTHING if found is None else found.interim()
         blocks = schedule(record.plan, record.study.design.looks)
         left = [trial.planned.block for trial in record.trials if trial.is_left]
         number = max(due(record.plan, left, blocks), 1)
@@ -76,6 +81,8 @@ class InterimAnalyses:
         for trial in skipped:
             reasons[trial.failure_message] = reasons.get(trial.failure_message, 0) + 1
         notes = [f"Not needed, {count} of {len(record.trials)} trials: {why}." for why, count in reasons.items()]
+        if record.study.design.looks == "watched":
+            return Stopped(analysis, (*notes, f"{WATCHED} {REPEATED}."))
         notes.append(
             f"The study was planned with {record.study.design.looks} interim analyses; over all of them together "
             f"{REPEATED}."
@@ -115,7 +122,7 @@ def rule_of(record: StudyRecord) -> StoppingRule:
     """The rule that the study's design asks for."""
     if record.plan.kind == "racing":
         return RaceRule(record, describing(record.study))
-    return Fixed() if record.study.design.looks < 2 else InterimAnalyses(record)
+    return Fixed() if not record.study.design.looked_at else InterimAnalyses(record)
 
 
 def course_of(record: StudyRecord) -> Course:

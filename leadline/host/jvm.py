@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 from leadline.host.base import PROC, Files, Host, Process
@@ -60,23 +61,47 @@ def load_agent(host: Host, java_home: Path | None, pid: int, options: Path, time
     """Load the agent into JVM ``pid``; it reads ``options``, a Java properties file, and has done its one-time work
     when this returns. Loading again replaces the sampler. Raises AttachError.
 
-    The options travel in a file because jcmd splits agent options at ``=``.
+    The options travel in a file because jcmd splits agent options at ``=``. The first time ``jcmd`` opens the JVM's
+    socket for it; afterwards the same command is written to that socket, which takes milliseconds and starts no JVM.
     """
+    words = ["JVMTI.agent_load", _quoted(agent_jar()), _quoted(options)]
+    try:
+        code, said = _asked(host, pid, " ".join(words), timeout) or _jcmd(host, java_home, pid, words, timeout)
+    except TimeoutError:
+        raise AttachError(f"JVM {pid} did not load the agent within {timeout:g} s") from None
+    if code or "return code: 0" not in said:
+        lines = [line.strip() for line in said.splitlines() if line.strip() and line.strip() != f"{pid}:"]
+        raise AttachError(f"JVM {pid} did not load the agent: {' '.join(lines) or 'it said nothing'}")
+
+
+def _jcmd(host: Host, java_home: Path | None, pid: int, words: list[str], timeout: float) -> tuple[int, str]:
     jcmd = find_java_home(java_home) / "bin" / "jcmd"
     if not jcmd.exists():
         raise AttachError(f"{jcmd} does not exist: the agent needs a JDK, not only a JRE")
     # A JVM of the same kind is started for the tool; these keep its start short.
-    command = [str(jcmd), "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-J-Xshare:auto", str(pid)]
-    command += ["JVMTI.agent_load", _quoted(agent_jar()), _quoted(options)]
-    try:  # as the JVM's own user, whom no capability helps
-        reads = [jcmd.parent.parent.resolve()]
-        done = host.run(command, pid, reads, timeout=timeout, env=java_environment())
-    except TimeoutError:
-        raise AttachError(f"JVM {pid} did not load the agent within {timeout:g} s") from None
-    said = f"{done.stdout}\n{done.stderr}"
-    if done.returncode or "return code: 0" not in said:
-        lines = [line.strip() for line in said.splitlines() if line.strip() and line.strip() != f"{pid}:"]
-        raise AttachError(f"JVM {pid} did not load the agent: {' '.join(lines) or 'jcmd said nothing'}")
+    command = [str(jcmd), "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-J-Xshare:auto", str(pid), *words]
+    # as the JVM's own user, whom no capability helps
+    done = host.run(command, pid, [jcmd.parent.parent.resolve()], timeout=timeout, env=java_environment())
+    return done.returncode, f"{done.stdout}\n{done.stderr}"
+
+
+def _asked(host: Host, pid: int, command: str, timeout: float) -> tuple[int, str] | None:
+    """What a JVM answers to a command of jcmd over the socket that HotSpot's attach mechanism has opened; None where
+    there is none to be reached (HotSpot, attachListener_posix.cpp: version, name, three arguments).
+    """
+    own = host.files.read(f"{PROC}/{pid}/status").partition("NSpid:")[2].split("\n", 1)[0].split()[-1]
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout)
+        try:
+            connection.connect(f"{PROC}/{pid}/root/tmp/.java_pid{own}")
+        except OSError:
+            return None
+        connection.sendall("".join(f"{word}\0" for word in ("1", "jcmd", command, "", "")).encode())
+        answer = bytearray()
+        while part := connection.recv(65536):
+            answer += part
+    code, _, said = answer.decode(errors="replace").partition("\n")
+    return (int(code) if code.strip().isdigit() else 1), said
 
 
 # Variables that change any JVM started below us: no treatment may depend on the shell that leadline runs in.

@@ -203,7 +203,7 @@ def own_mounts() -> bool:
         json.dumps({**order, "realtime": False, "latency": False, "parent": 0}),
         "true",
     ]
-    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+    return subprocess.run(argv, capture_output=True, check=False, env={"PATH": os.defpath}).returncode == 0
 
 
 # files -----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from leadline.lab.studyfile import StudyFile
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan, Role
 from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.study import Looks
 from leadline.planning.looks import due, look, schedule
 
 
@@ -53,7 +54,7 @@ class Looking(Gate):
     store: Store
     study_id: int
     plan: Plan
-    looks: int
+    looks: Looks
     response: str
     message: Callable[[str], None]
     margin: float = MARGIN
@@ -71,7 +72,7 @@ class Looking(Gate):
         done = [
             each for each in record.observations() if each.block < blocks[number - 1]
         ]  # a later block can hold a trial of an attempt before an interruption
-        found = look(self.plan, done, self.response, blocks, number, margin=self.margin)
+        found = look(self.plan, done, self.response, blocks, number, margin=self.margin, watch=self.looks == "watched")
         if found.stop:
             self.skipped |= skip(self.store, record, lambda _: True, found.reason)
             return found.reason

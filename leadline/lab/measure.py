@@ -94,10 +94,16 @@ def measure_turns(directory: Path, startup: float, windows: Sequence[tuple[float
     return Measured(responses, verdict, phases)
 
 
-def cpu_in(directory: Path, windows: Sequence[tuple[float, float]]) -> list[float | None]:
-    """CPU of the services in each window, as a share of one CPU; None where it was not recorded."""
-    started, lines = _started(directory / "driver"), CpuLines(directory / "series")
-    return [services_cpu(lines, started + begin, started + end) for begin, end in windows]
+def idle_cpu(directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]) -> list[float | None]:
+    """CPU that the services of the ``others`` used in each window of the load of ``directory``, all together, as a
+    share of one CPU; None where one of them was not recorded.
+    """
+    started, recorded = _started(directory / "driver"), [CpuLines(other / "series") for other in others]
+    found: list[float | None] = []
+    for begin, end in windows:
+        used = [services_cpu(lines, started + begin, started + end) for lines in recorded]
+        found.append(None if None in used else sum(cpu for cpu in used if cpu is not None))
+    return found
 
 
 def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMeasured]:

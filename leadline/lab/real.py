@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leadline.host.base import Host, Process
 from leadline.lab import completion
-from leadline.lab.measure import cpu_in, measure, measure_turns, measure_windows, seconds
+from leadline.lab.measure import idle_cpu, measure, measure_turns, measure_windows, seconds
 from leadline.lab.observers import observers_of
 from leadline.lab.pacing import Pacer
 from leadline.lab.system import (
@@ -299,8 +299,10 @@ class RealSystem:
     def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
         return measure_turns(directory, startup, windows)
 
-    def cpu_in(self, directory: Path, windows: Sequence[tuple[float, float]]) -> Sequence[float | None]:
-        return cpu_in(directory, windows)
+    def idle_cpu(
+        self, directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]
+    ) -> Sequence[float | None]:
+        return idle_cpu(directory, others, windows)
 
     def seconds(self, directory: Path) -> SecondSeries:
         return seconds(directory)

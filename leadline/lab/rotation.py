@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from leadline.design.rotation import measured
 from leadline.lab.lifecycle import Attempt, TrialRunner
@@ -47,20 +48,21 @@ def run_block(
             announce(planned)
             attempts.append(runner.begin(trial, planned, system))
             attempts[-1].go(attempts[-1].prepare)
-            if attempts[-1].failure is not None:  # the others need not run beside what is left of it
-                with runner.interruption.shield():
-                    system.stop()
+            _stop_failed(attempts[-1:])
         for attempt in attempts:
             attempt.go(attempt.observe)
-        changes = _HostLevels(attempts)
-        _load(runner, attempts, changes)
-        for attempt in attempts:
+        _stop_failed(attempts)
+        loaded = [attempt for attempt in attempts if attempt.failure is None]
+        changes = _HostLevels(loaded)
+        _load(runner, loaded, changes)
+        for attempt in loaded:
             attempt.go(attempt.unobserve)
-        for attempt in attempts:
+        if any(attempt.failure is None for attempt in loaded):
+            _keep_recordings(loaded)
+        for attempt in loaded:
             attempt.go(attempt.finish)
-        recorded = [attempt for attempt in attempts if attempt.failure is None]
-        for attempt in recorded:
-            others = [one for one in recorded if one is not attempt]
+        for attempt in loaded:
+            others = [one.directory for one in loaded if one is not attempt]
             attempt.go(partial(_measure, attempt, others, changes.left_out))
     finally:
         with runner.interruption.shield():
@@ -71,8 +73,24 @@ def run_block(
     return [attempt.failure for attempt in attempts]
 
 
-def _load(runner: TrialRunner, attempts: Sequence[Attempt], changes: _HostLevels) -> None:
-    running = [attempt for attempt in attempts if attempt.failure is None]
+def _stop_failed(attempts: Sequence[Attempt]) -> None:
+    """The others need not run beside what is left of them."""
+    for attempt in attempts:
+        if attempt.failure is not None:
+            with attempt.runner.interruption.shield():
+                attempt.system.stop()
+
+
+def _keep_recordings(attempts: Sequence[Attempt]) -> None:
+    """Those that failed under the load ran beside the others all the same: what they used is read with the rest."""
+    for attempt in attempts:
+        if attempt.failure is not None:
+            with attempt.runner.interruption.shield():
+                attempt.runner.warn(attempt.system.stop_observers())
+                attempt.runner.warn(attempt.system.collect(attempt.directory))
+
+
+def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _HostLevels) -> None:
     if not running:
         return
     steps = []
@@ -103,7 +121,7 @@ class _HostLevels:
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         self.left_out: dict[tuple[int, int], str] = {}
-        self._attempts = [attempt for attempt in attempts if attempt.failure is None]
+        self._attempts = attempts
         turns = [
             _Turn(attempt, number, turn)
             for attempt in self._attempts
@@ -169,7 +187,7 @@ class _HostLevels:
         return {name: host.read_back(name) for name in self._changing}
 
 
-def _measure(attempt: Attempt, others: Sequence[Attempt], left_out: Mapping[tuple[int, int], str]) -> None:
+def _measure(attempt: Attempt, others: Sequence[Path], left_out: Mapping[tuple[int, int], str]) -> None:
     """Responses over the instance's own turns, without those in which the others were not idle."""
     runner, turns = attempt.runner, attempt.planned.turns
     rotation = runner.study.design.rotation
@@ -177,7 +195,8 @@ def _measure(attempt: Attempt, others: Sequence[Attempt], left_out: Mapping[tupl
     windows = measured(turns, rotation.wash_out)
     warm_up = sum(turn.warm_up for turn in turns)
     with attempt.step("measure"):
-        idle = _idle(others, windows)
+        used = attempt.system.idle_cpu(attempt.directory, others, windows)
+        idle = [math.nan if cpu is None else cpu for cpu in used]
         gone = {
             at: f"idle instances used {cpu:.2f} CPUs"
             if math.isfinite(cpu)
@@ -192,14 +211,6 @@ def _measure(attempt: Attempt, others: Sequence[Attempt], left_out: Mapping[tupl
         if not audit.passed:
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"too few slots are left: {audit.detail}")
         attempt.keep(attempt.system.measure_turns(attempt.directory, attempt.startup, kept))
-
-
-def _idle(others: Sequence[Attempt], windows: Sequence[tuple[float, float]]) -> list[float]:
-    """CPUs that all others together used in each window; NaN where one was not recorded."""
-    used = [one.system.cpu_in(one.directory, windows) for one in others]
-    return [sum(math.nan if cpu is None else cpu for cpu in together) for together in zip(*used, strict=True)] or [
-        0.0
-    ] * len(windows)
 
 
 def _audit(idle: Sequence[float], gone: Mapping[int, str], slots: int) -> AuditRecord:

@@ -158,8 +158,12 @@ class System(Protocol):
     def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
         """As ``measure``, over all of these windows of the load together, seconds from its start."""
 
-    def cpu_in(self, directory: Path, windows: Sequence[tuple[float, float]]) -> Sequence[float | None]:
-        """CPU of the services in each window, as a share of one CPU; None where it was not recorded."""
+    def idle_cpu(
+        self, directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]
+    ) -> Sequence[float | None]:
+        """CPU that the services of the ``others``, which ran beside this one, used in each window of this one's load,
+        all together, as a share of one CPU; None where one of them was not recorded. Works on the files alone.
+        """
 
     def seconds(self, directory: Path) -> SecondSeries:
         """The load second by second. Works on the files alone."""

@@ -55,7 +55,7 @@ Equivalence = Annotated[
     Field(gt=0, lt=1, description="a change that makes no difference: effects shown to be smaller are equivalent"),
 ]
 # The modules of these names in leadline/host and leadline/load/generators are what they name.
-HostKind = Literal["local",]
+HostKind = Literal["local"]
 GeneratorName = Literal[
     "wrk",
     "httperf",
@@ -219,6 +219,9 @@ class Rotation(_Strict):
     )
 
 
+Looks = Literal["watched"] | Annotated[int, count(1_000)]
+
+
 class Design(_Strict):
     """How the trials are chosen and ordered."""
 
@@ -255,15 +258,21 @@ class Design(_Strict):
     )
     switchback: Switchback | None = None
     rotation: Rotation | None = Field(default=None, description="the trials of a block side by side, loaded in turns")
-    looks: Annotated[int, count(1_000)] = Field(
+    looks: Looks = Field(
         default=1,
-        description="times the study is looked at; more than one may end it early; of a race its rounds",
+        description="times the study is looked at; more than one may end it early; of a race its rounds; watched: at "
+        "any moment",
     )
     sentinels: Annotated[int, count(10_000)] | None = Field(
         default=6,
         description="a baseline trial is added wherever more than so many trials would pass without one; null for none",
     )
     seed: Seed = 1
+
+    @property
+    def looked_at(self) -> bool:
+        """Whether there are analyses before the end that may end the study."""
+        return self.looks != 1
 
 
 class Reset(_Strict):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from leadline.observe.process_series import PROGRAM
+from leadline.observe.process_series import OWN, PROGRAM
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,23 @@ class CpuLines:
         seconds = float(np.interp(end, times, used) - np.interp(begin, times, used))
         return CpuUse(seconds, seconds / (end - begin), (end - begin) / (until_s - from_s))
 
+    def ended(self, role: str, from_s: float, until_s: float) -> CpuUse | None:
+        """Of a role whose samples end before or in a window that leadline's own cover: it uses nothing any more."""
+        if role not in self._lines or (recorded := self.between(OWN, from_s, until_s)) is None:
+            return None
+        begin, end = np.interp([from_s, until_s], *self._lines[role])
+        return CpuUse(float(end - begin), float(end - begin) / (until_s - from_s), recorded.covered)
+
 
 def _services(lines: CpuLines) -> list[str]:
     return ["server", "database", *(["web"] if "web" in lines.roles else [])]
 
 
 def services_cpu(lines: CpuLines, from_s: float, until_s: float) -> float | None:
-    """CPU of all services in a window, as a share of one CPU; None where one of them is not known."""
-    uses = [lines.between(role, from_s, until_s) for role in _services(lines)]
+    """CPU of all services in a window, as a share of one CPU, none of what has ended; None where one of them is not
+    known.
+    """
+    uses = [lines.between(role, from_s, until_s) or lines.ended(role, from_s, until_s) for role in _services(lines)]
     return None if None in uses else sum(use.share for use in uses if use is not None)
 
 

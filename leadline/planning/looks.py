@@ -16,17 +16,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+import numpy as np
 from scipy import stats
 
 from leadline.analysis import analyse
 from leadline.analysis.composite import as_one_factor
+from leadline.analysis.interim import Interim
+from leadline.analysis.maxt import max_t
 from leadline.design.plots import dear_factors
 from leadline.design.switchback import is_live
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Effect, Interval, Observation, Verdict
+from leadline.model.study import Looks
 from leadline.planning.boundary import Boundary, boundary_of
-from leadline.planning.shape import Comparison, Information, comparisons_of, information, planned_rows
+from leadline.planning.paths import simulate
+from leadline.planning.shape import Comparison, Floats, Information, comparisons_of, information, planned_rows, solve
+from leadline.planning.watched import FEWEST, NOTHING, Watched, watched
 
 CHANCE = 0.1  # conditional power below which a comparison cannot be settled
 OPTIMISM = 1.0  # standard errors added to the estimate when that power is computed
@@ -86,8 +92,9 @@ class Look:
     drop: Mapping[Treatment, str] = field(default_factory=dict)
 
 
-def schedule(plan: Plan, looks: int) -> tuple[int, ...]:
-    """Numbers of complete blocks after which a plan is looked at; the last is the whole plan.
+def schedule(plan: Plan, looks: Looks) -> tuple[int, ...]:
+    """Numbers of complete blocks after which a plan is looked at; the last is the whole plan. One that is watched is
+    asked after every block, from the first that can tell anything.
 
     Raises UsageError where the plan has fewer blocks than looks, or factors whose noise a look could not judge.
     """
@@ -108,6 +115,8 @@ def schedule(plan: Plan, looks: int) -> tuple[int, ...]:
             f"at an interim analysis to judge their "
             f"noise; set looks to 1, or run one study with interim analyses for each level of {dear}"
         )
+    if looks == "watched":
+        return tuple(range(min(FEWEST, blocks), blocks + 1))
     if looks > blocks:
         raise UsageError(
             f"design: {looks} interim analyses need {looks} blocks, and this plan has {blocks}; set "
@@ -115,6 +124,19 @@ def schedule(plan: Plan, looks: int) -> tuple[int, ...]:
             f"replicates to {looks} or more"
         )
     return tuple(math.floor(blocks * number / looks + 0.5) for number in range(1, looks + 1))
+
+
+def final_level(plan: Plan, looks: Looks, level: float = 0.95) -> float:
+    """The level at which the last analysis of a complete plan judges; that of a race is not forecast."""
+    if looks == 1 or plan.kind == "racing":
+        return level
+    blocks, count = schedule(plan, looks), len(comparisons_of(plan))
+    if looks == "watched":
+        law = max_t(solve([information(planned_rows(plan))]).scatter(count))
+        return Watched(np.ones(count), law).interim(level).level
+    boundary = Boundary(simulate(_ahead(plan, (0, *blocks), 1, {}), count), tuple(each / blocks[-1] for each in blocks))
+    strict = boundary.interim(len(blocks), level)
+    return level if strict is None else strict.level
 
 
 def look(
@@ -125,20 +147,22 @@ def look(
     number: int,
     level: float = 0.95,
     margin: float | None = None,
+    watch: bool = False,
 ) -> Look:
-    """The look ``number`` (from 1) of ``blocks`` (see ``schedule``): go on, or stop and why.
+    """The look ``number`` (from 1) of ``blocks`` (see ``schedule``): go on, or stop and why. ``watch``: one of a study
+    that may be looked at whenever one likes, none of whose levels is dropped.
 
     Decides by the study's own analysis of the trials so far, at the level of the look. Pure: earlier looks are made
     again from the same observations, so that a study that was interrupted decides as one that was not. ``margin`` in
     percent: a comparison whose interval lies within it is settled as the same.
     """
     plan, observations = as_one_factor(plan, observations)
-    slots = any(trial.slots for trial in plan.trials)
+    alone = watch or any(trial.slots for trial in plan.trials)
     closed: dict[Comparison, Settling] = {}
     result: Look | None = None
-    for current in range(number if slots else 1, number + 1):  # no level of slots is dropped, so no look needs another
+    for current in range(number if alone else 1, number + 1):  # where no level is dropped no look needs another
         seen = [each for each in observations if each.block < blocks[current - 1]]
-        result = _one(plan, seen, response, blocks, current, closed, level, margin)
+        result = _one(plan, seen, response, blocks, current, closed, level, margin, watch)
         closed = {each.comparison: each for each in result.settlings if each.state is not State.OPEN}
     assert result is not None, "looks count from 1"
     return result
@@ -171,9 +195,9 @@ def _one(
     closed: Mapping[Comparison, Settling],
     level: float,
     margin: float | None,
+    watch: bool,
 ) -> Look:
-    boundary = boundary_of(plan, seen, response, blocks, number, _ahead(plan, blocks, number, closed))
-    strict = boundary.interim(number, level)
+    strict, final, shrinks = _stage(plan, seen, response, blocks, number, closed, level, watch)
     analysis = analyse(
         plan, seen, [response], level, equivalence_margin=margin, verdicts_only=True, interim=lambda _: strict
     )
@@ -184,7 +208,7 @@ def _one(
         effect, before = effects.get((comparison.factor, comparison.level)), closed.get(comparison)
         state, chance = State.OPEN if effect is None else _STATES.get(effect.verdict, State.OPEN), None
         if state is State.OPEN and effect is not None and not last:
-            chance = _chance(effect, boundary, number, index, level)
+            chance = _chance(effect, final, float(shrinks[index]))
             state = State.BEYOND if chance is not None and chance < CHANCE else State.OPEN
         if before is not None and state in (State.OPEN, State.BEYOND):
             state = before.state
@@ -194,7 +218,7 @@ def _one(
     stop, reason = verdict_of(settlings, number, len(blocks))
     dropped = (
         {}
-        if stop
+        if stop or watch
         else treatments_of(plan, {each.comparison: each for each in settlings if each.state is not State.OPEN})
     )
     named = {each.comparison: each for each in settlings}
@@ -210,17 +234,34 @@ def _one(
     )
 
 
-def _chance(effect: Effect, boundary: Boundary, number: int, index: int, level: float) -> float | None:
+def _stage(
+    plan: Plan,
+    seen: Sequence[Observation],
+    response: str,
+    blocks: Sequence[int],
+    number: int,
+    closed: Mapping[Comparison, Settling],
+    level: float,
+    watch: bool,
+) -> tuple[Interim | None, float, Floats]:
+    """How a look judges, the bound at the end of the plan, and standard errors (k) then over those of now."""
+    if watch:
+        found = watched(plan, seen, response)
+        if found is None:
+            return NOTHING, math.inf, np.ones(len(comparisons_of(plan)))
+        return found.interim(level), found.bound(1.0, level), np.sqrt(found.shares)
+    boundary = boundary_of(plan, seen, response, blocks, number, _ahead(plan, blocks, number, closed))
+    now, end = (np.diag(boundary.paths.solutions[at].inverse) for at in (number - 1, -1))
+    ratios = np.sqrt(np.divide(end, now, out=np.ones_like(now), where=now > 0))
+    return boundary.interim(number, level), boundary.bound(len(blocks), level), ratios
+
+
+def _chance(effect: Effect, final: float, shrink: float) -> float | None:
     """Conditional power of an effect at the last look; None where nothing is known yet."""
-    final = boundary.bound(len(boundary.fractions), level)
-    if effect.p_value is None or effect.df is None or not math.isfinite(final):
+    if effect.p_value is None or effect.df is None or not math.isfinite(final) or shrink <= 0:
         return None
     ratio = float(stats.t.isf(max(effect.p_value, 1e-300) / 2, effect.df))
-    now, end = (
-        float(each.inverse[index, index])
-        for each in (boundary.paths.solutions[number - 1], boundary.paths.solutions[-1])
-    )
-    return conditional_power(ratio, 1.0, math.sqrt(end / now), final)
+    return conditional_power(ratio, 1.0, shrink, final)
 
 
 def conditional_power(value: float, error: float, goal: float, bound: float, optimism: float = OPTIMISM) -> float:

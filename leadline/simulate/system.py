@@ -271,7 +271,12 @@ class SimulatedSystem(AtStart):
         phases = Phases(started, started + begin, started + end, started + series.logs.shape[1])
         return Measured(responses | {"startup": startup}, verdict, phases)
 
-    def cpu_in(self, directory: Path, windows: Sequence[tuple[float, float]]) -> Sequence[float | None]:  # noqa: ARG002
+    def idle_cpu(
+        self,
+        directory: Path,  # noqa: ARG002
+        others: Sequence[Path],  # noqa: ARG002
+        windows: Sequence[tuple[float, float]],
+    ) -> Sequence[float | None]:
         """Nothing: simulated services use no CPU when there is no load."""
         return [0.0 for _ in windows]
 

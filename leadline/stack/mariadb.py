@@ -14,6 +14,7 @@ from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.stack import local, mariadb_knobs
 from leadline.stack import mariadb_client as client
+from leadline.stack.base import Settings
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.mariadb_bootstrap import DATABASE, USER, script
 from leadline.stack.private import PASSWORD, PrivateDatabase
@@ -125,6 +126,12 @@ class MariaDb(PrivateDatabase):
 
     def _ask_level(self, name: str) -> Level:
         return mariadb_knobs.parse(name, client.variable(self.endpoint(), mariadb_knobs.knob_of(name).names["mariadb"]))
+
+    def _set(self, levels: Settings) -> None:
+        with client.connect(self.endpoint()) as connection:
+            for name, level in [*levels.items()] * 2:  # what another one held back is taken the second time
+                own, _, value = self._render(name, level).partition(" = ")
+                client.query(connection, f"SET GLOBAL {own} = " + (f"'{value}'" if isinstance(level, str) else value))
 
     def _open_counters(self) -> client.Statistics:
         return client.Statistics(self.endpoint())

@@ -14,11 +14,13 @@ from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.stack import local, postgres_knobs
 from leadline.stack import postgres_client as client
+from leadline.stack.base import Settings
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
 from leadline.stack.provision import POSTGRES_JDBC, Artefact, postgres_artefact
 
 _INCLUDED = "leadline.conf"  # in the data directory, included by postgresql.conf
+_ALTERED = "postgresql.auto.conf"  # levels that were changed live; it would win at the next start
 # Messages at start that tell of the host, not of the levels under test.
 _INFRASTRUCTURE = ("could not bind", "lock file", "could not write", "Input/output error", "Read-only file system")
 # Answers to the questions of wait_ready.
@@ -72,6 +74,7 @@ class Postgres(PrivateDatabase):
             ]
         )
         (self._data / _INCLUDED).write_text(text)
+        (self._data / _ALTERED).unlink(missing_ok=True)
         (self.context.artefacts / self.kept_configuration).write_text(text)
 
     def _binary(self, program: str) -> Path:
@@ -96,6 +99,12 @@ class Postgres(PrivateDatabase):
     def _ask_level(self, name: str) -> Level:
         value, unit = client.setting(self.endpoint(), postgres_knobs.knob_of(name).names["postgres"])
         return postgres_knobs.parse(name, value, unit)
+
+    def _set(self, levels: Settings) -> None:
+        with client.connect(self.endpoint()) as connection:
+            for name, level in levels.items():
+                connection.run(f"ALTER SYSTEM SET {self._render(name, level)}")
+            connection.run("SELECT pg_reload_conf()")
 
     def _open_counters(self) -> client.Statistics:
         return client.Statistics(self.endpoint())

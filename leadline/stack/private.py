@@ -18,7 +18,7 @@ from leadline.stack import local, snapshots
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.jdbc import DRIVERS, JdbcDriver
 from leadline.stack.provision import Artefact, fetch
-from leadline.stack.started import Started
+from leadline.stack.started import Changing
 
 _WORDS = str.maketrans(" -", "__")
 PASSWORD = "leadline.password"  # in the data directory, so that a snapshot brings its own
@@ -33,7 +33,7 @@ class Counters(Protocol):
     def close(self) -> None: ...
 
 
-class PrivateDatabase(Started[ServiceContext]):
+class PrivateDatabase(Changing[ServiceContext]):
     """A database from pinned binaries, the shared part of ``leadline.stack.base.Database``.
 
     ``port``: where it listens; 0 takes a free one at every ``configure``. The data live in
@@ -90,6 +90,10 @@ class PrivateDatabase(Started[ServiceContext]):
     @abstractmethod
     def _ask_level(self, name: str) -> Level:
         """A level as the running server tells it. Raises QueryError, LookupError."""
+
+    @abstractmethod
+    def _set(self, levels: Settings) -> None:
+        """Have the running server take them. Raises QueryError."""
 
     @abstractmethod
     def _open_counters(self) -> Counters: ...
@@ -213,6 +217,13 @@ class PrivateDatabase(Started[ServiceContext]):
             return self._ask_level(name)
         except local.QueryError as error:
             raise LookupError(f"{self.title} cannot be asked for {name}: {error}") from error
+
+    def change(self, levels: Settings) -> None:
+        try:
+            self._set(levels)
+        except local.QueryError as error:
+            told = f"{self.title} refuses {', '.join(levels)}: {error}"
+            raise TrialFailure(FailureClass.CONFIGURATION, told) from error
 
     def stats(self) -> dict[str, float]:
         """Counters of the running server, see ``Statistics`` of its client. Raises LookupError."""

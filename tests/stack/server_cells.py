@@ -23,7 +23,7 @@ from leadline.host.jvm import java_pid
 from leadline.host.local import LocalHost
 from leadline.load.driver import DriverRun, read_summary
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import Level
+from leadline.model.knob import ApplyCost, Level
 from leadline.model.study import StackChoice, Workload
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
@@ -69,6 +69,22 @@ def stack(
     made.prepare_data(print)
     made.reset_data(place / "trial")
     return made
+
+
+def changes_while_it_runs(made: Stack, levels: Settings) -> None:
+    """Every live knob of ``levels`` takes another level while the server runs, and then its own again; each is read
+    back.
+    """
+    names = {knob.name for knob in made.server.knobs() if knob.apply_cost is ApplyCost.LIVE} & set(levels)
+    others: dict[str, Level] = {}
+    for name in names:
+        level = levels[name]
+        assert not isinstance(level, str)
+        others[name] = not level if isinstance(level, bool) else level + 3
+    assert others
+    for wanted in (others, {name: levels[name] for name in names}):
+        made.apply(wanted)
+        assert {name: made.read_back(name) for name in names} == wanted
 
 
 def free_port() -> int:

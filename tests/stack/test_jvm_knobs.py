@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,7 @@ class Running:
     depth: int
     flags: dict[str, str]
     log: str
+    ask: Callable[[dict[str, Level]], dict[str, str]]  # change live levels; the flags then
 
     def level(self, name: str) -> Level:
         return jvm.level(name, self.flags, LocalFiles(), self.pid)
@@ -70,10 +71,17 @@ def running(classes: Path, levels: dict[str, Level], tmp_path: Path) -> Iterator
             depth = int(process.stdout.readline())
             assert process.stdout.readline() == "ready\n"
             answer, options = tmp_path / "answer.json", tmp_path / "options.properties"
-            options.write_text(properties_text({"answer": str(answer), "flags": ",".join(jvm.FLAGS)}))
-            load_agent(LocalHost(state=tmp_path), None, process.pid, options)
-            flags = json.loads(answer.read_text())["flags"]
-            yield Running(process.pid, depth, flags, (tmp_path / "gc.log").read_text())
+
+            def ask(changed: dict[str, Level]) -> dict[str, str]:
+                asked = {"answer": str(answer), "flags": ",".join(jvm.FLAGS), **jvm.flags(changed)}
+                options.write_text(properties_text(asked))
+                load_agent(LocalHost(state=tmp_path), None, process.pid, options)
+                found = json.loads(answer.read_text())
+                assert found["refused"] == []
+                flags: dict[str, str] = found["flags"]
+                return flags
+
+            yield Running(process.pid, depth, ask({}), (tmp_path / "gc.log").read_text(), ask)
         finally:
             process.kill()
 
@@ -142,6 +150,8 @@ def test_zgc(classes: Path, tmp_path: Path) -> None:
         assert "Using The Z Garbage Collector" in found.log
         with pytest.raises(LookupError, match="young_ratio has no effect with the zgc collector"):
             found.level("jvm.young_ratio")
+        changed = found.ask({"jvm.soft_max_heap": 80 * MIB})
+        assert jvm.level("jvm.soft_max_heap", changed, LocalFiles(), found.pid) == 80 * MIB
 
 
 def test_shenandoah(classes: Path, tmp_path: Path) -> None:

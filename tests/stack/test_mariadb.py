@@ -15,7 +15,7 @@ from witnesses import over_two_starts, to_run, without_effect
 
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.model.knob import Kind, Level
+from leadline.model.knob import ApplyCost, Kind, Level
 from leadline.stack import mariadb_client as client
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.mariadb import MariaDb
@@ -158,6 +158,10 @@ def test_levels_are_in_force_and_counters_count(home: Path, database: MariaDb) -
 
 
 def set_live(database: MariaDb, name: str, level: Level) -> None:
+    if name in {knob.name for knob in database.knobs() if knob.apply_cost is ApplyCost.LIVE}:
+        database.apply({name: level})
+        return
+    # Sessions that are open keep theirs, so it is not live.
     own, _, value = render(name, level).partition(" = ")
     run(database, f"SET GLOBAL {own} = " + (f"'{value}'" if isinstance(level, str) else value))
     assert database.read_back(name) == level
@@ -180,6 +184,8 @@ def test_levels_that_change_in_the_running_server_take_effect(home: Path, databa
             set_live(database, each, level)
         found[name] = seen
     assert without_effect(effects.LIVE, found) == {}
+    live = {knob.name for knob in database.knobs() if knob.apply_cost is ApplyCost.LIVE}
+    database.apply({name: LEVELS[name] for name in live.difference(effects.LIVE)})
 
 
 def test_levels_that_a_start_sets_take_effect(home: Path, database: MariaDb) -> None:

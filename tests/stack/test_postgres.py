@@ -15,8 +15,8 @@ import pytest
 from witnesses import over_two_starts, to_run, wait_for, without_effect
 
 from leadline.host.local import LocalHost
-from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import Level
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.knob import ApplyCost, Level
 from leadline.stack import postgres_client as client
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.postgres import Postgres
@@ -150,6 +150,7 @@ def in_force(database: Postgres, levels: dict[str, Level]) -> bool:
 
 
 def test_levels_that_a_reload_changes_take_effect(home: Path, database: Postgres) -> None:
+    live = {knob.name for knob in database.knobs() if knob.apply_cost is ApplyCost.LIVE}
     small: dict[str, Level] = {"database.shared_buffers": MB, "database.max_connections": 12}
     configure(database, home, small)
     database.start()
@@ -157,15 +158,30 @@ def test_levels_that_a_reload_changes_take_effect(home: Path, database: Postgres
     found = {}
     for name, witness in to_run(effects.RELOADED):
         seen = []
+        before = {each: database.read_back(each) for each in (name, *witness.under)}
         for level in witness.levels:
             levels = {**small, **witness.under, name: level}
-            configure(database, home, levels)
-            database._write_configuration()
-            run(database, "SELECT pg_reload_conf()")
+            if live.issuperset({name, *witness.under}):
+                database.apply({**witness.under, name: level})
+            else:  # sessions that are open keep their plans, so it is not live
+                configure(database, home, levels)
+                database._write_configuration()
+                run(database, "SELECT pg_reload_conf()")
             assert wait_for(partial(in_force, database, levels)), name
             seen.append(witness.measure(database))
+        if live.issuperset(before):
+            database.apply(before)
         found[name] = seen
     assert without_effect(effects.RELOADED, found) == {}
+    database.apply({name: LEVELS[name] for name in live.difference(effects.RELOADED)})
+    with pytest.raises(UsageError, match=r"database\.max_connections: cannot be changed while it runs"):
+        database.apply({"database.max_connections": 13})
+    assert database.stop()
+    configure(database, home, small)
+    database.start()
+    database.wait_ready(60)
+    defaults = {knob.name: knob.default for knob in database.knobs() if knob.name in live and knob.default is not None}
+    assert in_force(database, defaults), "a live change does not outlive its start"
 
 
 def test_levels_that_a_start_sets_take_effect(home: Path, database: Postgres) -> None:

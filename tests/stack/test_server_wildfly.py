@@ -56,6 +56,7 @@ def every_level_is_in_force(made: Stack) -> None:
     assert [name for name, level in LEVELS.items() if level == own[name]] == [], "levels differ from the defaults"
     levels = LEVELS | JVM
     assert {name: made.read_back(name) for name in levels} == levels
+    server_cells.changes_while_it_runs(made, LEVELS)
     request = urllib.request.Request(f"{made.url()}/", headers={"Accept-Encoding": "gzip"})
     trust = ssl.create_default_context(cadata=made.certificate())
     with urllib.request.urlopen(request, timeout=30, context=trust) as answer:

@@ -135,8 +135,9 @@ class FakeSystem(AtStart):
     slots: Sequence[Slot] = ()
     others: dict[int, FakeSystem] = field(default_factory=dict)  # beside this one
     measured: list[tuple[float, float]] = field(default_factory=list)  # windows of the last trial of a rotation
-    idle_cpu: float = 0.0  # of each instance in the first ``busy_slots`` slots of another one
+    cpu_each: float = 0.0  # of each instance in the first ``busy_slots`` slots of another one
     busy_slots: int = 0
+    beside_it: list[tuple[Path, list[Path]]] = field(default_factory=list)  # trials, and whose idle CPU was asked for
 
     def _call(self, step: str) -> None:
         self.calls.append(step)
@@ -179,9 +180,12 @@ class FakeSystem(AtStart):
 
     def start_observers(self, directory: Path) -> None:
         self._call("start-observers")
+        self.recording = directory / "recording"
+        self.recording.touch()
 
     def stop_observers(self) -> Sequence[str]:
         self._call("stop-observers")
+        self.recording.unlink()
         return ()
 
     def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
@@ -239,8 +243,12 @@ class FakeSystem(AtStart):
         self.measured = list(windows)
         return self.measure(directory, startup)
 
-    def cpu_in(self, directory: Path, windows: Sequence[tuple[float, float]]) -> Sequence[float | None]:
-        return [self.idle_cpu if at < self.busy_slots else 0.01 for at in range(len(windows))]
+    def idle_cpu(
+        self, directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]
+    ) -> Sequence[float | None]:
+        assert all(not (other / "recording").exists() for other in others), "a recording that goes on has no series"
+        self.beside_it.append((directory, list(others)))
+        return [len(others) * (self.cpu_each if at < self.busy_slots else 0.01) for at in range(len(windows))]
 
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
         found = []

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leadline.api import Study, load_lab
+from leadline.api.labs import load_lab
+from leadline.api.studies import Study
 from leadline.cli.options import JsonOption, LabOption, StudyArgument, file_option
 from leadline.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from leadline.advice import Finding
-    from leadline.report.advising import Advice
+    from leadline.api.telling import Advice
 
 
 def register(app: typer.Typer) -> None:
@@ -44,9 +45,9 @@ def advise(
         said = {"simulated": found.record.simulated, "answer": found.answer}
         print_json({**text, **said, **({"saved": str(write), "study": saved} if saved is not None else {})})
         return
-    from leadline.report.advice_text import lines
+    from leadline.api.telling import advice_lines
 
-    say(*lines(found, chosen, commands))
+    say(*advice_lines(found, chosen, commands))
     if saved is not None:
         left = [one.name for one in chosen if one.testable and one.knob not in saved["factors"]]
         also = f"; not in it: {', '.join(left)}" if left else ""

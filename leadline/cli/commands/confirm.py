@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import Run, Study, load_lab, open_testbed
 from leadline.api.confirming import confirmation
-from leadline.api.running import SIMULATED
+from leadline.api.labs import load_lab
+from leadline.api.running import SIMULATED, Run, open_testbed
+from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute, present
 from leadline.cli.commands.plan_power import share
 from leadline.cli.options import JsonOption, LabOption, file_option

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from leadline.api.planning import (
+    Planned,
+    StudyFile,
+    check_looks,
+    cost,
+    noise_for,
+    overhead_for,
+    sent_variables,
+    treatment_label,
+)
 from leadline.cli.commands.plan_power import document
 from leadline.cli.output import print_json, say
 from leadline.design.racing import rounds_of
-from leadline.lab.looking import check_looks
-from leadline.lab.pilot import noise_for, overhead_for
-from leadline.lab.planning import Planned, cost
-from leadline.lab.progress import treatment_label
-from leadline.lab.studyfile import StudyFile
-from leadline.load.scenario import sent_variables
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.study import Design, Workload
 from leadline.model.units import format_duration
@@ -30,7 +34,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     overhead = overhead_for(study, noise)
     seconds = cost(study, plan, overhead)
     setup = setup_of(study.design, study.workload, overhead)
-    found = forecast(plan, noise, setup)
+    found = forecast(plan, noise, setup, design=study.design)
     if json:
         print_json(
             {
@@ -61,6 +65,8 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         say(f"the budget of {format_duration(study.budget)} ends first: about {study.budget / seconds:.0%} of them run")
     if plan.kind == "racing":
         say(f"it may end early: a race of {rounds_of(study.design)} rounds, over when one level is left")
+    elif study.design.looks == "watched":
+        say(f"it may end early: watched, asked after every block from block {schedule(plan, 'watched')[0]} on")
     elif study.design.looks > 1:
         ends = ", ".join(str(block) for block in schedule(plan, study.design.looks)[:-1])
         say(f"it may end early: {study.design.looks} interim analyses, after block {ends} and at the end")

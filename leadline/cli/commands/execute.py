@@ -6,13 +6,13 @@ from pathlib import Path
 
 import typer
 
-from leadline.api import Run, Study, StudyResult, Tuning, open_testbed
-from leadline.api.running import checked
+from leadline.api.planning import outline, steps_left_out
+from leadline.api.results import StudyResult
+from leadline.api.running import Run, checked, open_testbed
+from leadline.api.studies import Study, Tuning
 from leadline.cli.commands.dry_run import print_plan
 from leadline.cli.live import watcher
 from leadline.cli.output import console, errors, print_answer, print_json, print_table, say
-from leadline.lab.tuning.check import steps_left_out
-from leadline.lab.tuning.outline import outline
 from leadline.model.units import format_duration
 
 

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import load_lab
+from leadline.api.labs import load_lab
+from leadline.api.process import read_text
 from leadline.cli.options import JsonOption, LabOption, directory_option
 from leadline.cli.output import print_json, say
 from leadline.figures import StudyFigures, extremes_table, figures_of, figures_of_gains, parse_groups, table_of
 from leadline.figures.foreign import COLUMNS, Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
-from leadline.host.textfile import read_text
 from leadline.model.errors import UsageError, nearest
 from leadline.model.naming import describing
 from leadline.model.record import StudyRecord
@@ -146,17 +146,17 @@ def _print(found: StudyFigures, out: Path | None, json: bool, concluded: StudyAn
     written: list[Path] = []
     simulated = concluded is not None and concluded.simulated
     if out is not None:
-        from leadline.report.figures.files import write
+        from leadline.api.telling import write_figures
 
-        written = write(found, out, simulated=simulated)
+        written = write_figures(found, out, simulated=simulated)
     if json:
-        from leadline.report.figures.files import document
+        from leadline.api.telling import figures_document
 
         said = {"answer": concluded.answer} if concluded is not None else {}
         files = {"files": [str(path) for path in written]} if out else {}
-        print_json({**document(found, simulated=simulated), **said, **files})
+        print_json({**figures_document(found, simulated=simulated), **said, **files})
         return
-    from leadline.report.figures.text import lines
+    from leadline.api.telling import figures_lines
 
     last = [concluded.answer] if concluded is not None else []
-    say(*lines(found), *map(str, written), *last)
+    say(*figures_lines(found), *map(str, written), *last)

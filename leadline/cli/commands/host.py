@@ -5,10 +5,9 @@ from __future__ import annotations
 import typer
 from rich.table import Table
 
+from leadline.api import hosts
 from leadline.cli.options import JsonOption
 from leadline.cli.output import console, print_json, say
-from leadline.host.checks import Finding, findings
-from leadline.host.local import LocalHost
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(json: JsonOption = False) -> None:
     """What this machine can do and how noisy it is, each finding with the command that mends it."""
-    found = findings(LocalHost())
+    found = hosts.doctor()
     if json:
         print_json({"findings": [_finding(finding) for finding in found]})
     else:
@@ -32,15 +31,13 @@ def doctor(json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
-def _finding(finding: Finding) -> dict[str, str]:
+def _finding(finding: hosts.Finding) -> dict[str, str]:
     return {"name": finding.name, "level": finding.level, "sentence": finding.sentence, "mend": finding.mend}
 
 
 def restore(json: JsonOption = False) -> None:
     """Put this host back after any crash: undo every open entry of the journal, end what was started."""
-    host = LocalHost()
-    with host.lease():
-        lines = list(host.restore())
+    lines = hosts.restore()
     if json:
         print_json({"restored": lines})
         return

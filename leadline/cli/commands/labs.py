@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
-from leadline.api import load_lab
+from leadline.api.labs import load_lab
 from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, print_json, say
 from leadline.model.record import TrialState

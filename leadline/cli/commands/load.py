@@ -7,8 +7,23 @@ from typing import Annotated, get_args
 
 import typer
 
+from leadline.api.loads import (
+    OUT,
+    Limits,
+    Range,
+    Step,
+    check_drivers,
+    find_preset,
+    knee_document,
+    option_value,
+    preset_options,
+    read_drivers,
+    run_scenario,
+    run_together,
+    scenario_schema,
+)
+from leadline.api.loads import find_knee as search
 from leadline.cli.options import output_directory
-from leadline.load.command import OUT, option_value, run_scenario, scenario_schema
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.study import GeneratorName
 
@@ -105,7 +120,6 @@ def load(
         arguments += ["--limit-errors", limit_errors]
     if preset is not None:
         from leadline.cli.output import errors
-        from leadline.load.presets import find_preset, preset_options
 
         errors.print(f"preset {preset}: {find_preset(preset).equivalence}", markup=False, highlight=False)
 
@@ -137,18 +151,12 @@ def load(
 
 
 def _check(drivers: str) -> None:
-    from leadline.load.cluster.command import check
-    from leadline.load.cluster.spec import read_drivers
-
-    for line in check(read_drivers(drivers)):
+    for line in check_drivers(read_drivers(drivers)):
         typer.echo(line)
 
 
 def _together(scenario: str, drivers: str, options: list[str]) -> None:
-    from leadline.load.cluster.command import run
-    from leadline.load.cluster.spec import read_drivers
-
-    passed = run(scenario, options, read_drivers(drivers), typer.echo)
+    passed = run_together(scenario, options, read_drivers(drivers), typer.echo)
     if not passed:  # it was said why
         sys.exit(130 if passed is None else 1)
 
@@ -163,8 +171,6 @@ def _search(
 ) -> None:
     from leadline.cli.output import console, print_json, say
     from leadline.cli.output import errors as to_stderr
-    from leadline.load.knee import Limits, Range, Step
-    from leadline.load.knee_run import find_knee, knee_document
 
     unit = "users" if whole else "/s"
 
@@ -187,7 +193,7 @@ def _search(
         )
 
     first, to, factor, resolution = loads
-    found = find_knee(scenario, options, Limits(*limits), Range(first, to, factor, resolution, whole), tell)
+    found = search(scenario, options, Limits(*limits), Range(first, to, factor, resolution, whole), tell)
     if as_json:
         arrivals = "closed" if whole else option_value("--arrivals", options, "poisson")
         print_json(knee_document(found, arrivals, Limits(*limits)))

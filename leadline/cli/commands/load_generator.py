@@ -8,11 +8,8 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from leadline.api.loads import OUT, Job, Plan, judge, read_summary, run_generator
 from leadline.cli.output import errors, print_json, say
-from leadline.load.command import OUT, judge
-from leadline.load.generators.base import Job
-from leadline.load.generators.run import Plan, run_generator
-from leadline.load.result import read_summary
 from leadline.model.errors import UsageError, nearest
 from leadline.model.units import parse_duration
 

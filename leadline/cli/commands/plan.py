@@ -11,7 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from leadline.api import Study, open_testbed
+from leadline.api.planning import cost, treatment_label
+from leadline.api.process import read_text
+from leadline.api.running import open_testbed
+from leadline.api.studies import Study
 from leadline.cli.options import FactorOption, JsonOption, SetOption, file_option
 from leadline.cli.output import console, print_json, say
 from leadline.design import (
@@ -22,9 +25,6 @@ from leadline.design import (
     plan_to_json,
     properties_text,
 )
-from leadline.host.textfile import read_text
-from leadline.lab.planning import cost
-from leadline.lab.progress import treatment_label
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.plan import Plan

@@ -8,13 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from leadline.api import Study, open_testbed
+from leadline.api.planning import Planned, StudyFile, check_looks, noise_for, overhead_for
+from leadline.api.running import open_testbed
+from leadline.api.studies import Study
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
 from leadline.cli.output import print_json, say
-from leadline.lab.looking import check_looks
-from leadline.lab.pilot import noise_for, overhead_for
-from leadline.lab.planning import Planned
-from leadline.lab.studyfile import StudyFile
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan
 from leadline.model.result import RESPONSES

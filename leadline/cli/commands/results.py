@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import load_lab
+from leadline.api.labs import load_lab
 from leadline.api.running import REPORT
 from leadline.cli.options import JsonOption, LabOption, StudyArgument, directory_option, file_option
 from leadline.cli.output import print_answer, print_json, print_table, say

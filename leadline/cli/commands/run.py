@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import Study, open_testbed, read
+from leadline.api.planning import aa_twin
+from leadline.api.running import open_testbed
+from leadline.api.studies import Study, read
 from leadline.cli.commands.execute import execute
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
-from leadline.lab.twin import aa_twin
 from leadline.model.errors import UsageError
 
 

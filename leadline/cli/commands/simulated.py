@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import Study
-from leadline.api.running import simulated
+from leadline.api.running import error_rates
+from leadline.api.studies import Study
 from leadline.cli.options import FactorOption, JsonOption, SetOption
 from leadline.cli.output import console, print_json, say
 from leadline.model.errors import UsageError
@@ -31,16 +31,10 @@ def simulate(
     json: JsonOption = False,
 ) -> None:
     """How often a study would be right: many simulated studies against a known truth."""
-    from leadline.simulate import rates
-
     if response not in RESPONSES:
         raise UsageError(f"unknown response {response!r}; responses: {', '.join(RESPONSES)}")
     subject = Study.read(study, set_ or [], factor or [])
-    place = simulated(truth)
-    planned = place.plan(subject.file)
-    held = place.bound(subject.file, planned)
-    workload = subject.file.study.workload
-    found = rates(planned.plan, held, workload, studies, response=response, seed=seed)
+    planned, found = error_rates(subject, truth, studies, response=response, seed=seed)
     rows = [
         {
             "factor": name,

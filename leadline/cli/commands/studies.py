@@ -6,11 +6,16 @@ from typing import Annotated
 
 import typer
 
+from leadline.api.studies import (
+    builtin_studies,
+    builtin_tunings,
+    parse_study,
+    parse_tuning,
+    schema_of_studies,
+    schema_of_tunings,
+)
 from leadline.cli.options import JsonOption
 from leadline.cli.output import console, print_json
-from leadline.lab.studyfile import builtin_studies, json_schema, parse_study
-from leadline.lab.tuning.file import builtin_tunings, parse_tuning
-from leadline.lab.tuning.file import json_schema as tuning_json_schema
 
 
 def register(app: typer.Typer) -> None:
@@ -25,10 +30,10 @@ def studies(
 ) -> None:
     """List the built-in studies and tunings."""
     if tuning_schema:
-        print_json(tuning_json_schema())
+        print_json(schema_of_tunings())
         return
     if schema:
-        print_json(json_schema())
+        print_json(schema_of_studies())
         return
     found = {name: parse_study(text, name).study for name, text in builtin_studies().items()}
     tunings = {name: parse_tuning(text, name).tuning for name, text in builtin_tunings().items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from abc import abstractmethod
@@ -24,16 +25,17 @@ from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
 from leadline.stack.servers import evidence, jvm, knobs, large_pages, messaging, places
 from leadline.stack.servers.agent import ANSWER, ask, ensure_agent
-from leadline.stack.started import Started
+from leadline.stack.started import PATIENCE, Changing
 
 GC_LOG = "gc.log"
 AGENT_SAMPLES = "agent.csv"  # made by who loads the agent, once the server runs
 _POLL = 0.1
+_FRESH = 0.5  # seconds: so that several knobs cost one question
 
 Answer = Mapping[str, Any]  # what the agent answered: flags, beans, configuration
 
 
-class JavaServer(Started[ServiceContext]):
+class JavaServer(Changing[ServiceContext]):
     """A Java application server as a service (``leadline.stack.base.Service``)."""
 
     name: ClassVar[str]
@@ -49,6 +51,7 @@ class JavaServer(Started[ServiceContext]):
         super().__init__()
         self.jvm = jvm.Jvm(self._asked_flags)
         self._answer: Answer | None = None
+        self._fresh_until = math.inf  # monotonic; how long the answer holds
         self._settings: Settings = {}
         self.ready_timeout = 0.0  # seconds, of the last wait
         self._answer_by: float | None = None
@@ -70,6 +73,19 @@ class JavaServer(Started[ServiceContext]):
     @abstractmethod
     def level_of(self, name: str, answer: Answer) -> Level:
         """A server knob's level from the agent's answer. Raises LookupError, KeyError."""
+
+    def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:
+        """What the agent is told to change (``set.N``, ``changed.N``) for these live levels of the server's own knobs;
+        ``settings``: all levels that are in force then. Raises UsageError for levels that contradict.
+        """
+        raise NotImplementedError(f"{self.title} has no live knobs, or does not say how {', '.join(levels)} change")
+
+    def taken(self, answer: Answer, said: str) -> bool:
+        """Whether changes are in force, from the agent's answer and what the server said since. Raises LookupError
+        where they cannot come to be.
+        """
+        del answer, said
+        return True
 
     def expected_beans(self) -> Collection[str]:
         """Canonical names of the MBeans that an answer must have: it is asked for again until they are there."""
@@ -146,7 +162,7 @@ class JavaServer(Started[ServiceContext]):
             owns=self.owns(context),
             reads=self.reads(context),
         )
-        self._answer = self._answer_by = None
+        self._answer, self._answer_by, self._fresh_until = None, None, math.inf
         return self.launch(context.host, spec)
 
     def owns(self, context: ServiceContext) -> list[Path]:
@@ -216,6 +232,41 @@ class JavaServer(Started[ServiceContext]):
             if time.monotonic() > deadline:
                 raise self._failure(f"was not ready after {timeout:g} s ({said})", found)
             time.sleep(_POLL)
+
+    def change(self, levels: Settings) -> None:
+        settings = {**self._settings, **levels}
+        flags = {name: level for name, level in levels.items() if name in jvm.FLAG_OF}
+        own = {name: level for name, level in levels.items() if name not in flags}
+        spoken = len(self.words())
+        self.tell(
+            {**jvm.flags(flags), **(self.changes(own, settings) if own else {})},
+            lambda answer: not own or (self.taken(answer, self.words()[spoken:]) and self._holds(own, answer)),
+        )
+        self._settings = settings
+
+    def _holds(self, levels: Settings, answer: Answer) -> bool:
+        try:
+            return all(self.level_of(name, answer) == level for name, level in levels.items())
+        except LookupError:
+            return False
+
+    def tell(self, changes: Mapping[str, str], done: Callable[[Answer], bool] = lambda _: True) -> None:
+        """Have the agent make changes, and wait until its answer says that it is done. Raises
+        TrialFailure(configuration).
+        """
+        deadline = time.monotonic() + PATIENCE
+        try:
+            answer = self._ask(changes)
+            while not answer["refused"] and not done(answer):
+                if time.monotonic() > deadline:
+                    raise LookupError(f"{self.title} did not make a change in {PATIENCE:g} s: {_said(changes)}")
+                time.sleep(_POLL / 10)
+                answer = self._ask()
+        except LookupError as error:
+            raise TrialFailure(FailureClass.CONFIGURATION, str(error)) from error
+        self._answer, self._fresh_until = answer, time.monotonic() + _FRESH
+        if answer["refused"]:
+            raise TrialFailure(FailureClass.CONFIGURATION, f"{self.title} refuses {'; '.join(answer['refused'])}")
 
     def read_back(self, name: str) -> Level:
         if name not in {knob.name for knob in self.knobs()}:
@@ -335,12 +386,12 @@ class JavaServer(Started[ServiceContext]):
         (self.context.artefacts / f"{self.name}-{name}").write_text(text)
 
     def answer(self) -> Answer:
-        """The running server's configuration as the agent read it; asked once a start, as nothing changes it later, but
-        for at most ``ready_timeout`` again while it lacks ``expected_beans``.
+        """The running server's configuration as the agent read it; asked once a start until a level is changed live,
+        then no older than half a second; for at most ``ready_timeout`` again while it lacks ``expected_beans``.
 
         Raises LookupError if the agent cannot be loaded or beans do not come.
         """
-        if self._answer is None:
+        if self._answer is None or time.monotonic() > self._fresh_until:
             if self._answer_by is None:
                 self._answer_by = time.monotonic() + self.ready_timeout
             answer = self._ask()
@@ -354,12 +405,14 @@ class JavaServer(Started[ServiceContext]):
                 time.sleep(_POLL)
                 answer = self._ask()
             self._answer = answer
+            if self._fresh_until < math.inf:
+                self._fresh_until = time.monotonic() + _FRESH
         return self._answer
 
-    def _ask(self) -> Answer:
+    def _ask(self, changes: Mapping[str, str] | None = None) -> Answer:
         try:
             host = self.context.host
-            question = {"flags": ",".join(jvm.FLAGS), **self.question()}
+            question = {"flags": ",".join(jvm.FLAGS), **self.question(), **(changes or {})}
             java = java_pid(host.files, self.process)
             return ask(host, self.context.java_home, java, self._exchange(self.context), question)
         except (AttachError, OSError, ValueError) as error:
@@ -379,6 +432,10 @@ class JavaServer(Started[ServiceContext]):
             )
         words = f": {found.headline}" if found.headline else ""
         return TrialFailure(FailureClass.CONFIGURATION, f"{self.title} {what}{words}", found.text())
+
+
+def _said(changes: Mapping[str, str]) -> str:
+    return ", ".join(changes.values())
 
 
 def _quiet(message: str) -> None:

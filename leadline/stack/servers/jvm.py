@@ -120,12 +120,19 @@ def options(settings: Mapping[str, Level], log: Path | None) -> list[str]:
 
 
 def _flag_option(name: str, level_: Level) -> str:
-    flag = FLAG_OF[name]
     if isinstance(level_, bool):
-        return f"-XX:{'+' if level_ else '-'}{flag.name}"
-    if isinstance(level_, str):
-        return f"-XX:{flag.name}={level_}"
-    return f"-XX:{flag.name}={round(level_ / flag.unit)}"
+        return f"-XX:{'+' if level_ else '-'}{FLAG_OF[name].name}"
+    return f"-XX:{_flag(name, level_)}"
+
+
+def _flag(name: str, level_: Level) -> str:
+    flag = FLAG_OF[name]
+    return f"{flag.name}={level_ if isinstance(level_, str) else round(level_ / flag.unit)}"
+
+
+def flags(levels: Mapping[str, Level]) -> dict[str, str]:
+    """What the agent is told for live levels: flags that the JVM lets change while it runs (``manageable``)."""
+    return {f"flag.{name}": _flag(name, level_) for name, level_ in levels.items()}
 
 
 def _check(settings: Mapping[str, Level]) -> None:

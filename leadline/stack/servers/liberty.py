@@ -1,4 +1,4 @@
-"""Open Liberty: a private WLP_USER_DIR, levels as variables in configDropins/overrides."""
+"""Open Liberty: a private WLP_USER_DIR, levels as variables in an included file that it reads again when told."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from leadline.stack.servers.files import template
 
 _SERVER = "leadline"
 _KEYSTORE = "tls.p12"
+_LEVELS = "levels.xml"
+_UPDATED = re.compile(r"\bCWWKG001[78]I\b")  # the configuration was updated, or it did not change
 # Jakarta EE 9.1; an application gets what it needs and no more.
 _FEATURES = {
     Feature.SERVLETS: ("servlet-5.0", "jdbc-4.3", "jndi-1.0"),
@@ -45,22 +47,39 @@ class Liberty(JavaServer):
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         server = context.directory / "usr" / "servers" / _SERVER
-        overrides = server / "configDropins" / "overrides"
-        overrides.mkdir(parents=True)
-        text = template("liberty-server.xml", context.application)
+        server.mkdir(parents=True)
+        text = template("liberty-server.xml", context.application).replace('"@levels@"', quoteattr(str(self._levels)))
         (server / "server.xml").write_text(text)
         (server / "bootstrap.properties").write_text("command.port=-1\n")  # nobody sends it commands
         (server / "jvm.options").write_text("".join(f"{option}\n" for option in self.jvm_options(context)))
-        variables = self._variables(context, settings)
+        self._own: dict[str, str] = {}
         if settings.get(knobs.TLS.name) and context.certificate is not None:
-            port, password = variables["leadline.http.port"], secrets.token_urlsafe(18)
+            password = secrets.token_urlsafe(18)
             context.certificate.write_keystore(context.directory / _KEYSTORE, password)
-            variables |= {"leadline.http.plain": "-1", "leadline.https.port": port}
-            variables[liberty_levels.KEYSTORE_PASSWORD] = password
-        write_private(overrides / "levels.xml", self._overrides(context, settings, variables))
+            self._own = {"leadline.http.plain": "-1", "leadline.https.port": str(context.http_port)}
+            self._own[liberty_levels.KEYSTORE_PASSWORD] = password
+        variables = self._variables(context, settings)
+        write_private(self._levels, self._overrides(context, settings, variables))
         self.keep("server.xml", text)
         hidden = {**variables, **{name: "(not kept)" for name in variables if name.endswith(".password")}}
-        self.keep("levels.xml", self._overrides(context, settings, hidden))
+        self.keep(_LEVELS, self._overrides(context, settings, hidden))
+
+    @property
+    def _levels(self) -> Path:
+        """Where the server reads its levels, also after a change, and can put no other file in its place."""
+        return self._exchange(self.context) / _LEVELS
+
+    def owns(self, context: ServiceContext) -> list[Path]:
+        return [*super().owns(context), self._levels]
+
+    def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:
+        del levels
+        self._levels.write_text(self._overrides(self.context, settings, self._variables(self.context, settings)))
+        return {"changed.0": str(self._levels)}
+
+    def taken(self, answer: Answer, said: str) -> bool:
+        del answer
+        return bool(_UPDATED.search(said))
 
     def _variables(self, context: ServiceContext, settings: Settings) -> dict[str, str]:
         assert context.database is not None
@@ -75,7 +94,7 @@ class Liberty(JavaServer):
             "leadline.database.isolation": f"TRANSACTION_{context.database.isolation}",
             "leadline.database.driver": self.driver.connection_pool_data_source,
         }
-        return values | liberty_levels.variables(settings)
+        return values | liberty_levels.variables(settings) | self._own
 
     def _overrides(self, context: ServiceContext, settings: Settings, variables: Mapping[str, str]) -> str:
         needed = context.application.features

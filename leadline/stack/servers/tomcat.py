@@ -107,6 +107,23 @@ class Tomcat(JavaServer):
         ]
         return argv, {}
 
+    def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:
+        del levels
+        before, after = self.level_properties(self._settings), self.level_properties(settings)
+        return _set(tomcat_levels.changes(before, after, self.context.application))
+
+    def change(self, levels: Settings) -> None:
+        application, most = self.context.application, levels.get(knobs.MAX_CONNECTIONS.name)
+        if most is None:
+            super().change(levels)
+            return
+        drain = _set(tomcat_levels.draining(application, most))
+        try:
+            self.tell(drain, lambda answer: tomcat_levels.connections(answer) <= int(most))
+        finally:
+            self.tell(_set(tomcat_levels.drained(application, {**self._settings, **levels})))
+        super().change(levels)
+
     def failed_for_good(self, found: evidence.Evidence) -> bool:
         return super().failed_for_good(found) or any(_NOT_DEPLOYED.search(line) for line in found.errors)
 
@@ -115,3 +132,7 @@ class Tomcat(JavaServer):
 
     def level_of(self, name: str, answer: Answer) -> Level:
         return tomcat_levels.level(name, answer)
+
+
+def _set(changes: list[str]) -> dict[str, str]:
+    return {f"set.{number:02}": change for number, change in enumerate(changes)}

@@ -9,10 +9,12 @@ from xml.sax.saxutils import quoteattr
 
 from leadline.model.knob import Level
 from leadline.stack.base import Settings
+from leadline.stack.deployment import Deployment
 from leadline.stack.servers import knobs
 from leadline.stack.servers.beans import beans
 
 _THREADS = 200  # Tomcat's default maxThreads
+_EVICTABLE = 1800000  # its pool's default minEvictableIdleTimeMillis
 _SPARE_THREADS = 25  # Tomcat's default minSpareThreads; it must not exceed maxThreads
 
 
@@ -81,6 +83,66 @@ def properties(settings: Settings) -> dict[str, str]:
     return values
 
 
+# property -> type of the MBean, its attributes: what changes while Tomcat runs
+_LIVE = {
+    "leadline.pool.max": ("DataSource", "maxTotal", "maxIdle"),
+    "leadline.pool.min": ("DataSource", "minIdle"),
+    "leadline.pool.upkeep": ("DataSource", "timeBetweenEvictionRunsMillis"),
+    "leadline.pool.wait": ("DataSource", "maxWaitMillis"),
+    "leadline.pool.idle": ("DataSource", "softMinEvictableIdleTimeMillis"),
+    "leadline.pool.validation": ("DataSource", "testOnBorrow"),
+    "leadline.threads.max": ("Executor", "maxThreads"),
+    "leadline.threads.spare": ("Executor", "minSpareThreads"),
+    "leadline.threads.idle": ("Executor", "maxIdleTime"),
+    "leadline.http.keepalive.timeout": ("ProtocolHandler", "keepAliveTimeout"),
+    "leadline.http.connections": ("ProtocolHandler", "maxConnections"),
+    "leadline.http.compression": ("ProtocolHandler", "compression"),
+    "leadline.access.log": ("Valve", "enabled"),
+}
+_DEFAULTS = {"leadline.pool.upkeep": "-1", "leadline.http.compression": "off"}
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str], application: Deployment) -> list[str]:
+    """What the agent sets, from the properties that the levels had to those that they have now."""
+    names = {
+        "DataSource": _pool(application),
+        "Executor": "Catalina:type=Executor,name=http",
+        "ProtocolHandler": "Catalina:type=ProtocolHandler,*",
+        "Valve": "Catalina:type=Valve,name=AccessLogValve,*",
+    }
+    wanted = {name: after.get(name, _DEFAULTS.get(name)) for name in _LIVE}
+    changed = [name for name, value in wanted.items() if value != before.get(name, _DEFAULTS.get(name))]
+    threads = "leadline.threads.max"
+    if threads in changed and int(after[threads]) < int(before.get(threads, _THREADS)):
+        changed.reverse()  # it refuses fewer threads than it keeps
+    return [f"{names[_LIVE[name][0]]}|{own}|{wanted[name]}" for name in changed for own in _LIVE[name][1:]]
+
+
+def _pool(application: Deployment) -> str:
+    return f'Catalina:type=DataSource,class=javax.sql.DataSource,name="{application.data_source.jndi}"'
+
+
+def draining(application: Deployment, most: Level) -> list[str]:
+    """What the agent sets so that the pool comes down to ``most`` connections: those that are idle are closed within
+    hundredths of a second, those in use when they are given back. By itself the pool goes on using what it has.
+    """
+    own = {"maxTotal": most, "maxIdle": 0, "minEvictableIdleTimeMillis": 1, "timeBetweenEvictionRunsMillis": 10}
+    return [f"{_pool(application)}|{name}|{value}" for name, value in own.items()]
+
+
+def drained(application: Deployment, settings: Settings) -> list[str]:
+    """What ends ``draining``."""
+    upkeep = properties(settings).get("leadline.pool.upkeep", _DEFAULTS["leadline.pool.upkeep"])
+    own = {"minEvictableIdleTimeMillis": _EVICTABLE, "timeBetweenEvictionRunsMillis": upkeep}
+    return [f"{_pool(application)}|{name}|{value}" for name, value in own.items()]
+
+
+def connections(answer: Mapping[str, Any]) -> int:
+    """How many the pool has open."""
+    pool = _of_pool(answer)
+    return int(pool["numActive"]) + int(pool["numIdle"])
+
+
 def configuration(text: str, settings: Settings) -> str:
     """The template of server.xml without the elements that the levels switch off."""
     assert _HTTP2_ELEMENT in text
@@ -107,6 +169,10 @@ def with_tls(text: str, certificate: str, key: str) -> str:
     tls = 'SSLEnabled="true" scheme="https" secure="true"'
     made = f"    <Connector {tls} {found[1]}>\n{host}{found[2]}    </Connector>\n"
     return text[: found.start()] + made + text[found.end() :]
+
+
+def _of_pool(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    return next(bean for bean in beans(answer, "type=DataSource") if "maxTotal" in bean)
 
 
 # knob -> part of the MBean's name, attribute
@@ -138,7 +204,7 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
         part, attribute = _READ[name]
         found = beans(answer, part)[0][attribute]
     else:
-        pool = next(bean for bean in beans(answer, "type=DataSource") if "maxTotal" in bean)
+        pool = _of_pool(answer)
         if name == knobs.STATEMENT_CACHE.name:
             return int(pool["maxOpenPreparedStatements"]) if pool["poolPreparedStatements"] else 0
         if name == knobs.MONITORING.name:

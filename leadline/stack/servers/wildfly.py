@@ -131,6 +131,14 @@ class WildFly(JavaServer):
         ]
         return argv, {"JBOSS_HOME": str(home)}
 
+    def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:
+        wildfly_levels.properties(settings)  # refuses what contradicts
+        return wildfly_levels.changes(levels, settings, self.context.application)
+
+    def taken(self, answer: Answer, said: str) -> bool:
+        del said
+        return wildfly_levels.taken(answer)
+
     def failed_for_good(self, found: evidence.Evidence) -> bool:
         return super().failed_for_good(found) or any(_STARTED_WITH_ERRORS.search(line) for line in found.errors)
 

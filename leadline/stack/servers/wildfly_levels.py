@@ -169,6 +169,32 @@ def properties(settings: Settings) -> dict[str, str]:
     return values
 
 
+_SERVER = "management-root=server"
+_STATE = "serverState"
+# How attributes that are written differ from those that are read.
+_WRITTEN = {"maxPoolSize": "taskMaxThreads", "corePoolSize": "taskCoreThreads", "derivedSize": "maxPoolSize"}
+
+
+def changes(levels: Settings, settings: Settings, application: Deployment) -> dict[str, str]:
+    """What the agent sets for these levels, and asks: whether WildFly would have to be loaded again for them."""
+    instead = _INSTEAD if settings.get(knobs.TLS.name) else {}
+    told = {"bean.state": f"jboss.as:{_SERVER}|{_STATE}"}
+    for number, name in enumerate(levels):
+        row = _OWN[name]
+        resource = _RESOURCES[instead.get(row.resource, row.resource)].replace("*", application.data_source.name)
+        attribute = _WRITTEN.get(row.attribute, row.attribute)
+        told[f"set.{number:02}"] = f"jboss.as:{resource}|{attribute}|{_written(row, levels[name])}"
+    return told
+
+
+def taken(answer: Mapping[str, Any]) -> bool:
+    """Whether what was set is in force. Raises LookupError where WildFly would have to be loaded again."""
+    state = answer["beans"].get(f"jboss.as:{_SERVER}", {}).get(_STATE)
+    if state not in ("running", None):
+        raise LookupError(f"WildFly would have to be loaded again: it is in state {state}")
+    return state is not None
+
+
 def _written(row: _Own, level: Level) -> str:
     if row.form == "milliseconds":
         return str(round(float(level) * 1000))

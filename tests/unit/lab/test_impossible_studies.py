@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
-from leadline.cli.commands.stack import choice_of, settings_of
+from leadline.api.stacks import choice_of, settings_of
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
 from leadline.host.registry import HOSTS

@@ -28,6 +28,7 @@ from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.model.plan import Plan
+from leadline.model.record import StudyRecord
 from leadline.simulate import parse_truth, simulate_observations
 from leadline.simulate.testbed import SimulatedTestbed
 
@@ -145,6 +146,15 @@ def test_what_cannot_stand_side_by_side_is_refused_with_file_and_line(old: str, 
 # runs
 
 
+def number_of(directory: Path) -> int:
+    """Of the trial whose attempt has this directory."""
+    return int(directory.parent.name)
+
+
+def block_of(record: StudyRecord, directory: Path) -> int:
+    return next(trial.planned.block for trial in record.trials if trial.id == number_of(directory))
+
+
 def test_a_block_is_started_together_and_every_trial_has_its_own_steps_and_levels(tmp_path: Path) -> None:
     system = FakeSystem(FakeHost(), effect=lambda s, _h: 100.0 + int(s["server.pool"]))
     result, store = run(tmp_path, system)
@@ -222,7 +232,7 @@ def test_the_budget_counts_blocks(tmp_path: Path) -> None:
 
 
 def test_slots_in_which_others_were_not_idle_are_left_out(tmp_path: Path) -> None:
-    system = FakeSystem(FakeHost(), idle_cpu=IDLE_BOUND, busy_slots=2)  # two idle instances: twice the bound
+    system = FakeSystem(FakeHost(), cpu_each=IDLE_BOUND, busy_slots=2)  # two idle instances: twice the bound
     result, store = run(tmp_path, system)
     trial = store.load(result.study_id).trials[0]
     audit = next(audit for audit in trial.audits if audit.name == "idle-instances")
@@ -230,10 +240,49 @@ def test_slots_in_which_others_were_not_idle_are_left_out(tmp_path: Path) -> Non
     assert "2 of 5 slots left out" in audit.detail
     assert len(system.measured) == 3
 
-    result, store = run(tmp_path, FakeSystem(FakeHost(), idle_cpu=IDLE_BOUND, busy_slots=4), give_up=1)
+    result, store = run(tmp_path, FakeSystem(FakeHost(), cpu_each=IDLE_BOUND, busy_slots=4), give_up=1)
     trial = store.load(result.study_id).trials[0]
     assert trial.failure is FailureClass.INFRASTRUCTURE
     assert "too few slots are left" in trial.failure_message
+
+
+@pytest.mark.parametrize("step", ["load", "health", "audit"])
+def test_an_instance_that_fails_under_the_load_is_an_idle_one_of_the_others(tmp_path: Path, step: str) -> None:
+    """It runs on beside them, and may be what makes it fail that takes their CPU."""
+    fail = failing(step, FailureClass.CONFIGURATION, lambda s: s.get("server.pool") == 2)
+    system = FakeSystem(FakeHost(), fail=fail, cpu_each=0.9 * IDLE_BOUND, busy_slots=1)
+    result, store = run(tmp_path, system)
+    record = store.load(result.study_id)
+    good = [trial for trial in record.trials if trial.failure is None]
+    assert len(good) == 6
+    for trial in good:
+        audit = next(audit for audit in trial.audits if audit.name == "idle-instances")
+        assert "slot 1: idle instances used 0.45 CPUs" in audit.detail
+    for directory, others in system.beside_it:
+        block = {trial.id for trial in record.trials if trial.planned.block == block_of(record, directory)}
+        assert {number_of(other) for other in others} == block - {number_of(directory)}
+
+
+@pytest.mark.parametrize("step", ["start-server", "start-observers"])
+def test_an_instance_that_fails_before_the_load_is_stopped_at_once(tmp_path: Path, step: str) -> None:
+    events: list[tuple[str, object]] = []
+
+    class Told(FakeSystem):
+        def _call(self, step: str) -> None:
+            events.append((step, self.settings.get("server.pool")))
+            super()._call(step)
+
+        def stop(self) -> Sequence[str]:
+            events.append(("stop", self.settings.get("server.pool")))
+            return super().stop()
+
+    fail = failing(step, FailureClass.CONFIGURATION, lambda s: s.get("server.pool") == 2)
+    result, store = run(tmp_path, Told(FakeHost(), fail=fail))
+    failed = [trial for trial in store.load(result.study_id).trials if trial.failure is not None]
+    assert len(failed) == 3
+    block = events[: events.index(("load", 10))]
+    assert ("stop", 2) in block
+    assert ("stop", 10) not in block
 
 
 def test_host_levels_that_come_late_leave_the_slot_out(tmp_path: Path) -> None:
@@ -258,7 +307,9 @@ def test_host_levels_that_do_not_take_leave_the_slot_out(tmp_path: Path) -> None
 
 def test_idle_cpu_that_was_not_recorded_is_no_idle_cpu(tmp_path: Path) -> None:
     class Unrecorded(FakeSystem):
-        def cpu_in(self, directory: Path, windows: Sequence[tuple[float, float]]) -> Sequence[float | None]:
+        def idle_cpu(
+            self, directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]
+        ) -> Sequence[float | None]:
             return [None, *(0.01 for _ in windows[1:])]
 
     result, store = run(tmp_path, Unrecorded(FakeHost()))

@@ -14,6 +14,7 @@ from leadline.observe.window import (
     host_cpu_between,
     mean_between,
     other_programs,
+    services_cpu,
 )
 
 
@@ -61,6 +62,23 @@ def test_a_window_that_is_covered_in_part(series_dir: Path) -> None:
     assert CpuLines(series_dir).between("server", 200, 201) is None
     assert CpuLines(series_dir).between("driver", 100, 103) is None
     assert CpuLines(series_dir / "none").between("server", 100, 103) is None
+
+
+def test_a_service_that_has_ended_uses_nothing_and_one_that_is_not_recorded_is_not_known(tmp_path: Path) -> None:
+    table = TallTable()
+    for second in range(11):
+        moment = (100 + second) * 10**9
+        table.add(moment, "cpu.seconds", "leadline", 0.01 * second)
+        table.add(moment, "cpu.seconds", "database", 0.1 * second)
+        if second <= 4:
+            table.add(moment, "cpu.seconds", "server", 1.0 * second)
+    table.write(tmp_path / "processes.parquet")
+    lines = CpuLines(tmp_path)
+    assert services_cpu(lines, 100, 102) == pytest.approx(1.1)
+    assert services_cpu(lines, 103, 107) == pytest.approx(1 / 4 + 0.1)
+    assert services_cpu(lines, 106, 108) == pytest.approx(0.1)
+    assert services_cpu(lines, 110, 112) is None
+    assert services_cpu(CpuLines(tmp_path / "none"), 100, 102) is None
 
 
 def test_means(series_dir: Path) -> None:

@@ -83,7 +83,8 @@ def test_every_server_writes_the_names_of_the_application_alone(
     server = kind()
     server.configure(replace(context, deployment=deployed), {})
     files = [path for path in context.directory.rglob("*") if path.is_file() or path.is_symlink()]
-    written = "\n".join(path.read_text() for path in files if not path.is_symlink())
+    outside = [path for path in server.owns(server.context) if path.is_file()]
+    written = "\n".join(path.read_text() for path in [*files, *outside] if not path.is_symlink())
     paths = "\n".join(f"{path.relative_to(context.directory)} {path.resolve()}" for path in files)
     command, _ = server.command(server.context)
     said = "\n".join([written, paths, *command, *server.question().values(), *server.expected_beans()])

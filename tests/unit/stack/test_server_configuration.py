@@ -41,7 +41,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
 
 def overrides(context: ServiceContext, levels: dict[str, Level]) -> ElementTree.Element:
     Liberty().configure(context, levels)
-    file = context.directory / "usr" / "servers" / "leadline" / "configDropins" / "overrides" / "levels.xml"
+    file = context.directory.with_name(f"{context.directory.name}-agent") / "levels.xml"
     return ElementTree.parse(file).getroot()
 
 

@@ -9,6 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeMap;
 import javax.management.Attribute;
+import javax.management.InstanceNotFoundException;
 import javax.management.JMException;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
@@ -23,10 +24,11 @@ final class Answer {
         this.configurations = configurations;
     }
 
-    /** What {@code options} ask for; a part that cannot be read is answered with its error under "errors". */
+    /** Makes the changes that {@code options} ask for, then tells the rest; a part that cannot be read is answered with its error under "errors". */
     Map<String, Object> collect(Options options) {
         Map<String, Object> answer = new LinkedHashMap<>();
         Map<String, Object> errors = new LinkedHashMap<>();
+        answer.put("refused", new Changes(server).make(options));
         answer.put("flags", flags(options));
         for (String operation : options.list("invoke.")) {
             try {
@@ -91,8 +93,14 @@ final class Answer {
         Map<String, Object> found = new TreeMap<>();
         for (ObjectName name : server.queryNames(new ObjectName(parts[0]), null)) {
             Map<String, Object> values = new TreeMap<>();
-            for (Attribute attribute : server.getAttributes(name, attributes).asList()) {
-                values.put(attribute.getName(), Values.plain(attribute.getValue()));
+            try {
+                for (Attribute attribute :
+                        server.getAttributes(name, attributes).asList()) {
+                    values.put(attribute.getName(), Values.plain(attribute.getValue()));
+                }
+            } catch (InstanceNotFoundException gone) {
+                // Such as a connection that its pool has closed in the meantime.
+                continue;
             }
             found.put(name.getCanonicalName(), values);
         }

@@ -1,0 +1,92 @@
+"""Every knob of this host and of the programs, or those of one server or database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from leadline.catalogue import text
+from leadline.host.local import LocalHost
+from leadline.model.knob import Catalogue, Knob, Level, Machine, Owner
+from leadline.stack import registry
+from leadline.stack.registry import APPLICATIONS, DATABASES, SERVERS
+from leadline.stack.web.knobs import KNOBS as WEB_KNOBS
+
+
+def machine() -> Machine:
+    """What limits of knobs depend on, of this host."""
+    return LocalHost().machine()
+
+
+def every_knob() -> Catalogue:
+    """The knobs of this host and of every program; a generic name once, with each program's own name.
+
+    Where programs differ in the default, it stands beside their own names.
+    """
+    merged: dict[str, Knob] = {knob.name: knob for knob in LocalHost().knobs()}
+    for app in APPLICATIONS:
+        merged |= {knob.name: knob for knob in registry.application(app).knobs()}
+    programs = [
+        *(registry.server(name).knobs() for name in SERVERS),
+        *(registry.database(name).knobs() for name in DATABASES),
+        WEB_KNOBS,
+    ]
+    for knob in (knob for program in programs for knob in program):
+        known = _widened(merged.setdefault(knob.name, knob), knob)
+        if (known.default, known.default_note) == (knob.default, knob.default_note):
+            merged[knob.name] = replace(known, names={**known.names, **knob.names})
+        else:
+            names = {**_named(known), **_named(knob)}
+            merged[knob.name] = replace(known, default=None, default_note="", names=names)
+    return Catalogue(merged.values())
+
+
+def knobs_of(server: str, database: str) -> tuple[Catalogue, dict[str, list[str]]]:
+    """The knobs of one server, of one database or of both; and those that only others have, with their names.
+
+    Raises UsageError for an unknown name.
+    """
+    own: list[Knob] = []
+    others: dict[str, list[str]] = {}
+    if server:
+        own += registry.server(server).knobs()
+        for name in SERVERS:
+            for knob in registry.server(name).knobs():
+                others.setdefault(knob.name, []).append(name)
+    if database:
+        own += registry.database(database).knobs()
+        for name in DATABASES:
+            for knob in registry.database(name).knobs():
+                others.setdefault(knob.name, []).append(name)
+    names = {knob.name for knob in own}
+    return Catalogue(own), {name: owners for name, owners in sorted(others.items()) if name not in names}
+
+
+def present(knob: Knob) -> tuple[Level, str]:
+    """Today's level of a knob of this host, and why it cannot be set (empty if it can); both empty for others."""
+    if knob.owner is not Owner.HOST:
+        return "", ""
+    host = LocalHost()
+    try:
+        return host.read_back(knob.name), host.writable(knob.name)
+    except (LookupError, OSError) as error:
+        return "", str(error)
+
+
+def _widened(known: Knob, other: Knob) -> Knob:
+    """``known`` with the range of both; a program's own range is in its own list. A level is refused by both, or none:
+    what one program refuses another may have.
+    """
+    if known is other:
+        return known
+    lows, highs = (known.minimum, other.minimum), (known.maximum, other.maximum)
+    minimum = None if None in lows else min(lows)  # type: ignore[type-var]
+    maximum = None if None in highs else max(highs)  # type: ignore[type-var]
+    relative = {name: bound for name, bound in known.relative.items() if name in other.relative}
+    refused = {level: why for level, why in known.refused.items() if level in other.refused}
+    return replace(known, minimum=minimum, maximum=maximum, relative=relative, refused=refused)
+
+
+def _named(knob: Knob) -> dict[str, str]:
+    if knob.default is None and not knob.default_note:
+        return dict(knob.names)
+    return {program: f"{name} (default {text.default_of(knob)})" for program, name in knob.names.items()}

@@ -1,0 +1,28 @@
+"""What a study will take and find, before it is run."""
+
+from __future__ import annotations
+
+from leadline.lab.looking import check_looks
+from leadline.lab.pilot import noise_for, overhead_for
+from leadline.lab.planning import Planned, cost
+from leadline.lab.progress import Watcher, treatment_label
+from leadline.lab.studyfile import StudyFile
+from leadline.lab.tuning.check import steps_left_out
+from leadline.lab.tuning.outline import outline
+from leadline.lab.twin import aa_twin
+from leadline.load.scenario import sent_variables
+
+__all__ = [
+    "Planned",
+    "StudyFile",
+    "Watcher",
+    "aa_twin",
+    "check_looks",
+    "cost",
+    "noise_for",
+    "outline",
+    "overhead_for",
+    "sent_variables",
+    "steps_left_out",
+    "treatment_label",
+]

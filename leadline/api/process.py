@@ -1,0 +1,9 @@
+"""This process: its signals, its threads, the files that it is given."""
+
+from __future__ import annotations
+
+from leadline.host.textfile import read_text
+from leadline.host.threads import one_blas_thread
+from leadline.lab.interruption import Interruption
+
+__all__ = ["Interruption", "one_blas_thread", "read_text"]
