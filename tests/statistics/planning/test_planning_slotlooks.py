@@ -4,14 +4,18 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from leadline.analysis import analyse
 from leadline.design.switchback import switchback_plan
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, Switchback, Workload
 from leadline.planning.looks import Look, State, look, schedule
+from leadline.planning.power import precision_of
 from leadline.planning.sequential import spending_bounds
+from leadline.planning.shape import planned_rows
 from leadline.simulate import Model, Truth, simulate_observations
 
 LOAD = Workload(users=20, ramp_up=5, steady=90)
@@ -94,3 +98,20 @@ def test_factors_between_trials_and_whole_plots_are_refused_with_what_would_do()
     ):
         schedule(plan_of([*LIVE, Factor("server.pool", (1, 2), 1)]), 2)
     assert schedule(plan_of(LIVE, replicates=4), 2) == (2, 4)
+
+
+def test_forecasts_have_the_standard_errors_that_slots_turn_out_to_have() -> None:
+    """The carry-over that is not known costs 1.4 times the standard error: the forecast has it within 15 %."""
+    noise = NOISE | {"autocorrelation": 0.0}
+    plan, truth = plan_of(LIVE), Truth.model_validate({"noise": noise})
+    model, sizes = Model(truth, LOAD), []
+    for seed in range(8):
+        seen = simulate_observations(plan, truth, LOAD, seed, model=model, wash_out=1)
+        for effect in analyse(plan, seen, ["throughput"], verdicts_only=True).responses[0].effects:
+            assert effect.interval is not None
+            assert effect.df is not None
+            half = math.log((100 + effect.interval.high) / (100 + effect.interval.low)) / 2
+            sizes.append(half / float(stats.t.ppf(0.975, effect.df)))
+    found = precision_of(planned_rows(plan), lives=len(plan.trials))
+    assert not isinstance(found, str)
+    assert np.mean(sizes) == pytest.approx(0.05 / math.sqrt(5) * found.error, rel=0.15)
