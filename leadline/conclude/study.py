@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from leadline.analysis import analyse
 from leadline.analysis.composite import as_one_factor
+from leadline.analysis.quantiles import quantile_effects
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.configurations import configuration_names
 from leadline.conclude.confirmation import confirmations_of
@@ -52,6 +53,9 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
         failures=_failures(record),
         warnings=(*stopped.notes, *stopped.analysis.warnings, *told),
         simulated=record.simulated,
+        quantiles=quantile_effects(
+            plan, observations, interim=rule.interim, describe=describe, margin=100 * study.equivalence
+        ),
         disturbance=disturbance_of([record], seen.others),
     )
     found = replace(found, confirmations=confirmations_of(record, found))
