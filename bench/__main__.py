@@ -15,6 +15,7 @@ SCRIPTS = {
     "web": ["web/cost.py"],
     "calibration": ["statistics/calibration.py", "300"],
     "coverage": ["statistics/coverage.py", "100"],
+    "layouts": ["statistics/layouts.py", "100"],
     "power": ["statistics/power.py", "--only", "D-optimal, every"],
     "steady": ["statistics/steady.py", "50"],
     "figures": ["statistics/figures.py", "100"],

@@ -13,7 +13,7 @@ from leadline.design import make_plan
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation, Verdict
 from leadline.model.study import Design
-from leadline.planning.course import Course, course, with_rounds
+from leadline.planning.course import Course, course, interim_of
 
 NAME = "setting"
 
@@ -77,7 +77,8 @@ def judged(truth: Sequence[float], found: Course, ran: Sequence[Observation], ro
     running = {int(each[NAME]) for each in found.race.running}
     kept = {each.position for each in ran}
     played = replace(found.plan, trials=tuple(trial for trial in found.plan.trials if trial.position in kept))
-    analysis = with_rounds(analyse(played, ran, ["throughput"]), found, played, ran, rounds, True)
+    strict = interim_of(found, rounds, True)
+    analysis = analyse(played, ran, ["throughput"], interim=lambda _: strict)
     intervals = verdicts = True
     for effect in analysis.responses[0].effects:
         percent = 100 * (truth[int(effect.level)] / truth[0] - 1)

@@ -28,7 +28,6 @@ from leadline.model.study import Design, Switchback, Workload  # noqa: E402
 from leadline.planning.course import race_levels, whole_blocks  # noqa: E402
 from leadline.planning.equals import DRAWS, shares_lost  # noqa: E402
 from leadline.planning.looks import Look, State, look, schedule  # noqa: E402
-from leadline.planning.slotlooks import look_at_slots  # noqa: E402
 from leadline.simulate import Model, Truth, simulate_observations  # noqa: E402
 
 CV = 0.043
@@ -142,7 +141,7 @@ def slots_table(studies: int) -> None:
             every = simulate_observations(plan, truth, load, seed, model=model, wash_out=1)
             for number, end in enumerate(ends, 1):
                 seen = [each for each in every if each.block < end]
-                state = look_at_slots(plan, seen, "throughput", ends, number)
+                state = look(plan, seen, "throughput", ends, number)
                 if state.stop:
                     break
             called = {each.comparison.factor: each.state in FOUND for each in state.settlings}

@@ -97,6 +97,12 @@ class CarryOver:
         return CarriedFit(**kept, chosen=chosen, fits=self.fits, weights=self.weights, open=self.open)
 
 
+def prior() -> Floats:
+    """Weights (j) of the shares before any data."""
+    gains = (1 - np.array(SHARES[1:])) ** 2
+    return np.array([_NONE, *((1 - _NONE) * gains / gains.sum())])
+
+
 def carry_over(model: Model, sample: Sample, values: Floats, fitted: Fit, strata: Strata) -> CarryOver | None:
     """Weighs the shares at the covariance of ``fitted``, a fit without carry-over; None where nothing changes in slots
     or too few slots tell.
@@ -113,9 +119,7 @@ def carry_over(model: Model, sample: Sample, values: Floats, fitted: Fit, strata
         return None
     behind = np.array([one.df * np.log(one.sigma**2) for one in fits])
     behind -= behind.min()
-    gains = (1 - np.array(SHARES[1:])) ** 2
-    prior = np.array([_NONE, *((1 - _NONE) * gains / gains.sum())])
-    weights = prior * np.exp(-behind / 2)
+    weights = prior() * np.exp(-behind / 2)
     weights /= weights.sum()
     share = SHARES[int(np.argmax(weights))]
     return CarryOver(share, float(weights[0]), tuple(fits), tuple(weights.tolist()), tuple((behind < _OPEN).tolist()))

@@ -15,6 +15,7 @@ from scipy import stats
 from leadline.analysis.carry import HIDDEN, CarriedFit
 from leadline.analysis.columns import Main, Model
 from leadline.analysis.equivalence import equivalence_p, inside
+from leadline.analysis.interim import TOO_EARLY, Interim
 from leadline.analysis.lenth import LenthFit, LenthLaw
 from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import MaxT, max_t
@@ -49,7 +50,7 @@ class Family:
     in them, None where the data do not determine it. ``law`` is None where the noise is not known. ``critical`` times
     ``errors`` is half the width of a simultaneous interval; ``strict`` (k) are the standard errors that this rests on,
     and ``shared`` (k) their degrees of freedom. ``ends`` (k each) hold whatever the
-    carry-over between slots is; None without slots.
+    carry-over between slots is; None without slots. ``interim``: how one of several analyses of a study judges.
     """
 
     place: tuple[int | None, ...]
@@ -62,6 +63,7 @@ class Family:
     strict: Floats
     shared: Floats
     ends: tuple[Floats, Floats] | None = None
+    interim: Interim | None = None
 
     @property
     def df(self) -> float:
@@ -69,7 +71,8 @@ class Family:
         return float(self.degrees.max(initial=0.0))
 
     @classmethod
-    def of(cls, fit: Fit, contrasts: Sequence[Floats], level: float) -> Family:
+    def of(cls, fit: Fit, contrasts: Sequence[Floats], level: float, interim: Interim | None = None) -> Family:
+        level = level if interim is None else interim.level
         rows = np.array(contrasts).reshape(len(contrasts), len(fit.beta))
         known = fit.estimable(rows)
         place = tuple(sum(known[:index]) if good else None for index, good in enumerate(known))
@@ -83,15 +86,17 @@ class Family:
         degrees = fit.degrees(chosen) if judged else np.full(len(chosen), float(fit.df))
         strict, shared = fit.together(chosen) if isinstance(fit, UnequalFit) else (errors, degrees)
         critical = np.zeros(len(chosen))
-        if law is not None:
+        if law is not None and level >= 1:
+            critical = np.full(len(chosen), math.inf)
+        elif law is not None:
             common = _common(shared)
             critical = np.full(len(chosen), law.quantile(level, common))
             if common == KNOWN:
                 critical = np.asarray(stats.t.isf(stats.norm.sf(critical), shared), dtype=np.float64)
             if not isinstance(law, LenthLaw):
-                critical = np.maximum(critical * strict / errors, stats.t.ppf((1 + level) / 2, degrees))
+                critical = np.maximum(critical * strict / errors, stats.t.isf((1 - level) / 2, degrees))
         ends = fit.ends(chosen, critical) if isinstance(fit, CarriedFit) and law is not None else None
-        return cls(place, fit.estimates(chosen), errors, scatter, degrees, law, critical, strict, shared, ends)
+        return cls(place, fit.estimates(chosen), errors, scatter, degrees, law, critical, strict, shared, ends, interim)
 
     def plain(self, place: int) -> float:
         """P value of one comparison alone, two-sided."""
@@ -120,13 +125,14 @@ class Family:
         each statistic is taken to the normal one of the same plain p value. What they do have in common would only
         make the largest smaller.
         """
-        if self.law is None:
+        if self.law is None or np.isinf(self.critical[place]):
             return 1.0
         ratio, common = abs(float(self.estimates[place])) / float(self.strict[place]), _common(self.shared)
         if common == KNOWN:
             ratio = float(stats.norm.isf(stats.t.sf(ratio, self.shared[place])))
         found = self.law.sf(ratio, common)
-        return found if isinstance(self.law, LenthLaw) else max(found, self.plain(place))
+        found = found if isinstance(self.law, LenthLaw) else max(found, self.plain(place))
+        return found if self.interim is None else self.interim.repeated(found)
 
     def ratio(self, place: int) -> float:
         return abs(float(self.estimates[place])) / float(self.errors[place])
@@ -210,6 +216,12 @@ def _estimated(
         reason = NO_NOISE if family.df <= 0 else EXACT
         return replace(effect, percent=percent, reason=_join(difference, reason))
     plain = family.reach(place, level)
+    if math.isinf(family.critical[place]):
+        interval, reason = scale.interval(value, plain, level), _join(difference, TOO_EARLY)
+        p_value, df = family.plain(place), float(family.degrees[place])
+        return replace(
+            effect, percent=percent, interval=interval, p_value=p_value, p_adjusted=1.0, df=df, reason=reason
+        )
     wide = float(family.critical[place]) * error
     interval, simultaneous = scale.interval(value, plain, level), scale.interval(value, wide, level)
     verdict = Verdict.UNDETERMINED
@@ -227,7 +239,9 @@ def _estimated(
             verdict, difference = Verdict.EQUIVALENT, f"within {margin:g} %"
         else:
             difference = f"but less than {margin:g} %"
-    degrees = float(family.degrees[place])
+    degrees, p_adjusted = float(family.degrees[place]), family.adjusted(place)
+    if family.interim is not None:  # its table of levels is not exact
+        p_adjusted = min(p_adjusted, 1 - level) if abs(value) > wide else max(p_adjusted, 1 - level)
     return replace(
         effect,
         verdict=verdict,
@@ -235,7 +249,7 @@ def _estimated(
         interval=interval,
         simultaneous=simultaneous,
         p_value=family.plain(place),
-        p_adjusted=family.adjusted(place),
+        p_adjusted=p_adjusted,
         equivalence_p=equivalence_p(scale, value, error, degrees, margin) if margin else None,
         df=degrees,
         reason=difference,
@@ -260,6 +274,7 @@ def interactions_of(
     fit: Fit,
     level: float,
     margin: float | None = None,
+    interim: Interim | None = None,
 ) -> list[Interaction]:
     """Two-factor interactions, a family of their own: how two levels together differ from each alone combined.
 
@@ -268,7 +283,7 @@ def interactions_of(
     """
     if not model.pairs:
         return []
-    family = Family.of(fit, [model.interaction(pair) for pair in model.pairs], level)
+    family = Family.of(fit, [model.interaction(pair) for pair in model.pairs], level, interim)
     sign = 1.0 if kind.higher_is_better else -1.0
     found = []
     for ((f, a), (g, b)), place in zip(model.pairs, family.place, strict=True):

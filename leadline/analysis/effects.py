@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,6 +26,7 @@ from leadline.analysis.covariates import Checked, checked, gain_sentence, with_g
 from leadline.analysis.drift import drift, no_drift
 from leadline.analysis.groups import LARGEST, ordered_groups
 from leadline.analysis.instances import Instances, between_instances
+from leadline.analysis.interim import Interim
 from leadline.analysis.lenth import LenthFit, lenth_fit
 from leadline.analysis.linear import Fit
 from leadline.analysis.luck import luck
@@ -97,7 +99,12 @@ class _Noise:
 
 
 def analyse_response(
-    table: StudyTable, response: str, level: float, margin: float | None = None, verdicts_only: bool = False
+    table: StudyTable,
+    response: str,
+    level: float,
+    margin: float | None = None,
+    verdicts_only: bool = False,
+    interim: Interim | None = None,
 ) -> tuple[ResponseAnalysis, list[str]]:
     """The analysis of one response, and warnings about its data. ``verdicts_only`` as :func:`analyse` says."""
     sample, broken = sample_of(table, response)
@@ -125,7 +132,7 @@ def analyse_response(
         warnings.append(f"{response}: {chosen.carried.sentence}")
     if chosen.instances is not None and chosen.instances.detected:
         warnings.append(f"{response}: {chosen.instances.sentence}")
-    family = Family.of(fit, [model.effect(main) for main in model.mains], level)
+    family = Family.of(fit, [model.effect(main) for main in model.mains], level, interim)
     lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.kind in SCREENING else LOST)
     effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
     if sample.slotted and len(np.unique(sample.trials)) == 1:
@@ -137,7 +144,7 @@ def analyse_response(
         effects, told = with_ranks(effects, table, sample, kind, scale, model, family, fit, level)
         warnings += [f"{response}: {sentence}" for sentence in told]
         noise = _noise(table, sample, scale, model, fit, family, level, kind)
-        paired = interactions_of(table, kind, scale, model, fit, level, margin)
+        paired = interactions_of(table, kind, scale, model, fit, level, margin, interim)
         cells = cell_means(table, sample, scale, paired, fit, level)
         components = _components(scale, sample, chosen, level)
     mean, interval = baseline_mean(scale, sample, level)
@@ -280,14 +287,14 @@ def _noise(
     middle = int(np.argsort(family.strict, kind="stable")[len(family.strict) // 2])
     error = float(family.strict[middle])
     critical = float(family.critical[middle] * family.errors[middle]) / error
-    smallest = detectable(critical, error, float(family.shared[middle]))
+    found = detectable(critical, error, float(family.shared[middle])) if math.isfinite(critical) else None
     if scale.log:
         cv: float | None = float(100 * np.sqrt(np.expm1(min(fit.sigma, 5.0) ** 2)))  # of a lognormal
     else:
         cv = scale.percent(fit.sigma)
     return _Noise(
         luck(scale, family.scatter, fit.sigma, family.df, kind.higher_is_better),
-        scale.percent(smallest),
+        None if found is None else scale.percent(found),
         cv,
         () if table.kind in SCREENING else _groups(table, sample, model, fit, level, kind),
     )

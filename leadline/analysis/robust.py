@@ -57,6 +57,8 @@ def shift(values: Floats, treated: Ints, strata: Ints, levels: tuple[float, ...]
 
 def _rank(sizes: tuple[tuple[int, int], ...], tail: float) -> int:
     """The largest k with P(count of differences below zero <= k - 1) <= tail; 0 where there is none."""
+    if tail <= 0:
+        return 0
     total = sum(one * other for one, other in sizes)
     if total <= _EXACT:
         below = np.cumsum(_law(sizes))

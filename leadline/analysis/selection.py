@@ -34,7 +34,9 @@ def key(factor: str, level: Level) -> tuple[str, str, Level]:
 def with_selection(
     effects: Sequence[Effect], table: StudyTable, model: Model, family: Family, fit: Fit, scale: Scale
 ) -> list[Effect]:
-    """The effects with ``q_value`` and ``shrunken``."""
+    """The effects with ``q_value`` and ``shrunken``. At an interim analysis the q value is the adjusted p value, as
+    the false discovery rate is never above the family-wise error rate.
+    """
     if family.law is None or not len(family.estimates):
         return list(effects)
     found = q_values(np.array([family.together(place) for place in range(len(family.estimates))]))
@@ -44,6 +46,7 @@ def with_selection(
     for effect in effects:
         place = where.get(key(effect.factor, effect.level))
         if place is not None and effect.p_value is not None:
-            effect = replace(effect, q_value=float(found[place]), shrunken=scale.percent(float(drawn[place])))
+            q_value = float(found[place]) if family.interim is None else effect.p_adjusted
+            effect = replace(effect, q_value=q_value, shrunken=scale.percent(float(drawn[place])))
         result.append(effect)
     return result

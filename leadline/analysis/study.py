@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from leadline.analysis.effects import analyse_response
 from leadline.analysis.equivalence import MARGIN
 from leadline.analysis.failures import failure_rates, failure_warnings, failures_by_class
+from leadline.analysis.interim import Interim
 from leadline.analysis.table import StudyTable
 from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Plan
@@ -24,6 +25,7 @@ def analyse(
     verdicts_only: bool = False,
     equal_noise: bool = False,
     covariates: Sequence[str] = (),
+    interim: Callable[[str], Interim | None] | None = None,
 ) -> StudyAnalysis:
     """What the finished trials of a plan say about each response.
 
@@ -33,8 +35,9 @@ def analyse(
     left to ``leadline.conclude``. ``verdicts_only`` leaves out what no verdict on a level rests on, which takes most
     of the time: interactions, ranks, luck, shrinkage, groups, variance components. Nothing in the result
     is NaN or infinite: what cannot be estimated is None, with a reason.
-    ``equal_noise``: all levels are taken to have the same noise, as the boundaries of interim analyses and races are.
     ``covariates``: figures of the machine, by their names in ``model.disturbance.FIGURES``, for the model.
+    ``equal_noise``: all levels are taken to have the same noise. ``interim``: how the family of a response is judged
+    where this is one of several analyses of the study; plain intervals stay those of a single one.
     Raises ValueError for a level outside (0.5, 1) or a margin outside (0, 100).
     """
     if not 0.5 < level < 1:
@@ -51,7 +54,8 @@ def analyse(
         warnings.append(f"{table.strangers} trials have a treatment that the plan does not have; they are left out.")
     analyses = []
     for response in dict.fromkeys(responses):
-        analysis, found = analyse_response(table, response, level, equivalence_margin, verdicts_only)
+        strict = interim(response) if interim is not None else None
+        analysis, found = analyse_response(table, response, level, equivalence_margin, verdicts_only, strict)
         analyses.append(analysis)
         warnings += found
     rates = failure_rates(table, level)

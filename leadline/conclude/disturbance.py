@@ -57,18 +57,14 @@ def disturbance_of(
     return replace(found, sentence=_with_measures(_sentence(found), found))
 
 
-def width_cost(
-    plan: Plan, observations: Sequence[Observation], analysis: StudyAnalysis, equal_noise: bool
-) -> float | None:
+def width_cost(plan: Plan, observations: Sequence[Observation], analysis: StudyAnalysis) -> float | None:
     """How many times as wide as without others the intervals of the first response are where no covariate is used: from
     an analysis of covariance with their CPU. None where it cannot be told, or is less than a twentieth.
     """
     if not analysis.responses:
         return None
     response = analysis.responses[0].response
-    asked = analyse(
-        plan, observations, [response], verdicts_only=True, equal_noise=equal_noise, covariates=[OTHERS]
-    ).responses[0]
+    asked = analyse(plan, observations, [response], verdicts_only=True, covariates=[OTHERS]).responses[0]
     narrower = asked.covariates[0].narrower if asked.covariates else None
     return None if narrower is None or narrower < _NOTICED else 1 / (1 - narrower)
 

@@ -6,22 +6,25 @@ The comparisons of a tuning are studies of fixed size; what its steps keep is ``
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from functools import cached_property
+from typing import Protocol
 
+from leadline.analysis.interim import Interim
 from leadline.design.racing import rounds_of
 from leadline.model.naming import Describe, describing, plain_level, treatment_name
 from leadline.model.plan import Plan, Treatment
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis
-from leadline.planning.adjust import adjusted
-from leadline.planning.course import Course, course, with_rounds
+from leadline.planning.boundary import boundary_of
+from leadline.planning.course import Course, course, interim_of
 from leadline.planning.looks import due, schedule
+from leadline.planning.watched import NOTHING, watched
 
 REPEATED = (
     "simultaneous intervals, adjusted p and q hold; plain intervals and p, the p of "
-    "equivalence, and rank intervals are those of a single analysis; all levels are taken to have "
-    "the same noise"
+    "equivalence, and rank intervals are those of a single analysis"
 )
+WATCHED = "The study may be watched at any moment (confidence sequences): at all moments together"
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,11 @@ class Stopped:
 
 
 class StoppingRule(Protocol):
-    """Turns the analysis of the trials that ran into one whose intervals hold under the rule. ``equal_noise``: the
-    rule's boundary takes all levels to have the same noise, and the analysis must, too.
+    """``interim``: how the analysis of the trials that ran must judge a response so that its intervals hold under the
+    rule; ``applied`` adds what the rule has to say.
     """
 
-    equal_noise: ClassVar[bool]
+    def interim(self, response: str, /) -> Interim | None: ...
 
     def applied(self, analysis: StudyAnalysis) -> Stopped: ...
 
@@ -46,7 +49,8 @@ class StoppingRule(Protocol):
 class Fixed:
     """All planned trials run."""
 
-    equal_noise: ClassVar[bool] = False
+    def interim(self, _response: str, /) -> None:
+        return None
 
     def applied(self, analysis: StudyAnalysis) -> Stopped:
         return Stopped(analysis)
@@ -56,41 +60,53 @@ class Fixed:
 class InterimAnalyses:
     """The study is looked at several times and may end early: repeated confidence intervals."""
 
-    equal_noise: ClassVar[bool] = True
     record: StudyRecord
 
-    def applied(self, analysis: StudyAnalysis) -> Stopped:
-        record, plan, observations = self.record, self.record.plan_that_ran, self.record.observations()
+    def interim(self, response: str, /) -> Interim | None:
+        record, observations = self.record, self.record.observations()
+        if record.study.design.looks == "watched":
+            found = watched(record.plan_that_ran, observations, response)
+            return NOTHING if found is None else found.interim()
         blocks = schedule(record.plan, record.study.design.looks)
         left = [trial.planned.block for trial in record.trials if trial.is_left]
-        number = due(record.plan, left, blocks)
-        skipped = [trial for trial in record.trials if trial.state == TrialState.SKIPPED]
-        if not left and skipped:
+        number = max(due(record.plan, left, blocks), 1)
+        if not left and any(trial.state == TrialState.SKIPPED for trial in record.trials):
             number = next(k for k, end in enumerate(blocks, 1) if end >= 1 + max(each.block for each in observations))
+        return boundary_of(record.plan_that_ran, observations, response, blocks, number).interim(number)
+
+    def applied(self, analysis: StudyAnalysis) -> Stopped:
+        record = self.record
+        skipped = [trial for trial in record.trials if trial.state == TrialState.SKIPPED]
         reasons: dict[str, int] = {}
         for trial in skipped:
             reasons[trial.failure_message] = reasons.get(trial.failure_message, 0) + 1
         notes = [f"Not needed, {count} of {len(record.trials)} trials: {why}." for why, count in reasons.items()]
+        if record.study.design.looks == "watched":
+            return Stopped(analysis, (*notes, f"{WATCHED} {REPEATED}."))
         notes.append(
-            f"The study was planned with {len(blocks)} interim analyses; over all of them together {REPEATED}."
+            f"The study was planned with {record.study.design.looks} interim analyses; over all of them together "
+            f"{REPEATED}."
         )
-        return Stopped(adjusted(analysis, plan, observations, blocks, max(number, 1)), tuple(notes))
+        return Stopped(analysis, tuple(notes))
 
 
 @dataclass(frozen=True)
 class RaceRule:
     """Levels that are shown worse than the best leave after each round."""
 
-    equal_noise: ClassVar[bool] = True
     record: StudyRecord
     describe: Describe = field(default=plain_level)
 
+    @cached_property
+    def _course(self) -> Course:
+        return course_of(self.record)
+
+    def interim(self, _response: str, /) -> Interim | None:
+        complete = not any(trial.is_left for trial in self.record.trials)
+        return interim_of(self._course, rounds_of(self.record.study.design), complete)
+
     def applied(self, analysis: StudyAnalysis) -> Stopped:
-        record = self.record
-        found = course_of(record)
-        complete = not any(trial.is_left for trial in record.trials)
-        rounds = rounds_of(record.study.design)
-        result = with_rounds(analysis, found, record.plan_that_ran, record.observations(), rounds, complete)
+        record, found = self.record, self._course
         notes = [f"{line}." for line in leavers(found, self.describe)]
         skipped = sum(trial.state == TrialState.SKIPPED for trial in record.trials)
         if skipped:
@@ -99,14 +115,14 @@ class RaceRule:
             "The best level leaves in at most 5 % of such races (of several equally good ones, each), however the "
             f"others differ; over all rounds together {REPEATED}."
         )
-        return Stopped(result, tuple(notes), f"Race: {outcome(found, self.describe)}")
+        return Stopped(analysis, tuple(notes), f"Race: {outcome(found, self.describe)}")
 
 
 def rule_of(record: StudyRecord) -> StoppingRule:
     """The rule that the study's design asks for."""
     if record.plan.kind == "racing":
         return RaceRule(record, describing(record.study))
-    return Fixed() if record.study.design.looks < 2 else InterimAnalyses(record)
+    return Fixed() if not record.study.design.looked_at else InterimAnalyses(record)
 
 
 def course_of(record: StudyRecord) -> Course:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from leadline.analysis import analyse
 from leadline.analysis.composite import as_one_factor
+from leadline.analysis.quantiles import quantile_effects
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.configurations import configuration_names
 from leadline.conclude.confirmation import confirmations_of
@@ -42,8 +43,8 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
         study.responses,
         describe=describe,
         equivalence_margin=100 * study.equivalence,
-        equal_noise=rule.equal_noise,
         covariates=study.covariates,
+        interim=rule.interim,
     )
     settled = settled_wash_out(record, seen.slots)
     told = [settled.sentence] if settled is not None else []
@@ -54,7 +55,15 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
         failures=_failures(record),
         warnings=(*stopped.notes, *stopped.analysis.warnings, *told),
         simulated=record.simulated,
-        disturbance=_disturbance(record, plan, observations, stopped.analysis, rule),
+        disturbance=_disturbance(record, plan, observations, stopped.analysis),
+        quantiles=quantile_effects(
+            plan,
+            observations,
+            interim=rule.interim,
+            describe=describe,
+            margin=100 * study.equivalence,
+            covariates=study.covariates,
+        ),
     )
     found = replace(found, confirmations=confirmations_of(record, found))
     return replace(found, answer=answer(found, Facts.of(record, describe, stopped.outcome)))
@@ -65,14 +74,13 @@ def _disturbance(
     plan: Plan,
     observations: Sequence[Observation],
     analysis: StudyAnalysis,
-    rule: StoppingRule,
 ) -> Disturbance | None:
     found = disturbance_of([record])
     if found is None or not found.found:
         return found
     told = analysis.responses[0].covariates if analysis.responses else ()
     used = any(one.used and one.name == OTHERS for one in told)
-    return disturbance_of([record], width_cost(plan, observations, analysis, rule.equal_noise), used)
+    return disturbance_of([record], width_cost(plan, observations, analysis), used)
 
 
 def _failures(record: StudyRecord) -> dict[str, int]:

@@ -19,7 +19,7 @@ from leadline.design.seeds import block_seed, shuffled
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.study import Design
 
-FEWEST = 3  # replicates: two blocks before the first decision, and something left to give away
+FEWEST = 3  # replicates: what a decision takes
 MOST_ROUNDS = 5  # where the study does not say
 
 
@@ -27,13 +27,18 @@ def treatments(factors: Sequence[Factor], design: Design) -> tuple[Treatment, ..
     """The baseline first, then every other level. Raises DesignError for what a race cannot be."""
     if design.replicates < FEWEST:
         raise DesignError(
-            f"design: a race needs {FEWEST} or more replicates, two before the first decision and one to give away; "
+            f"design: a race needs {FEWEST} or more replicates for its decisions; "
             f"set replicates to {FEWEST} or more, or kind to one-at-a-time",
             ("design", "replicates"),
         )
+    if design.looks == "watched":
+        raise DesignError(
+            "design: a race decides after rounds; set looks to their number, or use one-at-a-time with looks: watched",
+            ("design", "looks"),
+        )
     if rounds_of(design) > design.replicates - 1:
         raise DesignError(
-            f"design: {design.looks} rounds of a race need {design.looks + 1} replicates, the first round has two; set "
+            f"design: {design.looks} rounds of a race need {design.looks + 1} replicates; set "
             f"looks to {design.replicates - 1}, or replicates to {design.looks + 1}",
             ("design", "looks"),
         )
@@ -60,7 +65,11 @@ def treatments(factors: Sequence[Factor], design: Design) -> tuple[Treatment, ..
 
 def rounds_of(design: Design) -> int:
     """After how many rounds at most levels may leave: ``looks``, else one less than replicates, five at most."""
-    return design.looks if design.looks > 1 else max(1, min(MOST_ROUNDS, design.replicates - 1))
+    return (
+        design.looks
+        if design.looks != "watched" and design.looks > 1
+        else max(1, min(MOST_ROUNDS, design.replicates - 1))
+    )
 
 
 def notes(_factors: Sequence[Factor], design: Design) -> tuple[str, ...]:

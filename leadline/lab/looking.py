@@ -12,8 +12,8 @@ from leadline.lab.studyfile import StudyFile
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan, Role
 from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.study import Looks
 from leadline.planning.looks import due, look, schedule
-from leadline.planning.slotlooks import look_at_slots
 
 
 def check_looks(file: StudyFile, plan: Plan) -> None:
@@ -54,7 +54,7 @@ class Looking(Gate):
     store: Store
     study_id: int
     plan: Plan
-    looks: int
+    looks: Looks
     response: str
     message: Callable[[str], None]
     margin: float = MARGIN
@@ -72,9 +72,7 @@ class Looking(Gate):
         done = [
             each for each in record.observations() if each.block < blocks[number - 1]
         ]  # a later block can hold a trial of an attempt before an interruption
-        slots = any(each.slots for each in self.plan.trials)
-        decide = look_at_slots if slots else look
-        found = decide(self.plan, done, self.response, blocks, number, margin=self.margin)
+        found = look(self.plan, done, self.response, blocks, number, margin=self.margin, watch=self.looks == "watched")
         if found.stop:
             self.skipped |= skip(self.store, record, lambda _: True, found.reason)
             return found.reason

@@ -370,3 +370,4 @@ class StudyAnalysis:
     failing: tuple[FailureRate, ...] = ()  # levels with failures of their own making, the most frequent first
     simulated: bool = False
     disturbance: Disturbance | None = None  # None where no observer recorded the host
+    quantiles: tuple[Effect, ...] = ()  # on p50 to p999, judged together over all of them

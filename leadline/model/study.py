@@ -234,6 +234,9 @@ class Rotation(_Strict):
     )
 
 
+Looks = Literal["watched"] | Annotated[int, count(1_000)]
+
+
 class Design(_Strict):
     """How the trials are chosen and ordered."""
 
@@ -270,15 +273,21 @@ class Design(_Strict):
     )
     switchback: Switchback | None = None
     rotation: Rotation | None = Field(default=None, description="the trials of a block side by side, loaded in turns")
-    looks: Annotated[int, count(1_000)] = Field(
+    looks: Looks = Field(
         default=1,
-        description="times the study is looked at; more than one may end it early; of a race its rounds",
+        description="times the study is looked at; more than one may end it early; of a race its rounds; watched: at "
+        "any moment",
     )
     sentinels: Annotated[int, count(10_000)] | None = Field(
         default=6,
         description="a baseline trial is added wherever more than so many trials would pass without one; null for none",
     )
     seed: Seed = 1
+
+    @property
+    def looked_at(self) -> bool:
+        """Whether there are analyses before the end that may end the study."""
+        return self.looks != 1
 
 
 class Reset(_Strict):
@@ -416,7 +425,7 @@ class Study(_Strict):
             if name in self.factors or name in self.settings:
                 other = "factor" if name in self.factors else "setting"
                 raise KeyedError(("pseudo_factors", name), f"{name} is a pseudo-factor and a {other}; keep one of them")
-        if self.covariates and (self.design.looks > 1 or self.design.kind == "racing"):
+        if self.covariates and (self.design.looks != 1 or self.design.kind == "racing"):
             raise KeyedError(
                 ("covariates",), "interim analyses and races know no covariates: leave them out, or use `looks: 1`"
             )

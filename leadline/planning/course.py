@@ -15,12 +15,14 @@ from itertools import accumulate
 
 import numpy as np
 
+from leadline.analysis.interim import Interim
+from leadline.analysis.unequal import FEWEST
 from leadline.design.one_at_a_time import treatments as treatments_of
 from leadline.design.racing import lay_out
 from leadline.model.errors import FailureClass
 from leadline.model.plan import Plan, Treatment
-from leadline.model.result import Observation, StudyAnalysis
-from leadline.planning.adjust import Boundary, adjusted
+from leadline.model.result import Observation
+from leadline.planning.boundary import Boundary
 from leadline.planning.equals import round_levels
 from leadline.planning.paths import simulate
 from leadline.planning.race import Field, Race, Standing, decided, standing
@@ -106,12 +108,12 @@ def _blocks(runners: Sequence[Treatment], total: int, used: int, number: int, ro
 
 
 def whole_blocks(total: int, rounds: int, used: Ints, size: Ints, number: int) -> Ints:
-    """Complete blocks of a round: until its share of all trials is reached, the first round at least two; all that are
-    left in the last round and where less than two are.
+    """Complete blocks of a round: until its share of all trials is reached, the first round as many as a level's own
+    noise takes; all that are left in the last round and where less than two are.
     """
     rest = total - used
     wanted = np.floor((total * number / rounds - used) / size + 0.5).astype(np.int64)
-    some = np.minimum(np.maximum(wanted, 2 if number == 1 else 1), rest // size)
+    some = np.minimum(np.maximum(wanted, FEWEST if number == 1 else 1), rest // size)
     return np.asarray(np.where((number == rounds) | (rest < 2 * size), rest // size, some), dtype=np.int64)
 
 
@@ -172,19 +174,12 @@ def _without_figures(
     return found
 
 
-def with_rounds(
-    analysis: StudyAnalysis,
-    found: Course,
-    plan: Plan,
-    observations: Sequence[Observation],
-    rounds: int,
-    complete: bool,
-) -> StudyAnalysis:
-    """The analysis of the trials of ``plan`` that ran, with intervals that hold over all ``rounds``. ``complete``: no
-    trial is left to run, so that all of the error rate that is not spent yet can be, unless the race ended early.
+def interim_of(found: Course, rounds: int, complete: bool) -> Interim | None:
+    """How the trials of a race that ran are judged, so that intervals hold over all ``rounds``. ``complete``: no trial
+    is left to run, so that all of the error rate that is not spent yet can be, unless the race ended early.
     """
-    field, total = len(treatments_of(plan.factors)), len(found.plan.trials)
+    field, total = len(treatments_of(found.plan.factors)), len(found.plan.trials)
     boundary = race_boundary(field, total, rounds)
     last = len(boundary.fractions)
     number = last if complete and not found.over else max(1, min(found.race.rounds, last))
-    return adjusted(analysis, plan, observations, found.ends, number, boundary=boundary)
+    return boundary.interim(number) if last > 1 else None

@@ -14,6 +14,7 @@ from leadline.model.units import format_duration
 from leadline.planning.alternatives import alternatives, name_of, rows_of_a_square
 from leadline.planning.between import Between, between_trials
 from leadline.planning.components import cv_of
+from leadline.planning.looks import final_level
 from leadline.planning.noise import Noise
 from leadline.planning.power import Precision, percent, precision_of
 from leadline.planning.shape import planned_rows
@@ -94,13 +95,14 @@ def forecast(
     workload: Workload | None = None,
 ) -> Forecast:
     """What ``plan`` will find. ``effect`` in percent: also what it needs, in this design and, where ``design`` is
-    given, in others that answer the same question.
+    given, in others that answer the same question. A plan that may end early is taken to its end.
     """
     plan, _ = as_one_factor(plan)
     rows = planned_rows(plan)
     slots = sum(len(trial.slots) for trial in plan.trials)
     seconds = setup.seconds(plan)
-    found = precision_of(rows, level, _places(plan), equal=_mixed(plan), instances=_instances(plan))
+    judged = final_level(plan, design.looks if design is not None else 1, level)
+    found = precision_of(rows, judged, _places(plan), equal=_mixed(plan), instances=_instances(plan))
     sigma = sigma_of(plan, noise, setup)
     reason = ""
     if isinstance(found, str):

@@ -1,31 +1,38 @@
 """Looks at a study before its end: error-spending boundaries, repeated intervals, conditional power.
 
-A look comes after complete blocks. The family of all comparisons of one response shares one boundary, so that over all
-looks together at most 1 - level of the studies without effects call anything better or worse. Intervals are repeated
-confidence intervals (Jennison and Turnbull 1989): valid at every look, whatever rule ended the study. A comparison is
-open until its interval excludes zero, lies within the margin of no interest, or has little chance left to be settled
-by the trials still planned (conditional power at an optimistic effect); looking at that last rule never raises the
-error rate, as it can only end a study with fewer findings.
+A look comes after complete blocks, in a switchback study of complete trials. It is the study's own analysis of what ran
+until then, so that what a look decides is what the results would show at that moment. The family of all comparisons of
+one response shares one boundary, so that over all looks together at most 1 - level of the studies without effects call
+anything better or worse. Intervals are repeated confidence intervals (Jennison and Turnbull 1989): valid at every look,
+whatever rule ended the study. A comparison is open until its interval excludes zero, lies within the margin of no
+interest, or has little chance left to be settled by the trials still planned (conditional power at an optimistic
+effect); looking at that last rule never raises the error rate, as it can only end a study with fewer findings.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
 from scipy import stats
 
+from leadline.analysis import analyse
+from leadline.analysis.composite import as_one_factor
+from leadline.analysis.interim import Interim
+from leadline.analysis.maxt import max_t
 from leadline.design.plots import dear_factors
 from leadline.design.switchback import is_live
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan, Treatment
-from leadline.model.result import Interval, Observation, Verdict
-from leadline.planning.data import Readings, readings_of
+from leadline.model.result import Effect, Interval, Observation, Verdict
+from leadline.model.study import Looks
+from leadline.planning.boundary import Boundary, boundary_of
 from leadline.planning.paths import simulate
-from leadline.planning.shape import Comparison, Evidence, Information, evidence, information, rows_of
+from leadline.planning.shape import Comparison, Floats, Information, comparisons_of, information, planned_rows, solve
+from leadline.planning.watched import FEWEST, NOTHING, Watched, watched
 
 CHANCE = 0.1  # conditional power below which a comparison cannot be settled
 OPTIMISM = 1.0  # standard errors added to the estimate when that power is computed
@@ -39,6 +46,13 @@ class State(StrEnum):
     WORSE = "worse"
     SAME = "same"
     BEYOND = "beyond"
+
+
+_STATES = {
+    Verdict.BETTER: State.BETTER,
+    Verdict.WORSE: State.WORSE,
+    Verdict.EQUIVALENT: State.SAME,
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +77,7 @@ class Settling:
 
 @dataclass(frozen=True)
 class Look:
-    """The decision after ``blocks`` blocks. ``critical``: the bound of the largest |t|, None if no noise is known.
+    """The decision after ``blocks`` blocks.
 
     ``drop``: treatments whose comparison is closed, to be left out of later blocks, each with the reason.
     """
@@ -72,15 +86,15 @@ class Look:
     of: int
     blocks: int
     response: str
-    critical: float | None
     settlings: tuple[Settling, ...]
     stop: bool
     reason: str
     drop: Mapping[Treatment, str] = field(default_factory=dict)
 
 
-def schedule(plan: Plan, looks: int) -> tuple[int, ...]:
-    """Numbers of complete blocks after which a plan is looked at; the last is the whole plan.
+def schedule(plan: Plan, looks: Looks) -> tuple[int, ...]:
+    """Numbers of complete blocks after which a plan is looked at; the last is the whole plan. One that is watched is
+    asked after every block, from the first that can tell anything.
 
     Raises UsageError where the plan has fewer blocks than looks, or factors whose noise a look could not judge.
     """
@@ -101,6 +115,8 @@ def schedule(plan: Plan, looks: int) -> tuple[int, ...]:
             f"at an interim analysis to judge their "
             f"noise; set looks to 1, or run one study with interim analyses for each level of {dear}"
         )
+    if looks == "watched":
+        return tuple(range(min(FEWEST, blocks), blocks + 1))
     if looks > blocks:
         raise UsageError(
             f"design: {looks} interim analyses need {looks} blocks, and this plan has {blocks}; set "
@@ -108,6 +124,19 @@ def schedule(plan: Plan, looks: int) -> tuple[int, ...]:
             f"replicates to {looks} or more"
         )
     return tuple(math.floor(blocks * number / looks + 0.5) for number in range(1, looks + 1))
+
+
+def final_level(plan: Plan, looks: Looks, level: float = 0.95) -> float:
+    """The level at which the last analysis of a complete plan judges; that of a race is not forecast."""
+    if looks == 1 or plan.kind == "racing":
+        return level
+    blocks, count = schedule(plan, looks), len(comparisons_of(plan))
+    if looks == "watched":
+        law = max_t(solve([information(planned_rows(plan))]).scatter(count))
+        return Watched(np.ones(count), law).interim(level).level
+    boundary = Boundary(simulate(_ahead(plan, (0, *blocks), 1, {}), count), tuple(each / blocks[-1] for each in blocks))
+    strict = boundary.interim(len(blocks), level)
+    return level if strict is None else strict.level
 
 
 def look(
@@ -118,28 +147,25 @@ def look(
     number: int,
     level: float = 0.95,
     margin: float | None = None,
+    watch: bool = False,
 ) -> Look:
-    """The look ``number`` (from 1) of ``blocks`` (see ``schedule``): go on, or stop and why.
+    """The look ``number`` (from 1) of ``blocks`` (see ``schedule``): go on, or stop and why. ``watch``: one of a study
+    that may be looked at whenever one likes, none of whose levels is dropped.
 
-    Pure: earlier looks are made again from the same observations, so that a study that was interrupted decides as one
-    that was not. ``margin`` in percent: a comparison whose interval lies within it is settled as the same.
+    Decides by the study's own analysis of the trials so far, at the level of the look. Pure: earlier looks are made
+    again from the same observations, so that a study that was interrupted decides as one that was not. ``margin`` in
+    percent: a comparison whose interval lies within it is settled as the same.
     """
-    readings = readings_of(plan, observations, response)
-    starts = [0, *blocks[:-1]]
-    parts = [_between(readings, low, high) for low, high in zip(starts[:number], blocks[:number], strict=True)]
+    plan, observations = as_one_factor(plan, observations)
+    alone = watch or any(trial.slots for trial in plan.trials)
     closed: dict[Comparison, Settling] = {}
     result: Look | None = None
-    for current in range(1, number + 1):
-        ahead = _ahead(plan, blocks, current, closed)
-        result = _one(plan, readings, response, blocks, current, parts[:current], ahead, closed, level, margin)
+    for current in range(number if alone else 1, number + 1):  # where no level is dropped no look needs another
+        seen = [each for each in observations if each.block < blocks[current - 1]]
+        result = _one(plan, seen, response, blocks, current, closed, level, margin, watch)
         closed = {each.comparison: each for each in result.settlings if each.state is not State.OPEN}
     assert result is not None, "looks count from 1"
     return result
-
-
-def _between(readings: Readings, low: int, high: int) -> Evidence:
-    chosen = np.array([low <= block < high for block in readings.blocks], dtype=bool)
-    return evidence(readings.rows.pick(chosen), readings.values[chosen])
 
 
 def _ahead(plan: Plan, blocks: Sequence[int], current: int, closed: Mapping[Comparison, Settling]) -> list[Information]:
@@ -147,12 +173,8 @@ def _ahead(plan: Plan, blocks: Sequence[int], current: int, closed: Mapping[Comp
     gone = set(treatments_of(plan, closed))
     found = []
     for low, high in zip(blocks[current - 1 :], blocks[current:], strict=False):
-        units = [
-            (trial.treatment, trial.block)
-            for trial in plan.trials
-            if low <= trial.block < high and trial.treatment not in gone
-        ]
-        found.append(information(rows_of(plan, units)))
+        left = tuple(each for each in plan.trials if low <= each.block < high and each.treatment not in gone)
+        found.append(information(planned_rows(replace(plan, trials=left))))
     return found
 
 
@@ -166,52 +188,37 @@ def treatments_of(plan: Plan, closed: Mapping[Comparison, object]) -> dict[Treat
 
 def _one(
     plan: Plan,
-    readings: Readings,
+    seen: Sequence[Observation],
     response: str,
     blocks: Sequence[int],
     number: int,
-    parts: Sequence[Evidence],
-    ahead: Sequence[Information],
     closed: Mapping[Comparison, Settling],
     level: float,
     margin: float | None,
+    watch: bool,
 ) -> Look:
-    comparisons = readings.rows.comparisons
-    count = len(comparisons)
-    fractions = [each / blocks[-1] for each in blocks]
-    informations = [part.information for part in parts]
-    paths = simulate([*informations, *ahead], count)
-    bounds = paths.bounds(fractions, 1 - level)
-    solution, final = paths.solutions[number - 1], paths.solutions[-1]
-    weighted = sum((part.information.root.T @ part.scores for part in parts), np.zeros(readings.rows.columns.shape[1]))
-    estimates = solution.inverse @ weighted
-    squares = sum(part.rss + float(part.scores @ part.scores) for part in parts) - float(estimates @ weighted)
-    sigma = math.sqrt(max(0.0, squares) / solution.df) if solution.df > 0 else 0.0
-    bound = bounds[number - 1]
+    strict, final, shrinks = _stage(plan, seen, response, blocks, number, closed, level, watch)
+    analysis = analyse(
+        plan, seen, [response], level, equivalence_margin=margin, verdicts_only=True, interim=lambda _: strict
+    )
+    effects = {(each.factor, each.level): each for each in analysis.responses[0].effects}
     last = number == len(blocks)
     settlings = []
-    for index, comparison in enumerate(comparisons):
-        if not solution.known[index] or sigma == 0:
-            before = closed.get(comparison)
-            settlings.append(before or Settling(comparison, State.OPEN, None, None, None, 0))
-            continue
-        value, error = float(estimates[index]), sigma * float(solution.errors(count)[index])
-        percent = readings.scale.percent(value)
-        interval = readings.scale.interval(value, bound * error, level) if math.isfinite(bound) else None
-        state, chance = _state(value, error, bound, interval, readings.higher_is_better, margin), None
-        if state is State.OPEN and not last and math.isfinite(bounds[-1]):
-            goal = sigma * float(final.errors(count)[index])
-            chance = conditional_power(value, error, goal, bounds[-1])
-            state = State.BEYOND if chance < CHANCE else State.OPEN
-        before = closed.get(comparison)
+    for index, comparison in enumerate(comparisons_of(plan)):
+        effect, before = effects.get((comparison.factor, comparison.level)), closed.get(comparison)
+        state, chance = State.OPEN if effect is None else _STATES.get(effect.verdict, State.OPEN), None
+        if state is State.OPEN and effect is not None and not last:
+            chance = _chance(effect, final, float(shrinks[index]))
+            state = State.BEYOND if chance is not None and chance < CHANCE else State.OPEN
         if before is not None and state in (State.OPEN, State.BEYOND):
             state = before.state
         since = before.since if before is not None else number if state is not State.OPEN else 0
+        percent, interval = (None, None) if effect is None else (effect.percent, effect.simultaneous)
         settlings.append(Settling(comparison, state, percent, interval, chance, since))
     stop, reason = verdict_of(settlings, number, len(blocks))
     dropped = (
         {}
-        if stop
+        if stop or watch
         else treatments_of(plan, {each.comparison: each for each in settlings if each.state is not State.OPEN})
     )
     named = {each.comparison: each for each in settlings}
@@ -220,7 +227,6 @@ def _one(
         len(blocks),
         blocks[number - 1],
         response,
-        bound if math.isfinite(bound) else None,
         tuple(settlings),
         stop,
         reason,
@@ -228,14 +234,34 @@ def _one(
     )
 
 
-def _state(
-    value: float, error: float, bound: float, interval: Interval | None, higher_is_better: bool, margin: float | None
-) -> State:
-    if abs(value) > bound * error:
-        return State.BETTER if (value > 0) == higher_is_better else State.WORSE
-    if margin is not None and interval is not None and -margin < interval.low and interval.high < margin:
-        return State.SAME
-    return State.OPEN
+def _stage(
+    plan: Plan,
+    seen: Sequence[Observation],
+    response: str,
+    blocks: Sequence[int],
+    number: int,
+    closed: Mapping[Comparison, Settling],
+    level: float,
+    watch: bool,
+) -> tuple[Interim | None, float, Floats]:
+    """How a look judges, the bound at the end of the plan, and standard errors (k) then over those of now."""
+    if watch:
+        found = watched(plan, seen, response)
+        if found is None:
+            return NOTHING, math.inf, np.ones(len(comparisons_of(plan)))
+        return found.interim(level), found.bound(1.0, level), np.sqrt(found.shares)
+    boundary = boundary_of(plan, seen, response, blocks, number, _ahead(plan, blocks, number, closed))
+    now, end = (np.diag(boundary.paths.solutions[at].inverse) for at in (number - 1, -1))
+    ratios = np.sqrt(np.divide(end, now, out=np.ones_like(now), where=now > 0))
+    return boundary.interim(number, level), boundary.bound(len(blocks), level), ratios
+
+
+def _chance(effect: Effect, final: float, shrink: float) -> float | None:
+    """Conditional power of an effect at the last look; None where nothing is known yet."""
+    if effect.p_value is None or effect.df is None or not math.isfinite(final) or shrink <= 0:
+        return None
+    ratio = float(stats.t.isf(max(effect.p_value, 1e-300) / 2, effect.df))
+    return conditional_power(ratio, 1.0, shrink, final)
 
 
 def conditional_power(value: float, error: float, goal: float, bound: float, optimism: float = OPTIMISM) -> float:

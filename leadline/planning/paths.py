@@ -1,9 +1,9 @@
-"""Group sequential boundaries for a family of t statistics with one estimated variance.
+"""Group sequential boundaries for a family of estimates under known noise.
 
-The law of the largest statistic at every look jointly, with the exact dependence of estimates and of the variance
-estimate from look to look, by a scrambled Sobol sequence of fixed seed; the first look, where the tail is far out, is
-integrated on its own (``leadline.analysis.maxt``). What later looks add does not change earlier bounds as long as their
-number stays the same. Spending: Lan and DeMets (1983); families: Follmann, Proschan and Geller (1994).
+The law of the largest statistic at every look jointly, with the exact dependence of estimates from look to look, by a
+scrambled Sobol sequence of fixed seed; the first look, where the tail is far out, is integrated on its own
+(``leadline.analysis.maxt``). What later looks add does not change earlier bounds as long as their number stays the
+same. Spending: Lan and DeMets (1983); families: Follmann, Proschan and Geller (1994).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import special
 from scipy.stats import qmc
 
+from leadline.analysis.comparisons import KNOWN
 from leadline.analysis.maxt import max_t
 from leadline.planning.sequential import Spending, obrien_fleming_spending
 from leadline.planning.shape import Floats, Information, Solution, solve
@@ -77,7 +78,7 @@ class Paths:
             return math.inf
         solution = self.solutions[index]
         law = max_t(solution.scatter(self.count), self.two_sided)
-        return law.quantile(1 - target, solution.df)
+        return law.quantile(1 - target, KNOWN)
 
     @staticmethod
     def _next(peaks: Floats, alive: NDArray[np.bool_], target: float) -> float:
@@ -119,7 +120,7 @@ class Paths:
 
 
 def simulate(parts: Sequence[Information], count: int, two_sided: bool = True) -> Paths:
-    """Paths of the largest of the first ``count`` columns' t statistics when nothing has an effect.
+    """Paths of the largest of the first ``count`` columns' statistics when nothing has an effect.
 
     ``parts``: the information that each look adds. One-sided: the largest signed statistic.
     """
@@ -153,31 +154,24 @@ def _simulate(frozen: tuple[_Frozen, ...], count: int, two_sided: bool) -> Paths
     power = _LARGEST
     while power > _SMALLEST and 2**power * width * len(parts) > _WORK:
         power -= 1
-    uniform = qmc.Sobol((width + 1) * len(parts), scramble=True, rng=SEED).random_base2(power)
+    uniform = qmc.Sobol(width * len(parts), scramble=True, rng=SEED).random_base2(power)
     uniform = np.clip(uniform, 1e-12, 1 - 1e-12)
     weighted = np.zeros((len(uniform), width))
-    squares = np.zeros(len(uniform))
     peaks, solutions = [], []
     for number, part in enumerate(parts):
-        begin = number * (width + 1)  # the same columns for the same look, whatever comes later
-        if part.df > 0:
-            squares += 2 * special.gammaincinv(part.df / 2, uniform[:, begin])
+        begin = number * width  # the same columns for the same look, whatever comes later
         if len(part.root):
-            scores = special.ndtri(uniform[:, begin + 1 : begin + 1 + len(part.root)])
-            weighted += scores @ part.root
-            squares += np.einsum("ij,ij->i", scores, scores)
+            weighted += special.ndtri(uniform[:, begin : begin + len(part.root)]) @ part.root
         solution = solve(parts[: number + 1])
         solutions.append(solution)
-        peaks.append(_peak(solution, weighted, squares, count, two_sided))
+        peaks.append(_peak(solution, weighted, count, two_sided))
     return Paths(np.array(peaks), tuple(solutions), two_sided, count)
 
 
-def _peak(solution: Solution, weighted: Floats, squares: Floats, count: int, two_sided: bool) -> Floats:
+def _peak(solution: Solution, weighted: Floats, count: int, two_sided: bool) -> Floats:
     known = solution.known[:count]
     if solution.df <= 0 or not known.any():
-        return np.zeros(len(squares))
+        return np.zeros(len(weighted))
     estimates = weighted @ solution.inverse
-    residual = np.maximum(squares - np.einsum("ij,ij->i", estimates, weighted), 1e-300)
     statistics = estimates[:, :count][:, known] / solution.errors(count)[known]
-    peak = np.max(np.abs(statistics) if two_sided else statistics, axis=1)
-    return np.asarray(peak / np.sqrt(residual / solution.df), dtype=np.float64)
+    return np.asarray(np.max(np.abs(statistics) if two_sided else statistics, axis=1), dtype=np.float64)

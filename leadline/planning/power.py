@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from leadline.analysis.carry import SHARES, prior
 from leadline.analysis.comparisons import KNOWN
 from leadline.analysis.linear import fit
 from leadline.analysis.maxt import MaxT, max_t
@@ -122,7 +123,7 @@ def precision_of(
     df = solution.df - spent
     if df <= 0:
         return NO_NOISE
-    errors = solution.errors(count)[solution.known[:count]]
+    errors = solution.errors(count)[solution.known[:count]] * (carry_cost(rows) if instances else 1.0)
     law = max_t(solution.scatter(count))
     nuisance = len(np.unique(rows.groups))
     fixed = len(rows.groups) - nuisance - df
@@ -132,6 +133,22 @@ def precision_of(
     own = float(df) if equal else min(_own_noise(rows, solution.known[:count]), float(df))
     lent = 2 * FAMILY if own < df else 0.0
     return Precision(errors, df, law, level, len(rows.groups), nuisance, fixed, own, lent if own > lent else 0.0)
+
+
+def carry_cost(rows: Rows) -> float:
+    """How many times as large standard errors are because the carry-over between slots is not known: at every share of
+    it, weighed as before any data. ``rows`` in the order in which slots run, groups are their trials.
+    """
+    count = len(rows.comparisons)
+    variances = []
+    for share in SHARES:
+        columns = rows.columns.copy()
+        for now in range(1, len(columns)):
+            if rows.groups[now] == rows.groups[now - 1]:
+                columns[now] += share * (columns[now - 1] - columns[now])
+        solution = solve([information(replace(rows, columns=columns))])
+        variances.append(float(np.median(solution.errors(count)[solution.known[:count]])) ** 2)
+    return math.sqrt(float(prior() @ variances) / variances[0])
 
 
 def _own_noise(rows: Rows, known: NDArray[np.bool_]) -> float:

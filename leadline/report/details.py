@@ -37,6 +37,17 @@ def interactions(one: ResponseAnalysis) -> list[str]:
     return rows or [f"None of {words.plural(len(one.interactions), 'interaction')} is distinguishable from none."]
 
 
+def quantiles(record: StudyRecord, analysis: StudyAnalysis) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """Names of the quantiles, and a row for each level: its change of each of them."""
+    names = list(dict.fromkeys(effect.response for effect in analysis.quantiles))
+    rows: dict[str, dict[str, str]] = {}
+    for effect in analysis.quantiles:
+        told = "–" if effect.percent is None else f"{words.signed(effect.percent)} % "
+        told += words.change_interval(effect.simultaneous) if effect.percent is not None else ""
+        rows.setdefault(words.setting(record.study, effect.factor, effect.level), {})[effect.response] = told
+    return names, [(setting, [row.get(name, "–") for name in names]) for setting, row in rows.items()]
+
+
 def interaction_text(pair: Interaction) -> str:
     """How far both together differ from what each alone would give."""
     return f"together {words.signed(pair.percent)} % {words.change_interval(pair.simultaneous)} beyond each alone"

@@ -35,7 +35,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     overhead = overhead_for(study, noise)
     seconds = cost(study, plan, overhead)
     setup = setup_of(study.design, study.workload, overhead)
-    found = forecast(plan, noise, setup)
+    found = forecast(plan, noise, setup, design=study.design)
     if json:
         print_json(
             {
@@ -69,6 +69,8 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         say(f"the budget of {format_duration(study.budget)} ends first: about {study.budget / seconds:.0%} of them run")
     if plan.kind == "racing":
         say(f"it may end early: a race of {rounds_of(study.design)} rounds, over when one level is left")
+    elif study.design.looks == "watched":
+        say(f"it may end early: watched, asked after every block from block {schedule(plan, 'watched')[0]} on")
     elif study.design.looks > 1:
         ends = ", ".join(str(block) for block in schedule(plan, study.design.looks)[:-1])
         say(f"it may end early: {study.design.looks} interim analyses, after block {ends} and at the end")

@@ -265,7 +265,7 @@ def test_a_planted_effect_is_found_and_intervals_hold_it(kind: str, factors: lis
     )
     found = rates(made, known, workload(160), 4)
     assert found.truth[(name, 1)] == pytest.approx(5)
-    assert found.found[(name, 1)] >= 0.75  # effects seem to differ between lives in one study of twenty
+    assert found.found[(name, 1)] >= 0.75  # effects seem to differ between instances in one study of twenty
     assert found.coverage is not None
     assert found.coverage > 0.85
     assert found.family_error == 0.0

@@ -1,6 +1,7 @@
 """Looks at a study on a fake host: it ends early, drops settled levels, survives interruption, and says so."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,17 @@ def test_a_settled_level_is_dropped_and_the_others_go_on(tmp_path: Path) -> None
     assert worse.verdict is Verdict.WORSE
 
 
+def test_a_watched_study_ends_once_its_comparisons_are_settled(tmp_path: Path) -> None:
+    text = STUDY.replace("looks: 3", "looks: watched")
+    result, record, _ = run(tmp_path, FakeSystem(FakeHost(), effect=FakeNoise(-0.6, 0.5, noise=0.005)), text)
+    assert result.stopped.endswith("of 7: every comparison is settled")
+    analysis = analysis_of(record)
+    assert {each.verdict for each in analysis.responses[0].effects} == {Verdict.BETTER, Verdict.WORSE}
+    assert any("may be watched at any moment" in each for each in analysis.warnings)
+    early = replace(record, trials=tuple(trial for trial in record.trials if trial.planned.block < 2))
+    assert {each.simultaneous for each in analysis_of(early).responses[0].effects} == {None}
+
+
 def test_a_study_without_effects_ends_when_nothing_can_be_settled(tmp_path: Path) -> None:
     result, record, _ = run(tmp_path, FakeSystem(FakeHost(), effect=FakeNoise(0.0, 0.0, noise=0.05)))
     assert result.complete
@@ -130,7 +142,7 @@ def test_looks_widen_the_intervals_of_a_study_that_ran_to_its_end(tmp_path: Path
     result, looked, _ = run(tmp_path / "looked", FakeSystem(FakeHost(), effect=effect))
     assert not result.stopped
     other = analysis_of(looked).responses[0].effects
-    one = analyse(plain.plan, plain.observations(), plain.study.responses, equal_noise=True).responses[0].effects
+    one = analyse(plain.plan, plain.observations(), plain.study.responses).responses[0].effects
     for before, after in zip(one, other, strict=True):
         assert before.simultaneous is not None
         assert after.simultaneous is not None
