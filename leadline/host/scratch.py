@@ -24,7 +24,7 @@ class Scratch:
         sweep()
         self._handle = -1
         while self._handle < 0:
-            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=temporary()))
             self._handle = _lock(self.path)  # it is gone, where another process swept before the lock
         if shared:
             self.path.chmod(0o711)
@@ -45,10 +45,15 @@ class Scratch:
         self.close()
 
 
+def temporary() -> Path:
+    """Where temporary files go. tempfile.gettempdir() writes one there to try it, which a kill would leave."""
+    return Path(os.environ.get("TMPDIR") or "/tmp").absolute()
+
+
 def sweep() -> list[str]:
     """Remove what processes of this user that are gone have left; a line for each."""
     lines = []
-    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    for path in temporary().glob(f"{_PREFIX}*"):
         handle = _lock(path)
         if handle >= 0:
             shutil.rmtree(path, ignore_errors=True)

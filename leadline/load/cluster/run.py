@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from leadline.host.base import Process, ProcessSpec
-from leadline.host.scratch import Scratch
+from leadline.host.scratch import Scratch, temporary
 from leadline.load.cluster.clock import LabClock
 from leadline.load.cluster.connection import Connection, is_ssh
 from leadline.load.cluster.files import scenario_files
@@ -263,7 +262,7 @@ class Cluster:
         if is_ssh(driver):
             self._sockets.append(Scratch())
             return self._sockets[-1].path
-        return Path(tempfile.gettempdir())
+        return temporary()
 
     @staticmethod
     def _end(member: _Member) -> None:

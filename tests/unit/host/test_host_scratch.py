@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ _HOLD = (
 @pytest.fixture(autouse=True)
 def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
 
 
 def _other() -> tuple[subprocess.Popen[str], Path]:
@@ -65,3 +63,11 @@ def test_what_others_named_alike_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".leadline-link").symlink_to(tmp_path / "leadline-results")
     assert sweep() == []
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_no_file_is_written_beside_a_directory_that_a_kill_could_leave(tmp_path: Path) -> None:
+    watch = "import sys; sys.addaudithook(lambda name, args: name == 'open' and print(args[0], file=sys.stderr)); "
+    found = subprocess.run([sys.executable, "-c", watch + _HOLD], input="", capture_output=True, text=True, check=True)
+    assert Path(found.stdout.strip()).parent == tmp_path
+    opened = [line for line in found.stderr.splitlines() if line.startswith(str(tmp_path))]
+    assert opened == [found.stdout.strip()]  # the lock
