@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bench.fuzz.agree import drawn_study
 from bench.fuzz.mutate import mutated
+from leadline.api.stacks import choice_of, settings_of
 from leadline.cli.commands import scenario as scenario_command
-from leadline.cli.commands import stack as stack_command
 from leadline.design import check_plan, plan_from_json, plan_to_json
 from leadline.host import journal
 from leadline.host.knobs import FAMILIES
@@ -132,7 +132,7 @@ def _factor(data: bytes, folder: Path) -> None:
 
 def _stack(data: bytes, _folder: Path) -> None:
     name, *settings = _text(data).split("\n")
-    stack_command.settings_of(stack_command.choice_of(name), settings)
+    settings_of(choice_of(name), settings)
 
 
 def _har(data: bytes, folder: Path) -> None:
