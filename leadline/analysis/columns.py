@@ -16,7 +16,7 @@ from leadline.analysis.linear import Fit
 from leadline.analysis.mixed import mixed_fit
 from leadline.analysis.strata import Strata, block_columns, strata_of
 from leadline.analysis.table import Cell, Floats, Ints, Sample, StudyTable
-from leadline.analysis.unequal import unequal
+from leadline.analysis.unequal import UnequalFit, unequal
 
 Main = tuple[int, int]  # factor, level
 Pair = tuple[Main, Main]
@@ -164,12 +164,17 @@ def fitted_with_strata(
         if saturated or result.df > (2 if model.timed else FEW_LEFT if used else 0):
             break
     if not table.equal_noise and not strata.mixed and result.df > 0 and result.sigma > 0:
-        order = strata.order
-        divisions = _divisions(model, sample.cells[order])
-        firsts = {main[0]: int(np.argmax(model.effect(main))) for main in reversed(model.mains)}
-        crossed = tuple(firsts.values()) if table.crossed else ()
-        result = unequal(result, design[order], values[order], strata.swept, divisions, crossed)
+        result = own_noise(model, sample, values, strata, result)
     return model, result, strata
+
+
+def own_noise(model: Model, sample: Sample, values: Floats, strata: Strata, fitted: Fit) -> UnequalFit:
+    """The fit of ``values`` (n) in which every level has a noise of its own."""
+    order = strata.order
+    firsts = {main[0]: int(np.argmax(model.effect(main))) for main in reversed(model.mains)}
+    crossed = tuple(firsts.values()) if model.table.crossed else ()
+    divisions = _divisions(model, sample.cells[order])
+    return unequal(fitted, model.rows(sample)[order], values[order], strata.swept, divisions, crossed)
 
 
 def _divisions(model: Model, cells: Ints) -> dict[int | None, Ints]:

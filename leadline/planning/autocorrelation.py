@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from leadline.analysis.table import Floats
 from leadline.model.result import Interval
-from leadline.planning.shape import Floats
 
 WINDOW = 5.0  # the sum ends at the first lag that is this many autocorrelation times
 SHORTEST = 8  # samples of a series that can be used
