@@ -288,14 +288,10 @@ def _noise(
     error = float(family.strict[middle])
     critical = float(family.critical[middle] * family.errors[middle]) / error
     found = detectable(critical, error, float(family.shared[middle])) if math.isfinite(critical) else None
-    if scale.log:
-        cv: float | None = float(100 * np.sqrt(np.expm1(min(fit.sigma, 5.0) ** 2)))  # of a lognormal
-    else:
-        cv = scale.percent(fit.sigma)
     return _Noise(
         luck(scale, family.scatter, fit.sigma, family.df, kind.higher_is_better),
         None if found is None else scale.percent(found),
-        cv,
+        scale.noise(fit.sigma),
         () if table.kind in SCREENING else _groups(table, sample, model, fit, level, kind),
     )
 

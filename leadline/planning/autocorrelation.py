@@ -35,10 +35,6 @@ class Autocorrelation:
     samples: int
     variance: float
 
-    def variance_of_mean(self, samples: float) -> float:
-        """Variance of the mean of so many consecutive samples (many more than ``time``)."""
-        return self.variance * self.time / samples
-
 
 def integrated_time(series: Sequence[Floats], level: float = 0.95) -> Autocorrelation | None:
     """The integrated autocorrelation time of equally spaced samples, pooled over series of any lengths.

@@ -42,7 +42,7 @@ def test_autocorrelation_time_of_autoregressive_series(phi: float) -> None:
     times = [each.time for each in found if each is not None]
     assert len(times) == 100
     assert np.mean(times) == pytest.approx(truth, rel=0.08)
-    assert np.mean([each.variance_of_mean(30) for each in found if each]) == pytest.approx(long_run / 30, rel=0.1)
+    assert np.mean([each.variance * each.time / 30 for each in found if each]) == pytest.approx(long_run / 30, rel=0.1)
     assert np.mean([each.interval.contains(truth) for each in found if each]) >= 0.85
 
 
