@@ -21,7 +21,6 @@ from leadline.analysis.unequal import UnequalFit, unequal
 Main = tuple[int, int]  # factor, level
 Pair = tuple[Main, Main]
 FEW_LEFT = 3  # degrees of freedom that must be exceeded for places in a block to enter
-SCREENING = ("fractional-factorial", "plackett-burman", "definitive-screening", "d-optimal")
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ def fitted_with_strata(
     entry, blocks = block_columns(table, sample)
     pairs = possible_pairs(table, mains) if table.crossed else ()
     widest = Model(table, blocks, mains, pairs, False, entry, kept=kept, covariates=covariates)
-    if table.kind in SCREENING and pairs:
+    if table.screening and pairs:
         widest = replace(widest, pairs=estimable_pairs(widest, sample))
     with_time = timed and sample.hours is not None
     places = () if sample.places is None else tuple(int(place) for place in np.unique(sample.places) if place != 0)
