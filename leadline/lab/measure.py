@@ -32,6 +32,7 @@ from leadline.observe.window import (
     cpu_per_transaction,
     gc_share,
     services_cpu,
+    waiting_to_compile,
 )
 
 # Responses that observers recorded: of windows of the load in unix seconds, and its transactions a second there.
@@ -40,6 +41,7 @@ RECORDED: tuple[Callable[[Recorded, Windows, float], Mapping[str, float]], ...] 
     gc_share,
 )
 COMPILING = 0.1  # of a CPU: a compiler that works more has not ended its warm-up
+STARVING = 0.5  # of the samples: a compiler that always has methods waiting gets too little CPU
 _WORST_FIRST = ("never-steady", "slowing-down", "still-warming", "too-short", "steady")
 
 
@@ -74,11 +76,21 @@ def _while_compiling(verdict: SteadyState, recorded: Recorded, phases: Phases) -
     """With a word on the compiler where it still works in the second half of a plateau."""
     middle = (phases.steady_from + phases.steady_until) / 2
     work = compiling(recorded, middle, phases.steady_until)
-    if verdict.verdict != "steady" or work is None or work < COMPILING:
+    waited, methods = waiting_to_compile(recorded, middle, phases.steady_until) or (0.0, 0.0)
+    if verdict.verdict != "steady":
         return verdict
-    told = (
-        f"still compiling: compiler threads were busy for {work:.0%} of its second half; a longer ramp-up may be faster"
-    )
+    if waited > STARVING:
+        told = (
+            f"the compiler starves: in {waited:.0%} of the samples of its second half methods waited for it, "
+            f"{methods:.1f} on average; warm up with pauses, or longer"
+        )
+    elif work is not None and work >= COMPILING:
+        told = (
+            f"still compiling: compiler threads were busy for {work:.0%} of its second half; a longer ramp-up may be "
+            "faster"
+        )
+    else:
+        return verdict
     return replace(verdict, sentence=f"{verdict.sentence}; {told}")
 
 

@@ -31,7 +31,7 @@ class Life:
 
     ``number`` counts trials that were begun, ``block_seed`` is the plan's seed of the block, ``plot`` names the levels
     of the whole plot, ``hours`` tells the start of the load since the study began. With ``turns`` the noise of the
-    seconds is the machine's: all instances of the block meet the same one.
+    seconds is the machine's: all instances of the block meet the same one. ``warmed``: seconds of load before this one.
     """
 
     seed: int
@@ -40,6 +40,7 @@ class Life:
     plot: str
     hours: float
     turns: tuple[Turn, ...] = ()
+    warmed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,8 @@ def _noise(truth: Truth, life: Life, middle: Floats) -> tuple[Floats, Floats, fl
     noise, outliers = truth.noise, truth.outliers
     rng = np.random.default_rng([life.seed, life.number, 1])
     trial, latency, cpu = rng.standard_normal(3)
+    if life.warmed:  # another load of the same instance: other seconds
+        rng = np.random.default_rng([life.seed, life.number, 1, round(life.warmed)])
     count = len(middle)
     shocks = (_shared(life, "seconds") if life.turns else rng).standard_normal(count)
     own = rng.standard_normal(count)
@@ -204,7 +207,7 @@ def _noise(truth: Truth, life: Life, middle: Floats) -> tuple[Floats, Floats, fl
     if strikes[count] < outliers.trials:
         level += math.log1p(-outliers.trial_depth)
     speed = series + level + math.log1p(truth.drift) * (life.hours + middle / 3600)
-    speed = speed + np.log(_warm_up(truth, _under_load(life.turns, middle) if life.turns else middle))
+    speed = speed + np.log(_warm_up(truth, life.warmed + (_under_load(life.turns, middle) if life.turns else middle)))
     speed[strikes[:count] < outliers.seconds] += math.log1p(-outliers.second_depth)
     more = lognormal_sigma(noise.latency_trials) * latency + lognormal_sigma(noise.latency_seconds) * own
     return speed, np.asarray(more), lognormal_sigma(noise.cpu_trials) * float(cpu)

@@ -92,7 +92,9 @@ def _bounds(study: Study, worst: float) -> list[str]:
 
 def load_document(load: Workload) -> dict[str, object]:
     """What every trial is loaded with, in seconds; variables as the driver is given them."""
-    phases = {name: getattr(load, name) for name in ("ramp_up", "steady", "ramp_down", "timeout")}
+    phases: dict[str, object] = {name: getattr(load, name) for name in ("ramp_up", "steady", "ramp_down", "timeout")}
+    if load.warm_up is not None:
+        phases["warm_up"] = {**load.warm_up.model_dump(), "seconds_at_most": load.warm_up.seconds()}
     return phases | {"variables": dict(load.variables if load.generator else sent_variables(load))}
 
 
@@ -104,6 +106,17 @@ def load_lines(load: Workload) -> list[str]:
     lines = [
         f"load of a trial: ramp-up {ramp_up}, steady {steady}, ramp-down {ramp_down}; a request may take {timeout}"
     ]
+    if warm := load.warm_up:
+        often = (
+            f"{'at most ' if warm.until == 'steady' else ''}{warm.cycles} cycles of {format_duration(warm.load)} load"
+        )
+        ends = (
+            "; over once a cycle is no faster than those before and the compiler rests"
+            if warm.until == "steady"
+            else ""
+        )
+        pause, most = format_duration(warm.pause), format_duration(warm.seconds())
+        lines.append(f"before it a warm-up: {often} and {pause} pause, {most}{ends}")
     if load.generator is None and load.rate is not None:
         lasts = format_duration(load.max_sessions / load.rate)
         lines.append(
