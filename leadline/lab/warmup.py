@@ -16,7 +16,7 @@ from leadline.lab.store import PARTS
 from leadline.lab.system import InTurns, LoadOutcome
 from leadline.model.errors import TrialFailure
 from leadline.model.plan import Turn
-from leadline.model.record import WARM_UP
+from leadline.model.record import NOT_SETTLED, WARM_UP
 from leadline.model.study import WarmUp
 from leadline.model.units import format_duration
 
@@ -98,13 +98,13 @@ def _cycles(runner: TrialRunner, plan: WarmUp, attempts: Sequence[Attempt]) -> s
         why = next(filter(None, whys), "")
         if not why:
             return f"steady and compiled after {_told(plan, number, attempts)}"
-    head = "as planned" if plan.until == "cycles" else "not settled"
+    head = "as planned" if plan.until == "cycles" else NOT_SETTLED
     return f"{head} after {_told(plan, plan.cycles, attempts)}{f': {why}' if why else ''}"
 
 
 def _told(plan: WarmUp, cycles: int, attempts: Sequence[Attempt]) -> str:
     of = f" of at most {plan.cycles}" if plan.until == "steady" else ""
-    return f"{format_duration(plan.seconds(len(attempts), cycles))}, {cycles}{of} cycles"
+    return f"{format_duration(plan.seconds(len(attempts), cycles))}, {cycles}{of} cycle{'s' if plan.cycles > 1 else ''}"
 
 
 def _load(runner: TrialRunner, plan: WarmUp, number: int, running: Sequence[Attempt]) -> None:

@@ -67,6 +67,7 @@ GeneratorName = Literal[
 ]
 Mode = Literal["direct", "session", "orm"]
 MOST_FACTORS = 200
+IN_NO_CYCLES = ("profile", "bursts", "replay", "generator")  # loads that come in no cycles
 AFTER_WARM_UP = 5.0  # seconds of ramp-up that `auto` stands for
 
 
@@ -242,7 +243,7 @@ class Workload(_Strict):
 
     @model_validator(mode="after")
     def _of_this_driver(self) -> Workload:
-        for name in ("profile", "bursts", "replay", "generator") if self.warm_up else ():
+        for name in IN_NO_CYCLES if self.warm_up else ():
             if getattr(self, name) is not None:
                 raise KeyedError(
                     (name,), f"a warm-up is load of `users` or `rate`: leave {name} out, or warm_up and `ramp_up: auto`"
@@ -463,6 +464,18 @@ class Study(_Strict):
     dead_man: DeadMan = 30.0
     ready_timeout: ReadyTimeout = 120.0
     observe: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _warm_in_a_rotation(cls, found: Any) -> Any:
+        """A rotation that names no ramp-up warms its instances until it is over."""
+        if not isinstance(found, Mapping) or found.get("drivers") or found.get("observe", True) is not True:
+            return found
+        design, load = found.get("design"), found.get("workload", {})
+        if not (isinstance(design, Mapping) and design.get("rotation") is not None and isinstance(load, Mapping)):
+            return found
+        named = {"ramp_up", *IN_NO_CYCLES} & {key for key, value in load.items() if value is not None}
+        return found if named else {**found, "workload": {**load, "ramp_up": "auto"}}
 
     @model_validator(mode="after")
     def _consistent(self) -> Study:

@@ -62,7 +62,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         say(text)
     for text in planned.unchecked:
         say(f"not checked: {text}")
-    say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, about {format_duration(seconds)}")
+    say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, {_about(study)} {format_duration(seconds)}")
     for text in _bounds(study, worst_cost(study, plan, overhead)):
         say(text)
     if study.budget is not None and seconds > study.budget:
@@ -76,6 +76,11 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         say(f"it may end early: {study.design.looks} interim analyses, after block {ends} and at the end")
     for text in (*noise_lines(noise), *forecast_lines(found)):
         say(text)
+
+
+def _about(study: Study) -> str:
+    warm_up = study.workload.warm_up
+    return "at most about" if warm_up and warm_up.until == "steady" else "about"
 
 
 def _bounds(study: Study, worst: float) -> list[str]:

@@ -10,6 +10,7 @@ from lab_fakes import CACHE, HEAP, POOL, STATEMENTS, FakeHost, FakeSystem, faili
 
 from leadline.lab.planning import cost, plan_study
 from leadline.lab.progress import SilentWatcher
+from leadline.lab.results import analysis_of
 from leadline.lab.run import StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
@@ -18,6 +19,7 @@ from leadline.lab.testbed import RunOptions
 from leadline.lab.warmup import Cycle, unsettled
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.record import WARM_UP, StudyRecord, TrialRecord
+from leadline.report.health import health
 from leadline.simulate import parse_truth
 from leadline.simulate.testbed import SimulatedTestbed
 
@@ -93,6 +95,16 @@ def test_it_has_a_bound(tmp_path: Path) -> None:
     assert all(trial.failure is None for trial in record.trials)
 
 
+def test_the_report_says_how_it_ended(tmp_path: Path) -> None:
+    system = FakeSystem(FakeHost())
+    system.compiling = [RESTS, RESTS]
+    record = run(tmp_path, system)
+    (item,) = (one for one in health(record, analysis_of(record), []) if one.title == "Warm-up")
+    assert (item.state, item.value) == ("warn", "over in 1 of 4 trials")
+    assert item.detail.startswith("not settled after 1m, 4 of at most 4 cycles: what the compiler")
+    assert item.detail.endswith("; steady and compiled after 30s, 2 of at most 4 cycles")
+
+
 def test_cycles_can_be_of_a_fixed_number(tmp_path: Path) -> None:
     record = run(tmp_path, FakeSystem(FakeHost()), STUDY.replace("cycles: 4", "cycles: 2, until: cycles"))
     assert {said(trial) for trial in record.trials} == {"as planned after 30s, 2 cycles"}
@@ -155,6 +167,14 @@ def test_auto_is_short_for_a_warm_up_and_its_bound_is_in_the_cost() -> None:
     assert cost(auto, plan) - cost(plain, plan) == 4 * 180
     rotation = plan_study(parse_study(ROTATION, "warm.yaml"), FakeHost(), KNOBS).plan
     assert "in cycles of 10s for each and 5s without load: at most 4 cycles, 1m40s." in " ".join(rotation.notes)
+
+
+def test_a_rotation_that_names_no_ramp_up_has_one_by_rule() -> None:
+    bare = ROTATION.replace(" ramp_up: auto,", "").replace(", warm_up: { cycles: 4 }", "")
+    found = parse_study(bare, "warm.yaml").study.workload
+    assert found == parse_study(ROTATION.replace(", warm_up: { cycles: 4 }", ""), "warm.yaml").study.workload
+    for named in ("ramp_up: 9s", "profile: '0s:1,9s:5'"):
+        assert parse_study(bare.replace("users: 5", f"users: 5, {named}"), "warm.yaml").study.workload.warm_up is None
 
 
 @pytest.mark.parametrize("text", [STUDY, ROTATION])
