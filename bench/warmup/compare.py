@@ -2,9 +2,9 @@
 
 usage: python bench/warmup/compare.py [--rounds N] [--first N] [--rows FILE] [--lab DIR] [--simulate TRUTH]
 
-In each round every arm has three fresh servers; which arm is first changes from round to round. What was measured
-is added to FILE, so that rounds can be made at different times. All of it is printed: geometric means, and each arm's
-change against continuous load with its 95 % interval over the rounds.
+In each round every arm has a fresh server; which arm is first changes from round to round. What was measured is added
+to FILE, so that rounds can be made at different times. All of it is printed: geometric means, and each arm's change
+against continuous load with its 95 % interval over the rounds.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ QUESTION: Mapping[str, Any] = {
     "settings": {"jvm.heap": "256m"},
     "pseudo_factors": {"server": ["one", "two"]},
     "design": {"replicates": 1},
+    "budget": "90s",  # for the first of its trials only
     "responses": ["throughput", "p50", "cpu_per_transaction"],
 }
 LOAD = {"users": 16, "variables": {"think": "1ms"}, "ramp_up": "2s", "steady": "10s", "ramp_down": "1s"}
@@ -41,7 +42,7 @@ ARMS: Mapping[str, dict[str, Any]] = {
     "3 x (8 s + 8 s)": {"load": "8s", "pause": "8s", "cycles": 3},  # as long, half the load
 }
 FIGURES = ("throughput", "p50", "cpu_per_transaction")
-COMPILER = ("compiler", "waiting")  # CPUs that it used while measured, methods that waited for it
+BESIDE = ("compiler", "waiting", "others")  # CPUs it used while measured, methods that waited; others' share of CPUs
 
 
 def figures(trial: TrialRecord) -> dict[str, float]:
@@ -49,7 +50,9 @@ def figures(trial: TrialRecord) -> dict[str, float]:
     recorded, (begin, end) = Recorded(trial.directory / "series"), trial.under_load[0]
     waiting = waiting_to_compile(recorded, begin, end)
     found = {name: trial.responses[name] for name in FIGURES}
-    return found | {"compiler": compiling(recorded, begin, end) or 0.0, "waiting": waiting[1] if waiting else 0.0}
+    others = (trial.machine.taken if trial.machine else None) or 0.0
+    compiler = compiling(recorded, begin, end) or 0.0
+    return found | {"compiler": compiler, "waiting": waiting[1] if waiting else 0.0, "others": others}
 
 
 def measure(number: int, rows: Path, lab: str, truth: str | None) -> None:
@@ -65,7 +68,7 @@ def measure(number: int, rows: Path, lab: str, truth: str | None) -> None:
             for trial in result.record.trials:
                 if trial.state == TrialState.DONE:
                     found = figures(trial)
-                    csv.writer(file).writerow([number, arm, *(found[name] for name in (*FIGURES, *COMPILER))])
+                    csv.writer(file).writerow([number, arm, *(found[name] for name in (*FIGURES, *BESIDE))])
 
 
 def change(one: Floats, other: Floats) -> str:
@@ -83,8 +86,8 @@ def table(rows: Path) -> None:
     for number, arm, *values in csv.reader(rows.open(newline="")):
         found[arm][int(number)].append([float(value) for value in values])
     whole = sorted(set.intersection(*(set(by_round) for by_round in found.values())))
-    print(f"{len(whole)} rounds\n\n| warm-up | instances | {' | '.join((*FIGURES, *COMPILER))} |")
-    print(f"| --- | ---: |{' ---: |' * (len(FIGURES) + len(COMPILER))}")
+    print(f"{len(whole)} rounds\n\n| warm-up | instances | {' | '.join((*FIGURES, *BESIDE))} |")
+    print(f"| --- | ---: |{' ---: |' * (len(FIGURES) + len(BESIDE))}")
     logs = {
         arm: np.array([np.log(np.array(found[arm][number])[:, : len(FIGURES)]).mean(axis=0) for number in whole])
         for arm in found
@@ -100,7 +103,7 @@ def table(rows: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=1, help="to measure now; 0 prints what was measured")
+    parser.add_argument("--rounds", type=int, default=3, help="to measure now; 0 prints what was measured")
     parser.add_argument("--first", type=int, default=1, help="number of the first of them")
     parser.add_argument("--rows", type=Path, default=Path("warm-up.csv"), metavar="FILE")
     parser.add_argument("--lab", default="lab-warm-up")
