@@ -12,6 +12,7 @@ from leadline.analysis import steady_state
 from leadline.analysis.verdicts import steady_verdict
 from leadline.lab.completion import completion_between
 from leadline.lab.system import Measured, SecondSeries, Window, WindowMeasured
+from leadline.lab.warmup import RESTS
 from leadline.load.driver import (
     WindowResult,
     read_summary,
@@ -40,7 +41,6 @@ RECORDED: tuple[Callable[[Recorded, Windows, float], Mapping[str, float]], ...] 
     cpu_per_transaction,
     gc_share,
 )
-COMPILING = 0.1  # of a CPU: a compiler that works more has not ended its warm-up
 STARVING = 0.5  # of the samples: a compiler that always has methods waiting gets too little CPU
 _WORST_FIRST = ("never-steady", "slowing-down", "still-warming", "too-short", "steady")
 
@@ -84,7 +84,7 @@ def _while_compiling(verdict: SteadyState, recorded: Recorded, phases: Phases) -
             f"the compiler starves: in {waited:.0%} of the samples of its second half methods waited for it, "
             f"{methods:.1f} on average; warm up with pauses, or longer"
         )
-    elif work is not None and work >= COMPILING:
+    elif work is not None and work >= RESTS:
         told = (
             f"still compiling: compiler threads were busy for {work:.0%} of its second half; a longer ramp-up may be "
             "faster"

@@ -6,6 +6,7 @@ none of the seconds that are measured takes part in it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from leadline.lab.lifecycle import Attempt, TrialRunner
 
 BETTER_RATE, BETTER_LATENCY = 0.05, 0.10  # than the best cycle before: a change of throughput or median latency
-RESTS = 0.1  # seconds that the compiler works for each second of load, at most, where it rests
+RESTS = 0.1  # of a CPU, for each second of load: a compiler that works more has not ended its warm-up
 _FIRST = 2  # seconds of a cycle in which users log in
 
 
@@ -84,9 +85,9 @@ def _cycles(runner: TrialRunner, plan: WarmUp, attempts: Sequence[Attempt]) -> s
         if not running:
             return "every instance failed"
         _load(runner, plan, number, running)
-        for _ in range(round(plan.pause)):
+        for rest in range(math.ceil(plan.pause)):
             runner.interruption.check()
-            runner.host.busy(1.0)
+            runner.host.busy(min(1.0, plan.pause - rest))
         if plan.until == "cycles":
             continue
         whys = []
@@ -96,7 +97,7 @@ def _cycles(runner: TrialRunner, plan: WarmUp, attempts: Sequence[Attempt]) -> s
                 whys.append(unsettled(before[one.trial], now))
                 before[one.trial].append(now)
         why = next(filter(None, whys), "")
-        if not why:
+        if whys and not why:
             return f"steady and compiled after {_told(plan, number, attempts)}"
     head = "as planned" if plan.until == "cycles" else NOT_SETTLED
     return f"{head} after {_told(plan, plan.cycles, attempts)}{f': {why}' if why else ''}"

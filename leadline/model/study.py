@@ -69,6 +69,7 @@ GeneratorName = Literal[
 Mode = Literal["direct", "session", "orm"]
 MOST_FACTORS = 200
 IN_NO_CYCLES = ("profile", "bursts", "replay", "generator")  # loads that come in no cycles
+DRIVER_START = 2.0  # seconds that a cycle's driver takes to start
 AFTER_WARM_UP = 5.0  # seconds of ramp-up that `auto` stands for
 
 
@@ -145,9 +146,9 @@ class WarmUp(_Strict):
         default="steady", description="steady: over once a cycle is no faster than those before and the compiler rests"
     )
 
-    def seconds(self, instances: int = 1, cycles: int | None = None) -> float:
-        """Of so many cycles, or of all, with so many instances loaded in turns."""
-        return (self.cycles if cycles is None else cycles) * (self.load * instances + self.pause)
+    def seconds(self, instances: int, cycles: int) -> float:
+        """Load and pauses of so many cycles, with so many instances loaded in turns."""
+        return cycles * (self.load * instances + self.pause)
 
 
 def _auto(found: object) -> dict[str, Any] | object:
@@ -233,8 +234,13 @@ class Workload(_Strict):
 
     @property
     def before_steady(self) -> float:
-        """Seconds of load before the steady state of one trial, at most."""
-        return self.ramp_up + (self.warm_up.seconds() if self.warm_up else 0.0)
+        """Seconds before the steady state of one trial, at most."""
+        return self.ramp_up + self.warm_up_seconds()
+
+    def warm_up_seconds(self, instances: int = 1) -> float:
+        """The longest that a warm-up takes, with so many instances loaded in turns."""
+        warm = self.warm_up
+        return warm.seconds(instances, warm.cycles) + warm.cycles * (self.ramp_down + DRIVER_START) if warm else 0.0
 
     @property
     def warming(self) -> Workload:

@@ -72,7 +72,7 @@ def simulate_observations(
             lives.append((trial, life, EPOCH + now, startup_of(model, life, levels)))
             now += before_load(truth) + lives[-1][-1]
         side = side_by_side(block, workload)
-        now += workload.warm_up.seconds(len(block)) if workload.warm_up else 0.0
+        now += workload.warm_up_seconds(len(block))
         together = Model(truth, side)
         left_out = Rotation().wash_out if wash_out is None else wash_out
         for trial, life, started, startup in lives:

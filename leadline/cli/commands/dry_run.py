@@ -99,7 +99,7 @@ def load_document(load: Workload) -> dict[str, object]:
     """What every trial is loaded with, in seconds; variables as the driver is given them."""
     phases: dict[str, object] = {name: getattr(load, name) for name in ("ramp_up", "steady", "ramp_down", "timeout")}
     if load.warm_up is not None:
-        phases["warm_up"] = {**load.warm_up.model_dump(), "seconds_at_most": load.warm_up.seconds()}
+        phases["warm_up"] = {**load.warm_up.model_dump(), "seconds_at_most": load.warm_up_seconds()}
     return phases | {"variables": dict(load.variables if load.generator else sent_variables(load))}
 
 
@@ -120,8 +120,8 @@ def load_lines(load: Workload) -> list[str]:
             if warm.until == "steady"
             else ""
         )
-        pause, most = format_duration(warm.pause), format_duration(warm.seconds())
-        lines.append(f"before it a warm-up: {often} and {pause} pause, {most}{ends}")
+        pause, most = format_duration(warm.pause), format_duration(load.warm_up_seconds())
+        lines.append(f"before it a warm-up: {often} and {pause} pause, {most} with all around it{ends}")
     if load.generator is None and load.rate is not None:
         lasts = format_duration(load.max_sessions / load.rate)
         lines.append(

@@ -149,7 +149,7 @@ def test_a_load_that_fails_in_it_fails_the_trial(tmp_path: Path) -> None:
         ("responses:", "observe: false\nresponses:", "warm.yaml:3: a warm-up that ends by rule asks the compiler"),
         ("responses:", "drivers: [local]\nresponses:", "warm.yaml:6: a warm-up is driven from this host alone"),
         ("cycles: 4", "load: 1s", "workload.warm_up.load: 1s is not between 2s and 24h"),
-        ("responses:", "budget: 1m\nresponses:", "the load of one trial takes 1m29s"),
+        ("responses:", "budget: 1m\nresponses:", "the load of one trial takes 1m45s"),
     ],
 )
 def test_refused(old: str, new: str, words: str) -> None:
@@ -161,12 +161,14 @@ def test_refused(old: str, new: str, words: str) -> None:
 def test_auto_is_short_for_a_warm_up_and_its_bound_is_in_the_cost() -> None:
     auto = parse_study(STUDY.replace(", warm_up: { cycles: 4 }", ""), "warm.yaml").study
     assert auto.workload.warm_up is not None
-    assert (auto.workload.ramp_up, auto.workload.warm_up.seconds()) == (5.0, 180.0)
+    assert (auto.workload.ramp_up, auto.workload.warm_up_seconds()) == (5.0, 12 * 19)
     plain = parse_study(STUDY.replace("auto", "5s").replace(", warm_up: { cycles: 4 }", ""), "warm.yaml").study
     plan = plan_study(parse_study(STUDY, "warm.yaml"), FakeHost(), KNOBS).plan
-    assert cost(auto, plan) - cost(plain, plan) == 4 * 180
+    assert cost(auto, plan) - cost(plain, plan) == 4 * 228
     rotation = plan_study(parse_study(ROTATION, "warm.yaml"), FakeHost(), KNOBS).plan
-    assert "in cycles of 10s for each and 5s without load: at most 4 cycles, 1m40s." in " ".join(rotation.notes)
+    assert "in cycles of 10s for each and 5s without load: at most 4 cycles, 1m56s with all around them." in " ".join(
+        rotation.notes
+    )
 
 
 def test_a_rotation_that_names_no_ramp_up_has_one_by_rule() -> None:
