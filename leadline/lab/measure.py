@@ -69,10 +69,10 @@ def measure(directory: Path, startup: float) -> Measured:
     recorded = Recorded(directory / "series")
     responses.update(_recorded(recorded, [(phases.steady_from, phases.steady_until)], window.throughput))
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
-    return Measured(responses, _while_compiling(verdict, recorded, phases), phases)
+    return Measured(responses, while_compiling(verdict, recorded, phases), phases)
 
 
-def _while_compiling(verdict: SteadyState, recorded: Recorded, phases: Phases) -> SteadyState:
+def while_compiling(verdict: SteadyState, recorded: Recorded, phases: Phases) -> SteadyState:
     """With a word on the compiler where it still works in the second half of a plateau."""
     middle = (phases.steady_from + phases.steady_until) / 2
     work = compiling(recorded, middle, phases.steady_until)
@@ -118,7 +118,7 @@ def measure_turns(directory: Path, startup: float, windows: Sequence[tuple[float
     unix = [(started + begin, started + end) for begin, end in windows]
     responses.update(_recorded(recorded, unix, window.throughput))
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
-    return Measured(responses, _while_compiling(verdict, recorded, phases), phases)
+    return Measured(responses, while_compiling(verdict, recorded, phases), phases)
 
 
 def idle_cpu(directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]) -> list[float | None]:

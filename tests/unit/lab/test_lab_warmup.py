@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from lab_fakes import CACHE, HEAP, POOL, STATEMENTS, FakeHost, FakeSystem, failing
 
+from leadline.lab.measure import while_compiling
 from leadline.lab.planning import cost, plan_study
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.results import analysis_of
@@ -18,7 +19,10 @@ from leadline.lab.system import Compiled
 from leadline.lab.testbed import RunOptions
 from leadline.lab.warmup import Cycle, unsettled
 from leadline.model.errors import FailureClass, UsageError
-from leadline.model.record import WARM_UP, StudyRecord, TrialRecord
+from leadline.model.record import WARM_UP, Phases, StudyRecord, TrialRecord
+from leadline.model.result import SteadyState
+from leadline.observe.table import TallTable
+from leadline.observe.window import Recorded
 from leadline.report.health import health
 from leadline.simulate import parse_truth
 from leadline.simulate.testbed import SimulatedTestbed
@@ -93,6 +97,34 @@ def test_it_has_a_bound(tmp_path: Path) -> None:
         "not settled after 1m, 4 of at most 4 cycles: what the compiler does is not known"
     }
     assert all(trial.failure is None for trial in record.trials)
+
+
+@pytest.mark.parametrize(
+    ("work", "waiting", "verdict", "words"),
+    [
+        (0.05, 0, "steady", ""),
+        (0.3, 0, "steady", "; still compiling: compiler threads were busy for 30% of its second half"),
+        (
+            0.3,
+            4,
+            "steady",
+            "; the compiler starves: in 100% of the samples of its second half methods waited for it, 4.0",
+        ),
+        (0.3, 4, "slowing-down", ""),
+    ],
+)
+def test_a_plateau_under_which_the_compiler_works(
+    work: float, waiting: float, verdict: str, words: str, tmp_path: Path
+) -> None:
+    pools = TallTable()
+    for second in range(100, 121):
+        pools.add(second * 10**9, "jit.time_ms", "HotSpot", 1000 * work * second)
+        pools.add(second * 10**9, "jit.queue", "server", waiting)
+    pools.write(tmp_path / "pools.parquet")
+    found = while_compiling(SteadyState(verdict, None, "It is."), Recorded(tmp_path), Phases(95, 100, 120, 121))
+    assert found.sentence.startswith(f"It is.{words}")
+    assert bool(words) == (found.sentence != "It is.")
+    assert found.verdict == verdict
 
 
 def test_the_report_says_how_it_ended(tmp_path: Path) -> None:
