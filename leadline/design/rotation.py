@@ -258,6 +258,13 @@ def _notes(
         f"{format_duration(workload.ramp_up)} of load to warm up, in {len(blocks_of(plan))} blocks; the first "
         f"{format_duration(rotation.wash_out)} of every slot are left out."
     ]
+    if warm := workload.warm_up:
+        most = format_duration(workload.warm_up_seconds(sizes[-1]))
+        found.append(
+            f"Before that all instances of a block are warmed, in cycles of {format_duration(warm.load)} for each and "
+            f"{format_duration(warm.pause)} without load: {'at most ' if warm.until == 'steady' else ''}{warm.cycles} "
+            f"cycles, {most} with all around them."
+        )
     if live:
         between = [factor.name for factor in plan.factors if factor not in live]
         found.append(

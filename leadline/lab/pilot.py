@@ -69,7 +69,7 @@ def _related(store: Store, study: Study) -> list[StudyRecord]:
 
 def _alike(one: Study, other: Study) -> bool:
     """Same stack under the same load; lengths may differ."""
-    lengths = {"ramp_up", "steady", "ramp_down"}
+    lengths = {"ramp_up", "warm_up", "steady", "ramp_down"}
     return (
         one.stack == other.stack
         and one.workload.model_dump(exclude=lengths) == other.workload.model_dump(exclude=lengths)
@@ -125,4 +125,4 @@ def overhead_for(study: Study, noise: Noise) -> float:
     """Seconds of a trial beside its load: as earlier trials took, else a first guess."""
     if noise.overhead is None:
         return OVERHEAD
-    return max(1.0, noise.overhead - study.workload.ramp_up - study.workload.ramp_down)
+    return max(1.0, noise.overhead - study.workload.before_steady - study.workload.ramp_down)

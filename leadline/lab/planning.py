@@ -216,7 +216,8 @@ def _ask_driver(file: StudyFile) -> list[str]:
     except UsageError as error:
         raise UsageError(f"{file.where(('workload', 'variables'))}: {error}") from None
     try:
-        check_by_driver(workload, file.study.design.seed, file.study.drivers)
+        for load in (workload, *([workload.warming] if workload.warm_up else [])):
+            check_by_driver(load, file.study.design.seed, file.study.drivers)
     except UsageError as error:
         path = ("workload", "variables" if workload.variables else "scenario")
         lines = str(error).splitlines()
@@ -269,7 +270,7 @@ def _factor(
 
 def load_seconds(study: Study) -> float:
     """Seconds of load in one trial."""
-    return study.workload.ramp_up + study.workload.steady + study.workload.ramp_down
+    return study.workload.before_steady + study.workload.steady + study.workload.ramp_down
 
 
 def worst_cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
@@ -282,6 +283,6 @@ def worst_cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
 
 def cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
     """Estimated wall seconds of a whole plan; ``overhead`` is the part of a trial that is not load."""
-    ramps = study.workload.ramp_up + study.workload.ramp_down
+    ramps = study.workload.before_steady + study.workload.ramp_down
     steady = (steady_seconds(trial) or study.workload.steady for trial in plan.trials)
     return len(plan.trials) * (ramps + overhead) + sum(steady)

@@ -62,7 +62,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         say(text)
     for text in planned.unchecked:
         say(f"not checked: {text}")
-    say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, about {format_duration(seconds)}")
+    say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, {_about(study)} {format_duration(seconds)}")
     for text in _bounds(study, worst_cost(study, plan, overhead)):
         say(text)
     if study.budget is not None and seconds > study.budget:
@@ -76,6 +76,11 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         say(f"it may end early: {study.design.looks} interim analyses, after block {ends} and at the end")
     for text in (*noise_lines(noise), *forecast_lines(found)):
         say(text)
+
+
+def _about(study: Study) -> str:
+    warm_up = study.workload.warm_up
+    return "at most about" if warm_up and warm_up.until == "steady" else "about"
 
 
 def _bounds(study: Study, worst: float) -> list[str]:
@@ -92,7 +97,9 @@ def _bounds(study: Study, worst: float) -> list[str]:
 
 def load_document(load: Workload) -> dict[str, object]:
     """What every trial is loaded with, in seconds; variables as the driver is given them."""
-    phases = {name: getattr(load, name) for name in ("ramp_up", "steady", "ramp_down", "timeout")}
+    phases: dict[str, object] = {name: getattr(load, name) for name in ("ramp_up", "steady", "ramp_down", "timeout")}
+    if load.warm_up is not None:
+        phases["warm_up"] = {**load.warm_up.model_dump(), "seconds_at_most": load.warm_up_seconds()}
     return phases | {"variables": dict(load.variables if load.generator else sent_variables(load))}
 
 
@@ -104,6 +111,17 @@ def load_lines(load: Workload) -> list[str]:
     lines = [
         f"load of a trial: ramp-up {ramp_up}, steady {steady}, ramp-down {ramp_down}; a request may take {timeout}"
     ]
+    if warm := load.warm_up:
+        often = (
+            f"{'at most ' if warm.until == 'steady' else ''}{warm.cycles} cycles of {format_duration(warm.load)} load"
+        )
+        ends = (
+            "; over once a cycle is no faster than those before and the compiler rests"
+            if warm.until == "steady"
+            else ""
+        )
+        pause, most = format_duration(warm.pause), format_duration(load.warm_up_seconds())
+        lines.append(f"before it a warm-up: {often} and {pause} pause, {most} with all around it{ends}")
     if load.generator is None and load.rate is not None:
         lasts = format_duration(load.max_sessions / load.rate)
         lines.append(
