@@ -21,7 +21,7 @@ from leadline.load.generators.lab import check_generator
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError, nearest
-from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
+from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, RawLevel, Study, Workload
 from leadline.stack.registry import knob_of_others
@@ -35,12 +35,15 @@ class Planned:
     """A plan with what it rests on: every knob in play, fixed settings, and factors left out with the reason.
 
     ``warnings``: what some of its trials risk; also among the plan's notes. ``unchecked``: what only a run can tell.
+    ``of_host``: names of the knobs of the whole host, which is ``machine``.
     """
 
     plan: Plan
     knobs: Mapping[str, Knob]
     settings: Mapping[str, Level]
     skipped: tuple[str, ...]
+    machine: Machine
+    of_host: frozenset[str]
     warnings: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
@@ -108,7 +111,7 @@ def plan_study(
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
     check_levels(file, factors, settings, idle_settings)
     check_web(file, host, factors, settings, idle_settings)
-    plan = _plan(file, factors, skipped, [knob.name for knob in host.knobs()])
+    plan = _plan(file, factors, skipped, on_host)
     if plan.rotates:
         plan = replace(plan, notes=(*plan.notes, check_side_by_side(file, plan, settings, machine)))
     warnings = tuple(starved_calls(file, plan, settings))
@@ -117,6 +120,8 @@ def plan_study(
         knobs,
         settings,
         tuple(skipped),
+        machine,
+        frozenset(on_host),
         warnings,
         tuple(unchecked),
     )

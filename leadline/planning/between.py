@@ -48,7 +48,7 @@ def between_trials(
     if instances is None:
         why = "the noise between trials is not known: it is read from earlier studies, and --cv gave that of slots"
         return replace(nothing, reason=why)
-    rows = planned_rows(_whole(plan, names))
+    rows = planned_rows(whole_trials(plan, names))
     share = len(rows.comparisons) / len(planned_rows(plan).comparisons)
     found = precision_of(rows, 1 - (1 - level) * share)
     if isinstance(found, str):
@@ -74,7 +74,7 @@ def _between_instances(noise: Noise) -> float | None:
     return None if noise.block is None else noise.block.variance
 
 
-def _whole(plan: Plan, names: Sequence[str]) -> Plan:
+def whole_trials(plan: Plan, names: Sequence[str]) -> Plan:
     """The plan as one of whole trials, with the factors of these names alone."""
     return replace(
         plan,
