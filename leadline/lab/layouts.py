@@ -34,6 +34,6 @@ def compare_layouts(
         return found.refused, found.fit
 
     question = Question(
-        planned.plan.factors, study.design, study.workload, overhead, planned.of_host, room, power=power
+        planned.plan.factors, planned.design, study.workload, overhead, planned.of_host, room, power=power
     )
     return compared(question, planned.plan, noise, noise_beside(study, lab, noise.response), effect)

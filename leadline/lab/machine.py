@@ -155,21 +155,23 @@ def room_for(plan: Plan, settings: Mapping[str, Level], machine: Machine) -> Roo
     )
 
 
-def check_side_by_side(file: StudyFile, plan: Plan, settings: Mapping[str, Level], machine: Machine) -> str:
-    """A rotation's largest block against this machine's memory; what it needs, in a sentence.
+def check_side_by_side(file: StudyFile, plan: Plan, settings: Mapping[str, Level], machine: Machine) -> Room:
+    """A rotation's largest block against this machine's memory.
 
-    Raises UsageError with file and line, also for what instances side by side cannot have.
+    Raises UsageError with file and line where it does not fit, unless the study says what to do then, and for what
+    instances side by side cannot have.
     """
     if lack := apart(file.study):
         path, problem = lack
         raise UsageError(f"{file.where(path)}: {problem}")
     room = room_for(plan, settings, machine)
-    if room.refused:
+    rotation = file.study.design.rotation
+    if room.refused and (rotation is None or rotation.otherwise == "refuse"):
         fewer = f"take {room.fit} at a time by `blocks: incomplete, block_size: {room.fit}`"
         mend = fewer if room.fit >= 2 else "lower jvm.heap"
         known = "" if "jvm.heap" in settings else "; set jvm.heap (a quarter of memory where it is not set)"
         raise UsageError(f"{file.where(('design', 'rotation'))}: {room.refused}: {mend}{known}")
-    return room.told
+    return room
 
 
 def apart(study: Study) -> tuple[tuple[str, ...], str] | None:

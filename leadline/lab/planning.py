@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leadline.design import DesignError, make_plan
-from leadline.design.rotation import rotation_plan
-from leadline.design.switchback import steady_seconds, switchback_plan
+from leadline.design.rotation import one_by_one, rotation_plan
+from leadline.design.switchback import is_live, steady_seconds, switchback_plan
 from leadline.host.base import TrialHost
 from leadline.host.registry import is_machine
 from leadline.lab.machine import check_machine, check_side_by_side, not_checked
@@ -35,13 +35,15 @@ class Planned:
     """A plan with what it rests on: every knob in play, fixed settings, and factors left out with the reason.
 
     ``warnings``: what some of its trials risk; also among the plan's notes. ``unchecked``: what only a run can tell.
-    ``of_host``: names of the knobs of the whole host, which is ``machine``.
+    ``design``: the study's, as this machine can hold it. ``of_host``: names of the knobs of the whole host, which is
+    ``machine``.
     """
 
     plan: Plan
     knobs: Mapping[str, Knob]
     settings: Mapping[str, Level]
     skipped: tuple[str, ...]
+    design: Design
     machine: Machine
     of_host: frozenset[str]
     warnings: tuple[str, ...] = ()
@@ -111,15 +113,22 @@ def plan_study(
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
     check_levels(file, factors, settings, idle_settings)
     check_web(file, host, factors, settings, idle_settings)
-    plan = _plan(file, factors, skipped, on_host)
+    design = _design(file, factors)
+    plan = _plan(file, design, factors, skipped, on_host)
     if plan.rotates:
-        plan = replace(plan, notes=(*plan.notes, check_side_by_side(file, plan, settings, machine)))
+        room = check_side_by_side(file, plan, settings, machine)
+        told = room.told
+        if room.refused:
+            design, told = one_by_one(design, any(map(is_live, factors))), f"No rotation: {room.refused}."
+            plan = _plan(file, design, factors, skipped, on_host)
+        plan = replace(plan, notes=(*plan.notes, told))
     warnings = tuple(starved_calls(file, plan, settings))
     return Planned(
         replace(plan, notes=(*plan.notes, *_without_effect(study.workload), *warnings)),
         knobs,
         settings,
         tuple(skipped),
+        design,
         machine,
         frozenset(on_host),
         warnings,
@@ -127,12 +136,11 @@ def plan_study(
     )
 
 
-def _plan(file: StudyFile, factors: list[Factor], skipped: list[str], of_host: Collection[str]) -> Plan:
+def _plan(file: StudyFile, design: Design, factors: list[Factor], skipped: list[str], of_host: Collection[str]) -> Plan:
     study = file.study
-    design = _design(file, factors)
-    if study.design.switchback is None or study.design.rotation is not None:
+    if design.switchback is None or design.rotation is not None:
         try:
-            if study.design.rotation is not None:
+            if design.rotation is not None:
                 return rotation_plan(factors, design, study.workload, of_host)
             return make_plan(factors, design)
         except DesignError as error:

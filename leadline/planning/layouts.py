@@ -16,7 +16,7 @@ from leadline.analysis.composite import as_one_factor
 from leadline.design import make_plan
 from leadline.design.rotation import rotation_plan
 from leadline.design.slot_treatments import slot_treatments
-from leadline.design.switchback import is_live, switchback_plan, wash_out_of
+from leadline.design.switchback import assumed_wash_out, is_live, switchback_plan, wash_out_of
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, Rotation, Switchback, Workload
@@ -35,7 +35,10 @@ SECONDS, START, MACHINE = 0.25, 0.25, 0.5  # shares of a trial's variance where 
 SHORTEST = 10.0  # seconds: no plain trial that is shorter is proposed
 _INSTANCES = range(2, 9)  # of which the best number is searched where every factor changes in slots
 _LARGEST = 2_000  # rows of a plan that is still laid out; larger ones are reckoned from their parts
-_MINUTES = 1.02  # a layout may take so many times the minutes of the study's own
+_ALIKE = 1.05  # times the best figure: the layout that the study has stays
+_MINUTES = 1.02  # a layout is filled up to so many times the minutes of the study's own
+_LONGER = 1.1  # times these minutes that still count as the same
+_TRIAL = 30.0  # seconds of the trials that assumed noise is of, where the study has slots
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def components_of(noise: Noise, other: Noise | None, question: Question) -> Comp
     assumed = []
     if second is None:
         assumed.append("seconds")
-        second = SECONDS * (whole or 0.0) * workload.steady
+        second = SECONDS * (whole or 0.0) * (workload.steady if question.name == "plain" else _TRIAL)
     seconds = second / workload.steady
     apart = _beyond(plain, seconds)
     start = None if beside is None or beside.assumed else _beyond(beside, seconds)
@@ -159,11 +162,18 @@ class Compared:
 
     @property
     def best(self) -> Layout | None:
-        """Finds the effect in the least time; where none was asked for, the smallest effect in the same minutes."""
-        if self.effect is not None and (able := [each for each in self.layouts if each.need is not None]):
-            return min(able, key=lambda each: each.need or 0.0)
-        known = [each for each in self.layouts if each.smallest is not None]
-        return min(known, key=lambda each: each.smallest or 0.0) if known else None
+        """Finds the effect in the least time; where none was asked for, the smallest effect in the same minutes. Of
+        those that are alike the study's.
+        """
+        able = [] if self.effect is None else [(each.need, each) for each in self.layouts if each.need is not None]
+        known = able or [
+            (each.smallest, each)
+            for each in self.layouts
+            if each.smallest is not None and (each.seconds or 0.0) <= _LONGER * self.seconds
+        ]
+        least = min((figure for figure, _ in known), default=0.0)
+        alike = [each for figure, each in known if figure <= _ALIKE * least]
+        return next((each for each in alike if each.own), alike[0] if alike else None)
 
 
 def compared(question: Question, own: Plan, noise: Noise, other: Noise | None, effect: float | None = None) -> Compared:
@@ -207,18 +217,22 @@ def _candidates(
     if name == "plain":
         length = workload.steady
         if question.name != "plain":
-            length = max(SHORTEST, float(optimal_counts((noise.second, apart), (1.0, before))[0] or workload.steady))
+            (count,) = optimal_counts((noise.second, apart), (1.0, before))
+            smallest, _, _ = _laid_out(question, _with(design, replicates=2), workload)
+            length = max(SHORTEST, math.floor(min(count or math.inf, seconds / len(smallest.trials) - before)))
         yield _filled(question, _with(design), _lasting(workload, length), seconds)
         return
     if name == "switchback":
-        switched = _with(design, switchback=Switchback(slot=_slot(design)))
+        left_out = None if design.rotation is None else design.rotation.wash_out
+        switched = _with(design, switchback=Switchback(slot=_slot(design), wash_out=left_out))
         if not live:
             switchback_plan(question.factors, switched, workload)  # says why not
         yield from _in_slots(question, switched, workload, noise.second, apart, before, seconds)
         return
     rotation = Rotation(slot=_slot(design) if live else Rotation().slot)
     if live:
-        rotation = rotation.model_copy(update={"wash_out": min(3.0, rotation.slot / 3)})
+        left_out = float(math.ceil(assumed_wash_out(design.switchback or Switchback())))
+        rotation = rotation.model_copy(update={"wash_out": left_out})
     if workload.ramp_up != round(workload.ramp_up):
         workload = workload.model_copy(update={"ramp_up": float(math.ceil(workload.ramp_up))})
     yield from _in_slots(
@@ -384,6 +398,8 @@ def _keys(question: Question, design: Design, workload: Workload) -> dict[str, s
         keys["design.switchback"] = "null"
     if design.switchback is not None:
         keys["design.switchback.slot"] = format_duration(design.switchback.slot)
+        if design.switchback.wash_out is not None:
+            keys["design.switchback.wash_out"] = format_duration(design.switchback.wash_out)
     if design.rotation is not None:
         keys["design.rotation.slot"] = format_duration(design.rotation.slot)
         if design.rotation.instances > 1:

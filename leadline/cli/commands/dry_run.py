@@ -35,8 +35,8 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     noise = noise_for(study, lab)
     overhead = overhead_for(study, noise)
     seconds = cost(study, plan, overhead)
-    setup = setup_of(study.design, study.workload, overhead)
-    found = forecast(plan, noise, setup, design=study.design)
+    setup = setup_of(planned.design, study.workload, overhead)
+    found = forecast(plan, noise, setup, design=planned.design)
     layouts = compare_layouts(study, planned, lab, noise, overhead)
     if json:
         print_json(

@@ -53,14 +53,14 @@ def power(
     name = _response(file, response)
     noise = noise_for(file.study, lab, noise_cv, from_, name)
     overhead = overhead_for(file.study, noise)
-    setup = setup_of(file.study.design, file.study.workload, overhead)
+    setup = setup_of(planned.design, file.study.workload, overhead)
     found = forecast(
         planned.plan,
         noise,
         setup,
         effect=wanted,
         power=likely,
-        design=file.study.design,
+        design=planned.design,
         workload=file.study.workload,
     )
     layouts = compare_layouts(file.study, planned, lab, noise, overhead, wanted, likely)
