@@ -1,6 +1,6 @@
 """One question by plain trials, switchback and rotation on a real stack, on a quiet machine and beside a neighbour.
 
-    python -m bench.layouts --place DIR [--minutes 7] [--studies 6] [--layouts plain,rotation] [--where beside]
+    python -m bench.layouts --place DIR [--minutes 7.5] [--studies 6] [--layouts plain,rotation] [--where quiet]
     python -m bench.layouts --place DIR --summary
 
 Costs of known size are planted: CPU time and waiting that are changed live, a statement that needs a restart; a twin
@@ -22,7 +22,7 @@ import leadline
 from bench.layouts.neighbour import neighbour
 from bench.layouts.summary import CPU, STATEMENTS, TWIN, WAIT, Case, components_table, effects_table, widths_table
 
-WHERE = ("quiet", "beside")
+WHERE = ("beside", "quiet")
 QUESTION: Mapping[str, Any] = {
     "question": "Which of the planted costs are found, and what is found where nothing differs?",
     "stack": {"app": "brokerage", "mode": "direct", "server": "tomcat", "database": "postgres"},
@@ -37,13 +37,13 @@ LOAD = {"users": 40, "variables": {"think": "60ms"}, "ramp_down": "1s"}
 SLOTS = {"slot": "4s", "wash_out": "1s"}
 LAYOUTS: Mapping[str, dict[str, Any]] = {
     "plain": {"workload": {**LOAD, "ramp_up": "6s", "steady": "12s"}, "design": {"sentinels": None}},
+    "rotation": {
+        "workload": {**LOAD, "ramp_up": "5s", "steady": "12s"},
+        "design": {"rotation": {**SLOTS, "instances": 2}},
+    },
     "switchback": {
         "workload": {**LOAD, "ramp_up": "8s", "steady": "24s"},
         "design": {"sentinels": None, "switchback": SLOTS},
-    },
-    "rotation": {
-        "workload": {**LOAD, "ramp_up": "8s", "steady": "24s"},
-        "design": {"rotation": {**SLOTS, "instances": 2}},
     },
 }
 MOST = 30  # replicates: more than the budget lets begin
@@ -66,10 +66,10 @@ def cases(place: Path) -> list[Case]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.layouts", description=__doc__.splitlines()[0])
     parser.add_argument("--place", type=Path, required=True, help="lab of the studies, gone on with")
-    parser.add_argument("--minutes", type=float, default=7.0, help="of machine time for each study")
+    parser.add_argument("--minutes", type=float, default=7.5, help="of machine time for each study")
     parser.add_argument("--studies", type=int, default=6, help="how many to run now")
     parser.add_argument("--layouts", default=",".join(LAYOUTS), help="of them, separated by commas")
-    parser.add_argument("--where", default=",".join(WHERE), help="quiet, beside (a neighbour), or both")
+    parser.add_argument("--where", default=",".join(WHERE), help="beside (a neighbour), quiet, or both")
     parser.add_argument("--summary", action="store_true", help="tables of the studies so far")
     options = parser.parse_args()
     kinds = [(layout, where) for where in options.where.split(",") for layout in options.layouts.split(",")]

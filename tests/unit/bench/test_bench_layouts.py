@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -78,3 +81,11 @@ def test_the_share_from_inside_an_instance() -> None:
     assert within_share(1.0, 100.0, 0.5, 6.0, 600.0) == pytest.approx(0.75)
     assert within_share(-0.1, 100.0, 0.0, 6.0) == 1.0
     assert within_share(math.inf, 100.0, 0.0, 6.0) == 0.0
+
+
+def test_the_neighbour_ends_when_whoever_started_it_does() -> None:
+    command = [sys.executable, "-m", "bench.layouts.neighbour", "1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=Path(__file__).parents[3]) as process:
+        assert process.stdin is not None
+        process.stdin.close()  # as the kernel does for a process that is killed
+        assert process.wait(60) == 0
