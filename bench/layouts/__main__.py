@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,13 @@ WHERE = ("beside", "quiet")
 QUESTION: Mapping[str, Any] = {
     "question": "Which of the planted costs are found, and what is found where nothing differs?",
     "stack": {"app": "brokerage", "mode": "direct", "server": "tomcat", "database": "postgres"},
-    "factors": {CPU: [0, 25], WAIT: [0, 2000], STATEMENTS: [0, 1]},
     "pseudo_factors": {TWIN: ["one", "other"]},
     "pseudo_apply_costs": {TWIN: "restart"},
     "settings": {"jvm.heap": "256m"},
     "responses": ["throughput", "p50", "cpu_per_transaction"],
     "covariates": ["others_cpu"],
 }
+COSTS = {CPU: 25, WAIT: 2000, STATEMENTS: 1}
 LOAD = {"users": 40, "variables": {"think": "60ms"}, "ramp_down": "1s"}
 SLOTS = {"slot": "4s", "wash_out": "1s"}
 LAYOUTS: Mapping[str, dict[str, Any]] = {
@@ -49,8 +49,9 @@ LAYOUTS: Mapping[str, dict[str, Any]] = {
 MOST = 30  # replicates: more than the budget lets begin
 
 
-def study(layout: str, where: str, number: int, minutes: float) -> leadline.Study:
+def study(layout: str, where: str, number: int, minutes: float, costs: Sequence[str]) -> leadline.Study:
     keys = {"study": f"{layout}-{where}-{number}", **QUESTION, **LAYOUTS[layout], "budget": f"{60 * minutes:g}s"}
+    keys["factors"] = {cost: [0, COSTS[cost]] for cost in costs}
     keys["design"] = {**LAYOUTS[layout]["design"], "replicates": MOST, "seed": number}
     return leadline.Study.of(keys)
 
@@ -70,11 +71,13 @@ def main() -> int:
     parser.add_argument("--studies", type=int, default=6, help="how many to run now")
     parser.add_argument("--layouts", default=",".join(LAYOUTS), help="of them, separated by commas")
     parser.add_argument("--where", default=",".join(WHERE), help="beside (a neighbour), quiet, or both")
+    parser.add_argument("--costs", default=",".join(COSTS), help="planted ones, separated by commas")
     parser.add_argument("--summary", action="store_true", help="tables of the studies so far")
     options = parser.parse_args()
+    costs = options.costs.split(",")
     kinds = [(layout, where) for where in options.where.split(",") for layout in options.layouts.split(",")]
-    if unknown := {name for kind in kinds for name in kind} - {*LAYOUTS, *WHERE}:
-        parser.error(f"no layout or place {', '.join(sorted(unknown))}")
+    if unknown := {*costs, *(name for kind in kinds for name in kind)} - {*LAYOUTS, *WHERE, *COSTS}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join((*LAYOUTS, *WHERE, *COSTS))}")
     if not options.summary:
         done = Counter((case.layout, case.where) for case in cases(options.place))
         for _ in range(options.studies):
@@ -82,7 +85,7 @@ def main() -> int:
             done[layout, where] += 1
             number = done[layout, where]
             with neighbour(number) if where == "beside" else nullcontext():
-                run = leadline.run(study(layout, where, number, options.minutes), options.place)
+                run = leadline.run(study(layout, where, number, options.minutes, costs), options.place)
             print(f"{layout} {where} {number}: {run.stopped or 'complete'}", file=sys.stderr, flush=True)
     found = cases(options.place)
     for table in (widths_table, effects_table, components_table):
