@@ -18,7 +18,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="for each reader")
     parser.add_argument("--inputs", type=int, help="for each reader (10,000 without --minutes)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=1.0, help="seconds of CPU for one input")
+    parser.add_argument("--limit", type=float, help="seconds of CPU for one input")
     parser.add_argument("--out", type=Path, default=Path("fuzz-faults"), help="where inputs of faults are kept")
     given = parser.parse_args()
     if unknown := sorted(set(given.names) - set(known)):
@@ -27,7 +27,8 @@ def main() -> int:
     faulty = False
     for name in given.names or list(known):
         until = time.monotonic() + 60 * given.minutes if given.minutes else None
-        found = fuzz(known[name](), count=count, until=until, seed=given.seed, limit=given.limit)
+        target = known[name]()
+        found = fuzz(target, count=count, until=until, seed=given.seed, limit=given.limit or target.seconds)
         keep(found, given.out, name)
         told = ", ".join(f"{number:,} {what}" for what, number in sorted(found.counts.items()))
         print(f"{name}: {sum(found.counts.values()):,} inputs: {told}; slowest {found.slowest:.2f} s", flush=True)

@@ -55,7 +55,8 @@ _DESIGNS: Sequence[Mapping[str, Any]] = (
     {"kind": "configurations", "configurations": {"one": {"a": "y"}}},
     {"blocks": "incomplete", "block_size": 2},
     *({"blocks": blocks} for blocks in ("latin", "williams", "abba")),
-    *({"replicates": 4, "looks": looks} for looks in (2, 3, 4)),
+    *({"replicates": 4, "looks": looks} for looks in (2, 3, 4, "watched")),
+    *({"replicates": 2, "rotation": {"slot": slot, "instances": count}} for slot in ("2s", "4s") for count in (1, 2)),
     *({"switchback": {"slot": slot}} for slot in ("1s", "2s", "4s")),
     *(
         {"switchback": {"slot": "3s", "wash_out": wash, "order": order}}
@@ -75,6 +76,9 @@ _STUDIES: Choices = {
     "dead_man": ("1s", "1h"),
     "ready_timeout": ("1s",),
     "observe": (False,),
+    "covariates": (["others_cpu"], ["others_cpu", "steal", "frequency"]),
+    "wait": ("quiet", {"quiet": 0.5, "over": "1s", "at_most": "2s"}),
+    "repeat": ({}, {"others_cpu": 0.1, "at_most": 2}),
     "stack": tuple({"server": name} for name in ("liberty", "tomcat", "wildfly", "tomee", "glassfish")),
 }
 _WRONG = (0, -1, "", [], {}, None, True, 1e300, "-1s", "1e9s", "no", [1], {"a": 1}, 2**63, "jvm.heap", "0-99", "0.5")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bench.fuzz.agree import drawn_study
 from bench.fuzz.mutate import mutated
+from leadline.api.stacks import choice_of, settings_of
 from leadline.cli.commands import scenario as scenario_command
-from leadline.cli.commands import stack as stack_command
 from leadline.design import check_plan, plan_from_json, plan_to_json
 from leadline.host import journal
 from leadline.host.knobs import FAMILIES
@@ -53,6 +53,7 @@ class Target:
     seeds: Sequence[bytes] = ()
     binary: bool = False  # bytes are changed in their places only
     draw: Callable[[random.Random], bytes] | None = None  # in place of seeds and their mutations
+    seconds: float = 1.0  # of CPU for one input
 
     def input(self, number: int, rng: random.Random) -> bytes:
         if self.draw is not None:
@@ -132,7 +133,7 @@ def _factor(data: bytes, folder: Path) -> None:
 
 def _stack(data: bytes, _folder: Path) -> None:
     name, *settings = _text(data).split("\n")
-    stack_command.settings_of(stack_command.choice_of(name), settings)
+    settings_of(choice_of(name), settings)
 
 
 def _har(data: bytes, folder: Path) -> None:
@@ -226,7 +227,7 @@ def targets() -> Mapping[str, Callable[[], Target]]:
     """By name; made when asked for, since some seeds take a moment."""
     return {
         "study": lambda: Target(_study, [*(text.encode() for text in builtin_studies().values()), *_seeds("study")]),
-        "agree": lambda: Target(_agree, draw=drawn_study),
+        "agree": lambda: Target(_agree, draw=drawn_study, seconds=5.0),
         "tuning": lambda: Target(_tuning, [*(text.encode() for text in builtin_tunings().values()), *_seeds("tuning")]),
         "scenario": lambda: Target(_scenario, [path.read_bytes() for path in built_in_scenarios().values()]),
         "set": lambda: Target(_set, [text.encode() for text in _SETS]),

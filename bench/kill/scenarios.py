@@ -276,7 +276,7 @@ SCENARIOS: dict[str, Callable[[Leadline], list[str]]] = {
     "terminal lost": _terminal(_close, 1),
     "output's reader gone": closed_pipe,
     "lab full": _trouble("lab", _fill, _empty, 1),
-    "lab read-only": _trouble("lab", _read_only, _writable, 1),
+    "lab read-only": _trouble("lab", _read_only, _writable, 1, 3),  # 3: a service's files are not root's again
     "state full": _trouble("state", _fill, _empty, 0, 1),
     "state read-only": _trouble("state", _read_only, _writable, 0, 1, 3),
     "state read-only from the beginning": refused_state,

@@ -161,7 +161,10 @@ def undo_process(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
         except TimeoutError as error:
             raise CannotUndo(f"{entry.target}: {error}") from None
         if "user" in entry.data:
-            take_back(map(Path, entry.data["owns"]), int(entry.data["user"]))
+            try:
+                take_back(map(Path, entry.data["owns"]), int(entry.data["user"]))
+            except OSError as error:  # a read-only file system
+                raise CannotUndo(f"{entry.target}: ended, but its files are not root's again: {error}") from None
     name = entries[0].target
     return f"process {name}: ended {sorted(ended)}" if ended else f"process {name}: not running any more"
 

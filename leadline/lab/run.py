@@ -215,9 +215,9 @@ class StudyRun:
         self, runner: TrialRunner, trials: Sequence[TrialRecord], record: StudyRecord, seconds_left: float
     ) -> Sequence[TrialFailure | None]:
         """One trial, or all of a rotation's block; the failure of each, if any."""
-        attempt = broken = 0
-        while True:
-            attempt += 1
+        broken = 0
+        failures: Sequence[TrialFailure | None] = ()
+        for attempt in range(1, ATTEMPTS + runner.repeats_left + 1):
 
             def announce(planned: PlannedTrial, attempt: int = attempt) -> None:
                 label = treatment_label(planned, record.plan, self.planned.knobs)
@@ -240,6 +240,7 @@ class StudyRun:
                 return failures
             said = classes[FailureClass.INFRASTRUCTURE]
             self.watcher.message(f"attempt {attempt} failed as infrastructure, trying again: {said}")
+        return failures
 
 
 class _Clock:

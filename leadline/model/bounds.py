@@ -46,6 +46,33 @@ class Quantity:
         return found
 
 
+@dataclass(frozen=True)
+class OrWord:
+    """An annotation of a quantity in whose place a word may stand: one message for both, unlike a union's."""
+
+    word: str
+    quantity: Any  # the annotated type
+    told: str
+
+    def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        inner, as_it_is = (
+            handler.generate_schema(self.quantity),
+            core_schema.plain_serializer_function_ser_schema(lambda found: found),
+        )
+        return core_schema.no_info_wrap_validator_function(self._read, inner, serialization=as_it_is)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"const": self.word}, dict(handler(schema))]}
+
+    def _read(self, found: object, quantity: Callable[[object], object]) -> object:
+        if found == self.word:
+            return found
+        try:
+            return quantity(found)
+        except ValueError as error:
+            raise ValueError(f"{quoted(found)} is neither {self.told} nor `{self.word}`") from error
+
+
 def duration(least: float, most: float) -> Quantity:
     """Seconds, as people write durations."""
     schema = {"type": ["string", "number"], "examples": ["250ms", "20s", "1h30m"]}

@@ -19,6 +19,7 @@ from leadline.model.bounds import (
     Cpus,
     FilePath,
     Label,
+    OrWord,
     Seed,
     Share,
     count,
@@ -234,7 +235,9 @@ class Rotation(_Strict):
     )
 
 
-Looks = Literal["watched"] | Annotated[int, count(1_000)]
+Looks = Annotated[
+    Literal["watched"] | int, OrWord("watched", Annotated[int, count(1_000)], "a whole number from 1 to 1,000")
+]
 
 
 class Design(_Strict):

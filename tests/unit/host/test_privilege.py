@@ -217,3 +217,36 @@ def test_helper_programs_are_users_of_their_own(tmp_path: Path) -> None:
     log.chmod(0o600)
     with pytest.raises(UsageError, match=r"gc.log is closed to other users.*chmod o\+r"):
         parse_files(LogFiles(log, (log,)), home, home)
+
+
+_READ_ONLY = """
+import os, subprocess, sys
+from pathlib import Path
+from leadline.host import privilege
+from leadline.host.journal import UndoJournal
+from leadline.model.errors import RestoreError
+place, uid = Path(sys.argv[1]), privilege.USERS.start
+place.mkdir()
+subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+own = place / "own"
+own.mkdir()
+privilege.hand_over(own, uid)
+journal = UndoJournal(Path(sys.argv[2]))
+journal.record("process", "server", token="of nobody", owns=[str(own)], user=uid)
+subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+try:
+    journal.restore()
+except RestoreError as error:
+    print(error)
+subprocess.run(["mount", "-o", "remount,rw", place], check=True)
+print(*journal.restore(), own.stat().st_uid)
+"""
+
+
+@needs_mounts
+def test_files_on_a_read_only_file_system_are_taken_back_when_it_can_be_written(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", _READ_ONLY, str(tmp_path / "place"), str(tmp_path / "undo/local.jsonl")]
+    done = subprocess.run(["unshare", "--mount", *argv], capture_output=True, text=True, check=True)
+    refused, restored = done.stdout.splitlines()
+    assert "server: ended, but its files are not root's again: " in refused
+    assert restored == "process server: not running any more 0"

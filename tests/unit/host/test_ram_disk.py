@@ -256,7 +256,7 @@ def test_a_ram_disk_is_known_by_its_device(tmp_path: Path, path: str, place: str
 
 def test_an_entry_of_an_earlier_boot_is_undone(tmp_path: Path) -> None:
     kept = UndoJournal(tmp_path / "undo/local.jsonl")
-    kept.record("tree", "unused")
+    kept.record("tree", str(tmp_path / "unused"))
     record = {"id": "a", "kind": "ramdisk", "target": "/dev/shm/leadline-x", "boot": "an earlier one"}
     kept.path.write_text(json.dumps(record) + "\n")
     assert kept.restore() == ["ramdisk /dev/shm/leadline-x: undone by the reboot since"]

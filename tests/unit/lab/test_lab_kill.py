@@ -123,7 +123,7 @@ def test_killed_inside_slots(tmp_path: Path, root: Path) -> None:
     assert knob(root).read_text().strip() == ORIGINAL
 
 
-@pytest.mark.parametrize("step", ["start-server", "start-observers", "turn", "audit", "measure"])
+@pytest.mark.parametrize("step", ["start-server", "start-observers", "slot 2 of 2", "audit", "measure"])
 def test_killed_in_a_rotation(tmp_path: Path, root: Path, step: str) -> None:
     """Every instance is ended, and the whole block runs again: its trials share their time."""
     (root / "proc" / "meminfo").write_text("MemTotal: 16000000 kB\n")

@@ -1,0 +1,5 @@
+"""Benchmarks, run by hand: `python -m bench.NAME` from the checkout."""
+
+from leadline.host.threads import one_blas_thread
+
+one_blas_thread()
