@@ -58,7 +58,7 @@ def study(layout: str, where: str, number: int, minutes: float, costs: Sequence[
 
 def cases(place: Path) -> list[Case]:
     """The studies so far, the oldest first."""
-    if not place.exists():
+    if not (place / "lab.sqlite").exists():
         return []
     records = sorted(leadline.load_lab(place).studies(), key=lambda one: one.record.id)
     return [Case.of(one.record, one.analysis) for one in records]
