@@ -33,7 +33,7 @@ NAMES: tuple[Name, ...] = ("plain", "switchback", "rotation")
 SECONDS, START, MACHINE = 0.25, 0.25, 0.5  # shares of a trial's variance where no pilot tells them apart
 SHORTEST = 10.0  # seconds: no plain trial that is shorter is proposed
 _INSTANCES = range(2, 9)  # of which the best number is searched where every factor changes in slots
-_LARGEST = 2_000  # rows of a plan that is still laid out; larger ones are reckoned from their parts
+_LARGEST = 1_000  # trials or slots of another layout that are compared; the minutes may hold more
 _ALIKE = 1.05  # times the best figure: the layout that the study has stays
 _MINUTES = 1.02  # a layout is filled up to so many times the minutes of the study's own
 _LONGER = 1.1  # times these minutes that still count as the same
@@ -108,7 +108,8 @@ def components_of(noise: Noise, other: Noise | None, question: Question) -> Comp
         second = next(
             (each.between_slots * (each.slot_seconds or kept) for each in known if each.between_slots is not None), None
         )
-    plain, beside = (other, noise) if question.name == "rotation" else (noise, other)
+    turned = question.name == "rotation" and not noise.assumed  # what is assumed is of plain trials
+    plain, beside = (other, noise) if turned else (noise, other)
     whole = next((each.sigma2 for each in known if each.between_slots is None), None)
     assumed = []
     if second is None:
@@ -161,14 +162,14 @@ class Compared:
 
     @property
     def best(self) -> Layout | None:
-        """Finds the effect in the least time; where none was asked for, the smallest effect in the same minutes. Of
-        those that are alike the study's.
+        """Finds the effect in the least time; where none was asked for, the smallest effect in the same minutes, given
+        that effects shrink with the root of the time. Of those that are alike the study's.
         """
         able = [] if self.effect is None else [(each.need, each) for each in self.layouts if each.need is not None]
         known = able or [
-            (each.smallest, each)
+            (each.smallest * math.sqrt(each.seconds / self.seconds), each)
             for each in self.layouts
-            if each.smallest is not None and (each.seconds or 0.0) <= _LONGER * self.seconds
+            if each.smallest is not None and each.seconds is not None and each.seconds <= _LONGER * self.seconds
         ]
         least = min((figure for figure, _ in known), default=0.0)
         alike = [each for figure, each in known if figure <= _ALIKE * least]
@@ -182,12 +183,15 @@ def compared(question: Question, own: Plan, noise: Noise, other: Noise | None, e
     parts = components_of(noise, other, question)
     seconds = question.setup(question.design, question.workload).seconds(own)
     found = []
+    different = len({unit.treatment for trial in own.trials for unit in trial.slots or (trial,)})
     for name in NAMES:
         if name == question.name:
             tried = iter([(own, question.design, question.workload)])
         else:
             tried = _candidates(name, question, parts, seconds)
         try:
+            if name != question.name and 2 * different > _LARGEST:  # before it is laid out
+                raise _too_large(2 * different)
             rows = [_row(name, question, parts, effect, *each) for each in tried]
         except UsageError as error:
             found.append(Layout(name, reason=_clause(str(error)), own=name == question.name))
@@ -269,12 +273,20 @@ def _in_slots(
         whole = max(1 if live else 2, round(length / unit)) * unit
         yield _filled(question, design, _lasting(workload, whole), seconds)
         return
+    treatments = _treatments(live, design)
     for instances in _INSTANCES:
-        blocks = math.floor((_MINUTES * seconds / instances - before) / unit)
+        most = _LARGEST // (instances * treatments)
+        if not most and instances == _INSTANCES[0]:
+            raise _too_large(instances * treatments)
+        blocks = min(most, math.floor((_MINUTES * seconds / instances - before) / unit))
         if blocks < 1 and instances > _INSTANCES[0]:
             return
         lasting = _lasting(workload, max(1, blocks) * unit)
         yield _laid_out(question, _with_instances(design, instances), lasting)
+
+
+def _too_large(rows: int) -> UsageError:
+    return UsageError(f"{rows:,} trials or slots at least, more than {_LARGEST:,} are not compared")
 
 
 def _treatments(live: Sequence[Factor], design: Design) -> int:
@@ -295,6 +307,8 @@ def _filled(question: Question, design: Design, workload: Workload, seconds: flo
     setup = question.setup(design, workload)
     per_replicate = setup.seconds(plan) / replicates_of(plan)
     rows = sum(len(trial.slots) or 1 for trial in plan.trials) / replicates_of(plan)
+    if rows * 2 > _LARGEST:
+        raise _too_large(round(rows * 2))
     replicates = min(math.floor(_MINUTES * seconds / per_replicate), math.floor(_LARGEST / rows))
     if replicates <= 2:
         return plan, design, workload
