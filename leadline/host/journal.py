@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 from leadline.host import procfs, scratch, undo, undo_ramdisk
 from leadline.host.undo import CannotUndo, Entry, normalise
-from leadline.model.errors import FailureClass, RestoreError, TrialFailure
+from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 
 _UNDO = {**undo.UNDO, undo_ramdisk.KIND: undo_ramdisk.undo}
 _LINE_MAX = 1 << 20  # bytes
@@ -104,10 +104,26 @@ class UndoJournal:
                 _sync_directory(self.path.parent)
                 _sync_directory(self.path.parent.parent)
         except OSError as error:
-            raise TrialFailure(
-                FailureClass.INFRASTRUCTURE,
-                f"the undo journal {self.path} cannot be written ({error.strerror}), so nothing was changed",
-            ) from error
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, self._unwritable(error)) from error
+
+    def require_writable(self) -> None:
+        """Before anything begins that needs it: an empty line is written and taken away again. Raises LeadlineError."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self._lock, self._locked() as handle:
+                size = os.fstat(handle).st_size
+                try:
+                    os.write(handle, b"\n")
+                    os.fsync(handle)
+                finally:
+                    os.ftruncate(handle, size)
+                    if not size:
+                        self.path.unlink()
+        except OSError as error:
+            raise LeadlineError(self._unwritable(error)) from error
+
+    def _unwritable(self, error: OSError) -> str:
+        return f"the undo journal {self.path} cannot be written ({error.strerror}), so nothing was changed"
 
     def record(self, kind: str, target: str, original: Any = None, note: str = "", **data: Any) -> Entry:
         """Put an entry on disk; the change may be made once this returns.

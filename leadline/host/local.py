@@ -75,7 +75,7 @@ class LocalHost:
     @contextmanager
     def guard(self, dead_man: float) -> Iterator[Watchdog]:
         """Hold the lease and be watched. Raises HostBusyError when another leadline uses the host, LeadlineError when
-        the watchdog does not start.
+        the journal cannot be written or the watchdog does not start.
         """
         with self.lease(), self.watched(dead_man) as watchdog:
             yield watchdog
@@ -88,6 +88,7 @@ class LocalHost:
         all is well and tries once more after the dead-man time.
         """
         self._originals.clear()
+        self.journal.require_writable()
         self._watchdog = watchdog = start_watchdog(self.journal.path, dead_man, self.root, self._altered)
         try:
             yield watchdog

@@ -17,6 +17,7 @@ import pytest
 from leadline.host import procfs, undo
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
+from leadline.host.privilege import own_mounts
 from leadline.host.undo import TREE_MARKER, Entry
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure
 
@@ -351,6 +352,7 @@ SETS_AND_DIES = """
 import os, signal, sys
 from pathlib import Path
 from leadline.host.local import LocalHost
+from leadline.host.privilege import own_mounts
 host = LocalHost(state=Path(sys.argv[1]), root=Path(sys.argv[2]))
 host.set_knob("vm.swappiness", 10)
 host.set_knob("vm.swappiness", 11)
@@ -391,3 +393,33 @@ def test_a_line_longer_than_any_is_not_written(journal: UndoJournal) -> None:
     with pytest.raises(ValueError, match="is longer than any"):
         journal.record("tree", "/tmp/x", note="x" * 2_000_000)
     assert not journal.open_entries()
+
+
+_NO_JOURNAL = """
+import subprocess, sys
+from pathlib import Path
+from leadline.host.local import LocalHost
+from leadline.host.privilege import own_mounts
+from leadline.model.errors import LeadlineError
+state = Path(sys.argv[1])
+state.mkdir()
+subprocess.run(["mount", "-t", "tmpfs", "none", state], check=True)
+host = LocalHost(state=state)
+with host.watched(5.0):
+    print(host.journal.path.exists())
+subprocess.run(["mount", "-o", "remount,ro", state], check=True)
+try:
+    with host.watched(5.0):
+        print("begun")
+except LeadlineError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not own_mounts(), reason="this user may have no mounts of its own")
+def test_nothing_begins_without_a_journal(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", _NO_JOURNAL, str(tmp_path / "state")]
+    done = subprocess.run(["unshare", "--mount", *argv], capture_output=True, text=True, check=True)
+    written, refused = done.stdout.splitlines()
+    assert written == "False"
+    assert refused.endswith("cannot be written (Read-only file system), so nothing was changed")
