@@ -16,6 +16,7 @@ SCRIPTS = {
     "calibration": ["statistics/calibration.py", "300"],
     "coverage": ["statistics/coverage.py", "100"],
     "layouts": ["statistics/layouts.py", "100"],
+    "warmup": ["warmup/compare.py"],
     "power": ["statistics/power.py", "--only", "D-optimal, every"],
     "steady": ["statistics/steady.py", "50"],
     "figures": ["statistics/figures.py", "100"],

@@ -17,6 +17,7 @@ from leadline.lab.progress import Watcher
 from leadline.lab.slots import SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, Measured, System
+from leadline.lab.warmup import counted, warm_up
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
@@ -69,10 +70,9 @@ class TrialRunner:
         """
         attempt = self.begin(trial_id, planned, self.system)
         try:
-            attempt.go(
-                *(attempt.wait, attempt.prepare, attempt.observe, attempt.load, attempt.unobserve),
-                *(attempt.finish, attempt.measure),
-            )
+            attempt.go(attempt.wait, attempt.prepare, attempt.observe)
+            warm_up(self, [attempt])
+            attempt.go(attempt.load, attempt.unobserve, attempt.finish, attempt.measure)
             self.again([attempt])
         finally:
             with self.interruption.shield():
@@ -159,6 +159,8 @@ class Attempt:
         self.startup = 0.0
         self.outcome: LoadOutcome | None = None
         self.changes: SlotChanges | None = None
+        self.counts: Mapping[str, Mapping[str, int]] = {}  # transactions of the warm-up
+        self.warmed = ""  # how it ended
         self._suspended = 0.0
         self.use: MachineUse | None = None
 
@@ -353,7 +355,8 @@ class Attempt:
             raise TrialFailure(FailureClass.CONFIGURATION, f"{moment} {'; '.join(wrong)}")
 
     def _audit(self, directory: Path, outcome: LoadOutcome) -> None:
-        results: list[AuditRecord] = [*outcome.checks, *self.system.audit(directory, outcome.counts)]
+        counts = counted(self.counts, outcome)
+        results: list[AuditRecord] = [*outcome.checks, *self.system.audit(directory, counts)]
         self.runner.store.add_audits(self.trial, self.number, results)
         failed = [audit for audit in results if not audit.passed]
         if failed:
@@ -369,7 +372,8 @@ class Attempt:
         Raises TrialFailure where it says that the figures are not to be used.
         """
         store, limits, outcome = self.runner.store, self.runner.study.limits, self._loaded
-        store.set_steady(self.trial, measured.steady, measured.phases)
+        sentence = f"{measured.steady.sentence} Warm-up: {self.warmed}." if self.warmed else measured.steady.sentence
+        store.set_steady(self.trial, replace(measured.steady, sentence=sentence), measured.phases)
         store.add_responses(self.trial, self.number, measured.responses)
         spans = under_load(self.planned, measured.phases)
         self.use = self.system.machine_use(self.directory, [spans], beside)[0]

@@ -12,6 +12,7 @@ from leadline.analysis import steady_state
 from leadline.analysis.verdicts import steady_verdict
 from leadline.lab.completion import completion_between
 from leadline.lab.system import Measured, SecondSeries, Window, WindowMeasured
+from leadline.lab.warmup import RESTS
 from leadline.load.driver import (
     WindowResult,
     read_summary,
@@ -32,6 +33,7 @@ from leadline.observe.window import (
     cpu_per_transaction,
     gc_share,
     services_cpu,
+    waiting_to_compile,
 )
 
 # Responses that observers recorded: of windows of the load in unix seconds, and its transactions a second there.
@@ -39,7 +41,7 @@ RECORDED: tuple[Callable[[Recorded, Windows, float], Mapping[str, float]], ...] 
     cpu_per_transaction,
     gc_share,
 )
-COMPILING = 0.1  # of a CPU: a compiler that works more has not ended its warm-up
+STARVING = 0.5  # of the samples: a compiler that always has methods waiting gets too little CPU
 _WORST_FIRST = ("never-steady", "slowing-down", "still-warming", "too-short", "steady")
 
 
@@ -67,18 +69,28 @@ def measure(directory: Path, startup: float) -> Measured:
     recorded = Recorded(directory / "series")
     responses.update(_recorded(recorded, [(phases.steady_from, phases.steady_until)], window.throughput))
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
-    return Measured(responses, _while_compiling(verdict, recorded, phases), phases)
+    return Measured(responses, while_compiling(verdict, recorded, phases), phases)
 
 
-def _while_compiling(verdict: SteadyState, recorded: Recorded, phases: Phases) -> SteadyState:
+def while_compiling(verdict: SteadyState, recorded: Recorded, phases: Phases) -> SteadyState:
     """With a word on the compiler where it still works in the second half of a plateau."""
     middle = (phases.steady_from + phases.steady_until) / 2
     work = compiling(recorded, middle, phases.steady_until)
-    if verdict.verdict != "steady" or work is None or work < COMPILING:
+    waited, methods = waiting_to_compile(recorded, middle, phases.steady_until) or (0.0, 0.0)
+    if verdict.verdict != "steady":
         return verdict
-    told = (
-        f"still compiling: compiler threads were busy for {work:.0%} of its second half; a longer ramp-up may be faster"
-    )
+    if waited > STARVING:
+        told = (
+            f"the compiler starves: in {waited:.0%} of the samples of its second half methods waited for it, "
+            f"{methods:.1f} on average; warm up with pauses, or longer"
+        )
+    elif work is not None and work >= RESTS:
+        told = (
+            f"still compiling: compiler threads were busy for {work:.0%} of its second half; a longer ramp-up may be "
+            "faster"
+        )
+    else:
+        return verdict
     return replace(verdict, sentence=f"{verdict.sentence}; {told}")
 
 
@@ -106,7 +118,7 @@ def measure_turns(directory: Path, startup: float, windows: Sequence[tuple[float
     unix = [(started + begin, started + end) for begin, end in windows]
     responses.update(_recorded(recorded, unix, window.throughput))
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
-    return Measured(responses, _while_compiling(verdict, recorded, phases), phases)
+    return Measured(responses, while_compiling(verdict, recorded, phases), phases)
 
 
 def idle_cpu(directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]) -> list[float | None]:

@@ -12,6 +12,7 @@ from leadline.lab.measure import idle_cpu, measure, measure_turns, measure_windo
 from leadline.lab.observers import observers_of
 from leadline.lab.pacing import Pacer
 from leadline.lab.system import (
+    Compiled,
     InTurns,
     LoadOutcome,
     Measured,
@@ -38,6 +39,7 @@ from leadline.model.study import Study, Workload
 from leadline.observe.base import ObserverContext
 from leadline.observe.group import ObserverSet
 from leadline.observe.machine import MachineLines
+from leadline.observe.pools import compiled_since
 from leadline.stack.assembly import Stack, StackOptions
 
 _POLL = 0.2  # seconds between two looks at the driver and the services
@@ -103,6 +105,10 @@ class RealSystem:
         java = Path(self._study.stack.java) if self._study.stack.java else None
         self._roles = dict(self._stack.processes())  # the driver joins when it is started
         self._observers.start(ObserverContext(directory, self._roles, java, side_by_side=self._side_by_side))
+
+    def compiled(self, directory: Path, from_s: float) -> Compiled | None:
+        found = compiled_since(directory, from_s)
+        return None if found is None else Compiled(*found)
 
     def stop_observers(self) -> Sequence[str]:
         self._observers.stop()

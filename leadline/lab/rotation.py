@@ -16,6 +16,7 @@ from leadline.design.rotation import measured
 from leadline.lab.lifecycle import Attempt, TrialRunner
 from leadline.lab.slots import SlotChanges
 from leadline.lab.system import InTurns, LoadClock, LoadOutcome
+from leadline.lab.warmup import warm_up
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord
@@ -43,6 +44,7 @@ def run_block(
             _stop_failed(attempts[-1:])
         for attempt in attempts:
             attempt.go(attempt.observe)
+        warm_up(runner, attempts)
         _stop_failed(attempts)
         loaded = [attempt for attempt in attempts if attempt.failure is None]
         changes = _Slots(loaded)

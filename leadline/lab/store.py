@@ -101,6 +101,9 @@ def _with_pragmas(engine: Engine) -> Engine:
     return engine
 
 
+PARTS = ("driver", "raw", "series", "logs")  # of an attempt's directory
+
+
 class Store:
     """One lab directory. Raises TrialFailure(infrastructure) when the disk refuses a write.
 
@@ -351,7 +354,7 @@ class Store:
             )
             connection.execute(insert(t.attempts).values(trial_id=trial_id, attempt=attempt, started=now))
         directory = self.directory / relative
-        for part in ("driver", "raw", "series", "logs"):
+        for part in PARTS:
             (directory / part).mkdir(parents=True, exist_ok=True)
         return attempt, directory
 

@@ -71,6 +71,14 @@ class WindowMeasured:
 
 
 @dataclass(frozen=True)
+class Compiled:
+    """What the compiler of a server's JVM did: seconds that its threads worked, and methods that still wait for it."""
+
+    work: float
+    waiting: float
+
+
+@dataclass(frozen=True)
 class SecondSeries:
     """Per-second values of a trial's load, ramps included.
 
@@ -110,6 +118,9 @@ class System(Protocol):
         """Of the knobs of its services."""
 
     def start_observers(self, directory: Path) -> None: ...
+    def compiled(self, directory: Path, from_s: float) -> Compiled | None:
+        """Since that moment (unix seconds), while observers record; None where it is not known."""
+
     def stop_observers(self) -> Sequence[str]:
         """Ends recording; returns warnings."""
 

@@ -79,6 +79,9 @@ GeneratorName = Literal[
 ]
 Mode = Literal["direct", "session", "orm"]
 MOST_FACTORS = 200
+IN_NO_CYCLES = ("profile", "bursts", "replay", "generator")  # loads that come in no cycles
+DRIVER_START = 2.0  # seconds that a cycle's driver takes to start
+AFTER_WARM_UP = 5.0  # seconds of ramp-up that `auto` stands for
 
 
 def _known_responses(names: list[str]) -> list[str]:
@@ -144,6 +147,28 @@ class Generator(_Strict):
     )
 
 
+class WarmUp(_Strict):
+    """Load before that of a trial, in cycles of load and pause: in a pause the compiler works through what is hot."""
+
+    load: Annotated[float, duration(2, DAY)] = Field(default=10.0, description="of each cycle and instance")
+    pause: Annotated[float, duration(0, HOUR)] = Field(default=5.0, description="after it, without any load")
+    cycles: Annotated[int, count(1_000)] = Field(default=12, description="at most, or with `until: cycles` exactly")
+    until: Literal["steady", "cycles"] = Field(
+        default="steady", description="steady: over once a cycle is no faster than those before and the compiler rests"
+    )
+
+    def seconds(self, instances: int, cycles: int) -> float:
+        """Load and pauses of so many cycles, with so many instances loaded in turns."""
+        return cycles * (self.load * instances + self.pause)
+
+
+def _auto(found: object) -> dict[str, Any] | object:
+    """``ramp_up: auto`` is short for a warm-up that ends by rule, and a ramp-up in which the users come back."""
+    if not isinstance(found, Mapping) or found.get("ramp_up") != "auto":
+        return found
+    return {"warm_up": {}, **found, "ramp_up": AFTER_WARM_UP}
+
+
 class Workload(_Strict):
     """What the driver does. ``users`` drive closed arrivals, ``rate`` (sessions a second) open ones.
 
@@ -199,7 +224,12 @@ class Workload(_Strict):
     load_units: Annotated[int, count(1_000)] = Field(
         default=1, description="scales the data: accounts, instruments, holdings"
     )
-    ramp_up: Annotated[float, duration(0, DAY)] = 10.0
+    ramp_up: Annotated[
+        float,
+        duration(0, DAY),
+        WithJsonSchema({"type": ["string", "number"], "examples": ["20s", "auto"], "default": 10.0}),
+    ] = 10.0
+    warm_up: WarmUp | None = Field(default=None, description="load before that of the trial (`ramp_up: auto`)")
     steady: Annotated[float, duration(1, 7 * DAY)] = 30.0
     ramp_down: Annotated[float, duration(0, DAY)] = 2.0
     max_sessions: Annotated[int, count(MOST_USERS)] = Field(default=1000, description="hard cap on sessions in flight")
@@ -211,7 +241,32 @@ class Workload(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _preset(cls, found: Any) -> Any:
-        return expand(found) if isinstance(found, Mapping) else found
+        return _auto(expand(found)) if isinstance(found, Mapping) else found
+
+    @property
+    def before_steady(self) -> float:
+        """Seconds before the steady state of one trial, at most."""
+        return self.ramp_up + self.warm_up_seconds()
+
+    def warm_up_seconds(self, instances: int = 1) -> float:
+        """The longest that a warm-up takes, with so many instances loaded in turns."""
+        warm = self.warm_up
+        return warm.seconds(instances, warm.cycles) + warm.cycles * (self.ramp_down + DRIVER_START) if warm else 0.0
+
+    @property
+    def warming(self) -> Workload:
+        """The load of one cycle of the warm-up."""
+        assert self.warm_up is not None
+        return self.model_copy(update={"ramp_up": 0.0, "steady": self.warm_up.load, "warm_up": None})
+
+    @model_validator(mode="after")
+    def _of_this_driver(self) -> Workload:
+        for name in IN_NO_CYCLES if self.warm_up else ():
+            if getattr(self, name) is not None:
+                raise KeyedError(
+                    (name,), f"a warm-up is load of `users` or `rate`: leave {name} out, or warm_up and `ramp_up: auto`"
+                )
+        return self
 
     @model_validator(mode="after")
     def _whole_second(self) -> Workload:
@@ -243,6 +298,9 @@ class Rotation(_Strict):
     )
     warm_up_slot: Annotated[float, duration(1, DAY)] = Field(
         default=5.0, description="the same during the ramp-up: its load comes in cycles of load and pause"
+    )
+    otherwise: Literal["refuse", "one-by-one"] = Field(
+        default="refuse", description="where memory is too small: instances run one after the other"
     )
 
 
@@ -420,6 +478,18 @@ class Study(_Strict):
     ready_timeout: ReadyTimeout = 120.0
     observe: bool = True
 
+    @model_validator(mode="before")
+    @classmethod
+    def _warm_in_a_rotation(cls, found: Any) -> Any:
+        """A rotation that names no ramp-up warms its instances until it is over."""
+        if not isinstance(found, Mapping) or found.get("drivers") or found.get("observe", True) is not True:
+            return found
+        design, load = found.get("design"), found.get("workload", {})
+        if not (isinstance(design, Mapping) and design.get("rotation") is not None and isinstance(load, Mapping)):
+            return found
+        named = {"ramp_up", *IN_NO_CYCLES} & {key for key, value in load.items() if value is not None}
+        return found if named else {**found, "workload": {**load, "ramp_up": "auto"}}
+
     @model_validator(mode="after")
     def _consistent(self) -> Study:
         if not self.observe and (self.covariates or self.repeat):
@@ -433,13 +503,18 @@ class Study(_Strict):
             raise KeyedError(
                 ("covariates",), "interim analyses and races know no covariates: leave them out, or use `looks: 1`"
             )
+        if self.workload.warm_up and self.drivers:
+            raise KeyedError(("drivers",), "a warm-up is driven from this host alone: leave drivers out, or warm_up")
+        if self.workload.warm_up and self.workload.warm_up.until == "steady" and not self.observe:
+            told = "a warm-up that ends by rule asks the compiler, which `observe: false` does not record"
+            raise KeyedError(("workload", "warm_up"), f"{told}; say `until: cycles`")
         check_budget(self.workload, self.budget)
         return self
 
 
 def check_budget(workload: Workload, budget: float | None) -> None:
     """Raises KeyedError where not even the load of one trial fits in."""
-    load = workload.ramp_up + workload.steady + workload.ramp_down
+    load = workload.before_steady + workload.steady + workload.ramp_down
     if budget is not None and load > budget:
         told = f"the load of one trial takes {format_duration(load)}"
         raise KeyedError(("budget",), f"no trial ends within the budget of {format_duration(budget)}: {told}")

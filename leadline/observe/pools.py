@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from leadline.host.base import Host
@@ -59,12 +60,14 @@ UNITS = {
     "gc.time_ms": "milliseconds so far",
     "jit.time_ms": "milliseconds so far",
     "jit.code": "bytes",
+    "jit.queue": "methods that wait",
     "jvm.threads": "threads",
     "agent.pools": "pools found",
     "agent.errors": "probes that failed",
     "agent.sample_us": "microseconds a sample",
     "agent.sample_cpu_us": "microseconds of CPU a sample",
 }
+_FEWEST_SAMPLES = 2
 _FIRST_SAMPLE = 3.0  # seconds to wait for it
 
 
@@ -141,6 +144,18 @@ def read_samples(file: Path) -> pl.DataFrame:
     if whole.count(b"\n") < 2:
         return pl.DataFrame(schema=SCHEMA)
     return pl.read_csv(whole, schema=SCHEMA)
+
+
+def compiled_since(directory: Path, from_s: float) -> tuple[float, float] | None:
+    """Seconds that the compiler worked since a moment (unix seconds) and the methods that wait for it now, from what
+    the agent has written so far; None where it tells of no compiler, or not of that time.
+    """
+    rows = read_samples(directory / "raw" / "agent.csv")
+    times, work = (rows.filter(pl.col("metric") == "jit.time_ms")[name].to_numpy() for name in ("time_ns", "value"))
+    waiting = rows.filter(pl.col("metric") == "jit.queue")["value"]
+    if len(times) < _FEWEST_SAMPLES or times[0] > from_s * 1e9 or times[-1] <= from_s * 1e9:
+        return None
+    return float(work[-1] - np.interp(from_s * 1e9, times, work)) / 1e3, float(waiting[-1]) if len(waiting) else 0.0
 
 
 def _options(directory: Path) -> Path:

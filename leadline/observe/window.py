@@ -159,6 +159,16 @@ def compiling(recorded: Recorded, from_s: float, until_s: float) -> float | None
     return float(after - before) / 1e3 / (until_s - from_s)
 
 
+def waiting_to_compile(recorded: Recorded, from_s: float, until_s: float) -> tuple[float, float] | None:
+    """Share of a window's samples in which methods waited for the compiler, and how many did on average; None where no
+    sample tells.
+    """
+    _check(from_s, until_s)
+    rows = series(recorded.series_dir, "pools", "jit.queue")
+    inside = rows.filter(pl.col("time_ns").is_between(int(from_s * 1e9), int(until_s * 1e9)))["value"].to_numpy()
+    return (float((inside > 0).mean()), float(inside.mean())) if len(inside) else None
+
+
 def _gc_seconds(series_dir: Path, from_s: float, until_s: float) -> float | None:
     """Of the pauses in a window, one that straddles an end counted in part; None when there is no log."""
     _check(from_s, until_s)

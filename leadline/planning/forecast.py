@@ -236,4 +236,4 @@ def _others(
 
 def setup_of(design: Design, workload: Workload, overhead: float) -> Setup:
     """What a trial of a study takes; ``overhead``: seconds beside its load."""
-    return Setup(overhead + workload.ramp_up + workload.ramp_down, workload.steady, wash_out_of(design))
+    return Setup(overhead + workload.before_steady + workload.ramp_down, workload.steady, wash_out_of(design))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from leadline.conclude.disturbance import clock_times, measures
-from leadline.model.record import StudyRecord, TrialState
+from leadline.model.record import NOT_SETTLED, WARM_UP, StudyRecord, TrialState
 from leadline.model.result import DriftVerdict, StudyAnalysis
 from leadline.report import words
 from leadline.report.files import TrialFiles
@@ -32,6 +32,7 @@ def health(record: StudyRecord, analysis: StudyAnalysis, files: Sequence[TrialFi
         _trials(record),
         _audits(record),
         _steady(record),
+        *_warm_up(record),
         _driver(files),
         _little(files),
         _drift(analysis),
@@ -73,6 +74,16 @@ def _steady(record: StudyRecord) -> Item:
     other = [f"{count} {name}" for name, count in verdicts.most_common() if name != "steady"]
     value = f"{verdicts['steady']} of {total} trials"
     return Item("Steady state", WARN if other else GOOD, value, ", ".join(other))
+
+
+def _warm_up(record: StudyRecord) -> list[Item]:
+    """Of studies that have one before the load."""
+    told = Counter(step.detail for trial in record.trials for step in trial.steps if step.name == WARM_UP)
+    if not told:
+        return []
+    late = sum(count for detail, count in told.items() if detail.startswith(NOT_SETTLED))
+    value = f"over in {told.total() - late} of {told.total()} trials"
+    return [Item("Warm-up", WARN if late else GOOD, value, "; ".join(detail for detail, _ in told.most_common(2)))]
 
 
 def _driver(files: Sequence[TrialFiles]) -> Item:

@@ -54,16 +54,16 @@ def simulate_observations(
     dear = {factor.name for factor in plan.factors if factor.apply_cost in DEAR}
     root = truth.seed if seed is None else seed
     found: list[Observation] = []
-    now = 0.0
+    now, warmed = 0.0, workload.warm_up.load * workload.warm_up.cycles if workload.warm_up else 0.0
     for number, trial in enumerate(plan.trials if not plan.rotates else ()):
         levels = trial.treatment.as_dict()
         steady = trial.slots[-1].begin + trial.slots[-1].seconds if trial.slots else workload.steady
         plot = plot_key({name: level for name, level in levels.items() if name in dear})
         instance = Instance(root, number, trial.seed, plot, 0.0)
         startup = startup_of(model, instance, levels)
-        instance = replace(instance, hours=(now + before_load(truth) + startup) / 3600)
+        instance = replace(instance, hours=(now + before_load(truth) + startup) / 3600, warmed=warmed)
         found += _trial(model, instance, trial, plan.baseline, steady, EPOCH + now, startup, wash_out, error_limit)
-        now += before_load(truth) + startup + workload.ramp_up + steady + workload.ramp_down + after_load(truth)
+        now += before_load(truth) + startup + workload.before_steady + steady + workload.ramp_down + after_load(truth)
     for block in blocks_of(plan) if plan.rotates else ():
         instances = []
         for trial in block:
@@ -72,10 +72,11 @@ def simulate_observations(
             instances.append((trial, instance, EPOCH + now, startup_of(model, instance, levels)))
             now += before_load(truth) + instances[-1][-1]
         side = side_by_side(block, workload)
+        now += workload.warm_up_seconds(len(block))
         together = Model(truth, side)
         left_out = Rotation().wash_out if wash_out is None else wash_out
         for trial, instance, started, startup in instances:
-            instance = replace(instance, hours=now / 3600)
+            instance = replace(instance, hours=now / 3600, warmed=warmed)
             found += _trial(
                 together, instance, trial, plan.baseline, side.steady, started, startup, left_out, error_limit
             )

@@ -14,6 +14,7 @@ from leadline.analysis import steady_state, steady_verdict
 from leadline.lab.measure import worst
 from leadline.lab.system import (
     SLOT_LEAD,
+    Compiled,
     InTurns,
     LoadOutcome,
     Measured,
@@ -75,6 +76,7 @@ class SimulatedSystem(AtStart):
         self._begun = [attempts]  # attempts, of all instances together
         self._attempts = attempts
         self._beside: dict[int, SimulatedSystem] = {}
+        self._warmed = 0.0  # seconds of load since the server started
         self._kept = dict(kept or {})
         self._settings: dict[str, Level] = {}
         self._failure: Failure | None = None
@@ -101,6 +103,7 @@ class SimulatedSystem(AtStart):
         self._clock.advance(before_load(self._truth))
 
     def start_server(self, settings: Settings, directory: Path) -> float:  # noqa: ARG002
+        self._warmed = 0.0
         self._fail_at("start-server", "the server did not start with this configuration")
         startup = startup_of(self._model, self._instance(), self._levels())
         self._clock.advance(startup)
@@ -124,6 +127,10 @@ class SimulatedSystem(AtStart):
 
     def start_observers(self, directory: Path) -> None:
         """There is nothing to observe: series come from the model."""
+
+    def compiled(self, directory: Path, from_s: float) -> Compiled:  # noqa: ARG002
+        """Nothing: a simulated server's warm-up is in its speed alone."""
+        return Compiled(0.0, 0.0)
 
     def stop_observers(self) -> Sequence[str]:
         return ()
@@ -215,6 +222,7 @@ class SimulatedSystem(AtStart):
         whole = [(0.0, schedule[0][1]), *schedule[1:]]
         series = trial_series(model, instance, whole, model.workload.steady, self._failure)
         counts = write_load(one.directory, series, started_ns, model.workload, one.seed)
+        self._warmed += sum(turn.seconds for turn in one.turns)
         rate = float(np.exp(series.logs[0]).max())
         on_load(LoadSecond(series.steady[1], "steady", rate, 0.0, int(series.failed.sum())))
         return LoadOutcome(counts, series.driver_was_limit, series.evidence, self._checks(counts))
@@ -334,7 +342,7 @@ class SimulatedSystem(AtStart):
             for name, level in self._levels().items()
             if name in self._study.factors and name in self._knobs and self._knobs[name].apply_cost in DEAR
         }
-        return Instance(self._truth.seed, self._attempts - 1, block_seed, plot_key(dear), hours)
+        return Instance(self._truth.seed, self._attempts - 1, block_seed, plot_key(dear), hours, warmed=self._warmed)
 
     def _fail_at(self, step: str, usual: str) -> None:
         if self._failure is not None and self._failure.at == step:

@@ -31,7 +31,7 @@ class Instance:
 
     ``number`` counts trials that were begun, ``block_seed`` is the plan's seed of the block, ``plot`` names the levels
     of the whole plot, ``hours`` tells the start of the load since the study began. With ``turns`` the noise of the
-    seconds is the machine's: all instances of the block meet the same one.
+    seconds is the machine's: all instances of the block meet the same one. ``warmed``: seconds of load before this one.
     """
 
     seed: int
@@ -40,6 +40,7 @@ class Instance:
     plot: str
     hours: float
     turns: tuple[Turn, ...] = ()
+    warmed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,8 @@ def _noise(truth: Truth, instance: Instance, middle: Floats) -> tuple[Floats, Fl
     noise, outliers = truth.noise, truth.outliers
     rng = np.random.default_rng([instance.seed, instance.number, 1])
     trial, latency, cpu = rng.standard_normal(3)
+    if instance.warmed:  # another load of the same instance: other seconds
+        rng = np.random.default_rng([instance.seed, instance.number, 1, round(instance.warmed)])
     count = len(middle)
     shocks = (_shared(instance, "seconds") if instance.turns else rng).standard_normal(count)
     own = rng.standard_normal(count)
@@ -204,7 +207,9 @@ def _noise(truth: Truth, instance: Instance, middle: Floats) -> tuple[Floats, Fl
     if strikes[count] < outliers.trials:
         level += math.log1p(-outliers.trial_depth)
     speed = series + level + math.log1p(truth.drift) * (instance.hours + middle / 3600)
-    speed = speed + np.log(_warm_up(truth, _under_load(instance.turns, middle) if instance.turns else middle))
+    speed = speed + np.log(
+        _warm_up(truth, instance.warmed + (_under_load(instance.turns, middle) if instance.turns else middle))
+    )
     speed[strikes[:count] < outliers.seconds] += math.log1p(-outliers.second_depth)
     more = lognormal_sigma(noise.latency_trials) * latency + lognormal_sigma(noise.latency_seconds) * own
     return speed, np.asarray(more), lognormal_sigma(noise.cpu_trials) * float(cpu)

@@ -10,6 +10,7 @@ from typing import Any
 
 from leadline.lab.system import (
     SLOT_LEAD,
+    Compiled,
     InTurns,
     LoadOutcome,
     Measured,
@@ -92,6 +93,9 @@ class FakeHost:
     def facts(self) -> Mapping[str, str]:
         return {"kernel": "fake"}
 
+    def busy(self, seconds: float) -> float:
+        return 0.0
+
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"the lab asked the fake host for {name}")
 
@@ -141,6 +145,7 @@ class FakeSystem(AtStart):
     cpu_each: float = 0.0  # of each instance in the first ``busy_slots`` slots of another one
     busy_slots: int = 0
     use: MachineUse | None = None  # what else the machine does
+    compiling: list[Compiled] = field(default_factory=list)  # what the compiler did, each time it is asked
     beside_it: list[tuple[Path, list[Path]]] = field(default_factory=list)  # trials, and whose idle CPU was asked for
 
     def _call(self, step: str) -> None:
@@ -192,6 +197,9 @@ class FakeSystem(AtStart):
         self._call("start-observers")
         self.recording = directory / "recording"
         self.recording.touch()
+
+    def compiled(self, directory: Path, from_s: float) -> Compiled | None:
+        return self.compiling.pop(0) if self.compiling else None
 
     def stop_observers(self) -> Sequence[str]:
         self._call("stop-observers")

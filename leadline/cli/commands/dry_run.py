@@ -8,6 +8,7 @@ from leadline.api.planning import (
     Planned,
     StudyFile,
     check_looks,
+    compare_layouts,
     cost,
     noise_for,
     overhead_for,
@@ -15,7 +16,7 @@ from leadline.api.planning import (
     treatment_label,
     worst_cost,
 )
-from leadline.cli.commands.plan_power import document
+from leadline.cli.commands.plan_power import document, layouts_document
 from leadline.cli.output import print_json, say
 from leadline.design.racing import rounds_of
 from leadline.model.plan import Plan, PlannedTrial
@@ -24,7 +25,7 @@ from leadline.model.units import format_duration
 from leadline.planning.course import course
 from leadline.planning.forecast import forecast, setup_of
 from leadline.planning.looks import schedule
-from leadline.planning.wording import forecast_lines, noise_lines
+from leadline.planning.wording import forecast_lines, layout_lines, noise_lines
 
 
 def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("lab")) -> None:
@@ -34,8 +35,9 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     noise = noise_for(study, lab)
     overhead = overhead_for(study, noise)
     seconds = cost(study, plan, overhead)
-    setup = setup_of(study.design, study.workload, overhead)
-    found = forecast(plan, noise, setup, design=study.design)
+    setup = setup_of(planned.design, study.workload, overhead)
+    found = forecast(plan, noise, setup, design=planned.design)
+    layouts = compare_layouts(study, planned, lab, noise, overhead)
     if json:
         print_json(
             {
@@ -50,6 +52,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
                 "not_checked": list(planned.unchecked),
                 "looks": list(_ends(plan, study.design)),
                 "forecast": document(noise, found, setup),
+                "layouts": layouts_document(layouts),
             }
         )
         return
@@ -62,7 +65,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         say(text)
     for text in planned.unchecked:
         say(f"not checked: {text}")
-    say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, about {format_duration(seconds)}")
+    say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, {_about(study)} {format_duration(seconds)}")
     for text in _bounds(study, worst_cost(study, plan, overhead)):
         say(text)
     if study.budget is not None and seconds > study.budget:
@@ -74,8 +77,13 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     elif study.design.looks > 1:
         ends = ", ".join(str(block) for block in schedule(plan, study.design.looks)[:-1])
         say(f"it may end early: {study.design.looks} interim analyses, after block {ends} and at the end")
-    for text in (*noise_lines(noise), *forecast_lines(found)):
+    for text in (*noise_lines(noise), *forecast_lines(found), *layout_lines(layouts)):
         say(text)
+
+
+def _about(study: Study) -> str:
+    warm_up = study.workload.warm_up
+    return "at most about" if warm_up and warm_up.until == "steady" else "about"
 
 
 def _bounds(study: Study, worst: float) -> list[str]:
@@ -92,7 +100,9 @@ def _bounds(study: Study, worst: float) -> list[str]:
 
 def load_document(load: Workload) -> dict[str, object]:
     """What every trial is loaded with, in seconds; variables as the driver is given them."""
-    phases = {name: getattr(load, name) for name in ("ramp_up", "steady", "ramp_down", "timeout")}
+    phases: dict[str, object] = {name: getattr(load, name) for name in ("ramp_up", "steady", "ramp_down", "timeout")}
+    if load.warm_up is not None:
+        phases["warm_up"] = {**load.warm_up.model_dump(), "seconds_at_most": load.warm_up_seconds()}
     return phases | {"variables": dict(load.variables if load.generator else sent_variables(load))}
 
 
@@ -104,6 +114,17 @@ def load_lines(load: Workload) -> list[str]:
     lines = [
         f"load of a trial: ramp-up {ramp_up}, steady {steady}, ramp-down {ramp_down}; a request may take {timeout}"
     ]
+    if warm := load.warm_up:
+        often = (
+            f"{'at most ' if warm.until == 'steady' else ''}{warm.cycles} cycles of {format_duration(warm.load)} load"
+        )
+        ends = (
+            "; over once a cycle is no faster than those before and the compiler rests"
+            if warm.until == "steady"
+            else ""
+        )
+        pause, most = format_duration(warm.pause), format_duration(load.warm_up_seconds())
+        lines.append(f"before it a warm-up: {often} and {pause} pause, {most} with all around it{ends}")
     if load.generator is None and load.rate is not None:
         lasts = format_duration(load.max_sessions / load.rate)
         lines.append(

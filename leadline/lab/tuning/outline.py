@@ -139,7 +139,7 @@ def _expected(tuning: Tuning, first: Part, steps: int, testbed: Testbed) -> tupl
     file = part_file(tuning, first)
     noise = noise_for(file.study, testbed.directory)
     overhead = overhead_for(file.study, noise)
-    load = tuning.workload.ramp_up + tuning.workload.steady + tuning.workload.ramp_down
+    load = tuning.workload.before_steady + tuning.workload.steady + tuning.workload.ramp_down
     setup = setup_of(file.study.design, file.study.workload, overhead)
     sigma = sigma_of(testbed.plan(file, idle_settings=True).plan, noise, setup)
     level, _ = decision_levels(tuning, steps)

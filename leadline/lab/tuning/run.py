@@ -124,7 +124,7 @@ class TuningRun:
         if part.stage is not Stage.STEP or part.key in begun or not found.done:
             return False
         tuning = self.file.tuning
-        load = tuning.workload.ramp_up + tuning.workload.steady + tuning.workload.ramp_down
+        load = tuning.workload.before_steady + tuning.workload.steady + tuning.workload.ramp_down
         trial = spent / self._trials if self._trials else load + OVERHEAD
         # should every mode keep it: untuned, what is kept already (not if confirmed: only all of it), and this step
         rungs = sum(2 if tuning.blocks.confirm else len(kept) + 2 for kept in found.kept.values())

@@ -15,6 +15,7 @@ from leadline.observe.window import (
     host_cpu_between,
     mean_between,
     services_cpu,
+    waiting_to_compile,
 )
 
 
@@ -106,6 +107,17 @@ def test_work_of_the_compiler(tmp_path: Path) -> None:
     assert compiling(recorded, 6, 10) == 0
     assert compiling(recorded, 6, 20) is None
     assert compiling(Recorded(tmp_path / "none"), 1, 3) is None
+
+
+def test_methods_that_wait_for_the_compiler(tmp_path: Path) -> None:
+    pools = TallTable()
+    for second in range(11):
+        pools.add(second * 10**9, "jit.queue", "server", 6.0 if second < 5 else 0.0)
+    pools.write(tmp_path / "pools.parquet")
+    assert waiting_to_compile(Recorded(tmp_path), 1, 4) == (1.0, 6.0)
+    assert waiting_to_compile(Recorded(tmp_path), 3, 6) == (0.5, 3.0)
+    assert waiting_to_compile(Recorded(tmp_path), 20, 30) is None
+    assert waiting_to_compile(Recorded(tmp_path / "none"), 1, 3) is None
 
 
 def test_a_window_that_ends_before_it_begins_is_refused(series_dir: Path) -> None:

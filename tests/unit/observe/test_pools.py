@@ -138,3 +138,16 @@ def test_missing_statistics_are_told_and_forgiven_when_they_come(
     observer.stop()
     assert observer.warnings == []
     assert not (tmp_path / "raw" / "agent.properties").exists(), "the sampler ends with its options"
+
+
+def test_work_of_the_compiler_while_it_is_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "raw" / "agent.csv"
+    file.parent.mkdir()
+    rows = [f"{second}000000000,jit.time_ms,HotSpot,{300 * second}\n" for second in range(100, 111)]
+    file.write_text(HEADER + "".join(rows))
+    assert pools.compiled_since(tmp_path, 104.5) == (pytest.approx(1.65), 0.0), "what waits is not told by every JVM"
+    file.write_text(file.read_text() + "110000000000,jit.queue,server,7\n110000000000,jit.que")
+    assert pools.compiled_since(tmp_path, 104.5) == (pytest.approx(1.65), 7.0)
+    for moment in (99, 110, 200):
+        assert pools.compiled_since(tmp_path, moment) is None, "not recorded then"
+    assert pools.compiled_since(tmp_path / "none", 104) is None

@@ -9,9 +9,21 @@ import java.lang.management.MemoryType;
 import java.lang.management.MemoryUsage;
 import java.lang.management.ThreadMXBean;
 import java.util.List;
+import javax.management.JMException;
+import javax.management.MBeanServer;
+import javax.management.ObjectName;
 
-/** Heap by memory pool, collections so far by collector, compilation and compiled code so far, live threads. */
+/**
+ * Heap by memory pool, collections so far by collector, compilation and compiled code so far, methods that wait for the
+ * compiler, live threads.
+ */
 final class JvmProbe implements Probe {
+    private static final String COMMANDS = "com.sun.management:type=DiagnosticCommand";
+    private static final Object[] NO_OPTIONS = {new String[0]};
+    private static final String[] OPTIONS = {String[].class.getName()};
+
+    private final MBeanServer server;
+    private final ObjectName commands;
     private final List<GarbageCollectorMXBean> collectors = ManagementFactory.getGarbageCollectorMXBeans();
     private final List<MemoryPoolMXBean> pools = ManagementFactory.getMemoryPoolMXBeans().stream()
             .filter(pool -> pool.getType() == MemoryType.HEAP)
@@ -22,8 +34,14 @@ final class JvmProbe implements Probe {
     private final CompilationMXBean compiler = ManagementFactory.getCompilationMXBean();
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
 
+    JvmProbe(MBeanServer server) throws JMException {
+        this.server = server;
+        ObjectName name = new ObjectName(COMMANDS);
+        commands = server.isRegistered(name) ? name : null;
+    }
+
     @Override
-    public void sample(SampleFile out) throws IOException {
+    public void sample(SampleFile out) throws JMException, IOException {
         for (MemoryPoolMXBean pool : pools) {
             MemoryUsage usage = pool.getUsage();
             if (usage != null) {
@@ -44,5 +62,17 @@ final class JvmProbe implements Probe {
         }
         out.add("jit.code", "server", code);
         out.add("jvm.threads", "server", threads.getThreadCount());
+        if (commands != null) {
+            Object said = server.invoke(commands, "compilerQueue", NO_OPTIONS, OPTIONS);
+            out.add("jit.queue", "server", waiting(said.toString()));
+        }
+    }
+
+    /** Methods in what {@code jcmd Compiler.queue} says: lines that begin with a number, that of the compilation. */
+    static long waiting(String said) {
+        return said.lines()
+                .map(String::stripLeading)
+                .filter(line -> !line.isEmpty() && Character.isDigit(line.charAt(0)))
+                .count();
     }
 }

@@ -33,7 +33,7 @@ final class Sampler implements Runnable {
     /** Starts sampling to {@code file} every {@code milliseconds}. */
     static Sampler start(Path control, Path file, long milliseconds, MBeanServer server, Osgi osgi)
             throws IOException, JMException {
-        List<Probe> probes = new ArrayList<>(List.of(new JvmProbe()));
+        List<Probe> probes = new ArrayList<>(List.of(new JvmProbe(server)));
         if (!server.queryNames(new ObjectName("Catalina:type=Server"), null).isEmpty()) {
             probes.add(new TomcatProbe(server));
             if (!server.queryNames(new ObjectName("openejb.management:*"), null).isEmpty()) {

@@ -96,6 +96,7 @@ final class AgentTest {
         assertTrue(rows.stream().anyMatch(row -> row.endsWith(",pool.size,jdbc/x,5")), rows.toString());
         assertTrue(rows.stream().anyMatch(row -> row.endsWith(",agent.pools,tomcat,1")), rows.toString());
         assertTrue(rows.stream().anyMatch(row -> row.contains(",heap.used,")), rows.toString());
+        assertTrue(rows.stream().anyMatch(row -> row.contains(",jit.queue,server,")), rows.toString());
         Files.delete(control);
         while (Thread.getAllStackTraces().keySet().stream()
                 .anyMatch(thread -> thread.getName().equals("leadline-agent"))) {

@@ -96,6 +96,14 @@ final class ProbesTest {
     }
 
     @Test
+    void countsTheMethodsThatWaitForTheCompiler() {
+        String said = "Current compiles: \nC2 CompilerThread0  1296   !   4       a.B::c (497 bytes)\n\n"
+                + "C1 compile queue:\nEmpty\n\nC2 compile queue:\n1291       4       a.B::d (19 bytes)\n"
+                + "  12  s    4       a.B::e (40 bytes)\n\n";
+        assertEquals(2, JvmProbe.waiting(said));
+    }
+
+    @Test
     void growthNeverFalls() {
         Growth growth = new Growth();
         growth.add("a", 5);
