@@ -5,7 +5,7 @@
 use leadline_load::http::cookies::Jar;
 use leadline_load::http::encoding::Encoding;
 use leadline_load::http::error::ParseError;
-use leadline_load::http::h2::{Answers, Client, Event};
+use leadline_load::http::h2::{Client, Event, Responses};
 use leadline_load::http::response::{Limits, Parser};
 use leadline_load::http::target::Target;
 use leadline_load::scenario::read;
@@ -67,7 +67,7 @@ pub fn response(mut data: &[u8]) {
 
 struct Lines(Vec<Parser>);
 
-impl Answers for Lines {
+impl Responses for Lines {
     fn parser(&mut self, line: u32) -> &mut Parser {
         &mut self.0[line as usize]
     }

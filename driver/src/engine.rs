@@ -26,7 +26,7 @@ use crate::sys::process::stop_requested;
 use crate::sys::tls::User;
 use crate::transport::Transport;
 use connection::Connection;
-use embedded::Lane;
+use embedded::ExtraConnection;
 use shared_h2::SharedH2;
 use state::{boundary_after, Arrivals, Connections, EngineClock, Measurement, Reading, Sessions};
 use std::io;
@@ -88,7 +88,7 @@ const STARTS: usize = 256;
 const BACK_OFF: u64 = 100_000_000;
 const SAMPLES: usize = 3;
 /// Marks the number of a further connection, as against a slot's own.
-const LANE: u32 = 1 << 31;
+const EXTRA: u32 = 1 << 31;
 /// Marks the number of a shared connection over HTTP/2.
 const SHARED_H2: u32 = 1 << 30;
 
@@ -102,7 +102,7 @@ struct Slot {
     pool: u32,
     connection: Connection,
     /// Further connections, for what pages embed.
-    lanes: Vec<u32>,
+    extra_connections: Vec<u32>,
     /// The next transaction: when it may start and when it is due, and was before it was put on the grid.
     start_at: u64,
     due: u64,
@@ -236,11 +236,11 @@ impl<'a> Engine<'a> {
 
     /// Ends the requests whose time is over, but for those whose response is there, unread.
     fn expire(&mut self, now: u64) -> io::Result<()> {
-        let (slots, lanes) = (&self.slots, &self.connections.lanes);
+        let (slots, extra) = (&self.slots, &self.connections.extra);
         if self
             .connections
             .deadlines
-            .next(|line, request| awaits(slots, lanes, line, request))
+            .next(|line, request| awaits(slots, extra, line, request))
             .is_none_or(|at| at > now)
         {
             return Ok(());
@@ -248,8 +248,8 @@ impl<'a> Engine<'a> {
         self.serve_all()?;
         let end = self.now();
         loop {
-            let (slots, lanes) = (&self.slots, &self.connections.lanes);
-            let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
+            let (slots, extra) = (&self.slots, &self.connections.extra);
+            let live = |line: u32, request: u64| awaits(slots, extra, line, request);
             let Some((line, _)) = self.connections.deadlines.pop_expired(now, live) else { return Ok(()) };
             let owner = self.owner(line);
             if self.shares_h2() {
@@ -284,10 +284,10 @@ impl<'a> Engine<'a> {
     }
 }
 
-fn awaits(slots: &[Slot], lanes: &[Lane], line: u32, request: u64) -> bool {
-    if line & LANE == 0 {
+fn awaits(slots: &[Slot], extra: &[ExtraConnection], line: u32, request: u64) -> bool {
+    if line & EXTRA == 0 {
         slots[line as usize].connection.awaits(request)
     } else {
-        lanes[(line & !LANE) as usize].connection.awaits(request)
+        extra[(line & !EXTRA) as usize].connection.awaits(request)
     }
 }

@@ -1,4 +1,4 @@
-//! Values found in answers: by JSON pointer and by CSS selector.
+//! Values found in responses: by JSON pointer and by CSS selector.
 
 use lol_html::html_content::{Element, TextChunk};
 use lol_html::{ElementContentHandlers, HtmlRewriter, MemorySettings, Selector, Settings};

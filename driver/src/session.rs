@@ -9,7 +9,7 @@ use crate::measure::{ErrorKind, Outcome};
 use crate::plan::Plan;
 use crate::random::{Random, Stream};
 use crate::render::RenderError;
-use crate::scenario::{Answer, Checks, Request, Scenario, WhenMissing, MOST_TIMES};
+use crate::scenario::{Checks, Request, Response, Scenario, WhenMissing, MOST_TIMES};
 use crate::select::base_of;
 use crate::template::{Template, Values};
 use memchr::memmem;
@@ -283,14 +283,14 @@ impl Session {
     fn judge_content(&mut self, request: &Request, when_missing: WhenMissing, parser: &Parser) -> Verdict {
         let (checks, body, headers) = (&request.checks, &parser.body[..], &parser.head.fields[..]);
         let json = request.needs_json().then(|| serde_json::from_slice::<Value>(body).ok()).flatten();
-        let answer = Answer { headers, body, json: json.as_ref() };
-        match self.check(checks, &answer) {
+        let response = Response { headers, body, json: json.as_ref() };
+        match self.check(checks, &response) {
             Ok(None) => {}
             Ok(Some(message)) => return fail(ErrorKind::Check, &message),
             Err(error) => return fail(ErrorKind::Template, &error.to_string()),
         }
         for extract in &request.extract {
-            let value = extract.apply(&answer, &mut self.data);
+            let value = extract.apply(&response, &mut self.data);
             let missing = value.is_none();
             self.variables[extract.variable] = value;
             if missing {
@@ -303,28 +303,28 @@ impl Session {
         Verdict::Done
     }
 
-    /// What is wrong with `answer`, if anything.
-    fn check(&mut self, checks: &Checks, answer: &Answer<'_>) -> Result<Option<String>, RenderError> {
+    /// What is wrong with `response`, if anything.
+    fn check(&mut self, checks: &Checks, response: &Response<'_>) -> Result<Option<String>, RenderError> {
         for (templates, wanted) in [(&checks.contains, true), (&checks.lacks, false)] {
             for template in templates {
-                if self.found(template, answer.body)? != wanted {
+                if self.found(template, response.body)? != wanted {
                     let how = if wanted { "lacks" } else { "contains" };
                     let text = template.fixed().unwrap_or_else(|| "a text of the scenario".into());
                     return Ok(Some(format!("the body {how} `{text}`")));
                 }
             }
         }
-        if let Some(regex) = checks.matches.iter().find(|regex| !regex.is_match(answer.body)) {
+        if let Some(regex) = checks.matches.iter().find(|regex| !regex.is_match(response.body)) {
             return Ok(Some(format!("the body does not match `{regex}`")));
         }
         for (name, regex) in &checks.headers {
-            let mut values = answer.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+            let mut values = response.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
             if !values.any(|(_, value)| regex.is_match(value)) {
                 return Ok(Some(format!("header `{name}` does not match `{regex}`")));
             }
         }
         for (pointer, template) in &checks.json {
-            let Some(document) = answer.json else { return Ok(Some("the body is not JSON".into())) };
+            let Some(document) = response.json else { return Ok(Some("the body is not JSON".into())) };
             let mut text = Vec::new();
             template.render(&mut self.values().0, &mut text)?;
             let found = pointer.find(document);

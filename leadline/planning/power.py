@@ -62,7 +62,7 @@ class Precision:
     def repeated(self, times: float) -> Precision:
         """The same plan ``times`` as often, with new blocks."""
         df = math.floor(self.rest * self.times * times + 1e-9) - self.fixed
-        own = self.lent + (self.own - self.lent) * max(df, 0) / self.df
+        own = min(max(self.lent + (self.own - self.lent) * max(df, 0) / self.df, 1.0), max(df, 1))
         return replace(self, errors=self.errors / math.sqrt(times), df=max(df, 0), own=own, times=self.times * times)
 
     def power(self, effect: float, sigma: float) -> float:

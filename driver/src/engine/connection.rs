@@ -5,7 +5,7 @@ mod receiving;
 
 use super::pool::{Lease, SHARED};
 use super::refusals::Refusals;
-use super::{Engine, Lane, SharedH2, Slot, LANE, SHARED_H2};
+use super::{Engine, ExtraConnection, SharedH2, Slot, EXTRA, SHARED_H2};
 use crate::http::h2::Client;
 use crate::http::response::{Limits, Parser};
 use crate::measure::{ErrorKind, Outcome};
@@ -143,12 +143,12 @@ impl Connection {
 /// [`Engine::line`] where other parts of the engine are in use.
 pub(super) fn named<'a>(
     slots: &'a mut [Slot],
-    lanes: &'a mut [Lane],
+    extra: &'a mut [ExtraConnection],
     shared_h2: &'a mut [SharedH2],
     line: u32,
 ) -> &'a mut Connection {
-    if line & LANE != 0 {
-        &mut lanes[(line & !LANE) as usize].connection
+    if line & EXTRA != 0 {
+        &mut extra[(line & !EXTRA) as usize].connection
     } else if line & SHARED_H2 != 0 {
         &mut shared_h2[(line & !SHARED_H2) as usize].connection
     } else {
@@ -158,21 +158,21 @@ pub(super) fn named<'a>(
 
 /// Whether `line` is that of a shared connection over HTTP/2.
 pub(super) fn is_shared_h2(line: u32) -> bool {
-    line & (LANE | SHARED_H2) == SHARED_H2
+    line & (EXTRA | SHARED_H2) == SHARED_H2
 }
 
 impl Engine<'_> {
     /// The connection named by `line`: a slot's own, one more of a page, or a shared one over HTTP/2.
     pub(super) fn line(&mut self, line: u32) -> &mut Connection {
-        named(&mut self.slots, &mut self.connections.lanes, &mut self.connections.shared_h2, line)
+        named(&mut self.slots, &mut self.connections.extra, &mut self.connections.shared_h2, line)
     }
 
     /// The slot whose session uses `line`.
     pub(super) fn owner(&self, line: u32) -> u32 {
-        if line & LANE == 0 {
+        if line & EXTRA == 0 {
             line
         } else {
-            self.connections.lanes[(line & !LANE) as usize].slot
+            self.connections.extra[(line & !EXTRA) as usize].slot
         }
     }
 
@@ -212,7 +212,7 @@ impl Engine<'_> {
             if shared && !self.borrow_connection(line) {
                 return false;
             }
-            if !method.retried() && self.line(line).h2.is_none() && self.glances(now) {
+            if !method.retried() && self.line(line).h2.is_none() && self.poll_due(now) {
                 self.receive(line, false);
             }
             let open = self.line(line).socket.is_some();
@@ -282,9 +282,9 @@ impl Engine<'_> {
             return self.line_of(token);
         }
         let line = token as u32;
-        let known = if line & LANE == 0 { self.slots.len() } else { self.connections.lanes.len() };
+        let known = if line & EXTRA == 0 { self.slots.len() } else { self.connections.extra.len() };
         let same = |connection: &Connection| u64::from(connection.generation) & ((SHARED >> 32) - 1) == token >> 32;
-        (((line & !LANE) as usize) < known && same(self.line(line))).then_some(line)
+        (((line & !EXTRA) as usize) < known && same(self.line(line))).then_some(line)
     }
 
     /// The socket takes bytes again, of TLS or of streams.

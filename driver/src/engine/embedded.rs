@@ -1,7 +1,7 @@
 //! Pages as a browser loads them: what a page embeds is fetched over a few connections at once.
 
 use super::connection::{named, Connection, Fetch};
-use super::{Engine, Slot, LANE};
+use super::{Engine, Slot, EXTRA};
 use crate::http::request::Sent;
 use crate::measure::{ErrorKind, Outcome};
 use crate::scenario::Method;
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 const MOST_RESOURCES: usize = 4096;
 
 /// One more connection of a session.
-pub(super) struct Lane {
+pub(super) struct ExtraConnection {
     pub slot: u32,
     pub connection: Connection,
 }
@@ -48,28 +48,30 @@ impl Engine<'_> {
             if self.slots[slot as usize].session.running.as_ref().is_none_or(|running| running.embedded.is_empty()) {
                 break;
             }
-            line = self.lane(slot, next as usize);
+            line = self.extra_connection(slot, next as usize);
         }
         true
     }
 
     /// The `number`-th further connection of the session in `slot`.
-    fn lane(&mut self, slot: u32, number: usize) -> Option<u32> {
-        if let Some(lane) = self.slots[slot as usize].lanes.get(number) {
-            return Some(*lane | LANE);
+    fn extra_connection(&mut self, slot: u32, number: usize) -> Option<u32> {
+        if let Some(extra) = self.slots[slot as usize].extra_connections.get(number) {
+            return Some(*extra | EXTRA);
         }
-        let lane = match self.connections.spare_lanes.pop() {
-            Some(lane) => {
-                self.connections.lanes[lane as usize].slot = slot;
-                lane
+        let extra = match self.connections.spare_extra.pop() {
+            Some(extra) => {
+                self.connections.extra[extra as usize].slot = slot;
+                extra
             }
             None => {
-                self.connections.lanes.push(Lane { slot, connection: Connection::new(self.scenario.max_body) });
-                self.connections.lanes.len() as u32 - 1
+                self.connections
+                    .extra
+                    .push(ExtraConnection { slot, connection: Connection::new(self.scenario.max_body) });
+                self.connections.extra.len() as u32 - 1
             }
         };
-        self.slots[slot as usize].lanes.push(lane);
-        Some(lane | LANE)
+        self.slots[slot as usize].extra_connections.push(extra);
+        Some(extra | EXTRA)
     }
 
     /// Fetches the next resource of the page over `line`.
@@ -105,7 +107,7 @@ impl Engine<'_> {
     pub(super) fn fetched(&mut self, line: u32, now: u64) {
         let owner = self.owner(line);
         let Some(mut resource) = self.line(line).resource.take() else { return };
-        let connection = named(&mut self.slots, &mut self.connections.lanes, &mut self.connections.shared_h2, line);
+        let connection = named(&mut self.slots, &mut self.connections.extra, &mut self.connections.shared_h2, line);
         if let Err(error) = connection.parser.decode(&mut self.scratch) {
             let message = format!("embedded {}: {error}", String::from_utf8_lossy(&resource.path));
             self.end(owner, Outcome::Failed(ErrorKind::Protocol), &message, now);
@@ -164,8 +166,8 @@ impl Engine<'_> {
         }
         let at = &mut self.slots[slot as usize];
         at.connection.stop();
-        for lane in &at.lanes {
-            self.connections.lanes[*lane as usize].connection.stop();
+        for extra in &at.extra_connections {
+            self.connections.extra[*extra as usize].connection.stop();
         }
     }
 
@@ -173,9 +175,9 @@ impl Engine<'_> {
     pub(super) fn hang_up(&mut self, slot: u32) {
         let at = &mut self.slots[slot as usize];
         at.connection.forget();
-        for lane in at.lanes.drain(..) {
-            self.connections.lanes[lane as usize].connection.forget();
-            self.connections.spare_lanes.push(lane);
+        for extra in at.extra_connections.drain(..) {
+            self.connections.extra[extra as usize].connection.forget();
+            self.connections.spare_extra.push(extra);
         }
     }
 }

@@ -124,7 +124,7 @@ impl Engine<'_> {
             tls: None,
             pool,
             connection: Connection::new(self.scenario.max_body),
-            lanes: Vec::new(),
+            extra_connections: Vec::new(),
             start_at: 0,
             due: 0,
             exact: 0,

@@ -284,7 +284,7 @@ impl Engine<'_> {
                 else {
                     break;
                 };
-                if !awaits(&self.slots, &self.connections.lanes, line, request) {
+                if !awaits(&self.slots, &self.connections.extra, line, request) {
                     continue;
                 }
                 if self.install(line, pool) {
@@ -298,7 +298,7 @@ impl Engine<'_> {
 
     fn serve_streams(&mut self, pool: u32, now: u64) {
         while let Some((line, request)) = self.connections.pools.as_mut().and_then(|pools| pools.next_waiting(pool)) {
-            if awaits(&self.slots, &self.connections.lanes, line, request) && !self.board(line, pool, now) {
+            if awaits(&self.slots, &self.connections.extra, line, request) && !self.board(line, pool, now) {
                 if let Some(pools) = &mut self.connections.pools {
                     pools.put_back(pool, line, request);
                 }

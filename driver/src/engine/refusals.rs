@@ -1,6 +1,6 @@
 //! Requests that a server refused before it looked at them: how often they are sent again.
 
-/// Requests that a server would not look at are sent again so often at most, where it answers others.
+/// Requests that a server would not look at are sent again so often at most, where it responds to others.
 const MOST_REFUSALS: u32 = 100;
 /// One by a connection that answered nothing counts for so many.
 const FRUITLESS: u32 = 20;

@@ -66,7 +66,7 @@ impl Engine<'_> {
     /// The line whose transaction waits for `host` to be made, if it still does.
     pub(super) fn opener(&self, host: u32) -> Option<u32> {
         let (line, request) = self.connections.shared_h2[(host & !SHARED_H2) as usize].opener;
-        awaits(&self.slots, &self.connections.lanes, line, request).then_some(line)
+        awaits(&self.slots, &self.connections.extra, line, request).then_some(line)
     }
 
     /// Bytes came over `host`.

@@ -1,6 +1,6 @@
 //! What the engine keeps, cut along what changes together.
 
-use super::embedded::Lane;
+use super::embedded::ExtraConnection;
 use super::pool::Pools;
 use super::shared_h2::SharedH2;
 use super::waiting::{Continuation, DeferredRead};
@@ -111,8 +111,8 @@ impl Sessions {
 
 /// Connections besides those of the slots, and the requests that are under way over all of them.
 pub(super) struct Connections {
-    pub lanes: Vec<Lane>,
-    pub spare_lanes: Vec<u32>,
+    pub extra: Vec<ExtraConnection>,
+    pub spare_extra: Vec<u32>,
     pub shared_h2: Vec<SharedH2>,
     pub spare_shared_h2: Vec<u32>,
     /// Where sessions share them.
@@ -132,8 +132,8 @@ pub(super) struct Connections {
 impl Connections {
     pub fn new(settings: &Settings) -> Self {
         Connections {
-            lanes: Vec::new(),
-            spare_lanes: Vec::new(),
+            extra: Vec::new(),
+            spare_extra: Vec::new(),
             shared_h2: Vec::new(),
             spare_shared_h2: Vec::new(),
             pools: settings.transport.shared.map(Pools::new),

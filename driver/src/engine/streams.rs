@@ -1,8 +1,8 @@
 //! Requests over HTTP/2: streams of their session's one connection, or of shared ones.
 
 use super::connection::{is_shared_h2, named};
-use super::{Engine, LANE};
-use crate::http::h2::{Answers, Client, ErrorCode, Event};
+use super::{Engine, EXTRA};
+use crate::http::h2::{Client, ErrorCode, Event, Responses};
 use crate::http::response::Parser;
 use crate::measure::{ErrorKind, Outcome};
 use crate::transport::Http;
@@ -11,7 +11,7 @@ use std::io::ErrorKind as Io;
 /// Streams a browser has open at once.
 const BROWSER_STREAMS: u32 = 100;
 
-impl Answers for Engine<'_> {
+impl Responses for Engine<'_> {
     fn parser(&mut self, line: u32) -> &mut Parser {
         &mut self.line(line).parser
     }
@@ -124,7 +124,7 @@ impl Engine<'_> {
 
     /// Writes what the streams have to say, as far as the socket takes it.
     pub(super) fn write_streams(&mut self, host: u32) {
-        let connection = named(&mut self.slots, &mut self.connections.lanes, &mut self.connections.shared_h2, host);
+        let connection = named(&mut self.slots, &mut self.connections.extra, &mut self.connections.shared_h2, host);
         let (Some(client), Some(socket)) = (&mut connection.h2, &mut connection.socket) else { return };
         while !client.unsent().is_empty() {
             match socket.write(client.unsent()) {
@@ -282,8 +282,8 @@ impl Engine<'_> {
     /// The transaction of `slot` is over: its streams are too.
     pub(super) fn stop_streams(&mut self, slot: u32) {
         let mut hosts = Vec::new();
-        for number in 0..=self.slots[slot as usize].lanes.len() {
-            let line = if number == 0 { slot } else { self.slots[slot as usize].lanes[number - 1] | LANE };
+        for number in 0..=self.slots[slot as usize].extra_connections.len() {
+            let line = if number == 0 { slot } else { self.slots[slot as usize].extra_connections[number - 1] | EXTRA };
             let connection = self.line(line);
             connection.resource = None;
             let (awaited, stream) = (connection.awaited.take(), std::mem::take(&mut connection.stream));

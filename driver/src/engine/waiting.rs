@@ -2,7 +2,7 @@
 //! socket buffer until the loop is awake anyway; and the kernel wakes late, so the loop asks it to do so a little
 //! early.
 
-use super::{awaits, Engine, LANE};
+use super::{awaits, Engine, EXTRA};
 use crate::arrivals::Model;
 use crate::scenario::{PauseFrom, PauseShape};
 use std::cmp::Reverse;
@@ -13,7 +13,7 @@ const LONG: u64 = 16 << 10;
 /// A shorter pause than this is hardly longer than the response takes: sleeping through it gains nothing.
 const SHORT: u64 = 1_000_000;
 /// Sockets with deferred reads are polled this often, or the loop would ask once for each.
-const GLANCE: u64 = 1_000_000;
+const POLL_EVERY: u64 = 1_000_000;
 /// The loop looks at the sockets before a start, and not after it, when it is awake so long before it.
 const LOOK: u64 = 25_000;
 /// A start that is so near comes before the next socket's turn.
@@ -47,7 +47,7 @@ impl Engine<'_> {
     /// Sleeps until something is to be done, and does what the sockets ask for.
     pub(super) fn wait(&mut self) -> io::Result<()> {
         let now = self.now();
-        if self.may_rest() && (self.glances(now) || self.defers_until() <= now) {
+        if self.may_rest() && (self.poll_due(now) || self.defers_until() <= now) {
             self.serve_sockets(0)?;
         }
         let rests = self.may_rest();
@@ -76,8 +76,8 @@ impl Engine<'_> {
     }
 
     /// Whether it is time to look for responses whose reading is deferred.
-    pub(super) fn glances(&self, now: u64) -> bool {
-        now >= self.reading.surveyed + GLANCE.min(self.settings.gather / 2)
+    pub(super) fn poll_due(&self, now: u64) -> bool {
+        now >= self.reading.surveyed + POLL_EVERY.min(self.settings.gather / 2)
     }
 
     /// Spends the rest of the lead: with the sockets where there is time, then waiting for the start.
@@ -85,7 +85,7 @@ impl Engine<'_> {
         let Some(start) = self.arrivals.next_start() else { return Ok(()) };
         let lead = self.clock.lead.ns();
         let now = self.now();
-        if (LOOK..=lead).contains(&start.saturating_sub(now)) && self.glances(now) && self.may_rest() {
+        if (LOOK..=lead).contains(&start.saturating_sub(now)) && self.poll_due(now) && self.may_rest() {
             self.serve_sockets(0)?;
         }
         self.stay_awake(lead);
@@ -151,8 +151,8 @@ impl Engine<'_> {
 
     /// When anything else has to be done.
     fn next_other(&mut self) -> u64 {
-        let (slots, lanes) = (&self.slots, &self.connections.lanes);
-        let live = |line: u32, request: u64| awaits(slots, lanes, line, request);
+        let (slots, extra) = (&self.slots, &self.connections.extra);
+        let live = |line: u32, request: u64| awaits(slots, extra, line, request);
         let wake = self.measurement.boundary.min(self.connections.deadlines.next(live).unwrap_or(u64::MAX));
         if !self.arrivals.draining {
             return wake;
@@ -163,8 +163,8 @@ impl Engine<'_> {
 
     /// Whether no response under way has to be read at once, unless one is [needed](Engine::defers_until).
     fn may_rest(&mut self) -> bool {
-        let (slots, lanes) = (&self.slots, &self.connections.lanes);
-        self.reading.urgent.next(|line, request| awaits(slots, lanes, line, request)).is_none()
+        let (slots, extra) = (&self.slots, &self.connections.extra);
+        self.reading.urgent.next(|line, request| awaits(slots, extra, line, request)).is_none()
             && self.reading.stamping.holds()
             && self.connections.unread.is_empty()
             && self.measurement.in_flight > 0
@@ -179,19 +179,19 @@ impl Engine<'_> {
 
     /// When the first of their sessions' next transactions may be due.
     fn needed_first(&mut self) -> u64 {
-        while let Some(Reverse(answer)) = self.reading.deferred.peek() {
-            let answer = *answer;
-            if !awaits(&self.slots, &self.connections.lanes, answer.line, answer.request) {
+        while let Some(Reverse(read)) = self.reading.deferred.peek() {
+            let read = *read;
+            if !awaits(&self.slots, &self.connections.extra, read.line, read.request) {
                 self.reading.deferred.pop();
                 continue;
             }
             // It was not there when all sockets were looked at, so its pause begins after that.
-            let needed = self.reading.surveyed.saturating_add(answer.pause);
-            if answer.pause == 0 || needed <= answer.needed {
-                return answer.needed;
+            let needed = self.reading.surveyed.saturating_add(read.pause);
+            if read.pause == 0 || needed <= read.needed {
+                return read.needed;
             }
             self.reading.deferred.pop();
-            self.reading.deferred.push(Reverse(DeferredRead { needed, ..answer }));
+            self.reading.deferred.push(Reverse(DeferredRead { needed, ..read }));
         }
         u64::MAX
     }
@@ -214,7 +214,7 @@ impl Engine<'_> {
     /// Notes whether the response to the request just sent over `line` has to be read at once: unless it ends a
     /// transaction over an open connection after which nothing is due at once.
     pub(super) fn note_urgency(&mut self, line: u32, request: u64, open: bool, now: u64) {
-        let calm = open && line & LANE == 0 && self.pauses() && {
+        let calm = open && line & EXTRA == 0 && self.pauses() && {
             let slot = &self.slots[line as usize];
             let streams = slot.connection.h2.is_some() || slot.connection.spoke_h2; // its frames do not wait
             !streams
@@ -229,15 +229,15 @@ impl Engine<'_> {
         };
         if !calm {
             self.reading.urgent.set(now, line, request);
-        } else if let Some(answer) = self.needed(line, request, now) {
-            if answer.needed < now + SHORT {
+        } else if let Some(read) = self.needed(line, request, now) {
+            if read.needed < now + SHORT {
                 self.reading.urgent.set(now, line, request);
                 return;
             }
-            self.reading.deferred.push(Reverse(answer));
+            self.reading.deferred.push(Reverse(read));
             if self.reading.deferred.len() > MOST_ANSWERED + 2 * self.measurement.in_flight as usize {
-                let (slots, lanes) = (&self.slots, &self.connections.lanes);
-                self.reading.deferred.retain(|Reverse(answer)| awaits(slots, lanes, answer.line, answer.request));
+                let (slots, extra) = (&self.slots, &self.connections.extra);
+                self.reading.deferred.retain(|Reverse(read)| awaits(slots, extra, read.line, read.request));
             }
         }
     }

@@ -20,7 +20,7 @@ impl Default for Limits {
 }
 
 const MOST_HEADERS: usize = 256;
-/// Interim answers (1xx) before the real one.
+/// Interim responses (1xx) before the real one.
 pub(super) const MOST_INTERIM: u32 = 16;
 const LONGEST_CHUNK_LINE: usize = 4096;
 
@@ -63,7 +63,7 @@ pub struct Parser {
     pub(super) interim: u32,
     pub(super) started: bool,
     trailer_bytes: usize,
-    /// Keep the headers of the next answer too.
+    /// Keep the headers of the next response too.
     pub keep_headers: bool,
     pub head: Head,
     pub body: Vec<u8>,
@@ -117,7 +117,7 @@ impl Parser {
         }
     }
 
-    /// Gets ready for another answer to the same request.
+    /// Gets ready for another response to the same request.
     pub fn begin_again(&mut self) {
         self.begin(self.head_request, self.keep_body);
     }
@@ -305,7 +305,7 @@ impl Parser {
                 return Err(ParseError::BadHead);
             }
             self.forget_head();
-            return Ok(()); // interim: the real answer follows
+            return Ok(()); // interim: the real response follows
         }
         if status < 200 {
             return Err(ParseError::BadHead);

@@ -1,6 +1,6 @@
 //! A scenario: what sessions do, as values. Read from YAML by [`read`].
 
-mod answer;
+mod checks;
 mod feed;
 mod flow;
 mod limits;
@@ -48,7 +48,7 @@ pub struct Scenario {
     pub transactions: Vec<Transaction>,
     /// Header name and value of every request.
     pub headers: Vec<(String, Template)>,
-    /// Ask for compressed answers.
+    /// Ask for compressed responses.
     pub compression: bool,
     /// Redirects followed within one request.
     pub follow: u32,
@@ -269,7 +269,7 @@ impl Pick {
 }
 
 /// A response as extractions see it.
-pub struct Answer<'a> {
+pub struct Response<'a> {
     pub headers: &'a [(String, Vec<u8>)],
     pub body: &'a [u8],
     /// The body as JSON, if it is.
@@ -277,18 +277,18 @@ pub struct Answer<'a> {
 }
 
 impl Extract {
-    /// The value found in `answer`, if any.
-    pub fn apply(&self, answer: &Answer<'_>, random: &mut crate::random::Random) -> Option<Vec<u8>> {
+    /// The value found in `response`, if any.
+    pub fn apply(&self, response: &Response<'_>, random: &mut crate::random::Random) -> Option<Vec<u8>> {
         match &self.source {
             Source::Regex(pattern) => {
                 if self.pick == Pick::First {
-                    return pattern.first(answer.body).map(<[u8]>::to_vec);
+                    return pattern.first(response.body).map(<[u8]>::to_vec);
                 }
-                let at = self.pick.of(pattern.regex.find_iter(answer.body).count(), random)?;
-                pattern.all(answer.body).nth(at).map(<[u8]>::to_vec)
+                let at = self.pick.of(pattern.regex.find_iter(response.body).count(), random)?;
+                pattern.all(response.body).nth(at).map(<[u8]>::to_vec)
             }
             Source::Json(pointer) => {
-                let mut found = pointer.find(answer.json?);
+                let mut found = pointer.find(response.json?);
                 if let ([serde_json::Value::Array(items)], true) = (&found[..], self.pick != Pick::First) {
                     found = items.iter().collect();
                 }
@@ -296,12 +296,12 @@ impl Extract {
                 text_of(found[at])
             }
             Source::Css(css) => {
-                let mut found = css.find(answer.body);
+                let mut found = css.find(response.body);
                 let at = self.pick.of(found.len(), random)?;
                 Some(found.swap_remove(at))
             }
             Source::Header(name) => {
-                let mut found = answer.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+                let mut found = response.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
                 let count = found.clone().count();
                 found.nth(self.pick.of(count, random)?).map(|(_, value)| value.clone())
             }

@@ -210,13 +210,13 @@ fn published(pointer: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_has_the_keys_that_are_read() {
-    use crate::scenario::{answer, feed, limits, transaction};
+    use crate::scenario::{checks, feed, limits, transaction};
     for (pointer, keys) in [
         ("", &KEYS[..]),
         ("/$defs/transaction", &transaction::TRANSACTION_KEYS),
         ("/$defs/request", &transaction::REQUEST_KEYS),
-        ("/$defs/check", &answer::CHECK_KEYS),
-        ("/$defs/extract", &answer::EXTRACT_KEYS),
+        ("/$defs/check", &checks::CHECK_KEYS),
+        ("/$defs/extract", &checks::EXTRACT_KEYS),
         ("/$defs/feed", &feed::KEYS),
         ("/$defs/limits", &limits::KEYS),
     ] {

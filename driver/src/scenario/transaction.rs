@@ -1,6 +1,6 @@
 //! Reads the transactions of a scenario.
 
-use super::answer::{read_checks, read_extracts};
+use super::checks::{read_checks, read_extracts};
 use super::limits::read_limits;
 use super::node::Problems;
 use super::scope::Scope;

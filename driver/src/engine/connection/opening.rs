@@ -2,7 +2,7 @@
 
 use super::is_shared_h2;
 use crate::engine::pool::{Lease, SHARED};
-use crate::engine::{Engine, LANE, SHARED_H2};
+use crate::engine::{Engine, EXTRA, SHARED_H2};
 use crate::measure::ErrorKind;
 use crate::sys::socket::of_this_host;
 use crate::sys::stream::Stream;
@@ -30,7 +30,7 @@ impl Engine<'_> {
                 };
                 let user = known.get_or_insert_with(|| tls.user());
                 // Further connections of a user whose first one speaks HTTP/1.1 do so too.
-                Records::new(user, name, line & LANE != 0).map(Some)
+                Records::new(user, name, line & EXTRA != 0).map(Some)
             }
             _ => Ok(None),
         };

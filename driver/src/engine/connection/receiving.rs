@@ -9,7 +9,7 @@ impl Engine<'_> {
     pub(in crate::engine) fn receive(&mut self, line: u32, closing: bool) {
         let most = self.settings.transport.requests_per_connection;
         for _ in 0..READS {
-            let connection = named(&mut self.slots, &mut self.connections.lanes, &mut self.connections.shared_h2, line);
+            let connection = named(&mut self.slots, &mut self.connections.extra, &mut self.connections.shared_h2, line);
             if !connection.is_ready() {
                 return;
             }
@@ -50,7 +50,7 @@ impl Engine<'_> {
                 }
                 continue;
             }
-            let connection = named(&mut self.slots, &mut self.connections.lanes, &mut self.connections.shared_h2, line);
+            let connection = named(&mut self.slots, &mut self.connections.extra, &mut self.connections.shared_h2, line);
             if connection.awaited.is_none() {
                 connection.close(); // bytes nobody asked for
                 return;

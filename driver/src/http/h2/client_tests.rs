@@ -3,7 +3,7 @@ use crate::http::response::Limits;
 
 struct One(Parser);
 
-impl Answers for One {
+impl Responses for One {
     fn parser(&mut self, _: u32) -> &mut Parser {
         &mut self.0
     }
@@ -11,7 +11,7 @@ impl Answers for One {
 
 struct Run {
     client: Client,
-    answers: One,
+    responses: One,
     events: Vec<Event>,
 }
 
@@ -19,8 +19,8 @@ const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\nHost: h\r\nX-Own: v\r\n\r\n";
 
 /// A client that sent one GET and was greeted.
 fn asked() -> Run {
-    let mut run = Run { client: Client::new(), answers: One(Parser::new(Limits::default())), events: Vec::new() };
-    run.answers.0.begin(false, true);
+    let mut run = Run { client: Client::new(), responses: One(Parser::new(Limits::default())), events: Vec::new() };
+    run.responses.0.begin(false, true);
     run.feed(&frame(4, 0, 0, b"")).expect("a greeting");
     assert_eq!(run.client.open(7, false, REQUEST), 1);
     run.sent();
@@ -29,7 +29,7 @@ fn asked() -> Run {
 
 impl Run {
     fn feed(&mut self, bytes: &[u8]) -> Result<(), Broken> {
-        self.client.feed(bytes, &mut self.answers, &mut self.events)
+        self.client.feed(bytes, &mut self.responses, &mut self.events)
     }
 
     /// What it wants to send: kind, flags, stream and payload of each frame.
@@ -74,11 +74,11 @@ fn ok(length: &str) -> Vec<u8> {
 
 #[test]
 fn greets_asks_and_understands() {
-    let mut run = Run { client: Client::new(), answers: One(Parser::new(Limits::default())), events: Vec::new() };
+    let mut run = Run { client: Client::new(), responses: One(Parser::new(Limits::default())), events: Vec::new() };
     assert!(run.client.unsent().starts_with(PREFACE));
     let first = run.sent();
     assert_eq!((first[0].0, first[0].2, first[1].0), (4, 0, 8));
-    run.answers.0.begin(false, true);
+    run.responses.0.begin(false, true);
     run.client.open(7, true, b"POST /x?y HTTP/1.1\r\nHost: h:1\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody");
     let sent = run.sent();
     assert_eq!((sent[0].0, sent[0].1, sent[1].0, sent[1].1, &sent[1].3[..]), (1, 4, 0, 1, &b"body"[..]));
@@ -87,20 +87,20 @@ fn greets_asks_and_understands() {
     let decoded = Decoder::default().decode(&sent[0].3, 9, 999, |n, v| fields.push(text(n) + "=" + &text(v)));
     assert_eq!(decoded, Ok(()));
     assert_eq!(fields, [":method=POST", ":scheme=https", ":path=/x?y", ":authority=h:1", "content-length=4"]);
-    let mut answer = frame(4, 0, 0, &[0, 3, 0, 0, 0, 9]);
-    answer.extend(frame(1, 4, 1, &block(&[(":status", "103"), ("location", "/no")])));
-    answer.extend(frame(1, 0, 1, &ok("5")[..3]));
-    answer.extend(frame(9, 4, 1, &ok("5")[3..]));
-    answer.extend(frame(0, 8, 1, &[2, b'h', b'e', b'l', 0, 0]));
-    answer.extend(frame(0, 0, 1, b"lo"));
-    answer.extend(frame(1, 5, 1, &block(&[("x-trailer", "1")])));
-    for byte in &answer {
-        run.feed(&[*byte]).expect("a valid answer in single bytes");
+    let mut response = frame(4, 0, 0, &[0, 3, 0, 0, 0, 9]);
+    response.extend(frame(1, 4, 1, &block(&[(":status", "103"), ("location", "/no")])));
+    response.extend(frame(1, 0, 1, &ok("5")[..3]));
+    response.extend(frame(9, 4, 1, &ok("5")[3..]));
+    response.extend(frame(0, 8, 1, &[2, b'h', b'e', b'l', 0, 0]));
+    response.extend(frame(0, 0, 1, b"lo"));
+    response.extend(frame(1, 5, 1, &block(&[("x-trailer", "1")])));
+    for byte in &response {
+        run.feed(&[*byte]).expect("a valid response in single bytes");
     }
     assert_eq!(run.events, [Event::Complete { line: 7, stream: 1 }]);
-    let head = &run.answers.0.head;
+    let head = &run.responses.0.head;
     assert_eq!((head.status, head.cookies.len(), &head.location), (200, 2, &None));
-    assert_eq!(run.answers.0.body, b"hello");
+    assert_eq!(run.responses.0.body, b"hello");
     assert!(run.client.is_idle() && run.client.most_streams() == 9);
     assert_eq!(run.sent()[0].1, 1, "SETTINGS are acknowledged");
 }
@@ -141,7 +141,7 @@ fn what_nobody_reads_is_bounded() {
 #[test]
 fn windows_are_given_back() {
     let mut run = asked();
-    run.answers.0.begin(false, false);
+    run.responses.0.begin(false, false);
     run.feed(&frame(1, 4, 1, &block(&[(":status", "200")]))).expect("a head");
     let part = frame(0, 0, 1, &[0; 16_384]);
     let mut given = [0u32; 2];
@@ -159,7 +159,7 @@ fn windows_are_given_back() {
 fn streams_end_in_every_way() {
     let mut run = asked();
     run.feed(&frame(3, 0, 1, &[0, 0, 0, 2])).expect("a reset");
-    run.feed(&frame(1, 5, 1, &ok("0"))).expect("a late answer is no longer of interest");
+    run.feed(&frame(1, 5, 1, &ok("0"))).expect("a late response is no longer of interest");
     run.client.open(7, false, REQUEST);
     run.feed(&frame(3, 0, 3, &[0, 0, 0, 7])).expect("a refusal");
     run.client.open(7, false, REQUEST);
@@ -176,8 +176,8 @@ fn streams_end_in_every_way() {
     assert!(run.sent().is_empty() && run.client.under_way() == 1, "nobody opened it");
     run.client.cancel(1);
     assert_eq!((run.sent()[0].0, run.client.is_idle()), (3, true));
-    run.feed(&frame(1, 4, 1, &ok("9"))).expect("a late answer");
-    run.feed(&frame(0, 1, 1, b"x")).expect("a late answer");
+    run.feed(&frame(1, 4, 1, &ok("9"))).expect("a late response");
+    run.feed(&frame(0, 1, 1, b"x")).expect("a late response");
     assert!(run.events.is_empty());
 }
 
@@ -226,7 +226,7 @@ fn malformed_answers_fail_their_stream_only() {
 
 #[test]
 fn broken_connections() {
-    let mut fresh = Run { client: Client::new(), answers: One(Parser::default()), events: Vec::new() };
+    let mut fresh = Run { client: Client::new(), responses: One(Parser::default()), events: Vec::new() };
     fresh.broken(b"HTTP/1.1 400 Bad Request\r\n", "is it HTTP/2?");
     for (bytes, part) in [
         (frame(0, 0, 0, b""), "nobody opened"),
@@ -292,12 +292,12 @@ fn answers_that_are_not_read_are_counted() {
     for _ in 0..9 {
         run.feed(&pings).expect("pings");
         assert_eq!(run.sent().len(), 9_000);
-        run.feed(&frame(0, 0, 1, b"x")).expect("a part of the answer");
+        run.feed(&frame(0, 0, 1, b"x")).expect("a part of the response");
     }
     run.feed(&pings).expect("pings");
     run.client.wrote(17 * 4_000);
-    run.feed(&frame(0, 0, 1, b"x")).expect("a part of the answer");
+    run.feed(&frame(0, 0, 1, b"x")).expect("a part of the response");
     run.feed(&pings).expect("pings");
-    run.feed(&frame(0, 0, 1, b"x")).expect("a part of the answer");
+    run.feed(&frame(0, 0, 1, b"x")).expect("a part of the response");
     run.broken(&pings, "does not read");
 }

@@ -1,4 +1,4 @@
-//! Requests and answers over HTTP/2, in the terms of HTTP/1.1 (RFC 9113, 8).
+//! Requests and responses over HTTP/2, in the terms of HTTP/1.1 (RFC 9113, 8).
 
 use super::encoder::Encoder;
 use crate::http::encoding::Encoding;

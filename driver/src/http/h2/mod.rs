@@ -53,8 +53,8 @@ pub enum Event {
     Refused { line: u32, stream: u32, others: bool },
 }
 
-/// Where answers go.
-pub trait Answers {
+/// Where responses go.
+pub trait Responses {
     fn parser(&mut self, line: u32) -> &mut Parser;
 }
 
@@ -240,7 +240,7 @@ impl Client {
     }
 
     /// Takes in `data`; what it ended is appended to `events`.
-    pub fn feed(&mut self, data: &[u8], answers: &mut dyn Answers, events: &mut Vec<Event>) -> Result<(), Broken> {
+    pub fn feed(&mut self, data: &[u8], responses: &mut dyn Responses, events: &mut Vec<Event>) -> Result<(), Broken> {
         let mut rest = data;
         if !self.partial.is_empty() {
             let head = loop {
@@ -257,7 +257,7 @@ impl Client {
                 rest = &rest[take..];
             };
             let whole = std::mem::take(&mut self.partial);
-            let result = self.on_frame(&head, &whole[frame::HEAD..], answers, events);
+            let result = self.on_frame(&head, &whole[frame::HEAD..], responses, events);
             self.partial = whole;
             self.partial.clear();
             result?;
@@ -265,7 +265,7 @@ impl Client {
         while let Some(head) = Head::read(rest) {
             let length = bounded(&head)?;
             let Some(payload) = rest.get(frame::HEAD..frame::HEAD + length) else { break };
-            self.on_frame(&head, payload, answers, events)?;
+            self.on_frame(&head, payload, responses, events)?;
             rest = &rest[frame::HEAD + length..];
         }
         self.partial.extend_from_slice(rest);

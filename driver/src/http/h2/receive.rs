@@ -2,7 +2,7 @@
 
 use super::frame::{self, flags, Code, Head, Kind};
 use super::hpack::Problem;
-use super::{broken, Answers, Broken, Client, Event, Stream};
+use super::{broken, Broken, Client, Event, Responses, Stream};
 use super::{CONNECTION_WINDOW, LONGEST_BLOCK, MOST_FIELDS, MOST_IDLE, MOST_UNSENT, STREAM_WINDOW};
 use crate::http::error::ParseError;
 
@@ -11,7 +11,7 @@ impl Client {
         &mut self,
         head: &Head,
         payload: &[u8],
-        answers: &mut dyn Answers,
+        responses: &mut dyn Responses,
         events: &mut Vec<Event>,
     ) -> Result<(), Broken> {
         self.idle += 1;
@@ -28,9 +28,9 @@ impl Client {
             return broken(Code::Protocol, "a header block was interrupted");
         }
         match head.kind {
-            Kind::Data => self.on_data(head, payload, answers, events),
-            Kind::Headers => self.on_headers(head, payload, answers, events),
-            Kind::Continuation => self.on_continuation(head, payload, answers, events),
+            Kind::Data => self.on_data(head, payload, responses, events),
+            Kind::Headers => self.on_headers(head, payload, responses, events),
+            Kind::Continuation => self.on_continuation(head, payload, responses, events),
             Kind::Reset => self.on_reset(head, payload, events),
             Kind::Settings => self.on_settings(head, payload),
             Kind::Ping => self.on_ping(head, payload),
@@ -45,7 +45,7 @@ impl Client {
         &mut self,
         head: &Head,
         payload: &[u8],
-        answers: &mut dyn Answers,
+        responses: &mut dyn Responses,
         events: &mut Vec<Event>,
     ) -> Result<(), Broken> {
         self.known(head.stream)?;
@@ -79,9 +79,9 @@ impl Client {
         if !content.is_empty() {
             self.idle = 0;
         }
-        let parser = answers.parser(stream.line);
+        let parser = responses.parser(stream.line);
         let result = parser.stream_data(content);
-        self.settle(at, last, result, answers, events);
+        self.settle(at, last, result, responses, events);
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl Client {
         &mut self,
         head: &Head,
         payload: &[u8],
-        answers: &mut dyn Answers,
+        responses: &mut dyn Responses,
         events: &mut Vec<Event>,
     ) -> Result<(), Broken> {
         self.known(head.stream)?;
@@ -104,7 +104,7 @@ impl Client {
         self.block.clear();
         self.block.extend_from_slice(content);
         if head.flags & flags::END_HEADERS != 0 {
-            return self.end_block(answers, events);
+            return self.end_block(responses, events);
         }
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Client {
         &mut self,
         head: &Head,
         payload: &[u8],
-        answers: &mut dyn Answers,
+        responses: &mut dyn Responses,
         events: &mut Vec<Event>,
     ) -> Result<(), Broken> {
         if self.heading.map(|(stream, _)| stream) != Some(head.stream) {
@@ -124,13 +124,13 @@ impl Client {
         }
         self.block.extend_from_slice(payload);
         if head.flags & flags::END_HEADERS != 0 {
-            return self.end_block(answers, events);
+            return self.end_block(responses, events);
         }
         Ok(())
     }
 
-    /// A whole header block is there: an interim answer, the head of one, or trailers.
-    fn end_block(&mut self, answers: &mut dyn Answers, events: &mut Vec<Event>) -> Result<(), Broken> {
+    /// A whole header block is there: an interim response, the head of one, or trailers.
+    fn end_block(&mut self, responses: &mut dyn Responses, events: &mut Vec<Event>) -> Result<(), Broken> {
         let Some((id, bits)) = self.heading.take() else { return Ok(()) };
         let block = std::mem::take(&mut self.block);
         let at = self.position(id);
@@ -139,7 +139,7 @@ impl Client {
         let decoded = match at {
             None => self.decoder.decode(&block, MOST_FIELDS, LONGEST_BLOCK, |_, _| {}),
             Some(at) => {
-                let parser = answers.parser(self.streams[at].line);
+                let parser = responses.parser(self.streams[at].line);
                 let mut head = parser.stream_head();
                 let decoded = self.decoder.decode(&block, MOST_FIELDS, LONGEST_BLOCK, |n, v| head.field(n, v));
                 if decoded.is_ok() {
@@ -155,7 +155,7 @@ impl Client {
             Err(Problem::TooMany) => return broken(Code::EnhanceYourCalm, "more than 256 headers or 64 KiB of them"),
         }
         if let Some(at) = at {
-            self.settle(at, last, result, answers, events);
+            self.settle(at, last, result, responses, events);
         }
         Ok(())
     }
@@ -166,13 +166,13 @@ impl Client {
         at: usize,
         last: bool,
         result: Result<(), ParseError>,
-        answers: &mut dyn Answers,
+        responses: &mut dyn Responses,
         events: &mut Vec<Event>,
     ) {
         let (line, stream) = (self.streams[at].line, self.streams[at].id);
         let result = match result {
             Ok(()) if !last => return,
-            Ok(()) => answers.parser(line).stream_end(),
+            Ok(()) => responses.parser(line).stream_end(),
             error => error,
         };
         let unfinished = self.streams[at].sending();

@@ -1,4 +1,4 @@
-//! Answers that come before their request is sent, that lie in the kernel, or that nothing follows.
+//! Responses that come before their request is sent, that stay unread in the kernel, or that nothing follows.
 
 mod support;
 
