@@ -7,7 +7,6 @@ docs/concepts/statistics.md explains them.
 
 from __future__ import annotations
 
-from leadline.analysis.components import VarianceComponents, variance_components
 from leadline.analysis.confirm import confirm
 from leadline.analysis.little import LittlesLaw, littles_law
 from leadline.analysis.luck import gain_of_luck
@@ -17,12 +16,10 @@ from leadline.analysis.verdicts import steady_verdict
 
 __all__ = [
     "LittlesLaw",
-    "VarianceComponents",
     "analyse",
     "confirm",
     "gain_of_luck",
     "littles_law",
     "steady_state",
     "steady_verdict",
-    "variance_components",
 ]

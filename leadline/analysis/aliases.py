@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 
-from leadline.analysis.columns import SCREENING
 from leadline.analysis.table import Floats, Sample, StudyTable
 from leadline.model.plan import Role
 
@@ -22,7 +21,7 @@ def alias_notes(table: StudyTable, sample: Sample, used: frozenset[tuple[int, in
     A factor's effects and a pair's interactions are subspaces of the runs' space; their canonical correlations tell
     whether two are the same (all 1), orthogonal (all 0) or mixed.
     """
-    if table.kind not in SCREENING:
+    if not table.screening:
         return []
     placed = zip(table.observations, table.cell_of, strict=True)
     own = {cell for observation, cell in placed if observation.role is not Role.SENTINEL}

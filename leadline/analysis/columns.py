@@ -16,12 +16,11 @@ from leadline.analysis.linear import Fit
 from leadline.analysis.mixed import mixed_fit
 from leadline.analysis.strata import Strata, block_columns, strata_of
 from leadline.analysis.table import Cell, Floats, Ints, Sample, StudyTable
-from leadline.analysis.unequal import unequal
+from leadline.analysis.unequal import UnequalFit, unequal
 
 Main = tuple[int, int]  # factor, level
 Pair = tuple[Main, Main]
 FEW_LEFT = 3  # degrees of freedom that must be exceeded for places in a block to enter
-SCREENING = ("fractional-factorial", "plackett-burman", "definitive-screening", "d-optimal")
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ def fitted_with_strata(
     entry, blocks = block_columns(table, sample)
     pairs = possible_pairs(table, mains) if table.crossed else ()
     widest = Model(table, blocks, mains, pairs, False, entry, kept=kept, covariates=covariates)
-    if table.kind in SCREENING and pairs:
+    if table.screening and pairs:
         widest = replace(widest, pairs=estimable_pairs(widest, sample))
     with_time = timed and sample.hours is not None
     places = () if sample.places is None else tuple(int(place) for place in np.unique(sample.places) if place != 0)
@@ -164,12 +163,17 @@ def fitted_with_strata(
         if saturated or result.df > (2 if model.timed else FEW_LEFT if used else 0):
             break
     if not table.equal_noise and not strata.mixed and result.df > 0 and result.sigma > 0:
-        order = strata.order
-        divisions = _divisions(model, sample.cells[order])
-        firsts = {main[0]: int(np.argmax(model.effect(main))) for main in reversed(model.mains)}
-        crossed = tuple(firsts.values()) if table.crossed else ()
-        result = unequal(result, design[order], values[order], strata.swept, divisions, crossed)
+        result = own_noise(model, sample, values, strata, result)
     return model, result, strata
+
+
+def own_noise(model: Model, sample: Sample, values: Floats, strata: Strata, fitted: Fit) -> UnequalFit:
+    """The fit of ``values`` (n) in which every level has a noise of its own."""
+    order = strata.order
+    firsts = {main[0]: int(np.argmax(model.effect(main))) for main in reversed(model.mains)}
+    crossed = tuple(firsts.values()) if model.table.crossed else ()
+    divisions = _divisions(model, sample.cells[order])
+    return unequal(fitted, model.rows(sample)[order], values[order], strata.swept, divisions, crossed)
 
 
 def _divisions(model: Model, cells: Ints) -> dict[int | None, Ints]:

@@ -3,59 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from leadline.analysis.columns import Model, fitted_with_strata
+from leadline.analysis.columns import Model
 from leadline.analysis.linear import Fit
 from leadline.analysis.mixed import MixedFit
-from leadline.analysis.scale import Scale, response_kind, scale_of
+from leadline.analysis.scale import Scale
 from leadline.analysis.strata import Strata
-from leadline.analysis.table import Sample, StudyTable, sample_of
+from leadline.analysis.table import Sample
 from leadline.analysis.unequal import UnequalFit
 from leadline.analysis.whitening import whiten
-from leadline.model.naming import plain_level
-from leadline.model.plan import Plan
-from leadline.model.result import Component, Interval, Observation
+from leadline.model.result import Component, Interval
 
 _PLURAL = {"trial": "trials", "plot": "whole plots", "block": "blocks", "slot": "slots"}
-
-
-@dataclass(frozen=True)
-class VarianceComponents:
-    """Sources of noise, the innermost first; ``correlation`` is that of neighbouring slots, None without slots.
-
-    ``reason`` says why there are none, else it is empty.
-    """
-
-    components: tuple[Component, ...]
-    correlation: float | None
-    sentence: str
-    reason: str = ""
-
-
-def variance_components(
-    plan: Plan, observations: Sequence[Observation], response: str, level: float = 0.95
-) -> VarianceComponents:
-    """REML components of one response: slots or trials, whole plots; blocks where they are random."""
-    table = StudyTable.of(plan, observations, plain_level)
-    sample, _ = sample_of(table, response)
-    none = VarianceComponents((), None, "", f"too few figures of {response} to tell noise from effects")
-    if sample.size < 2 or np.ptp(sample.values) == 0:
-        return none
-    scale = scale_of(response_kind(response), sample)
-    model, fit, strata = fitted_with_strata(table, sample, scale.into(sample.values), False)
-    if fit.df <= 0 or fit.sigma == 0:
-        return none
-    correlation = fit.correlation if isinstance(fit, MixedFit) else None
-    return VarianceComponents(
-        components_of(scale, sample, fit, strata, level),
-        correlation,
-        model_sentence(model, sample, fit, strata),
-    )
 
 
 def components_of(scale: Scale, sample: Sample, fit: Fit, strata: Strata, level: float) -> tuple[Component, ...]:
@@ -81,9 +43,9 @@ def components_of(scale: Scale, sample: Sample, fit: Fit, strata: Strata, level:
 def _component(scale: Scale, name: str, variance: float, df: float, level: float) -> Component:
     if variance <= 0:
         return Component(_PLURAL[name], variance, None, df)
-    percent = _percent(scale, variance)
+    percent = scale.noise(math.sqrt(variance))
     ends = [
-        _percent(scale, variance * df / float(quantile))
+        scale.noise(math.sqrt(variance * df / float(quantile)))
         for quantile in (stats.chi2.ppf((1 + level) / 2, df), stats.chi2.ppf((1 - level) / 2, df))
         if quantile > 0
     ]
@@ -91,13 +53,6 @@ def _component(scale: Scale, name: str, variance: float, df: float, level: float
     if len(ends) == 2 and ends[0] is not None and ends[1] is not None:
         interval = Interval(ends[0], ends[1], level)
     return Component(_PLURAL[name], variance, percent, df, interval)
-
-
-def _percent(scale: Scale, variance: float) -> float | None:
-    """Standard deviation in percent of the baseline."""
-    if scale.log:
-        return 100 * math.sqrt(math.expm1(variance)) if variance < 25 else None
-    return 100 * math.sqrt(variance) / scale.base if scale.base > 0 else None
 
 
 def model_sentence(model: Model, sample: Sample, fit: Fit, strata: Strata) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from leadline.analysis.aliases import alias_notes
 from leadline.analysis.carry import CarryOver, carry_over
-from leadline.analysis.columns import SCREENING, Model, fitted_with_strata
+from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import (
     EXACT,
     LOST,
@@ -133,7 +133,7 @@ def analyse_response(
     if chosen.instances is not None and chosen.instances.detected:
         warnings.append(f"{response}: {chosen.instances.sentence}")
     family = Family.of(fit, [model.effect(main) for main in model.mains], level, interim)
-    lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.kind in SCREENING else LOST)
+    lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.screening else LOST)
     effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
     if sample.slotted and len(np.unique(sample.trials)) == 1:
         effects = [_of_this_instance(effect) for effect in effects]
@@ -198,7 +198,7 @@ def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fi
     carried = carry_over(model, sample, values, fit, strata) if sample.slotted else None
     if carried is not None and carried.share:
         model, fit, strata = fitting(carried.share)
-    if fit.df <= 0 and table.kind in SCREENING:
+    if fit.df <= 0 and table.screening:
         widest, saturated, strata = fitted_with_strata(table, sample, values, False, saturated=True)
         rows = [*(widest.effect(main) for main in widest.mains), *(widest.interaction(pair) for pair in widest.pairs)]
         guessed = lenth_fit(saturated, np.array(rows))
@@ -244,7 +244,7 @@ def _hopeless(table: StudyTable, sample: Sample, response: str) -> str:
         return f"all {failed} trials failed; any design would do once a baseline trial succeeds"
     if sample.size == 0:
         return f"no trial gave a figure for {response}"
-    if not sample.is_baseline.any() and table.kind not in SCREENING:
+    if not sample.is_baseline.any() and not table.screening:
         return f"no baseline trial gave a figure for {response}, so there is nothing to compare with"
     if sample.size > 1 and np.ptp(sample.values) == 0:
         return SAME
@@ -288,15 +288,11 @@ def _noise(
     error = float(family.strict[middle])
     critical = float(family.critical[middle] * family.errors[middle]) / error
     found = detectable(critical, error, float(family.shared[middle])) if math.isfinite(critical) else None
-    if scale.log:
-        cv: float | None = float(100 * np.sqrt(np.expm1(min(fit.sigma, 5.0) ** 2)))  # of a lognormal
-    else:
-        cv = scale.percent(fit.sigma)
     return _Noise(
         luck(scale, family.scatter, fit.sigma, family.df, kind.higher_is_better),
         None if found is None else scale.percent(found),
-        cv,
-        () if table.kind in SCREENING else _groups(table, sample, model, fit, level, kind),
+        scale.noise(fit.sigma),
+        () if table.screening else _groups(table, sample, model, fit, level, kind),
     )
 
 

@@ -72,25 +72,6 @@ class MixedFit(Fit):
             return super().degrees(contrasts)
         return self.mixture.fitted_t(contrasts)[1]
 
-    def plug_in(self, contrasts: Floats) -> tuple[Floats, Floats]:
-        """Standard errors (k) at the REML variances and Satterthwaite's degrees of freedom (k), in the general form of
-        Fai and Cornelius (1996): what other programs print. Nothing is judged by them.
-        """
-        errors = super().errors(contrasts)
-        if self.mixture is None or self.curvature is None or self.solution is None:
-            return errors, super().degrees(contrasts)
-        asked = contrasts @ self.mixture.basis
-        gradient = np.empty((len(asked), len(self.parameters)))
-        for index, row in enumerate(np.eye(len(self.parameters)) * self.curvature.step):
-            ends = []
-            for sign in (-1, 1):
-                found = self.solution(self.parameters + sign * row)
-                assert found is not None
-                ends.append(2 * np.log(found[3] * np.linalg.norm(asked @ found[2].T, axis=1)))
-            gradient[:, index] = (ends[1] - ends[0]) / (2 * self.curvature.step)
-        spread = 2 / self.df + np.einsum("ki,ij,kj->k", gradient, self.curvature.inverse, gradient)
-        return errors, np.asarray(np.clip(2 / spread, 1.0, float(self.df)), dtype=np.float64)
-
 
 class _Problem:
     """The profiled restricted likelihood of one response."""

@@ -44,6 +44,12 @@ class Scale:
             return None
         return found if abs(found) <= _LARGEST else None
 
+    def noise(self, sigma: float) -> float | None:
+        """A standard deviation in percent of the baseline, of a lognormal figure on the log scale."""
+        if self.log:
+            return 100.0 * math.sqrt(math.expm1(sigma**2)) if sigma < 5 else None
+        return self.percent(sigma)
+
     def interval(self, contrast: float, reach: float, level: float) -> Interval | None:
         return self.between(contrast - reach, contrast + reach, level)
 

@@ -62,8 +62,7 @@ def strata_of(sample: Sample, design: Floats, blocks: str, leading: int) -> Stra
     """The strata that can be estimated beside the fixed columns ``design`` (n, p), of which the first ``leading`` are
     blocks or the constant. ``blocks`` as :func:`block_columns` says.
     """
-    slotted = bool(np.any(sample.slots >= 0))
-    order = np.lexsort((sample.slots, sample.trials, sample.plots, sample.blocks))
+    slotted, order = sample.slotted, _order(sample)
     labels = {"trial": sample.trials[order], "plot": sample.plots[order], "block": sample.blocks[order]}
     starts = {name: _starts(label) for name, label in labels.items()}
     names = [*(["trial"] if slotted else []), *(["plot"] if np.any(sample.plots >= 0) else [])]
@@ -72,6 +71,24 @@ def strata_of(sample: Sample, design: Floats, blocks: str, leading: int) -> Stra
     random, swept, unjudged = _choose(names, starts, design[order], leading, outside)
     lags = _lags(sample.slots[order], starts["trial"]) if slotted else None
     return Strata(order, tuple(random), swept, lags, unjudged)
+
+
+def innermost(sample: Sample) -> tuple[Ints, Ints]:
+    """The order of the rows, as ``Strata`` has it, and the first rows (g) in it of the smallest groups of which some
+    hold more than one figure: trials of slots, whole plots, else blocks.
+    """
+    order = _order(sample)
+    if not len(order):
+        return order, order
+    for labels in (sample.trials, sample.plots, sample.blocks):
+        starts = _starts(labels[order])
+        if labels is sample.blocks or (np.any(labels >= 0) and len(starts) < len(order)):
+            break
+    return order, starts
+
+
+def _order(sample: Sample) -> Ints:
+    return np.lexsort((sample.slots, sample.trials, sample.plots, sample.blocks)).astype(np.int64)
 
 
 def _choose(
@@ -116,6 +133,8 @@ def _rank(columns: Floats, starts: Ints | None) -> int:
 
 def centred(columns: Floats, starts: Ints) -> Floats:
     """Columns (n, p) less their group means."""
+    if not len(columns):
+        return columns
     sizes = np.diff(np.append(starts, len(columns)))
     means = np.add.reduceat(columns, starts, axis=0) / sizes[:, None]
     return np.asarray(columns - np.repeat(means, sizes, axis=0), dtype=np.float64)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from leadline.design import KINDS
 from leadline.model.naming import Describe
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation
@@ -33,7 +34,7 @@ class StudyTable:
     cell_of: tuple[int, ...]
     strangers: int  # observations of treatments the plan does not have; left out
     describe: Describe
-    kind: str = "one-at-a-time"
+    screening: bool = False  # the plan's runs alias interactions
     complete: bool = True  # every block was planned with the same treatments
     slots_in_block: int = 1  # slots after which the plan repeats its treatments inside a trial
     places: Mapping[int, int] = field(default_factory=dict)  # position -> place in its block, where squares balance it
@@ -57,7 +58,7 @@ class StudyTable:
             cell_of=tuple(cell for _, cell in kept),
             strangers=len(found) - len(kept),
             describe=describe,
-            kind=plan.kind,
+            screening=plan.kind in KINDS and KINDS[plan.kind].screening,
             complete=_complete(plan),
             places=_places(plan) if plan.blocks in SQUARES else {},
             slots_in_block=max((len(set(_treatments(trial))) for trial in plan.trials), default=1),

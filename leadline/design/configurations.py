@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.design.errors import DesignError
+from leadline.design.kind import DesignKind
 from leadline.model.errors import nearest
 from leadline.model.plan import Factor, Treatment
 from leadline.model.study import Design
@@ -60,3 +61,13 @@ def _check(factors: Sequence[Factor], name: str, factor: str, level: object) -> 
 def notes(_factors: Sequence[Factor], _design: Design) -> tuple[str, ...]:
     """What it cannot tell."""
     return ("Configurations are compared as wholes, not factor by factor.",)
+
+
+KIND = DesignKind(
+    "configurations",
+    treatments,
+    lambda _factors, design: len(design.configurations),
+    notes,
+    cells=True,
+    options=frozenset({"configurations"}),
+)

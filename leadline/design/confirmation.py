@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.design.errors import DesignError
+from leadline.design.kind import DesignKind
 from leadline.model.plan import Factor, Treatment
 from leadline.model.study import Design
 
@@ -27,3 +28,6 @@ def notes(factors: Sequence[Factor], _design: Design) -> tuple[str, ...]:
     if len(factors) == 1:
         return ()
     return ("All factors change together: their effect is told as a whole, not factor by factor.",)
+
+
+KIND = DesignKind("confirmation", treatments, lambda _factors, _: 2, notes, cells=True)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from leadline.design.coding import Floats, contrasts, model_matrix, model_terms, model_width
 from leadline.design.errors import DesignError
 from leadline.design.galois import Ints
+from leadline.design.kind import DesignKind
 from leadline.design.seeds import derived
 from leadline.model.plan import Factor, Treatment
 from leadline.model.study import Design
@@ -216,3 +217,6 @@ def _replaced(inverse: Floats, old: Floats, new: Floats) -> Floats:
     inverse = inverse - np.outer(up, up) / (1 + new @ up)
     down = np.einsum("ij,j->i", inverse, old)
     return np.asarray(inverse + np.outer(down, down) / (1 - old @ down))
+
+
+KIND = DesignKind("d-optimal", treatments, count, notes, screening=True, options=frozenset({"runs", "model"}))

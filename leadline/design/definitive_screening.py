@@ -13,6 +13,7 @@ import numpy as np
 from leadline.design.errors import DesignError
 from leadline.design.galois import Ints
 from leadline.design.hadamard import LARGEST, conference
+from leadline.design.kind import DesignKind
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Treatment
 from leadline.model.study import Design
@@ -108,3 +109,6 @@ def notes(factors: Sequence[Factor], _design: Design) -> tuple[str, ...]:
     if words:
         lines.append(f"Levels of {_few(words)} are words: taken as low, middle, high in the order they are named.")
     return tuple(lines)
+
+
+KIND = DesignKind("definitive-screening", treatments, count, notes, screening=True)

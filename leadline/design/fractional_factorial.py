@@ -12,6 +12,7 @@ from leadline.design.coding import two_level_treatments
 from leadline.design.errors import DesignError
 from leadline.design.fractions import ADDED
 from leadline.design.galois import Ints
+from leadline.design.kind import DesignKind
 from leadline.design.two_level import refuse_more_levels
 from leadline.model.plan import Factor, Treatment
 from leadline.model.study import Design
@@ -148,3 +149,13 @@ def notes(factors: Sequence[Factor], design: Design) -> tuple[str, ...]:
     named = f"of resolution {_roman(choice)}" if reached else "with every combination once"
     folded = f" (a fraction of {1 << choice.q} runs folded over)" if choice.foldover else ""
     return (f"A 2^({k}-{p}) fraction {named} in {choice.runs} runs{folded}: {meaning}.",)
+
+
+KIND = DesignKind(
+    "fractional-factorial",
+    treatments,
+    count,
+    notes,
+    screening=True,
+    options=frozenset({"resolution", "foldover", "runs"}),
+)

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from leadline.design.kind import DesignKind
 from leadline.model.plan import Factor, Treatment
 
 
@@ -18,3 +19,6 @@ def treatments(factors: Sequence[Factor]) -> tuple[Treatment, ...]:
 
 def count(factors: Sequence[Factor]) -> int:
     return math.prod(len(factor.levels) for factor in factors)
+
+
+KIND = DesignKind("full-factorial", lambda factors, _: treatments(factors), lambda factors, _: count(factors))

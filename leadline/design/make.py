@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from leadline.design.arrange import arrange
 from leadline.design.coding import model_width
 from leadline.design.errors import DesignError
-from leadline.design.kinds import KINDS, DesignKind, check_options
+from leadline.design.kind import DesignKind
+from leadline.design.kinds import KINDS, check_options
 from leadline.design.plots import dear_changes, dear_factors, dear_levels
 from leadline.design.seeds import block_seed
 from leadline.model.errors import nearest

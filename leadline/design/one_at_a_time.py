@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from leadline.design.kind import DesignKind
 from leadline.model.plan import Factor, Treatment
 
 
@@ -21,3 +22,8 @@ def treatments(factors: Sequence[Factor]) -> tuple[Treatment, ...]:
 
 def count(factors: Sequence[Factor]) -> int:
     return 1 + sum(len(factor.levels) - 1 for factor in factors)
+
+
+KIND = DesignKind(
+    "one-at-a-time", lambda factors, _: treatments(factors), lambda factors, _: count(factors), cells=True
+)

@@ -13,6 +13,7 @@ from leadline.design.coding import two_level_treatments
 from leadline.design.errors import DesignError
 from leadline.design.galois import Ints, jacobsthal, prime_power
 from leadline.design.hadamard import LARGEST, hadamard
+from leadline.design.kind import DesignKind
 from leadline.design.two_level import refuse_more_levels
 from leadline.model.plan import Factor, Treatment
 from leadline.model.study import Design
@@ -114,3 +115,6 @@ def notes(factors: Sequence[Factor], design: Design) -> tuple[str, ...]:
         + (f", {spare} column{'s' if spare > 1 else ''} free" if spare else "")
         + f"; {aliases}.",
     )
+
+
+KIND = DesignKind("plackett-burman", treatments, count, notes, screening=True, options=frozenset({"foldover", "runs"}))

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from leadline.design import one_at_a_time
 from leadline.design.errors import DesignError
+from leadline.design.kind import DesignKind
 from leadline.design.order import CANDIDATES, HASHES, Balance
 from leadline.design.plots import dear_factors
 from leadline.design.seeds import block_seed, shuffled
@@ -119,3 +120,6 @@ def problems(plan: Plan, blocks: Sequence[Sequence[Treatment]]) -> Iterator[str]
         if not set(block) <= before:
             yield f"block {number} holds a treatment that had left the race"
         before = set(block)
+
+
+KIND = DesignKind("racing", treatments, lambda factors, _: one_at_a_time.count(factors), notes, cells=True)

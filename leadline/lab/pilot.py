@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from leadline.analysis import analyse
+from leadline.analysis.table import Floats
 from leadline.lab.planning import OVERHEAD
 from leadline.lab.store import Store
 from leadline.load.series import SecondRow, steady_series
@@ -15,7 +16,6 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.record import StudyRecord, TrialRecord, TrialState, covered
 from leadline.model.study import Study
 from leadline.planning.noise import PUBLISHED_CV, Noise, Past, assumed, measured
-from leadline.planning.shape import Floats
 
 STUDIES = 3  # newest ones of the same stack and load that are taken together
 _PER_SECOND = {

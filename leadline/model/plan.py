@@ -62,6 +62,17 @@ class Treatment:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """A level against its factor's baseline level."""
+
+    factor: str
+    level: Level
+
+    def __str__(self) -> str:
+        return f"{self.factor}={self.level}"
+
+
+@dataclass(frozen=True)
 class Slot:
     """A stretch of a trial's steady state under one treatment: live knobs change between slots, nothing restarts.
 
@@ -134,6 +145,16 @@ class Plan:
     def rotates(self) -> bool:
         """Whether the trials of a block run side by side."""
         return any(trial.turns for trial in self.trials)
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Every level that is not its factor's baseline."""
+        return tuple(
+            Comparison(factor.name, level)
+            for factor in self.factors
+            for level in factor.levels
+            if level != factor.baseline
+        )
 
     @property
     def baseline(self) -> Treatment:

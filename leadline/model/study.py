@@ -56,8 +56,19 @@ Equivalence = Annotated[
     Share,
     Field(gt=0, lt=1, description="a change that makes no difference: effects shown to be smaller are equivalent"),
 ]
-# The modules of these names in leadline/host and leadline/load/generators are what they name.
+# The modules of these names in leadline/host, leadline/load/generators and leadline/design are what they name.
 HostKind = Literal["local"]
+DesignName = Literal[
+    "one-at-a-time",
+    "full-factorial",
+    "fractional-factorial",
+    "plackett-burman",
+    "definitive-screening",
+    "d-optimal",
+    "racing",
+    "confirmation",
+    "configurations",
+]
 GeneratorName = Literal[
     "wrk",
     "httperf",
@@ -298,17 +309,7 @@ Looks = Annotated[
 class Design(_Strict):
     """How the trials are chosen and ordered."""
 
-    kind: Literal[
-        "one-at-a-time",
-        "full-factorial",
-        "fractional-factorial",
-        "plackett-burman",
-        "definitive-screening",
-        "d-optimal",
-        "racing",
-        "confirmation",
-        "configurations",
-    ] = "one-at-a-time"
+    kind: DesignName = "one-at-a-time"
     replicates: Annotated[int, count(1_000)] = 3
     blocks: Literal["by-replicate", "incomplete", "latin", "williams", "abba"] = "by-replicate"
     block_size: Annotated[int, count(1_000, least=2)] | None = Field(

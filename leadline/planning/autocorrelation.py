@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from leadline.analysis.table import Floats
 from leadline.model.result import Interval
-from leadline.planning.shape import Floats
 
 WINDOW = 5.0  # the sum ends at the first lag that is this many autocorrelation times
 SHORTEST = 8  # samples of a series that can be used
@@ -34,10 +34,6 @@ class Autocorrelation:
     window: int
     samples: int
     variance: float
-
-    def variance_of_mean(self, samples: float) -> float:
-        """Variance of the mean of so many consecutive samples (many more than ``time``)."""
-        return self.variance * self.time / samples
 
 
 def integrated_time(series: Sequence[Floats], level: float = 0.95) -> Autocorrelation | None:

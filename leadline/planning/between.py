@@ -11,7 +11,6 @@ from leadline.model.plan import Plan, Treatment
 from leadline.planning.components import cv_of
 from leadline.planning.noise import Noise
 from leadline.planning.power import log_effect, percent, precision_of
-from leadline.planning.shape import planned_rows
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,8 @@ def between_trials(
     if instances is None:
         why = "the noise between trials is not known: it is read from earlier studies, and --cv gave that of slots"
         return replace(nothing, reason=why)
-    rows = planned_rows(_whole(plan, names))
-    share = len(rows.comparisons) / len(planned_rows(plan).comparisons)
-    found = precision_of(rows, 1 - (1 - level) * share)
+    whole = _whole(plan, names)
+    found = precision_of(whole, 1 - (1 - level) * len(whole.comparisons) / len(plan.comparisons))
     if isinstance(found, str):
         return replace(nothing, reason=found)
     slots = sum(len(trial.slots) for trial in plan.trials) / len(plan.trials)

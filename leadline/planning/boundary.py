@@ -16,13 +16,12 @@ import numpy as np
 from leadline.analysis.comparisons import KNOWN
 from leadline.analysis.composite import as_one_factor
 from leadline.analysis.interim import Interim
-from leadline.analysis.maxt import MaxT, max_t
+from leadline.analysis.table import StudyTable, sample_of
+from leadline.analysis.within import Information
+from leadline.model.naming import plain_level
 from leadline.model.plan import Plan
 from leadline.model.result import Observation
-from leadline.planning.data import readings_of
-from leadline.planning.paths import Paths, simulate
-from leadline.planning.sequential import Spending, obrien_fleming_spending
-from leadline.planning.shape import Information, information
+from leadline.planning.paths import Paths, Spending, obrien_fleming_spending, simulate
 
 _SMALLEST = 1e-15  # p value that a quantile can be told for
 
@@ -41,19 +40,15 @@ class Boundary:
 
     def interim(self, number: int, level: float = 0.95) -> Interim | None:
         """How the look judges; None where its trials tell nothing."""
-        solution = self.paths.solutions[number - 1]
-        if solution.df <= 0 or not solution.known[: self.paths.count].any():
+        if not len(self.paths.known[number - 1].known):
             return None
-        law = self._law(number)
+        law = self.paths.law(number - 1)
 
         def repeated(p_value: float) -> float:
             statistic = law.quantile(1 - max(p_value, _SMALLEST), KNOWN)
             return self.paths.repeated_p(self.fractions[:number], number - 1, statistic, self.spending)
 
         return Interim(1 - law.sf(self.bound(number, level), KNOWN), repeated)
-
-    def _law(self, number: int) -> MaxT:
-        return max_t(self.paths.solutions[number - 1].scatter(self.paths.count))
 
 
 def boundary_of(
@@ -68,12 +63,13 @@ def boundary_of(
     ``ahead``: what each later look would add; it does not change the bounds of earlier ones.
     """
     plan, observations = as_one_factor(plan, observations)
-    readings = readings_of(plan, observations, response)
-    ends = [*blocks[: number - 1], max(blocks[number - 1], 1 + max(readings.blocks, default=0))]
-    parts = []
-    for low, high in zip([0, *ends[:-1]], ends, strict=True):
-        chosen = np.array([low <= block < high for block in readings.blocks], dtype=bool)
-        parts.append(information(readings.rows.pick(chosen)))
-    nothing = Information(np.zeros((0, readings.rows.columns.shape[1])), 0)
-    paths = simulate([*parts, *(ahead or [nothing] * (len(blocks) - number))], len(readings.rows.comparisons))
+    table = StudyTable.of(plan, observations, plain_level)
+    sample, _ = sample_of(table, response)
+    ends = [*blocks[: number - 1], max(blocks[number - 1], 1 + int(sample.blocks.max(initial=0)))]
+    parts = [
+        Information.of(table, sample.only((low <= sample.blocks) & (sample.blocks < high)))
+        for low, high in zip([0, *ends[:-1]], ends, strict=True)
+    ]
+    nothing = Information(np.zeros_like(parts[0].matrix), 0)
+    paths = simulate([*parts, *(ahead or [nothing] * (len(blocks) - number))])
     return Boundary(paths, tuple(each / blocks[-1] for each in blocks))

@@ -14,10 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from leadline.analysis.columns import fitted_with_strata
+from leadline.analysis.composite import as_one_factor
+from leadline.analysis.linear import fit
+from leadline.analysis.scale import response_kind, scale_of
+from leadline.analysis.strata import innermost
+from leadline.analysis.table import StudyTable, sample_of
+from leadline.analysis.within import within
+from leadline.model.naming import plain_level
 from leadline.model.plan import Plan
 from leadline.model.result import Interval, Observation
-from leadline.planning.data import Readings, readings_of
-from leadline.planning.shape import Floats, evidence
 
 
 @dataclass(frozen=True)
@@ -68,33 +74,27 @@ def strata_of(plan: Plan, observations: Sequence[Observation], response: str) ->
 
     Of observations of slots: within trials, and between them.
     """
-    readings = readings_of(plan, observations, response)
-    if len(readings.values) < 2:
+    plan, observations = as_one_factor(plan, observations)
+    table = StudyTable.of(plan, observations, plain_level)
+    sample, _ = sample_of(table, response)
+    if sample.size < 2:
         return None
-    blocks = readings.rows.groups
-    names = np.unique(blocks)
-    inside = evidence(readings.rows, readings.values)
-    if inside.information.df <= 0:
+    scale = scale_of(response_kind(response), sample)
+    values = scale.into(sample.values)
+    model, _, _ = fitted_with_strata(table, sample, np.zeros(sample.size), False)
+    inside = within(model, sample, values)
+    if inside.df <= 0:
         return None
-    design = np.column_stack([np.ones(len(blocks)), readings.rows.columns])
-    basis = _basis(design)
-    residual = readings.values - basis @ (basis.T @ readings.values)
-    indicator = np.asarray(blocks[:, None] == names[None, :], dtype=np.float64)
-    free = indicator - basis @ (basis.T @ indicator)
-    df = len(readings.values) - basis.shape[1] - inside.information.df
-    between = max(0.0, float(residual @ residual) - inside.rss)
-    size = float(np.sum(free * indicator)) / df if df > 0 else 0.0
-    scale = 1.0 if readings.scale.log else _relative(readings)
-    return Strata(inside.rss * scale, inside.information.df, between * scale, max(df, 0), size)
-
-
-def _relative(readings: Readings) -> float:
-    return 1.0 / readings.scale.base**2 if readings.scale.base > 0 else 0.0
-
-
-def _basis(design: Floats) -> Floats:
-    left, singular, _ = np.linalg.svd(design, full_matrices=False)
-    return np.asarray(left[:, singular > 1e-9 * max(1.0, float(singular.max()))], dtype=np.float64)
+    order, starts = innermost(sample)
+    design = np.column_stack([np.ones(sample.size), model.rows(sample)[:, model.leading :]])[order]
+    whole = fit(design, values[order])
+    df = whole.df - inside.df
+    # what the groups' indicators have beyond the treatments: their squared lengths less those of their shadows
+    shadows = np.add.reduceat(design @ whole.half, starts, axis=0)
+    size = (sample.size - float(np.sum(shadows**2))) / df if df > 0 else 0.0
+    squares = whole.sigma**2 * whole.df, inside.sigma**2 * inside.df
+    relative = 1.0 if scale.log else 1.0 / scale.base**2 if scale.base > 0 else 0.0
+    return Strata(squares[1] * relative, inside.df, max(0.0, squares[0] - squares[1]) * relative, max(df, 0), size)
 
 
 def pooled(strata: Sequence[Strata]) -> Strata:

@@ -7,7 +7,6 @@ a runner like all others and can leave, too, but stays in every block, because e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -16,7 +15,9 @@ from itertools import accumulate
 import numpy as np
 
 from leadline.analysis.interim import Interim
+from leadline.analysis.table import Ints
 from leadline.analysis.unequal import FEWEST
+from leadline.analysis.within import Information
 from leadline.design.one_at_a_time import treatments as treatments_of
 from leadline.design.racing import lay_out
 from leadline.model.errors import FailureClass
@@ -24,10 +25,8 @@ from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Observation
 from leadline.planning.boundary import Boundary
 from leadline.planning.equals import round_levels
-from leadline.planning.paths import simulate
+from leadline.planning.paths import pocock_spending, simulate
 from leadline.planning.race import Field, Race, Standing, decided, standing
-from leadline.planning.sequential import pocock_spending
-from leadline.planning.shape import Information, Ints
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,7 @@ def course(
     total = len(plan.trials)
     levels = race_levels(len(field), total, rounds, level)
     run = [each for each in observations if each.failure is not FailureClass.INTERRUPTED]
+    trials = Field.of(plan, run, response, levels)
     finished = {each.position for each in run}
     left: dict[Treatment, tuple[int, str]] = {}
     table = [Standing(each, 0, None, None, None) for each in field]
@@ -84,9 +84,8 @@ def course(
             deciding, next_position = False, used if used < total else None
         if not deciding:
             continue
-        field_of = Field.of(field, run, response, ends, levels)
         left.update(_without_figures(field, run, response, plan.baseline, len(members), left, number))
-        table, out = field_of.judge(number, left)
+        table, out = trials.judge(number, len(members), left)
         left.update({each: (number, why) for each, why in out.items()})
         done, over = number, decided(table, left, margin)
         if over:
@@ -146,9 +145,9 @@ def race_boundary(treatments: int, total: int, rounds: int) -> Boundary:
     """
     planned = [blocks for blocks in _planned(treatments, total, rounds) if blocks]
     count = treatments - 1
-    root = np.linalg.cholesky(np.eye(count) - np.full((count, count), 1 / treatments)).T
-    parts = [Information(math.sqrt(blocks) * root, (blocks - 1) * count) for blocks in planned]
-    return Boundary(simulate(parts, count), _clock(planned), pocock_spending)
+    block = np.eye(count) - np.full((count, count), 1 / treatments)
+    parts = [Information(blocks * block, blocks * count) for blocks in planned]
+    return Boundary(simulate(parts), _clock(planned), pocock_spending)
 
 
 def _without_figures(

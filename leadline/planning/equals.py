@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from leadline.planning.shape import Floats, Ints
+from leadline.analysis.table import Floats, Ints
 
 SEED = 7_253
 DRAWS, _FEWEST = 32_768, 4_096

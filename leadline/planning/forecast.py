@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from leadline.analysis.composite import as_one_factor
-from leadline.analysis.table import SQUARES
 from leadline.design.switchback import steady_seconds, wash_out_of
 from leadline.model.plan import Plan, Role
 from leadline.model.study import Design, Workload
@@ -16,8 +15,7 @@ from leadline.planning.between import Between, between_trials
 from leadline.planning.components import cv_of
 from leadline.planning.looks import final_level
 from leadline.planning.noise import Noise
-from leadline.planning.power import Precision, percent, precision_of
-from leadline.planning.shape import planned_rows
+from leadline.planning.power import Precision, log_effect, percent, precision_of
 
 POWERS = (0.8, 0.9)
 _LONGEST = 20  # times today's steady state that is still worth naming
@@ -98,11 +96,11 @@ def forecast(
     given, in others that answer the same question. A plan that may end early is taken to its end.
     """
     plan, _ = as_one_factor(plan)
-    rows = planned_rows(plan)
+    comparisons = len(plan.comparisons)
     slots = sum(len(trial.slots) for trial in plan.trials)
     seconds = setup.seconds(plan)
     judged = final_level(plan, design.looks if design is not None else 1, level)
-    found = precision_of(rows, judged, _places(plan), equal=_mixed(plan), instances=_instances(plan))
+    found = precision_of(plan, judged)
     sigma = sigma_of(plan, noise, setup)
     reason = ""
     if isinstance(found, str):
@@ -114,7 +112,7 @@ def forecast(
             len(plan.trials),
             slots,
             seconds,
-            len(rows.comparisons),
+            comparisons,
             level,
             None,
             None,
@@ -128,17 +126,17 @@ def forecast(
     others: tuple[Need, ...] = ()
     chance: float | None = None
     if effect is not None:
-        chance = found.power(_log(effect), sigma)
+        chance = found.power(log_effect(effect), sigma)
         need = needed(plan, found, sigma, setup, effect, power)
         if design is not None and workload is not None:
             others = _others(plan, design, workload, noise, setup, effect, power, level)
     between = between_trials(plan, noise, sigma**2, level, POWERS, effect)
-    unknown = len(rows.comparisons) - len(found.errors) if between is None else 0
+    unknown = comparisons - len(found.errors) if between is None else 0
     return Forecast(
         trials=len(plan.trials),
         slots=slots,
         seconds=seconds,
-        comparisons=len(rows.comparisons),
+        comparisons=comparisons,
         level=level,
         df=found.df,
         cv=cv_of(sigma**2),
@@ -156,25 +154,6 @@ def forecast(
     )
 
 
-def _places(plan: Plan) -> int:
-    """Degrees of freedom that the analysis gives to the places of a square."""
-    return len({trial.treatment for trial in plan.trials}) - 1 if plan.blocks in SQUARES else 0
-
-
-def _mixed(plan: Plan) -> bool:
-    """Whether the analysis has several sources of noise, each the same at all levels."""
-    return any(trial.slots or trial.plot is not None for trial in plan.trials)
-
-
-def _instances(plan: Plan) -> int:
-    """Server instances whose slots are compared."""
-    return sum(bool(trial.slots) for trial in plan.trials)
-
-
-def _log(effect: float) -> float:
-    return abs(math.log1p(effect / 100.0))
-
-
 def replicates_of(plan: Plan) -> int:
     """How often the plan repeats its treatments; the baseline and sentinels may come more often."""
     return 1 + max(trial.replicate for trial in plan.trials if trial.role is Role.TREATMENT or trial.slots)
@@ -184,7 +163,7 @@ def needed(plan: Plan, found: Precision, sigma: float, setup: Setup, effect: flo
     """Replicates, trials and time with which this plan finds ``effect`` percent with probability ``power``."""
     replicates = replicates_of(plan)
     whole = max(1, replicates // rows_of_a_square(plan))
-    times = found.times_for(_log(effect), sigma, power, whole)
+    times = found.times_for(log_effect(effect), sigma, power, whole)
     if times is None:
         return Need(name_of(plan), None, None, None, "no number of trials within reason would do")
     trials = math.ceil(len(plan.trials) * times - 1e-9)
@@ -236,7 +215,8 @@ def _others(
     level: float,
 ) -> tuple[Need, ...]:
     """The same effect in other designs; those that the factors do not allow, or that are as large, are left out."""
-    if len(planned_rows(plan).comparisons) > _SEARCHED:
+    comparisons = len(plan.comparisons)
+    if comparisons > _SEARCHED:
         return ()
     found = []
     for other, note in alternatives(plan.factors, design, workload):
@@ -244,11 +224,9 @@ def _others(
             continue
         if noise.assumed and noise.between_slots is not None and not any(trial.slots for trial in other.trials):
             continue  # what was told is the noise of slots, that of trials is not known
-        precision = precision_of(
-            planned_rows(other), level, _places(other), equal=_mixed(other), instances=_instances(other)
-        )
+        precision = precision_of(other, level)
         sigma = sigma_of(other, noise, setup)
-        if isinstance(precision, str) or sigma is None or len(precision.errors) < len(planned_rows(other).comparisons):
+        if isinstance(precision, str) or sigma is None or len(precision.errors) < comparisons:
             continue
         need = needed(other, precision, sigma, setup, effect, power)
         if need.trials is not None:

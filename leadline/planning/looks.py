@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -23,15 +23,16 @@ from leadline.analysis import analyse
 from leadline.analysis.composite import as_one_factor
 from leadline.analysis.interim import Interim
 from leadline.analysis.maxt import max_t
+from leadline.analysis.table import Floats, cell_of
+from leadline.analysis.within import Information, planned_sample
 from leadline.design.plots import dear_factors
 from leadline.design.switchback import is_live
 from leadline.model.errors import UsageError
-from leadline.model.plan import Plan, Treatment
+from leadline.model.plan import Comparison, Plan, Treatment
 from leadline.model.result import Effect, Interval, Observation, Verdict
 from leadline.model.study import Looks
 from leadline.planning.boundary import Boundary, boundary_of
 from leadline.planning.paths import simulate
-from leadline.planning.shape import Comparison, Floats, Information, comparisons_of, information, planned_rows, solve
 from leadline.planning.watched import FEWEST, NOTHING, Watched, watched
 
 CHANCE = 0.1  # conditional power below which a comparison cannot be settled
@@ -130,11 +131,11 @@ def final_level(plan: Plan, looks: Looks, level: float = 0.95) -> float:
     """The level at which the last analysis of a complete plan judges; that of a race is not forecast."""
     if looks == 1 or plan.kind == "racing":
         return level
-    blocks, count = schedule(plan, looks), len(comparisons_of(plan))
+    blocks = schedule(plan, looks)
     if looks == "watched":
-        law = max_t(solve([information(planned_rows(plan))]).scatter(count))
-        return Watched(np.ones(count), law).interim(level).level
-    boundary = Boundary(simulate(_ahead(plan, (0, *blocks), 1, {}), count), tuple(each / blocks[-1] for each in blocks))
+        end = Information.of(*planned_sample(plan))
+        return Watched(np.ones(len(plan.comparisons)), max_t(end.fit.scatter(end.known))).interim(level).level
+    boundary = Boundary(simulate(_ahead(plan, (0, *blocks), 1, {})), tuple(each / blocks[-1] for each in blocks))
     strict = boundary.interim(len(blocks), level)
     return level if strict is None else strict.level
 
@@ -170,12 +171,13 @@ def look(
 
 def _ahead(plan: Plan, blocks: Sequence[int], current: int, closed: Mapping[Comparison, Settling]) -> list[Information]:
     """What each later look would add, without the treatments dropped so far."""
-    gone = set(treatments_of(plan, closed))
-    found = []
-    for low, high in zip(blocks[current - 1 :], blocks[current:], strict=False):
-        left = tuple(each for each in plan.trials if low <= each.block < high and each.treatment not in gone)
-        found.append(information(planned_rows(replace(plan, trials=left))))
-    return found
+    table, sample = planned_sample(plan)
+    gone = {cell_of(plan.factors, each) for each in treatments_of(plan, closed)}
+    left = np.array([cell not in gone for cell in table.cells])[sample.cells]
+    return [
+        Information.of(table, sample.only(left & (low <= sample.blocks) & (sample.blocks < high)))
+        for low, high in zip(blocks[current - 1 :], blocks[current:], strict=False)
+    ]
 
 
 def treatments_of(plan: Plan, closed: Mapping[Comparison, object]) -> dict[Treatment, Comparison]:
@@ -204,7 +206,7 @@ def _one(
     effects = {(each.factor, each.level): each for each in analysis.responses[0].effects}
     last = number == len(blocks)
     settlings = []
-    for index, comparison in enumerate(comparisons_of(plan)):
+    for index, comparison in enumerate(plan.comparisons):
         effect, before = effects.get((comparison.factor, comparison.level)), closed.get(comparison)
         state, chance = State.OPEN if effect is None else _STATES.get(effect.verdict, State.OPEN), None
         if state is State.OPEN and effect is not None and not last:
@@ -248,11 +250,11 @@ def _stage(
     if watch:
         found = watched(plan, seen, response)
         if found is None:
-            return NOTHING, math.inf, np.ones(len(comparisons_of(plan)))
+            return NOTHING, math.inf, np.ones(len(plan.comparisons))
         return found.interim(level), found.bound(1.0, level), np.sqrt(found.shares)
     boundary = boundary_of(plan, seen, response, blocks, number, _ahead(plan, blocks, number, closed))
-    now, end = (np.diag(boundary.paths.solutions[at].inverse) for at in (number - 1, -1))
-    ratios = np.sqrt(np.divide(end, now, out=np.ones_like(now), where=now > 0))
+    now, end = (np.linalg.norm(boundary.paths.known[at].fit.half, axis=1) for at in (number - 1, -1))
+    ratios = np.divide(end, now, out=np.ones_like(now), where=now > 0)
     return boundary.interim(number, level), boundary.bound(len(blocks), level), ratios
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leadline.analysis.table import Floats
 from leadline.model.plan import Plan
 from leadline.model.result import Drift, Observation
 from leadline.planning.autocorrelation import Autocorrelation, integrated_time
@@ -18,7 +19,6 @@ from leadline.planning.components import (
     variance_of,
     within_component,
 )
-from leadline.planning.shape import Floats
 
 PUBLISHED_CV = 4.3  # percent between trials: study of kernels, docs/concepts/statistics.md
 

@@ -9,37 +9,48 @@ same. Spending: Lan and DeMets (1983); families: Follmann, Proschan and Geller (
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+from scipy import special, stats
 from scipy.stats import qmc
 
 from leadline.analysis.comparisons import KNOWN
-from leadline.analysis.maxt import max_t
-from leadline.planning.sequential import Spending, obrien_fleming_spending
-from leadline.planning.shape import Floats, Information, Solution, solve
+from leadline.analysis.maxt import MaxT, max_t
+from leadline.analysis.table import Floats
+from leadline.analysis.within import Information
 
 SEED = 3_471
+Spending = Callable[[float, float], float]  # (fraction of the information, alpha) -> alpha spent until there
 _LEVELS = 40
 _WORK = 3e7  # numbers drawn
 _LARGEST, _SMALLEST = 15, 12  # powers of two: draws
+
+
+def obrien_fleming_spending(fraction: float, alpha: float) -> float:
+    """Lan and DeMets' function close to O'Brien and Fleming's boundary, two-sided: alpha/2 is spent on each side."""
+    if fraction <= 0:
+        return 0.0
+    return float(4.0 * stats.norm.sf(stats.norm.isf(alpha / 4) / math.sqrt(min(fraction, 1.0))))
+
+
+def pocock_spending(fraction: float, alpha: float) -> float:
+    """Lan and DeMets' function close to Pocock's boundary."""
+    return alpha * math.log(1 + (math.e - 1) * min(max(fraction, 0.0), 1.0))
 
 
 @dataclass(frozen=True)
 class Paths:
     """Simulated largest statistics: ``peaks`` (looks, draws), 0 where a look has no degree of freedom.
 
-    ``solutions`` hold the covariance and the degrees of freedom at each look, ``count`` is the size of the family.
+    ``known`` is the information at each look.
     """
 
     peaks: Floats
-    solutions: tuple[Solution, ...]
-    two_sided: bool
-    count: int
+    known: tuple[Information, ...]
     _bounds: dict[tuple[tuple[float, ...], float, Spending], tuple[float, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -61,7 +72,7 @@ class Paths:
         bounds: list[float] = []
         for index, fraction in enumerate(fractions):
             target = spending(fraction, alpha)
-            if self.solutions[index].df <= 0 or not self.solutions[index].known[: self.count].any():
+            if not len(self.known[index].known):
                 bounds.append(math.inf)
                 continue
             bound = (
@@ -76,9 +87,12 @@ class Paths:
     def _first(self, index: int, target: float) -> float:
         if target < 1e-12:
             return math.inf
-        solution = self.solutions[index]
-        law = max_t(solution.scatter(self.count), self.two_sided)
-        return law.quantile(1 - target, KNOWN)
+        return self.law(index).quantile(1 - target, KNOWN)
+
+    def law(self, index: int) -> MaxT:
+        """Of the largest statistic at a look (from 0) where something is known."""
+        known = self.known[index]
+        return max_t(known.fit.scatter(known.known))
 
     @staticmethod
     def _next(peaks: Floats, alive: NDArray[np.bool_], target: float) -> float:
@@ -119,59 +133,37 @@ class Paths:
         return self._tables[key]
 
 
-def simulate(parts: Sequence[Information], count: int, two_sided: bool = True) -> Paths:
-    """Paths of the largest of the first ``count`` columns' statistics when nothing has an effect.
-
-    ``parts``: the information that each look adds. One-sided: the largest signed statistic.
-    """
-    return _simulate(tuple(_Frozen.of(part) for part in parts), count, two_sided)
-
-
-@dataclass(frozen=True)
-class _Frozen:
-    """An information as a key of the cache: the matrix itself, which does not depend on the order of the rows."""
-
-    data: bytes
-    width: int
-    df: int
-
-    @classmethod
-    def of(cls, part: Information) -> _Frozen:
-        matrix = np.round(part.root.T @ part.root, 9) + 0.0  # no negative zeros
-        return cls(matrix.tobytes(), part.root.shape[1], part.df + len(part.root))
-
-    def thaw(self) -> Information:
-        values, vectors = np.linalg.eigh(np.frombuffer(self.data).reshape(self.width, self.width))
-        kept = values > 1e-7 * max(1.0, float(values.max(initial=0.0)))
-        root = np.sqrt(values[kept])[:, None] * vectors.T[kept]
-        return Information(np.asarray(root, dtype=np.float64), self.df - len(root))
+def simulate(parts: Sequence[Information]) -> Paths:
+    """Paths of the largest statistic when nothing has an effect. ``parts``: the information that each look adds."""
+    # the matrices themselves do not depend on the order of rows; no negative zeros in a key of the cache
+    matrices = np.round([part.matrix for part in parts], 9) + 0.0
+    return _simulate(matrices.tobytes(), tuple(part.df for part in parts))
 
 
 @lru_cache(maxsize=64)
-def _simulate(frozen: tuple[_Frozen, ...], count: int, two_sided: bool) -> Paths:
-    parts = [part.thaw() for part in frozen]
-    width = parts[0].root.shape[1]
+def _simulate(matrices: bytes, degrees: tuple[int, ...]) -> Paths:
+    looks = len(degrees)
+    width = math.isqrt(len(matrices) // 8 // looks)
+    parts = map(Information, np.frombuffer(matrices).reshape(looks, width, width), degrees)
     power = _LARGEST
-    while power > _SMALLEST and 2**power * width * len(parts) > _WORK:
+    while power > _SMALLEST and 2**power * width * looks > _WORK:
         power -= 1
-    uniform = qmc.Sobol(width * len(parts), scramble=True, rng=SEED).random_base2(power)
+    uniform = qmc.Sobol(width * looks, scramble=True, rng=SEED).random_base2(power)
     uniform = np.clip(uniform, 1e-12, 1 - 1e-12)
     weighted = np.zeros((len(uniform), width))
-    peaks, solutions = [], []
+    peaks, known = [], list[Information]()
     for number, part in enumerate(parts):
         begin = number * width  # the same columns for the same look, whatever comes later
         if len(part.root):
             weighted += special.ndtri(uniform[:, begin : begin + len(part.root)]) @ part.root
-        solution = solve(parts[: number + 1])
-        solutions.append(solution)
-        peaks.append(_peak(solution, weighted, count, two_sided))
-    return Paths(np.array(peaks), tuple(solutions), two_sided, count)
+        known.append(known[-1] + part if known else part)
+        peaks.append(_peak(known[-1], weighted))
+    return Paths(np.array(peaks), tuple(known))
 
 
-def _peak(solution: Solution, weighted: Floats, count: int, two_sided: bool) -> Floats:
-    known = solution.known[:count]
-    if solution.df <= 0 or not known.any():
+def _peak(known: Information, weighted: Floats) -> Floats:
+    if not len(known.known):
         return np.zeros(len(weighted))
-    estimates = weighted @ solution.inverse
-    statistics = estimates[:, :count][:, known] / solution.errors(count)[known]
-    return np.asarray(np.max(np.abs(statistics) if two_sided else statistics, axis=1), dtype=np.float64)
+    scatter = known.fit.scatter(known.known)
+    estimates = weighted @ known.fit.half @ scatter.T
+    return np.asarray(np.max(np.abs(estimates) / np.linalg.norm(scatter, axis=1), axis=1), dtype=np.float64)

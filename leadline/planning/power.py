@@ -10,21 +10,23 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from leadline.analysis.carry import SHARES, prior
+from leadline.analysis.columns import Model, fitted_with_strata, own_noise
 from leadline.analysis.comparisons import KNOWN
-from leadline.analysis.linear import fit
+from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import MaxT, max_t
 from leadline.analysis.power import detectable
-from leadline.analysis.strata import Stratum, centred
-from leadline.analysis.unequal import FAMILY, unequal
-from leadline.planning.shape import Floats, Ints, Rows, information, solve
+from leadline.analysis.strata import Strata, innermost
+from leadline.analysis.table import Floats, Sample
+from leadline.analysis.within import planned_sample, within
+from leadline.model.plan import Plan
 
 NO_NOISE = "the plan leaves nothing to estimate the noise from; add a replicate or sentinels"
 NOT_KNOWN = "the plan does not determine any comparison"
 _MOST = 100_000  # times a plan is repeated at most
+_FEW = 300  # figures up to which it is looked at what a repetition adds; with more, all grows in proportion
 
 
 @dataclass(frozen=True)
@@ -32,16 +34,15 @@ class Precision:
     """How well a plan determines its comparisons for noise of size 1, and how that grows when it is repeated.
 
     ``errors`` (k): standard errors of the known comparisons, ``df`` of the noise, ``law`` of the largest |t|,
-    ``rows``: model rows of one plan, ``spent``: degrees of freedom that do not grow with repetition. ``own``: degrees
-    of freedom of a comparison, whose levels have a noise of their own, of which ``lent`` do not grow.
+    ``rest``: figures of one plan less their groups, ``fixed``: degrees of freedom that do not grow with repetition.
+    ``own``: degrees of freedom of a comparison, whose levels have a noise of their own, of which ``lent`` do not grow.
     """
 
     errors: Floats
     df: int
     law: MaxT
     level: float
-    rows: int
-    nuisance: int
+    rest: int
     fixed: int
     own: float
     lent: float = 0.0
@@ -60,7 +61,7 @@ class Precision:
 
     def repeated(self, times: float) -> Precision:
         """The same plan ``times`` as often, with new blocks."""
-        df = math.floor((self.rows - self.nuisance) * self.times * times + 1e-9) - self.fixed
+        df = math.floor(self.rest * self.times * times + 1e-9) - self.fixed
         own = self.lent + (self.own - self.lent) * max(df, 0) / self.df
         return replace(self, errors=self.errors / math.sqrt(times), df=max(df, 0), own=own, times=self.times * times)
 
@@ -108,71 +109,67 @@ def t_power(shift: float, df: float, critical: float) -> float:
     return float(stats.t.sf(critical - shift, df))  # far from the bound, where the library's series fails
 
 
-def precision_of(
-    rows: Rows, level: float = 0.95, spent: int = 0, *, equal: bool = False, instances: int = 0
-) -> Precision | str:
-    """What planned rows can tell, or why nothing. ``spent``: degrees of freedom that something else takes;
-    ``equal``: all levels have the same noise, as in mixed models. ``instances``: of the server, between which the
-    effects of slots are taken to differ, if there are several.
-    """
-    count = len(rows.comparisons)
-    part = information(rows)
-    solution = solve([part])
-    if not solution.known[:count].any():
+def precision_of(plan: Plan, level: float = 0.95) -> Precision | str:
+    """What a plan can tell by the analysis's model, or why nothing."""
+    sample, model, fitted, strata = _fitted(plan)
+    plain = within(model, sample)
+    asked = np.array([model.effect(main) for main in model.mains])
+    known = asked[plain.estimable(asked)]
+    if not len(known):
         return NOT_KNOWN
-    df = solution.df - spent
-    if df <= 0:
+    if plain.df <= 0:
         return NO_NOISE
-    errors = solution.errors(count)[solution.known[:count]] * (carry_cost(rows) if instances else 1.0)
-    law = max_t(solution.scatter(count))
-    nuisance = len(np.unique(rows.groups))
-    fixed = len(rows.groups) - nuisance - df
-    if instances > 1:
+    scatter = plain.scatter(known)
+    instances = sum(bool(trial.slots) for trial in plan.trials)
+    errors = np.linalg.norm(scatter, axis=1) * (carry_cost(model, sample, asked) if instances else 1.0)
+    groups = len(innermost(sample)[1])
+    rest = sample.size - groups
+    found = Precision(errors, plain.df, max_t(scatter), level, rest, rest - plain.df, float(plain.df))
+    if instances > 1:  # between which effects differ
         between = float(len(errors) * (instances - 1))
-        return Precision(errors, df, law, level, len(rows.groups), nuisance, fixed, min(between, df), -len(errors))
-    own = float(df) if equal else min(_own_noise(rows, solution.known[:count]), float(df))
-    lent = 2 * FAMILY if own < df else 0.0
-    return Precision(errors, df, law, level, len(rows.groups), nuisance, fixed, own, lent if own > lent else 0.0)
+        return replace(found, own=min(between, found.own), lent=-len(errors))
+    if strata.mixed:
+        return found
+    own, lent = min(_own(sample, model, fitted, strata), found.own), 0.0
+    if sample.size <= _FEW:
+        twice = _fitted(_repeated(plan))
+        lent = own - (_own(*twice) - own) / (twice[2].df - fitted.df) * fitted.df
+    return replace(found, own=own, lent=lent)
 
 
-def carry_cost(rows: Rows) -> float:
-    """How many times as large standard errors are because the carry-over between slots is not known: at every share of
-    it, weighed as before any data. ``rows`` in the order in which slots run, groups are their trials.
+def _fitted(plan: Plan) -> tuple[Sample, Model, Fit, Strata]:
+    """The analysis's model of a whole plan."""
+    table, sample = planned_sample(plan)
+    return sample, *fitted_with_strata(table, sample, sample.values, False)
+
+
+def _own(sample: Sample, model: Model, fitted: Fit, strata: Strata) -> float:
+    """Degrees of freedom that the median comparison has where every level has a noise of its own."""
+    if strata.mixed:
+        return float(fitted.df)
+    alone = replace(own_noise(model, sample, sample.values, strata, replace(fitted, sigma=1.0)), planned=True)
+    asked = np.array([model.effect(main) for main in model.mains])
+    known = asked[fitted.estimable(asked)]
+    return float(np.median(alone.together(known)[1] if len(known) > 1 else alone.degrees(known)))
+
+
+def _repeated(plan: Plan) -> Plan:
+    """The plan and once more the same in new blocks."""
+    blocks, count = 1 + max(trial.block for trial in plan.trials), len(plan.trials)
+    again = [replace(trial, position=count + trial.position, block=blocks + trial.block) for trial in plan.trials]
+    return replace(plan, trials=(*plan.trials, *again))
+
+
+def carry_cost(model: Model, sample: Sample, asked: Floats) -> float:
+    """How many times as large standard errors of contrasts are because the carry-over between slots is not known: at
+    every share of it, weighed as before any data.
     """
-    count = len(rows.comparisons)
     variances = []
     for share in SHARES:
-        columns = rows.columns.copy()
-        for now in range(1, len(columns)):
-            if rows.groups[now] == rows.groups[now - 1]:
-                columns[now] += share * (columns[now - 1] - columns[now])
-        solution = solve([information(replace(rows, columns=columns))])
-        variances.append(float(np.median(solution.errors(count)[solution.known[:count]])) ** 2)
+        fitted = within(replace(model, kept=share), sample)
+        known = fitted.scatter(asked[fitted.estimable(asked)])
+        variances.append(float(np.median(np.linalg.norm(known, axis=1))) ** 2)
     return math.sqrt(float(prior() @ variances) / variances[0])
-
-
-def _own_noise(rows: Rows, known: NDArray[np.bool_]) -> float:
-    """Degrees of freedom that the median comparison has where every level has a noise of its own."""
-    order = np.argsort(rows.groups, kind="stable")
-    starts = np.flatnonzero(np.diff(rows.groups[order], prepend=-1))
-    columns = rows.columns[order]
-    design = centred(columns, starts)
-    plain = replace(fit(design, np.zeros(len(design)), len(starts)), sigma=1.0)
-    count = len(known)
-    cells = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
-    divisions: dict[int | None, Ints] = {None: cells}
-    crossed = bool(np.any(columns[:, :count].sum(axis=1) > 1))
-    firsts: dict[str, int] = {}
-    if crossed:
-        for place, one in enumerate(rows.comparisons):
-            same = [at for at, other in enumerate(rows.comparisons) if other.factor == one.factor]
-            divisions[place] = (columns[:, same] @ np.arange(1, len(same) + 1)).astype(np.int64)
-            firsts.setdefault(one.factor, place)
-    swept = Stratum("block", starts)
-    own = unequal(plain, columns, np.zeros(len(design)), swept, divisions, tuple(firsts.values()))
-    asked = np.eye(count, columns.shape[1])[known]
-    own = replace(own, planned=True)
-    return float(np.median(own.together(asked)[1] if len(asked) > 1 else own.degrees(asked)))
 
 
 def percent(effect: float) -> float:

@@ -10,26 +10,20 @@ The level of each round is fixed before the race, and calibrated on races of equ
 
 from __future__ import annotations
 
-import bisect
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
-from leadline.analysis.linear import fit
-from leadline.analysis.scale import Scale, response_kind
-from leadline.analysis.strata import Stratum, centred
-from leadline.analysis.unequal import UnequalFit, unequal
-from leadline.design.seeds import shuffled
-from leadline.model.plan import Treatment
+from leadline.analysis.columns import fitted_with_strata
+from leadline.analysis.scale import Scale, response_kind, scale_of
+from leadline.analysis.table import Sample, StudyTable, cell_of, sample_of
+from leadline.design.one_at_a_time import treatments as treatments_of
+from leadline.model.naming import plain_level
+from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Observation
-from leadline.planning.data import usable
-from leadline.planning.equals import round_levels
-from leadline.planning.sequential import Spending, pocock_spending
-from leadline.planning.shape import Floats
 
 
 @dataclass(frozen=True)
@@ -57,45 +51,6 @@ class Race:
     running: tuple[Treatment, ...]
     finished: bool
     reason: str
-
-    def propose(self, seed: int) -> tuple[Treatment, ...]:
-        """The treatments of the next block, in random order; none when the race is over."""
-        return () if self.finished else tuple(shuffled(self.running, seed, "race", self.rounds))
-
-
-def race(
-    treatments: Sequence[Treatment],
-    observations: Sequence[Observation],
-    response: str,
-    rounds: int,
-    blocks: int = 2,
-    level: float = 0.95,
-    margin: float = 0.0,
-    spending: Spending = pocock_spending,
-) -> Race:
-    """Where a race of ``treatments`` stands, from the trials of all complete rounds of ``blocks`` blocks each.
-
-    ``margin``: percent by which treatments may differ and count as equally good; the race ends when all that run are
-    within it. Pure: earlier rounds are decided again from the same observations. Raises ValueError for fewer than two
-    treatments.
-    """
-    if len(treatments) < 2 or len(set(treatments)) != len(treatments):
-        raise ValueError("a race needs two or more different treatments")
-    done = min(rounds, (1 + max((each.block for each in observations), default=-1)) // blocks)
-    ends = tuple(blocks * number for number in range(1, rounds + 1))
-    levels = fixed_levels(len(treatments), rounds, blocks, level, spending)
-    field = Field.of(treatments, observations, response, ends, levels)
-    left: dict[Treatment, tuple[int, str]] = {}
-    table: list[Standing] = [Standing(each, 0, None, None, None) for each in treatments]
-    over = False
-    for number in range(1, done + 1):
-        table, out = field.judge(number, left)
-        left.update({each: (number, why) for each, why in out.items()})
-        over = decided(table, left, margin)
-        if over:
-            done = number
-            break
-    return standing(treatments, table, left, done, rounds, over, margin)
 
 
 def decided(table: Sequence[Standing], left: Mapping[Treatment, object], margin: float) -> bool:
@@ -134,80 +89,57 @@ def _reason(running: int, over: bool, done: int, rounds: int, margin: float) -> 
     return f"{running} treatments run on after round {done} of {rounds}"
 
 
-@lru_cache(maxsize=64)
-def fixed_levels(treatments: int, rounds: int, blocks: int, level: float, spending: Spending) -> tuple[float, ...]:
-    """Levels of rounds of so many blocks each, whoever has left."""
-    targets = [spending(number / rounds, 1 - level) for number in range(1, rounds + 1)]
-    return round_levels(treatments, lambda used, _size, _number: np.full_like(used, blocks), targets, False)
-
-
 @dataclass(frozen=True)
 class Field:
-    """Trials of a race on the scale on which it is judged, more being better. ``ends``: blocks after which the rounds
-    end, as far as they are known; ``levels``: of one t test, by round.
+    """Trials of a race as the analysis has them. ``cells`` (treatment -> index into the table's): who runs;
+    ``levels``: of one t test, by round.
     """
 
-    treatments: tuple[Treatment, ...]
-    trials: Sequence[Observation]
-    values: Floats
+    cells: Mapping[Treatment, int]
+    table: StudyTable
+    sample: Sample
     scale: Scale
     higher_is_better: bool
-    ends: tuple[int, ...]
     levels: tuple[float, ...]
 
     @classmethod
-    def of(
-        cls,
-        treatments: Sequence[Treatment],
-        observations: Sequence[Observation],
-        response: str,
-        ends: Sequence[int],
-        levels: Sequence[float],
-    ) -> Field:
+    def of(cls, plan: Plan, observations: Sequence[Observation], response: str, levels: tuple[float, ...]) -> Field:
         """From observations; those of other treatments, failed ones and those without a figure are left out."""
-        kind = response_kind(response)
-        trials = [each for each in usable(observations, response) if each.treatment in set(treatments)]
-        figures = np.array([each.responses[response] for each in trials], dtype=np.float64)
-        scale = Scale(
-            kind.unit != "share" and bool(np.all(figures > 0)), float(figures.mean()) if len(figures) else 0.0
-        )
-        values = scale.into(figures) * (1.0 if kind.higher_is_better else -1.0)
-        return cls(
-            tuple(treatments),
-            trials,
-            values,
-            scale,
-            kind.higher_is_better,
-            tuple(ends),
-            tuple(levels),
-        )
+        # levels are calibrated for fixed blocks, so that blocks of those that run on are not taken as random
+        table = replace(StudyTable.of(plan, observations, plain_level), complete=True)
+        kind, (sample, _) = response_kind(response), sample_of(table, response)
+        places = {each: cell_of(plan.factors, each) for each in treatments_of(plan.factors)}
+        cells = {each: table.cells.index(cell) for each, cell in places.items() if cell is not None}
+        return cls(cells, table, sample, scale_of(kind, sample), kind.higher_is_better, levels)
 
     def judge(
-        self, number: int, left: Mapping[Treatment, tuple[int, str]]
+        self, number: int, end: int, left: Mapping[Treatment, tuple[int, str]]
     ) -> tuple[list[Standing], dict[Treatment, str]]:
-        """Standings after a round, best first, and who is left out by it, with the reason."""
-        counts = {
-            each: sum(one.treatment == each and self._round(one) < number for one in self.trials)
-            for each in self.treatments
-        }
+        """Standings after a round, best first, and who is left out by it, with the reason. ``end``: the round's blocks
+        and those of earlier ones.
+        """
+        seen = self.sample.only(self.sample.blocks < end)
+        counts = {each: int(np.sum(seen.cells == cell)) for each, cell in self.cells.items()}
         # Who has no figure at all has left already; nothing can be said of the others beside it.
-        known = [each for each in self.treatments if counts[each] or each not in left]
+        known = [each for each in self.cells if counts[each] or each not in left]
         running = [each for each in known if each not in left]
         alpha = self.levels[number - 1]
-        blank = [Standing(each, counts[each], None, None, None) for each in self.treatments]
-        fitted = self._fitted(known, number) if len(known) > 1 and alpha > 0 else None
-        if fitted is None:
+        blank = [Standing(each, counts[each], None, None, None) for each in self.cells]
+        if len(known) < 2 or alpha <= 0:
             return blank, {}
-        means = dict(zip(known, map(float, fitted.beta), strict=True))
-        pairs = list(itertools.combinations(known, 2))
-        rows = np.array([[float(each == one) - float(each == other) for each in known] for one, other in pairs])
-        errors, degrees = (
-            fitted.errors(rows),
-            fitted.degrees(rows),
-        )  # ``together`` lost five times as noisy ones in 10 %
+        model, fitted, _ = fitted_with_strata(self.table, seen, self.scale.into(seen.values), False)
+        contrasts = np.array([model.treatment(self.table.cells[self.cells[each]]) for each in known])
+        pairs = list(itertools.combinations(range(len(known)), 2))
+        rows = np.array([contrasts[one] - contrasts[other] for one, other in pairs])
+        if fitted.df <= 0 or fitted.sigma == 0 or not all(fitted.estimable(rows)):
+            return blank, {}
+        more = 1.0 if self.higher_is_better else -1.0
+        means = dict(zip(known, more * fitted.estimates(contrasts), strict=True))
+        # ``together`` lost five times as noisy ones in 10 %
+        reach_of = fitted.errors(rows) * stats.t.isf(alpha, fitted.degrees(rows))
         reaches = {
-            frozenset(pair): float(error * stats.t.isf(alpha, df))
-            for pair, error, df in zip(pairs, errors, degrees, strict=True)
+            frozenset((known[one], known[other])): float(reach)
+            for (one, other), reach in zip(pairs, reach_of, strict=True)
         }
         leader = max(running, key=lambda each: means[each])
         table, out = [], {}
@@ -231,22 +163,3 @@ class Field:
 
     def _percent(self, gap: float) -> float | None:
         return self.scale.percent(gap if self.higher_is_better else -gap)
-
-    def _round(self, trial: Observation) -> int:
-        return bisect.bisect_right(self.ends, trial.block)
-
-    def _fitted(self, known: Sequence[Treatment], number: int) -> UnequalFit | None:
-        """Means of the treatments (k) inside blocks, from the rounds until ``number``, each with a noise of its own.
-        None where not all of them can be compared.
-        """
-        chosen = [at for at, one in enumerate(self.trials) if self._round(one) < number and one.treatment in set(known)]
-        chosen.sort(key=lambda at: self.trials[at].block)
-        blocks = np.array([self.trials[at].block for at in chosen], dtype=np.int64)
-        cells = np.array([known.index(self.trials[at].treatment) for at in chosen], dtype=np.int64)
-        starts = np.flatnonzero(np.diff(blocks, prepend=-1)).astype(np.int64)
-        columns = np.asarray(cells[:, None] == np.arange(len(known)), dtype=np.float64)
-        inside, values = centred(columns, starts), centred(self.values[chosen][:, None], starts)[:, 0]
-        plain = fit(inside, values, len(starts))
-        if plain.df <= 0 or plain.sigma == 0 or len(plain.rows.T) < len(known) - 1:
-            return None
-        return unequal(plain, columns, self.values[chosen], Stratum("block", starts), {None: cells})

@@ -1,8 +1,7 @@
 """Where to repeat: seconds, trials (server starts) or blocks?
 
-Kalibera and Jones, Rigorous Benchmarking in Reasonable Time (2013): unbiased variances T_i^2 at each level of
-repetition from a balanced nested experiment, and the counts r_i that reach a given precision at the least cost.
-Level 1 is the innermost.
+Kalibera and Jones, Rigorous Benchmarking in Reasonable Time (2013): from the variances T_i^2 at each level of
+repetition the counts r_i that reach a given precision at the least cost. Level 1 is the innermost.
 """
 
 from __future__ import annotations
@@ -11,37 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from leadline.model.units import format_duration
-from leadline.planning.shape import Floats
-
-
-def biased_variances(data: Floats) -> tuple[float, ...]:
-    """S_i^2 (n), innermost first: mean variance of the level-i means about the mean one level up.
-
-    ``data`` has one axis a level, outermost first, each of length two or more.
-    """
-    if min(data.shape) < 2:
-        raise ValueError(f"every level needs two or more repetitions, these are {data.shape}")
-    found = []
-    means = np.asarray(data, dtype=np.float64)
-    for _ in range(data.ndim):
-        found.append(float(means.var(axis=-1, ddof=1).mean()))
-        means = means.mean(axis=-1)
-    return tuple(found)
-
-
-def unbiased_variances(data: Floats) -> tuple[float, ...]:
-    """T_i^2 (n), innermost first: T_1^2 = S_1^2, T_i^2 = S_i^2 - S_(i-1)^2 / r_(i-1). May be negative: then the level
-    adds nothing that can be seen.
-    """
-    biased = biased_variances(data)
-    counts = data.shape[::-1]
-    return (
-        biased[0],
-        *(biased[level] - biased[level - 1] / counts[level - 1] for level in range(1, len(biased))),
-    )
 
 
 def optimal_counts(variances: Sequence[float], costs: Sequence[float]) -> tuple[int | None, ...]:

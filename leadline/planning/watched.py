@@ -20,10 +20,11 @@ from leadline.analysis.comparisons import KNOWN
 from leadline.analysis.composite import as_one_factor
 from leadline.analysis.interim import Interim
 from leadline.analysis.maxt import MaxT, max_t
+from leadline.analysis.table import Floats, StudyTable, sample_of
+from leadline.analysis.within import Information, planned_sample
+from leadline.model.naming import plain_level
 from leadline.model.plan import Plan
 from leadline.model.result import Observation
-from leadline.planning.data import readings_of
-from leadline.planning.shape import Floats, information, planned_rows, solve
 
 FEWEST = 3  # complete blocks before a verdict: fewer say too little of the noise
 _TIGHT = 0.5  # share of the plan at which intervals are narrowest for the trials at hand
@@ -75,13 +76,14 @@ class Watched:
 def watched(plan: Plan, observations: Sequence[Observation], response: str) -> Watched | None:
     """Where the trials that ran stand in the plan; None where they tell nothing yet."""
     plan, seen = as_one_factor(plan, observations)
-    readings = readings_of(plan, seen, response)
-    if len(set(readings.blocks)) < min(FEWEST, 1 + max(trial.block for trial in plan.trials)):
+    table = StudyTable.of(plan, seen, plain_level)
+    sample, _ = sample_of(table, response)
+    if len(np.unique(sample.blocks)) < min(FEWEST, 1 + max(trial.block for trial in plan.trials)):
         return None
-    count = len(readings.rows.comparisons)
-    now, end = (solve([information(rows)]) for rows in (readings.rows, planned_rows(plan)))
-    known = now.known[:count] & end.known[:count]
-    if now.df <= 0 or not known.any():
+    now, end = Information.of(table, sample), Information.of(*planned_sample(plan))
+    if not len(now.known):
         return None
-    shares = np.where(known, np.diag(end.inverse)[:count], 0.0) / np.where(known, np.diag(now.inverse)[:count], 1.0)
-    return Watched(shares, max_t(now.scatter(count)))
+    known = now.known.any(axis=0) & end.known.any(axis=0)
+    sizes = (np.where(known, np.linalg.norm(each.fit.half, axis=1), 1.0) for each in (now, end))
+    shares = np.where(known, 1 / np.divide(*sizes) ** 2, 0.0)
+    return Watched(shares, max_t(now.fit.scatter(now.known)))

@@ -7,7 +7,7 @@ import math
 from leadline.model.result import Interval
 from leadline.model.units import format_duration
 from leadline.planning.between import Between
-from leadline.planning.components import Component
+from leadline.planning.components import Component, cv_of
 from leadline.planning.forecast import Forecast, Need, Setup
 from leadline.planning.noise import Noise
 from leadline.planning.repeat import Advice, advise
@@ -35,7 +35,7 @@ def noise_lines(noise: Noise) -> list[str]:
     if noise.between_slots is not None:
         return [f"noise of {noise.response}: {_slots(noise)} ({noise.source})"]
     if noise.trial is None:
-        return [f"noise of {noise.response}: {figure(_cv(noise.sigma2))} % between trials ({noise.source})"]
+        return [f"noise of {noise.response}: {figure(cv_of(noise.sigma2))} % between trials ({noise.source})"]
     lines = [
         f"noise of {noise.response}, from {noise.trials} trials of {noise.source}:",
         f"  between trials of a block {_component(noise.trial)}",
@@ -58,14 +58,10 @@ def noise_lines(noise: Noise) -> list[str]:
 
 def _slots(noise: Noise) -> str:
     variance = noise.between_slots or 0.0
-    text = f"{figure(_cv(variance))} % between slots of a trial"
+    text = f"{figure(cv_of(variance))} % between slots of a trial"
     if noise.slot_seconds:
         text += f", each measured for {noise.slot_seconds:.0f} s"
     return text + (f", {_component(noise.block)} between trials" if noise.block is not None else "")
-
-
-def _cv(variance: float) -> float:
-    return 100.0 * math.sqrt(math.expm1(variance))
 
 
 def forecast_lines(found: Forecast) -> list[str]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import Knob, Level
-from leadline.model.plan import Factor, Treatment
+from leadline.model.plan import Factor
 from leadline.model.shapes import PRESETS
 from leadline.model.study import Workload
 from leadline.model.units import parse_duration
@@ -126,11 +126,6 @@ class Model:
             at, base = (self.responses(rest | {factor: value})[response] for value in (level, own.baseline))
             ratios.append(math.log(at / base))
         return 100 * math.expm1(sum(ratios) / len(ratios))
-
-    def treatment_effect(self, treatment: Treatment, baseline: Treatment, response: str) -> float:
-        """The true difference of two treatments in percent of the second."""
-        at, base = (self.responses(one.as_dict())[response] for one in (treatment, baseline))
-        return 100 * (at / base - 1)
 
     def _interacts(self, name: str) -> bool:
         return name in self._relevant

@@ -18,7 +18,7 @@ from leadline.simulate.clock import EPOCH
 from leadline.simulate.model import Model
 from leadline.simulate.timing import after_load, before_load
 from leadline.simulate.trial import (
-    Life,
+    Instance,
     TrialSeries,
     failure_of,
     figures,
@@ -59,25 +59,27 @@ def simulate_observations(
         levels = trial.treatment.as_dict()
         steady = trial.slots[-1].begin + trial.slots[-1].seconds if trial.slots else workload.steady
         plot = plot_key({name: level for name, level in levels.items() if name in dear})
-        life = Life(root, number, trial.seed, plot, 0.0)
-        startup = startup_of(model, life, levels)
-        life = replace(life, hours=(now + before_load(truth) + startup) / 3600, warmed=warmed)
-        found += _trial(model, life, trial, plan.baseline, steady, EPOCH + now, startup, wash_out, error_limit)
+        instance = Instance(root, number, trial.seed, plot, 0.0)
+        startup = startup_of(model, instance, levels)
+        instance = replace(instance, hours=(now + before_load(truth) + startup) / 3600, warmed=warmed)
+        found += _trial(model, instance, trial, plan.baseline, steady, EPOCH + now, startup, wash_out, error_limit)
         now += before_load(truth) + startup + workload.before_steady + steady + workload.ramp_down + after_load(truth)
     for block in blocks_of(plan) if plan.rotates else ():
-        lives = []
+        instances = []
         for trial in block:
             levels = trial.treatment.as_dict()
-            life = Life(root, trial.position, trial.seed, "", 0.0, trial.turns)
-            lives.append((trial, life, EPOCH + now, startup_of(model, life, levels)))
-            now += before_load(truth) + lives[-1][-1]
+            instance = Instance(root, trial.position, trial.seed, "", 0.0, trial.turns)
+            instances.append((trial, instance, EPOCH + now, startup_of(model, instance, levels)))
+            now += before_load(truth) + instances[-1][-1]
         side = side_by_side(block, workload)
         now += workload.warm_up_seconds(len(block))
         together = Model(truth, side)
         left_out = Rotation().wash_out if wash_out is None else wash_out
-        for trial, life, started, startup in lives:
-            life = replace(life, hours=now / 3600, warmed=warmed)
-            found += _trial(together, life, trial, plan.baseline, side.steady, started, startup, left_out, error_limit)
+        for trial, instance, started, startup in instances:
+            instance = replace(instance, hours=now / 3600, warmed=warmed)
+            found += _trial(
+                together, instance, trial, plan.baseline, side.steady, started, startup, left_out, error_limit
+            )
         now += side.ramp_up + side.steady + side.ramp_down + len(block) * after_load(truth)
     return found
 
@@ -90,7 +92,7 @@ def side_by_side(block: Sequence[PlannedTrial], workload: Workload) -> Workload:
 
 def _trial(
     model: Model,
-    life: Life,
+    instance: Instance,
     trial: PlannedTrial,
     baseline: Treatment,
     steady: float,
@@ -110,7 +112,7 @@ def _trial(
         started=started,
         plot=trial.plot,
     )
-    failure = failure_of(model.truth, life, levels)
+    failure = failure_of(model.truth, instance, levels)
     broken = _ends_trial(failure)
     if _unheard(model.truth, levels, baseline):
         broken = FailureClass.CONFIGURATION
@@ -119,11 +121,11 @@ def _trial(
         schedule: Sequence[tuple[float, Mapping[str, Level]]] = [(0.0, levels)]
         if trial.slots:
             schedule = [(0.0, levels), *((ramp + s.begin, s.treatment.as_dict()) for s in trial.slots)]
-        series = trial_series(model, life, schedule, steady, failure)
+        series = trial_series(model, instance, schedule, steady, failure)
         if series.driver_was_limit:
             broken = FailureClass.BOTTLENECK
         elif trial.slots:
-            return _slots(series, model.truth, whole, trial, baseline, life, wash_out, error_limit)
+            return _slots(series, model.truth, whole, trial, baseline, instance, wash_out, error_limit)
         else:
             turns = measured(trial.turns, wash_out or 0.0)
             responses = series.over(turns) if turns else series.window(*series.steady)
@@ -154,13 +156,13 @@ def _slots(
     whole: Observation,
     trial: PlannedTrial,
     baseline: Treatment,
-    life: Life,
+    instance: Instance,
     wash_out: float | None,
     error_limit: float,
 ) -> list[Observation]:
     sums = np.concatenate([np.zeros((len(series.logs), 1)), np.cumsum(np.exp(series.logs), axis=1)], axis=1)
     ramp = series.steady[0]
-    origin = EPOCH + 3600 * life.hours
+    origin = EPOCH + 3600 * instance.hours
     found = []
     for slot in trial.slots:
         left_out = min(slot.seconds / 3, 3.0) if wash_out is None else wash_out

@@ -40,7 +40,7 @@ from leadline.simulate.host import SimulatedHost, known_levels, usual_level
 from leadline.simulate.model import Model
 from leadline.simulate.observations import DEAR
 from leadline.simulate.timing import after_load, before_load
-from leadline.simulate.trial import Life, failure_of, plot_key, startup_of, trial_series
+from leadline.simulate.trial import Instance, failure_of, plot_key, startup_of, trial_series
 from leadline.simulate.truth import Failure, Truth
 
 _AUDIT = "simulated-ledger"
@@ -51,7 +51,7 @@ class SimulatedSystem(AtStart):
     """Implements ``leadline.lab.system.System``; all time is the host's virtual clock.
 
     ``truth`` names levels as the study does. ``kept``: levels that silent knobs of the services keep. ``origin``: unix
-    seconds at which the study began, from which drift is counted. ``lives``: attempts of this study that were made
+    seconds at which the study began, from which drift is counted. ``attempts``: those of this study that were made
     before, so that a run that goes on draws new noise.
     """
 
@@ -64,7 +64,7 @@ class SimulatedSystem(AtStart):
         *,
         kept: Mapping[str, Level] | None = None,
         origin: float | None = None,
-        lives: int = 0,
+        attempts: int = 0,
     ) -> None:
         self._study = study
         self._truth = truth
@@ -73,8 +73,8 @@ class SimulatedSystem(AtStart):
         self._model = Model(truth, study.workload)
         self._clock = host.clock
         self._origin = host.clock.now() if origin is None else origin
-        self._begun = [lives]  # attempts, of all instances together
-        self._lives = lives
+        self._begun = [attempts]  # attempts, of all instances together
+        self._attempts = attempts
         self._beside: dict[int, SimulatedSystem] = {}
         self._warmed = 0.0  # seconds of load since the server started
         self._kept = dict(kept or {})
@@ -91,21 +91,21 @@ class SimulatedSystem(AtStart):
 
     def reset(self, directory: Path) -> None:  # noqa: ARG002 - nothing to put back
         self._begun[0] += 1
-        self._lives = self._begun[0]
+        self._attempts = self._begun[0]
         self._running = True
         self._settings = {}
         self._failure = None  # known when all levels are: when the database starts
 
     def start_database(self, settings: Settings, directory: Path) -> None:  # noqa: ARG002
         self._settings = {name: self._in_force(name, level) for name, level in settings.items()}
-        self._failure = failure_of(self._truth, self._life(), self._levels())
+        self._failure = failure_of(self._truth, self._instance(), self._levels())
         self._fail_at("reset", "the host failed while the database was put back")
         self._clock.advance(before_load(self._truth))
 
     def start_server(self, settings: Settings, directory: Path) -> float:  # noqa: ARG002
         self._warmed = 0.0
         self._fail_at("start-server", "the server did not start with this configuration")
-        startup = startup_of(self._model, self._life(), self._levels())
+        startup = startup_of(self._model, self._instance(), self._levels())
         self._clock.advance(startup)
         (directory / "logs" / "server.log").write_text("simulated: ready\n", encoding="utf-8")
         return startup
@@ -154,7 +154,7 @@ class SimulatedSystem(AtStart):
     ) -> LoadOutcome:
         started_ns = self._clock.now_ns()
         schedule: list[tuple[float, Mapping[str, Level]]] = [(0.0, self._levels())]
-        life = self._life(seed, (started_ns / 1e9 - self._origin) / 3600)
+        instance = self._instance(seed, (started_ns / 1e9 - self._origin) / 3600)
         for slot in slots if on_slot else ():
             due = started_ns + round((self._study.workload.ramp_up + slot.begin) * 1e9)
             self._clock.sleep_until(due - round(SLOT_LEAD * 1e9))
@@ -162,7 +162,7 @@ class SimulatedSystem(AtStart):
             on_slot(slot.index, due, self._clock)
             schedule.append(((self._clock.now_ns() - started_ns) / 1e9, self._levels()))
         self._fail_unless_seen_later()
-        series = trial_series(self._model, life, schedule, steady, self._failure)
+        series = trial_series(self._model, instance, schedule, steady, self._failure)
         counts = write_load(directory, series, started_ns, self._study.workload, seed)
         self._clock.sleep_until(started_ns + round(self._length(steady) * 1e9))
         middle = int(series.steady[0])
@@ -218,9 +218,9 @@ class SimulatedSystem(AtStart):
             self._fail_unless_seen_later()
         except TrialFailure as failure:
             return failure
-        life = replace(self._life(one.seed, hours), turns=tuple(one.turns))
+        instance = replace(self._instance(one.seed, hours), turns=tuple(one.turns))
         whole = [(0.0, schedule[0][1]), *schedule[1:]]
-        series = trial_series(model, life, whole, model.workload.steady, self._failure)
+        series = trial_series(model, instance, whole, model.workload.steady, self._failure)
         counts = write_load(one.directory, series, started_ns, model.workload, one.seed)
         self._warmed += sum(turn.seconds for turn in one.turns)
         rate = float(np.exp(series.logs[0]).max())
@@ -336,13 +336,13 @@ class SimulatedSystem(AtStart):
         """All in force; the mode is a level like any other, that of the stack where no study sets it."""
         return {MODE: self._study.stack.mode, **known_levels(self._host, self._settings)}
 
-    def _life(self, block_seed: int = 0, hours: float = 0.0) -> Life:
+    def _instance(self, block_seed: int = 0, hours: float = 0.0) -> Instance:
         dear = {
             name: level
             for name, level in self._levels().items()
             if name in self._study.factors and name in self._knobs and self._knobs[name].apply_cost in DEAR
         }
-        return Life(self._truth.seed, self._lives - 1, block_seed, plot_key(dear), hours, warmed=self._warmed)
+        return Instance(self._truth.seed, self._attempts - 1, block_seed, plot_key(dear), hours, warmed=self._warmed)
 
     def _fail_at(self, step: str, usual: str) -> None:
         if self._failure is not None and self._failure.at == step:

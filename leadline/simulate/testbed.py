@@ -122,7 +122,7 @@ class SimulatedTestbed:
 
         host = SimulatedHost(self._host_knobs, self._clock, held.silent, baseline, others)
         system = SimulatedSystem(
-            *(file.study, held, host, knobs), kept=baseline, origin=self._origin, lives=self._attempts
+            *(file.study, held, host, knobs), kept=baseline, origin=self._origin, attempts=self._attempts
         )
         run = StudyRun(
             *(file, planned, self.store, host, system, self.watcher, lambda _: nullcontext(), self._clock.now),

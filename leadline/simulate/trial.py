@@ -26,8 +26,8 @@ _FAILING = 0.05  # share of transactions that fail in a trial with a workload fa
 
 
 @dataclass(frozen=True)
-class Life:
-    """What makes a trial's noise its own.
+class Instance:
+    """A server instance: what makes a trial's noise its own.
 
     ``number`` counts trials that were begun, ``block_seed`` is the plan's seed of the block, ``plot`` names the levels
     of the whole plot, ``hours`` tells the start of the load since the study began. With ``turns`` the noise of the
@@ -98,27 +98,27 @@ def figures(means: Floats, failed: float) -> dict[str, float]:
     return found
 
 
-def failure_of(truth: Truth, life: Life, levels: Mapping[str, Level]) -> Failure | None:
+def failure_of(truth: Truth, instance: Instance, levels: Mapping[str, Level]) -> Failure | None:
     """The failure that this trial meets, if any: the first of the truth's that strikes."""
     if not truth.failures:
         return None
-    draws = np.random.default_rng([life.seed, life.number, 0]).random(len(truth.failures))
+    draws = np.random.default_rng([instance.seed, instance.number, 0]).random(len(truth.failures))
     for failure, draw in zip(truth.failures, draws, strict=True):
         if draw < failure.probability and holds(failure.when, levels):
             return failure
     return None
 
 
-def startup_of(model: Model, life: Life, levels: Mapping[str, Level]) -> float:
+def startup_of(model: Model, instance: Instance, levels: Mapping[str, Level]) -> float:
     """Seconds of this trial's server start, noise included."""
     spread = lognormal_sigma(model.truth.noise.startup)
-    noise = math.exp(np.random.default_rng([life.seed, life.number, 2]).normal(0.0, spread)) if spread else 1.0
+    noise = math.exp(np.random.default_rng([instance.seed, instance.number, 2]).normal(0.0, spread)) if spread else 1.0
     return model.startup(levels) * noise
 
 
 def trial_series(
     model: Model,
-    life: Life,
+    instance: Instance,
     schedule: Sequence[tuple[float, Mapping[str, Level]]],
     steady: float,
     failing: Failure | None = None,
@@ -132,16 +132,16 @@ def trial_series(
     count = max(1, math.ceil(workload.ramp_up + steady + workload.ramp_down - 1e-6))
     middle = np.arange(count, dtype=np.float64) + 0.5
     logs = _levels(model, schedule, middle, truth.carry_over)
-    speed, latency, cpu = _noise(truth, life, middle)
+    speed, latency, cpu = _noise(truth, instance, middle)
     logs[0] += speed
     logs[_LATENCY] += latency - speed
     logs[_CPU] += cpu
     logs[0] += np.log(_ramp(workload, steady, middle))
-    if life.turns:
-        logs[0, ~_loaded(life.turns, middle)] = -np.inf
+    if instance.turns:
+        logs[0, ~_loaded(instance.turns, middle)] = -np.inf
     others = None
     if truth.neighbour is not None:
-        others = taken(truth, life.seed, life.hours * 3600, schedule, count)
+        others = taken(truth, instance.seed, instance.hours * 3600, schedule, count)
         slower = np.log1p(-truth.neighbour.harm * others)
         logs[0] += slower
         logs[_LATENCY] -= slower
@@ -185,15 +185,15 @@ def _levels(
     return found
 
 
-def _noise(truth: Truth, life: Life, middle: Floats) -> tuple[Floats, Floats, float]:
+def _noise(truth: Truth, instance: Instance, middle: Floats) -> tuple[Floats, Floats, float]:
     """Logarithmic noise of throughput by second, of latencies on top by second, and of CPU for the whole trial."""
     noise, outliers = truth.noise, truth.outliers
-    rng = np.random.default_rng([life.seed, life.number, 1])
+    rng = np.random.default_rng([instance.seed, instance.number, 1])
     trial, latency, cpu = rng.standard_normal(3)
-    if life.warmed:  # another load of the same instance: other seconds
-        rng = np.random.default_rng([life.seed, life.number, 1, round(life.warmed)])
+    if instance.warmed:  # another load of the same instance: other seconds
+        rng = np.random.default_rng([instance.seed, instance.number, 1, round(instance.warmed)])
     count = len(middle)
-    shocks = (_shared(life, "seconds") if life.turns else rng).standard_normal(count)
+    shocks = (_shared(instance, "seconds") if instance.turns else rng).standard_normal(count)
     own = rng.standard_normal(count)
     strikes = rng.random(count + 1)
     r = noise.autocorrelation
@@ -201,21 +201,23 @@ def _noise(truth: Truth, life: Life, middle: Floats) -> tuple[Floats, Floats, fl
     series = lognormal_sigma(noise.seconds) * lfilter([1.0], [1.0, -r], shocks)
     level = lognormal_sigma(noise.trials) * trial
     if noise.blocks:
-        level += lognormal_sigma(noise.blocks) * float(_shared(life, "block").standard_normal())
-    if noise.plots and life.plot:
-        level += lognormal_sigma(noise.plots) * float(_shared(life, life.plot).standard_normal())
+        level += lognormal_sigma(noise.blocks) * float(_shared(instance, "block").standard_normal())
+    if noise.plots and instance.plot:
+        level += lognormal_sigma(noise.plots) * float(_shared(instance, instance.plot).standard_normal())
     if strikes[count] < outliers.trials:
         level += math.log1p(-outliers.trial_depth)
-    speed = series + level + math.log1p(truth.drift) * (life.hours + middle / 3600)
-    speed = speed + np.log(_warm_up(truth, life.warmed + (_under_load(life.turns, middle) if life.turns else middle)))
+    speed = series + level + math.log1p(truth.drift) * (instance.hours + middle / 3600)
+    speed = speed + np.log(
+        _warm_up(truth, instance.warmed + (_under_load(instance.turns, middle) if instance.turns else middle))
+    )
     speed[strikes[:count] < outliers.seconds] += math.log1p(-outliers.second_depth)
     more = lognormal_sigma(noise.latency_trials) * latency + lognormal_sigma(noise.latency_seconds) * own
     return speed, np.asarray(more), lognormal_sigma(noise.cpu_trials) * float(cpu)
 
 
-def _shared(life: Life, what: str) -> np.random.Generator:
+def _shared(instance: Instance, what: str) -> np.random.Generator:
     """Noise that all trials of a block, or of a whole plot in it, have in common."""
-    digest = hashlib.sha256(f"{life.seed}/{life.block_seed}/{what}".encode()).digest()
+    digest = hashlib.sha256(f"{instance.seed}/{instance.block_seed}/{what}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "big"))
 
 

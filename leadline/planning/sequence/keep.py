@@ -15,6 +15,7 @@ from leadline.model.errors import BLAMED
 from leadline.model.plan import Treatment
 from leadline.model.result import Observation, Verdict
 from leadline.model.tuning import Step, Tuning
+from leadline.planning.power import percent
 from leadline.planning.sequence.parts import Kept, Levels, Measured, Part, Stage, describe, levels_of, modes_of, part_of
 
 FALSE_KEEP = 0.05  # share of whole tunings that may keep anything where nothing helps
@@ -75,7 +76,7 @@ def smallest_step(tuning: Tuning, part: Part, sigma: float, level: float, power:
     blocks = tuning.blocks.step
     df = float((blocks - 1) * (len(names) - 1))
     critical = max_t(np.array(rows)).quantile(level, df)
-    return float(100 * np.expm1(min(detectable(critical, sigma * (2 / blocks) ** 0.5, df, power), 20.0)))
+    return percent(detectable(critical, sigma * (2 / blocks) ** 0.5, df, power))
 
 
 def step_part(tuning: Tuning, step: Step, kept: Mapping[str, Kept], left_out: Mapping[str, str]) -> Part:

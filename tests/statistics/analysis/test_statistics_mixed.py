@@ -14,7 +14,7 @@ from scipy import stats
 from simulated_strata import SimulatedStrata, incomplete_plan, slots_plan, split_plot_plan
 from simulated_study import SimulatedSystem, pseudo_factors
 
-from leadline.analysis import analyse, variance_components
+from leadline.analysis import analyse
 from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import Family
 from leadline.analysis.linear import Fit
@@ -237,7 +237,7 @@ def test_ignoring_the_whole_plots_would_err() -> None:
 def test_components_are_recovered() -> None:
     plan = slots_plan(trials=12, blocks_of_slots=10)
     system = SimulatedStrata(block_cv=0.0, trial_cv=0.05, slot_cv=0.02, correlation=0.5)
-    found = [variance_components(plan, system.run(plan, seed), "throughput") for seed in range(12)]
+    found = [analyse(plan, system.run(plan, seed), ["throughput"]).responses[0] for seed in range(12)]
     slots = [part.percent for one in found for part in one.components if part.name == "slots"]
     assert np.mean([value for value in slots if value is not None]) == pytest.approx(2.0, abs=0.15)
     assert np.mean([one.correlation for one in found if one.correlation is not None]) == pytest.approx(0.5, abs=0.06)

@@ -1,25 +1,18 @@
 """Boundaries against published tables, and families of comparisons against simulated studies."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from group_sequential import crossing, obrien_fleming, pocock, spending_bounds
 from simulated_study import pseudo_factors
 
-from leadline.analysis.maxt import max_t
+from leadline.analysis.within import Information, planned_sample
 from leadline.design import make_plan
 from leadline.model.study import Design
 from leadline.planning.boundary import Boundary
-from leadline.planning.paths import simulate
-from leadline.planning.sequential import (
-    crossing,
-    obrien_fleming,
-    obrien_fleming_spending,
-    pocock,
-    pocock_spending,
-    spending_bounds,
-)
-from leadline.planning.shape import Information, Rows, evidence, information, planned_rows
+from leadline.planning.paths import obrien_fleming_spending, pocock_spending, simulate
 
 
 # Jennison and Turnbull, Group Sequential Methods (2000), tables 2.1 and 2.3, two-sided 0.05.
@@ -55,9 +48,9 @@ def test_looks_out_of_order_are_refused(fractions: list[float]) -> None:
 
 
 def test_a_family_of_one_with_known_noise_has_the_integrated_boundary() -> None:
-    part = Information(np.array([[1.0]]), 200_000)
+    part = Information(np.array([[1.0]]), 200_001)
     fractions = [0.25, 0.5, 0.75, 1.0]
-    bounds = simulate([part] * 4, 1).bounds(fractions, 0.05)
+    bounds = simulate([part] * 4).bounds(fractions, 0.05)
     exact = spending_bounds(fractions)
     assert bounds[0] == pytest.approx(exact[0], abs=1e-2)
     assert bounds[2:] == pytest.approx(exact[2:], abs=0.03)
@@ -66,14 +59,15 @@ def test_a_family_of_one_with_known_noise_has_the_integrated_boundary() -> None:
 def test_one_look_at_a_family_is_dunnetts_test() -> None:
     """Three treatments and a control, known noise, two-sided 0.05: 2.35 (Dunnett 1964)."""
     plan = make_plan(pseudo_factors(3), Design(replicates=5, sentinels=None))
-    part = information(Rows(planned_rows(plan).comparisons, planned_rows(plan).columns, np.zeros(20, dtype=np.int64)))
-    assert simulate([part], 3).bounds([1.0], 0.05)[0] == pytest.approx(2.35, abs=0.006)
+    table, sample = planned_sample(plan)
+    part = Information.of(table, replace(sample, blocks=np.zeros(20, dtype=np.int64)))
+    assert simulate([part]).bounds([1.0], 0.05)[0] == pytest.approx(2.35, abs=0.006)
 
 
 def test_later_looks_do_not_change_earlier_bounds() -> None:
-    parts = [Information(np.eye(3), 4), Information(np.eye(3), 4)]
-    ends = (Information(np.eye(3) * 2, 9), Information(np.zeros((0, 3)), 0))
-    one, other = (simulate([*parts, end], 3).bounds([0.3, 0.6, 1.0], 0.05) for end in ends)
+    parts = [Information(np.eye(3), 7), Information(np.eye(3), 7)]
+    ends = (Information(np.eye(3) * 4, 12), Information(np.zeros((3, 3)), 0))
+    one, other = (simulate([*parts, end]).bounds([0.3, 0.6, 1.0], 0.05) for end in ends)
     assert one[:2] == other[:2]
     assert one[2] != other[2]
 
@@ -83,46 +77,43 @@ def test_a_family_keeps_its_error_over_all_looks_with_few_degrees_of_freedom() -
     judged at the level of its bound for known noise.
     """
     plan = make_plan(pseudo_factors(3), Design(replicates=6, sentinels=6))
-    rows = planned_rows(plan)
-    rng = np.random.default_rng(11)
-    looks = [rows.pick((rows.groups >= low) & (rows.groups < low + 2)) for low in (0, 2, 4)]
-    reduced = [evidence(each, np.zeros(len(each.groups))).information for each in looks]
-    paths = simulate(reduced, 3)
-    assert [solution.df for solution in paths.solutions] == [4, 10, 17]
+    table, sample = planned_sample(plan)
+    looks = [sample.only((sample.blocks >= low) & (sample.blocks < low + 2)) for low in (0, 2, 4)]
+    paths = simulate([Information.of(table, each) for each in looks])
+    assert [known.fit.df for known in paths.known] == [4, 10, 17]
     boundary = Boundary(paths, (1 / 3, 2 / 3, 1.0))
     bounds = []
-    for number, solution in enumerate(paths.solutions, 1):
+    for number, known in enumerate(paths.known, 1):
         strict = boundary.interim(number)
         assert strict is not None
-        bounds.append(max_t(solution.scatter(3)).quantile(strict.level, solution.df))
+        bounds.append(paths.law(number - 1).quantile(strict.level, known.fit.df))
     crossed = np.zeros(4000, dtype=bool)
-    bases = [_basis(each) for each in looks]
+    rng = np.random.default_rng(11)
     weighted, squares = np.zeros((4000, 3)), np.zeros(4000)
-    for index, (each, basis) in enumerate(zip(looks, bases, strict=True)):
-        values = rng.normal(size=(4000, len(each.groups)))
-        for group in np.unique(each.groups):
-            chosen = each.groups == group
-            values[:, chosen] -= values[:, chosen].mean(axis=1, keepdims=True)
+    for index, each in enumerate(looks):
+        values = _inside(rng.normal(size=(each.size, 4000)), each.blocks).T
         squares += np.sum(values**2, axis=1)
-        weighted += values @ basis
-        solution = paths.solutions[index]
-        estimates = weighted @ solution.inverse
-        sigma = np.sqrt((squares - np.sum(estimates * weighted, axis=1)) / solution.df)
-        crossed |= np.max(np.abs(estimates) / solution.errors(3), axis=1) / sigma > bounds[index]
+        levels = np.asarray(each.cells[:, None] == 1 + np.arange(3), dtype=np.float64)
+        weighted += values @ _inside(levels, each.blocks)
+        known = paths.known[index]
+        covariance = np.linalg.inv(known.matrix)
+        estimates = weighted @ covariance
+        sigma = np.sqrt((squares - np.sum(estimates * weighted, axis=1)) / known.fit.df)
+        crossed |= np.max(np.abs(estimates) / np.sqrt(np.diag(covariance)), axis=1) / sigma > bounds[index]
     assert crossed.mean() == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / 4000))
 
 
-def _basis(rows: Rows) -> np.ndarray:
-    columns = rows.columns.copy()
-    for group in np.unique(rows.groups):
-        chosen = rows.groups == group
-        columns[chosen] -= columns[chosen].mean(axis=0)
-    return columns
+def _inside(columns: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Columns (n, any) less their groups' means."""
+    found = columns.copy()
+    for group in np.unique(groups):
+        found[groups == group] -= found[groups == group].mean(axis=0)
+    return found
 
 
 def test_repeated_p_values_agree_with_the_boundary() -> None:
-    parts = [Information(np.eye(2), 6)] * 3
-    paths = simulate(parts, 2)
+    parts = [Information(np.eye(2), 8)] * 3
+    paths = simulate(parts)
     fractions = [1 / 3, 2 / 3, 1.0]
     bound = paths.bounds(fractions, 0.05)[2]
     assert paths.repeated_p(fractions, 2, bound * 1.001) <= 0.0501

@@ -1,6 +1,7 @@
 """Power and sizes against another library, against the analysis, and against simulated studies."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from statsmodels.stats.power import TTestIndPower
 from leadline.analysis import analyse
 from leadline.design import make_plan
 from leadline.design.switchback import switchback_plan
+from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor
 from leadline.model.result import Verdict
 from leadline.model.study import Design, Switchback, Workload
@@ -18,7 +20,6 @@ from leadline.planning.components import variance_of
 from leadline.planning.forecast import Setup, forecast, needed, replicates_of, sigma_of
 from leadline.planning.noise import Noise, assumed
 from leadline.planning.power import log_effect, percent, precision_of, t_power
-from leadline.planning.shape import planned_rows
 from leadline.planning.wording import forecast_lines
 
 SETUP = Setup(overhead=30.0, steady=30.0)
@@ -33,9 +34,20 @@ def test_power_of_two_groups_is_statsmodels(size: float, count: int) -> None:
 
 
 def test_the_smallest_effect_is_what_the_analysis_reports() -> None:
-    for kind, factors in (("one-at-a-time", 4), ("full-factorial", 3)):
-        plan = make_plan(pseudo_factors(factors), Design(kind=kind, replicates=3, sentinels=6))
-        found = precision_of(planned_rows(plan))
+    """Of plain plans, of squares, which spend degrees of freedom on places, of incomplete blocks, whose levels share
+    one noise, and of a fraction, where interactions are estimated beside the levels.
+    """
+    square, short = {"blocks": "latin", "replicates": 8}, {"blocks": "incomplete", "block_size": 3, "replicates": 4}
+    designs: list[tuple[int, dict[str, Any]]] = [
+        (4, {"sentinels": 6}),
+        (3, {"kind": "full-factorial", "sentinels": 6}),
+        (3, square),
+        (6, short),
+        (5, {"kind": "fractional-factorial", "replicates": 2}),
+    ]
+    for factors, design in designs:
+        plan = make_plan(pseudo_factors(factors), Design(**({"replicates": 3, "sentinels": None} | design)))
+        found = precision_of(plan)
         assert not isinstance(found, str)
         smallest = found.smallest(math.sqrt(variance_of(4.0)), 0.8)
         assert smallest is not None
@@ -47,7 +59,7 @@ def test_the_smallest_effect_is_what_the_analysis_reports() -> None:
 @pytest.mark.parametrize(("kind", "replicates"), [("one-at-a-time", 5), ("full-factorial", 3)])
 def test_the_predicted_power_is_what_simulated_studies_have(kind: str, replicates: int) -> None:
     plan = make_plan(pseudo_factors(3), Design(kind=kind, replicates=replicates, sentinels=None))
-    found = precision_of(planned_rows(plan))
+    found = precision_of(plan)
     assert not isinstance(found, str)
     sigma = math.sqrt(variance_of(4.0))
     effect = found.smallest(sigma, 0.8)
@@ -65,13 +77,13 @@ def test_an_effect_needs_what_is_said() -> None:
     """The replicates that are named reach the wanted power in a plan made with them; one fewer does not."""
     sigma = math.sqrt(variance_of(4.3))
     plan = make_plan(pseudo_factors(3), Design(replicates=3, sentinels=None))
-    found = precision_of(planned_rows(plan))
+    found = precision_of(plan)
     assert not isinstance(found, str)
     need = needed(plan, found, sigma, SETUP, 5.0, 0.8)
     assert need.replicates is not None
     powers = []
     for replicates in (need.replicates - 1, need.replicates):
-        larger = precision_of(planned_rows(make_plan(plan.factors, Design(replicates=replicates, sentinels=None))))
+        larger = precision_of(make_plan(plan.factors, Design(replicates=replicates, sentinels=None)))
         assert not isinstance(larger, str)
         powers.append(larger.power(log_effect(5.0), sigma))
     assert powers[0] < 0.8 <= powers[1] + 1e-3
@@ -160,7 +172,30 @@ def test_squares_and_incomplete_blocks_are_forecast_beside_the_other_designs() -
     latin = make_plan(factors, Design(replicates=4, sentinels=None, blocks="latin"))
     square = forecast(latin, assumed("throughput", 4.3, "given"), SETUP)
     assert (found.df, square.df) == (9, 6)
-    assert square.smallest[0.8] == pytest.approx(found.smallest[0.8], rel=0.01)  # of levels with a noise of their own
+    assert square.smallest[0.8] > found.smallest[0.8], "what places take is missing where levels have their own noise"
+
+
+@pytest.mark.parametrize(
+    ("factors", "design"),
+    [(3, {"replicates": 3}), (5, {"kind": "fractional-factorial"}), (3, {"blocks": "latin", "replicates": 4})],
+)
+def test_a_repeated_plan_is_forecast_as_one_that_is_planned_so(factors: int, design: dict[str, Any]) -> None:
+    small, large = (
+        precision_of(make_plan(pseudo_factors(factors), Design(**{"sentinels": None, "replicates": 2} | design | more)))
+        for more in ({}, {"replicates": 2 * int(design.get("replicates", 2))})
+    )
+    assert not isinstance(small, str)
+    assert not isinstance(large, str)
+    found = small.repeated(2)
+    assert (found.df, found.own, found.error) == pytest.approx((large.df, large.own, large.error), rel=1e-6)
+
+
+def test_whole_plots_of_one_trial_are_trials() -> None:
+    """A kernel's factor alone makes a plot of every trial: three levels in four blocks have 12 - 4 - 2 degrees."""
+    kernel = Factor("host.hugepages", (0, 1, 2), 0, apply_cost=ApplyCost.KERNEL)
+    found = precision_of(make_plan([kernel], Design(replicates=4, sentinels=None)))
+    assert not isinstance(found, str)
+    assert found.df == 6
 
 
 def test_factors_between_trials_with_slots_have_a_forecast_of_their_own() -> None:

@@ -12,14 +12,13 @@ from leadline.analysis import analyse
 from leadline.design import make_plan
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
-from leadline.model.plan import Plan, Role, Treatment
+from leadline.model.plan import Factor, Plan, Role, Treatment
 from leadline.model.result import Observation, StudyAnalysis, Verdict
 from leadline.model.study import Design
 from leadline.planning.boundary import boundary_of
-from leadline.planning.course import race_levels, whole_blocks
+from leadline.planning.course import Course, course, race_levels, whole_blocks
 from leadline.planning.equals import shares_lost
 from leadline.planning.looks import Look, State, conditional_power, due, look, schedule
-from leadline.planning.race import Race, race
 
 STUDIES = 150
 
@@ -163,50 +162,44 @@ def test_looks_come_after_blocks() -> None:
         schedule(plan, 8)
 
 
-def treatments(count: int) -> tuple[Treatment, ...]:
-    return tuple(Treatment.of({"setting": f"s{number:02d}"}) for number in range(count))
-
-
-def run_race(
-    field: tuple[Treatment, ...], means: Sequence[float], cv: float, seed: int, rounds: int
-) -> tuple[Race, int]:
-    """A race as its driver runs it: two blocks a round of what is proposed."""
+def run_race(means: Sequence[float], cv: float, seed: int, replicates: int, rounds: int) -> tuple[Course, int]:
+    """A race of as many levels as ``means``, as the lab runs it, and how many trials it took."""
+    levels = tuple(range(len(means)))
+    plan = make_plan([Factor("k", levels, 0)], Design(kind="racing", replicates=replicates, looks=rounds))
     rng = np.random.default_rng(seed)
-    observations: list[Observation] = []
-    state = race(field, observations, "throughput", rounds)
-    while not state.finished:
-        for block in (2 * state.rounds, 2 * state.rounds + 1):
-            effect = rng.normal(0, 0.05)
-            for treatment in state.propose(seed + block):
-                value = means[field.index(treatment)] * math.exp(effect + rng.normal(0, cv))
-                number = len(observations)
-                observations.append(
-                    Observation(number, number, block, block, Role.TREATMENT, treatment, 0.0, {"throughput": value})
-                )
-        state = race(field, observations, "throughput", rounds)
-    return state, len(observations)
+    blocks = rng.normal(0, 0.05, len(plan.trials))
+    ran: list[Observation] = []
+    state = course(plan, ran, "throughput", rounds)
+    while not state.over and len(ran) < len(plan.trials):
+        for trial in state.plan.trials[len(ran) : state.next_position or len(plan.trials)]:
+            value = means[int(trial.treatment["k"])] * math.exp(blocks[trial.block] + rng.normal(0, cv))
+            place = (trial.position + 1, trial.position, trial.block, trial.replicate, trial.role, trial.treatment)
+            ran.append(Observation(*place, 60.0 * trial.position, {"throughput": value}))
+        state = course(state.plan, ran, "throughput", rounds)
+    return state, len(ran)
 
 
-def test_a_race_keeps_the_best_and_saves_trials() -> None:
-    """Twelve settings, the best 8 % ahead of a field that spreads over 20 %."""
-    field = treatments(12)
-    means = [100.0, *np.linspace(92.0, 74.0, 11)]
-    kept, trials = 0, 0
+def level(number: int) -> Treatment:
+    return Treatment.of({"k": number})
+
+
+def test_a_race_keeps_the_best_and_tells_the_others_apart() -> None:
+    """Twelve levels, the best 8 % ahead of a field that spreads over 20 %."""
+    means = [92.0, 100.0, *np.linspace(91.0, 74.0, 10)]
+    kept, left = 0, 0
     for seed in range(8):
-        state, count = run_race(field, means, 0.04, seed, 5)
-        kept += field[0] in state.running
-        trials += count
-        assert state.standings[0].behind == 0.0
+        race = run_race(means, 0.04, seed, 10, 5)[0].race
+        kept += level(1) in race.running
+        left += 12 - len(race.running)
+        assert race.standings[0].behind == 0.0
     assert kept >= 7
-    assert trials / 8 < 0.6 * 12 * 10
+    assert left / 8 > 9
 
 
 def test_a_race_of_equals_rarely_loses_a_given_one() -> None:
     """Any treatment is a best one here: each is lost in at most 5 % of races."""
-    field = treatments(6)
-    lost = sum(
-        field[seed % 6] not in run_race(field, [100.0] * 6, 0.04, 7_000 + seed, 3)[0].running for seed in range(120)
-    )
+    races = [run_race([100.0] * 6, 0.04, 7_000 + seed, 6, 3)[0].race for seed in range(120)]
+    lost = sum(level(seed % 6) not in race.running for seed, race in enumerate(races))
     assert lost / 120 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 120)
 
 
@@ -233,28 +226,23 @@ def test_a_race_with_more_rounds_than_its_trials_fill_still_spends_no_more() -> 
 
 
 def test_a_race_ends_when_the_rest_is_as_good() -> None:
-    field = treatments(3)
-    state, _ = run_race(field, [100.0, 100.2, 60.0], 0.004, 1, 4)
-    rng = np.random.default_rng(3)
-    observations = [
-        Observation(k, k, k // 3, k // 3, Role.TREATMENT, field[k % 3], 0.0, {"p99": (5.0, 5.01, 9.0)[k % 3] * v})
-        for k, v in enumerate(np.exp(rng.normal(0, 0.001, 12)))
+    state, _ = run_race([100.0, 100.2, 60.0], 0.004, 1, 8, 4)
+    assert level(2) not in state.race.running
+    plan = make_plan([Factor("k", (0, 1, 2), 0)], Design(kind="racing", replicates=4, looks=3))
+    noise = np.exp(np.random.default_rng(3).normal(0, 0.001, len(plan.trials)))
+    seen = [
+        Observation(
+            *(each.position, each.position, each.block, each.replicate, each.role, each.treatment, 0.0),
+            {"p99": (5.0, 5.01, 9.0)[int(each.treatment["k"])] * noise[each.position]},
+        )
+        for each in plan.trials
     ]
-    close = race(field, observations, "p99", 5, margin=3.0)
-    assert close.finished
+    close = course(plan, seen, "p99", 3, margin=3.0)
+    assert close.over
     assert "within 3 %" in close.reason
-    assert set(close.running) == set(field[:2])
-    last = next(each for each in close.standings if each.treatment == field[2])
+    assert set(close.race.running) == {level(0), level(1)}
+    last = next(each for each in close.race.standings if each.treatment == level(2))
     assert last.left == 1
     assert last.behind is not None
     assert last.behind > 70, "p99 is worse where it is larger"
-    assert field[2] not in state.running
-
-
-def test_a_race_needs_two_different_treatments() -> None:
-    with pytest.raises(ValueError, match="two or more different"):
-        race(treatments(1), [], "throughput", 3)
-    start = race(treatments(3), [], "throughput", 3)
-    assert start.propose(1) != ()
-    assert set(start.propose(1)) == set(treatments(3))
-    assert start.reason == "3 treatments run on after round 0 of 3"
+    assert course(plan, [], "p99", 3).race.reason == "3 treatments run on after round 0 of 3"

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from group_sequential import spending_bounds
 from scipy import stats
 
 from leadline.analysis import analyse
@@ -14,8 +15,6 @@ from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, Switchback, Workload
 from leadline.planning.looks import Look, State, look, schedule
 from leadline.planning.power import precision_of
-from leadline.planning.sequential import spending_bounds
-from leadline.planning.shape import planned_rows
 from leadline.simulate import Model, Truth, simulate_observations
 
 LOAD = Workload(users=20, ramp_up=5, steady=90)
@@ -112,6 +111,6 @@ def test_forecasts_have_the_standard_errors_that_slots_turn_out_to_have() -> Non
             assert effect.df is not None
             half = math.log((100 + effect.interval.high) / (100 + effect.interval.low)) / 2
             sizes.append(half / float(stats.t.ppf(0.975, effect.df)))
-    found = precision_of(planned_rows(plan), instances=len(plan.trials))
+    found = precision_of(plan)
     assert not isinstance(found, str)
     assert np.mean(sizes) == pytest.approx(0.05 / math.sqrt(5) * found.error, rel=0.15)

@@ -1,4 +1,4 @@
-"""Group sequential boundaries for one comparison with known variance: golden standard of the family's boundaries.
+"""Group sequential boundaries for one comparison with known variance: what the family's boundaries are held against.
 
 Crossing probabilities by the recursive numerical integration of Armitage, McPherson and Rowe (1969), as laid out in
 Jennison and Turnbull, Group Sequential Methods (2000), chapter 19. Spending functions: Lan and DeMets (1983).
@@ -7,30 +7,18 @@ Jennison and Turnbull, Group Sequential Methods (2000), chapter 19. Spending fun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
-from leadline.planning.shape import Floats
+from leadline.analysis.table import Floats
+from leadline.planning.paths import Spending, obrien_fleming_spending
 
-Spending = Callable[[float, float], float]  # (fraction of the information, alpha) -> alpha spent until there
 _NODES = 401
 _FAR = 8.0  # standard deviations beyond which nothing is left
-
-
-def obrien_fleming_spending(fraction: float, alpha: float) -> float:
-    """Lan and DeMets' function close to O'Brien and Fleming's boundary, two-sided: alpha/2 is spent on each side."""
-    if fraction <= 0:
-        return 0.0
-    return float(4.0 * stats.norm.sf(stats.norm.isf(alpha / 4) / math.sqrt(min(fraction, 1.0))))
-
-
-def pocock_spending(fraction: float, alpha: float) -> float:
-    """Lan and DeMets' function close to Pocock's boundary."""
-    return alpha * math.log(1 + (math.e - 1) * min(max(fraction, 0.0), 1.0))
 
 
 def crossing(fractions: Sequence[float], bounds: Sequence[float]) -> Floats:

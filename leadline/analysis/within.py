@@ -1,0 +1,85 @@
+"""The model inside the smallest groups of figures: what forecasts, interim analyses and estimates of noise rest on.
+
+What the trials of a block, those of a whole plot, or the slots of a trial have in common is taken out, so that one
+source of noise is left, and what disjoint groups say adds up. Before there are data, every figure of a plan is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from leadline.analysis.columns import Model
+from leadline.analysis.linear import Fit, fit
+from leadline.analysis.strata import centred, innermost
+from leadline.analysis.table import Floats, Sample, StudyTable, sample_of
+from leadline.model.naming import plain_level
+from leadline.model.plan import Plan
+from leadline.model.result import Observation
+
+_PLANNED = "planned"
+_RANK = 1e-7
+
+
+def planned_sample(plan: Plan) -> tuple[StudyTable, Sample]:
+    """The sample that a whole plan will give, with figures of 0."""
+    rows: list[Observation] = []
+    for trial in plan.trials:
+        place = (trial.position, trial.position, trial.block, trial.replicate, trial.role)
+        whole = Observation(*place, trial.treatment, 0.0, {_PLANNED: 0.0}, plot=trial.plot)
+        rows += [replace(whole, treatment=slot.treatment, slot=slot.index) for slot in trial.slots] or [whole]
+    table = StudyTable.of(plan, rows, plain_level)
+    return table, sample_of(table, _PLANNED)[0]
+
+
+def within(model: Model, sample: Sample, values: Floats | None = None) -> Fit:
+    """The fit of ``values`` (n), 0 before there are data, inside groups: its noise is that of trials, or of slots."""
+    order, starts = innermost(sample)
+    figures = np.zeros(sample.size) if values is None else values[order]
+    return fit(
+        centred(model.rows(sample)[order], starts),
+        centred(figures[:, None], starts)[:, 0],
+        len(starts),
+        float(np.linalg.norm(figures - figures.mean())),
+    )
+
+
+@dataclass(frozen=True)
+class Information:
+    """What figures say about the comparisons (k) for noise of size 1: ``matrix`` (k, k), and ``df``, the number of
+    figures less that of their groups. Those of disjoint groups add up.
+    """
+
+    matrix: Floats
+    df: int
+
+    @classmethod
+    def of(cls, table: StudyTable, sample: Sample) -> Information:
+        """Of all figures of a sample. Interactions are left out: in complete blocks they take nothing away."""
+        model = Model(table, (), tuple(table.comparisons()), (), False, "swept")
+        order, starts = innermost(sample)
+        rows = centred(model.rows(sample)[order], starts)
+        return cls(rows.T @ rows, len(rows) - len(starts))
+
+    @cached_property
+    def root(self) -> Floats:
+        """(r, k): root' root is the matrix."""
+        values, vectors = np.linalg.eigh(self.matrix)
+        kept = values > _RANK * max(1.0, float(values.max(initial=0.0)))
+        return np.asarray(np.sqrt(values[kept])[:, None] * vectors.T[kept], dtype=np.float64)
+
+    @cached_property
+    def fit(self) -> Fit:
+        """The comparisons as coefficients, each 0, with the degrees of freedom that are left for the noise."""
+        return fit(self.root, np.zeros(len(self.root)), len(self.root) - self.df, 1.0)
+
+    @cached_property
+    def known(self) -> Floats:
+        """(j, k): contrasts of the comparisons that the figures determine; none without a degree of freedom."""
+        asked = np.eye(len(self.matrix))
+        return asked[self.fit.estimable(asked)] if self.fit.df > 0 else asked[:0]
+
+    def __add__(self, other: Information) -> Information:
+        return Information(self.matrix + other.matrix, self.df + other.df)
