@@ -1,6 +1,6 @@
 """Machine time for 80 % power: the published protocol against leadline's plans, at a family-wise error of 5 %.
 
-python bench/statistics/power.py [--studies N] [--only PART ...]
+python bench/statistics/power.py [--studies N] [--only PART ...] [--within SHARE ...]
 
 The parts can be run beside each other: ``--only blocks "every run" looks race``, ``--only one-at-a-time in``, ``--only
 "D-optimal in"``.
@@ -15,7 +15,8 @@ the 95th percentile of the largest |gain| without effects under the same noise (
 
 Noise: coefficient of variation of a run 4.3 %, of which the share ``within`` (of the variance) comes from inside the
 600 s of its steady state and the rest from what differs between lives of a server. The publication does not tell the
-share, so three are computed. ``days``: besides, each 24 h have an effect of their own of 2 % (assumed, not published).
+share, so three are computed, or those of ``--within``, measured ones for instance. ``days``: besides, each 24 h have
+an effect of their own of 2 % (assumed, not published).
 
 Leadline's plans: half-widths of simultaneous intervals and errors of estimates come from the lab's own analysis of
 simulated pilot studies; both shrink with the root of the plan's size, which gives the size for 80 % power; a second
@@ -335,11 +336,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=6, help="that check the power of a plan")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names of ways or scenarios")
+    parser.add_argument("--within", nargs="*", type=float, default=[], help="shares of the noise, of slots alone")
     options = parser.parse_args()
     scenarios = [Scenario(0.25, False), Scenario(0.05, False), Scenario(1.0, False), Scenario(0.25, True)]
+    scenarios = [Scenario(share, False) for share in options.within] or scenarios
     print("| plan | noise | effect | published h | leadline h | times less | power, checked | wrong elsewhere |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    adaptive(options)
+    if not options.within:
+        adaptive(options)
     for way in ways():
         for scenario in scenarios:
             if options.only and not any(word in f"{way.name} {scenario.name}" for word in options.only):

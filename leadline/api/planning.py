@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leadline.lab.layouts import compare_layouts
 from leadline.lab.looking import check_looks
 from leadline.lab.pilot import noise_for, overhead_for
 from leadline.lab.planning import Planned, cost, worst_cost
@@ -18,6 +19,7 @@ __all__ = [
     "Watcher",
     "aa_twin",
     "check_looks",
+    "compare_layouts",
     "cost",
     "noise_for",
     "outline",

@@ -22,7 +22,7 @@ from leadline.design.slot_treatments import LARGEST, baseline_of, slot_treatment
 from leadline.design.switchback import is_live
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Slot, Treatment, Turn
-from leadline.model.study import Design, Rotation, Workload
+from leadline.model.study import Design, Rotation, Switchback, Workload
 from leadline.model.units import format_duration
 
 FEWEST_ROUNDS = 2
@@ -105,6 +105,13 @@ def _with_slots(plan: Plan, inside: Sequence[Treatment], rounds: int) -> Plan:
         ]
         trials.append(replace(trial, treatment=slots[0].treatment, slots=tuple(slots)))
     return replace(plan, trials=tuple(trials))
+
+
+def one_by_one(design: Design, live: bool) -> Design:
+    """The same design with instances one after the other; ``live``: some factors change in slots of the same length."""
+    rotation = design.rotation or Rotation()
+    switchback = Switchback(slot=rotation.slot, wash_out=rotation.wash_out) if live else None
+    return design.model_copy(update={"rotation": None, "switchback": switchback})
 
 
 def blocks_of(plan: Plan) -> list[list[PlannedTrial]]:

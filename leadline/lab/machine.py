@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -122,41 +123,64 @@ def _refused(check: Callable[[], object]) -> str:
     return ""
 
 
-def check_side_by_side(file: StudyFile, plan: Plan, settings: Mapping[str, Level], machine: Machine) -> str:
-    """A rotation's largest block against this machine's memory; what it needs, in a sentence.
-
-    Raises UsageError with file and line, also for what instances side by side cannot have.
+@dataclass(frozen=True)
+class Room:
+    """What a rotation's largest block needs of this machine, in a sentence; ``refused`` where it does not fit, with
+    ``fit``: how many of its instances would.
     """
-    study = file.study
-    if study.drivers:
-        raise UsageError(
-            f"{file.where(('drivers',))}: design.rotation has a driver for each instance: leave drivers out"
-        )
-    if study.reset.database == "keep":
-        raise UsageError(
-            f"{file.where(('reset', 'database'))}: instances side by side have data of their own: write snapshot"
-        )
+
+    told: str
+    refused: str = ""
+    fit: int = 0
+
+
+def room_for(plan: Plan, settings: Mapping[str, Level], machine: Machine) -> Room:
+    """The memory of all instances of a block, when their heaps and databases are full, against the machine's."""
     needs = [
         (sum(_instance_memory({**settings, **trial.treatment.as_dict()}, machine) for trial in block), len(block))
         for block in blocks_of(plan)
     ]
     needed, instances = max(needs)
-    each = needed // instances
     told = (
         f"{instances} instances at once need about {_mib(needed)} of memory (heap, {_mib(_BESIDE_HEAP)} of each JVM, "
         "database)"
     )
     most = int(_USABLE * machine.memory)
     if needed > most:
-        fit = most // each
-        mend = f"take {fit} at a time by `blocks: incomplete, block_size: {fit}`" if fit >= 2 else "lower jvm.heap"
-        known = "" if "jvm.heap" in settings else "; set jvm.heap (a quarter of memory where it is not set)"
-        raise UsageError(
-            f"{file.where(('design', 'rotation'))}: {told}; {_USABLE:.0%} of this machine's are {_mib(most)}: {mend}"
-            f"{known}"
-        )
+        fit = most // (needed // instances)
+        return Room(told, f"{told}; {_USABLE:.0%} of this machine's are {_mib(most)}", fit)
     cpus = f"{machine.cpus} CPU{'' if machine.cpus == 1 else 's'}"
-    return f"{told}; this machine has {_mib(machine.memory)} and {cpus}, of which one instance at a time has load."
+    return Room(
+        f"{told}; this machine has {_mib(machine.memory)} and {cpus}, of which one instance at a time has load."
+    )
+
+
+def check_side_by_side(file: StudyFile, plan: Plan, settings: Mapping[str, Level], machine: Machine) -> Room:
+    """A rotation's largest block against this machine's memory.
+
+    Raises UsageError with file and line where it does not fit, unless the study says what to do then, and for what
+    instances side by side cannot have.
+    """
+    if lack := apart(file.study):
+        path, problem = lack
+        raise UsageError(f"{file.where(path)}: {problem}")
+    room = room_for(plan, settings, machine)
+    rotation = file.study.design.rotation
+    if room.refused and (rotation is None or rotation.otherwise == "refuse"):
+        fewer = f"take {room.fit} at a time by `blocks: incomplete, block_size: {room.fit}`"
+        mend = fewer if room.fit >= 2 else "lower jvm.heap"
+        known = "" if "jvm.heap" in settings else "; set jvm.heap (a quarter of memory where it is not set)"
+        raise UsageError(f"{file.where(('design', 'rotation'))}: {room.refused}: {mend}{known}")
+    return room
+
+
+def apart(study: Study) -> tuple[tuple[str, ...], str] | None:
+    """The key of a study whose instances cannot stand side by side, and why."""
+    if study.drivers:
+        return ("drivers",), "design.rotation has a driver for each instance: leave drivers out"
+    if study.reset.database == "keep":
+        return ("reset", "database"), "instances side by side have data of their own: write snapshot"
+    return None
 
 
 def _instance_memory(levels: Mapping[str, Level], machine: Machine) -> int:

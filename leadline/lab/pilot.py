@@ -55,14 +55,22 @@ def noise_for(
     )
 
 
-def _related(store: Store, study: Study) -> list[StudyRecord]:
+def noise_beside(study: Study, lab: Path, response: str) -> Noise | None:
+    """Noise of the lab's newest rotations of the same stack and load, for a rotation that of the other studies."""
+    if not (lab / "lab.sqlite").exists():
+        return None
+    records = _related(Store(lab, create=False), study, other=True)
+    return measured(response, [past_of(record, response) for record in records]) if records else None
+
+
+def _related(store: Store, study: Study, other: bool = False) -> list[StudyRecord]:
     found: list[StudyRecord] = []
     for study_id in store.ids():
         if len(found) == STUDIES:
             break
         record = store.load(study_id)
         done = sum(max(1, len(trial.slots)) for trial in record.trials if trial.state == TrialState.DONE)
-        if _alike(record.study, study) and done >= 3:
+        if _alike(record.study, study) and _same_layout(record.study, study) != other and done >= 3:
             found.append(record)
     return found
 
@@ -74,8 +82,11 @@ def _alike(one: Study, other: Study) -> bool:
         one.stack == other.stack
         and one.workload.model_dump(exclude=lengths) == other.workload.model_dump(exclude=lengths)
         and one.placement == other.placement
-        and (one.design.rotation is None) == (other.design.rotation is None)
     )
+
+
+def _same_layout(one: Study, other: Study) -> bool:
+    return (one.design.rotation is None) == (other.design.rotation is None)
 
 
 def past_of(record: StudyRecord, response: str) -> Past:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leadline.design import DesignError, make_plan
-from leadline.design.rotation import rotation_plan
-from leadline.design.switchback import steady_seconds, switchback_plan
+from leadline.design.rotation import one_by_one, rotation_plan
+from leadline.design.switchback import is_live, steady_seconds, switchback_plan
 from leadline.host.base import TrialHost
 from leadline.host.registry import is_machine
 from leadline.lab.machine import check_machine, check_side_by_side, not_checked
@@ -21,7 +21,7 @@ from leadline.load.generators.lab import check_generator
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError, nearest
-from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
+from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, RawLevel, Study, Workload
 from leadline.stack.registry import knob_of_others
@@ -35,12 +35,17 @@ class Planned:
     """A plan with what it rests on: every knob in play, fixed settings, and factors left out with the reason.
 
     ``warnings``: what some of its trials risk; also among the plan's notes. ``unchecked``: what only a run can tell.
+    ``design``: the study's, as this machine can hold it. ``of_host``: names of the knobs of the whole host, which is
+    ``machine``.
     """
 
     plan: Plan
     knobs: Mapping[str, Knob]
     settings: Mapping[str, Level]
     skipped: tuple[str, ...]
+    design: Design
+    machine: Machine
+    of_host: frozenset[str]
     warnings: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
@@ -108,26 +113,34 @@ def plan_study(
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
     check_levels(file, factors, settings, idle_settings)
     check_web(file, host, factors, settings, idle_settings)
-    plan = _plan(file, factors, skipped, [knob.name for knob in host.knobs()])
+    design = _design(file, factors)
+    plan = _plan(file, design, factors, skipped, on_host)
     if plan.rotates:
-        plan = replace(plan, notes=(*plan.notes, check_side_by_side(file, plan, settings, machine)))
+        room = check_side_by_side(file, plan, settings, machine)
+        told = room.told
+        if room.refused:
+            design, told = one_by_one(design, any(map(is_live, factors))), f"No rotation: {room.refused}."
+            plan = _plan(file, design, factors, skipped, on_host)
+        plan = replace(plan, notes=(*plan.notes, told))
     warnings = tuple(starved_calls(file, plan, settings))
     return Planned(
         replace(plan, notes=(*plan.notes, *_without_effect(study.workload), *warnings)),
         knobs,
         settings,
         tuple(skipped),
+        design,
+        machine,
+        frozenset(on_host),
         warnings,
         tuple(unchecked),
     )
 
 
-def _plan(file: StudyFile, factors: list[Factor], skipped: list[str], of_host: Collection[str]) -> Plan:
+def _plan(file: StudyFile, design: Design, factors: list[Factor], skipped: list[str], of_host: Collection[str]) -> Plan:
     study = file.study
-    design = _design(file, factors)
-    if study.design.switchback is None or study.design.rotation is not None:
+    if design.switchback is None or design.rotation is not None:
         try:
-            if study.design.rotation is not None:
+            if design.rotation is not None:
                 return rotation_plan(factors, design, study.workload, of_host)
             return make_plan(factors, design)
         except DesignError as error:

@@ -299,6 +299,9 @@ class Rotation(_Strict):
     warm_up_slot: Annotated[float, duration(1, DAY)] = Field(
         default=5.0, description="the same during the ramp-up: its load comes in cycles of load and pause"
     )
+    otherwise: Literal["refuse", "one-by-one"] = Field(
+        default="refuse", description="where memory is too small: instances run one after the other"
+    )
 
 
 Looks = Annotated[

@@ -47,7 +47,7 @@ def between_trials(
     if instances is None:
         why = "the noise between trials is not known: it is read from earlier studies, and --cv gave that of slots"
         return replace(nothing, reason=why)
-    whole = _whole(plan, names)
+    whole = whole_trials(plan, names)
     found = precision_of(whole, 1 - (1 - level) * len(whole.comparisons) / len(plan.comparisons))
     if isinstance(found, str):
         return replace(nothing, reason=found)
@@ -72,7 +72,7 @@ def _between_instances(noise: Noise) -> float | None:
     return None if noise.block is None else noise.block.variance
 
 
-def _whole(plan: Plan, names: Sequence[str]) -> Plan:
+def whole_trials(plan: Plan, names: Sequence[str]) -> Plan:
     """The plan as one of whole trials, with the factors of these names alone."""
     return replace(
         plan,

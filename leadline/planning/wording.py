@@ -9,6 +9,7 @@ from leadline.model.units import format_duration
 from leadline.planning.between import Between
 from leadline.planning.components import Component, cv_of
 from leadline.planning.forecast import Forecast, Need, Setup
+from leadline.planning.layouts import Compared
 from leadline.planning.noise import Noise
 from leadline.planning.repeat import Advice, advise
 
@@ -113,3 +114,30 @@ def advice_of(noise: Noise, setup: Setup) -> Advice | None:
         return None
     shortest = max(5.0, math.ceil(10 * noise.autocorrelation.time))
     return advise(noise.second, noise.beyond, setup.steady, setup.overhead, shortest)
+
+
+def layout_lines(found: Compared) -> list[str]:
+    """The layouts as a table, what its figures rest on, and which is proposed."""
+    cvs = ", ".join(
+        f"{name} {figure(cv_of(value))} %{' (assumed)' if name in found.components.assumed else ''}"
+        for name, value in found.parts.items()
+    )
+    asked = f"; {figure(found.effect)} % needs" if found.effect is not None else ""
+    lines = [f"the same question in about {format_duration(found.seconds)} (noise of a trial: {cvs})"]
+    lines[0] += f": smallest effect in 8 of 10{asked}"
+    for each in found.layouts:
+        if each.smallest is None or each.seconds is None:
+            lines.append(f"  {each.name:10}  {'not possible: ' if each.trials is None else ''}{each.reason}")
+            continue
+        slots = f" with {each.slots} slots" if each.slots else ""
+        text = f"  {each.name:10}  {f'{each.trials} trials{slots}':26}  {format_duration(each.seconds):>7}"
+        text += f"  {figure(each.smallest):>5} %"
+        if found.effect is not None:
+            text += f"  {format_duration(each.need) if each.need is not None else 'not within reason':>9}"
+        lines.append(text + ("  this study" if each.own else ""))
+    best = found.best
+    if best is not None and not best.own:
+        lines.append(f"best: {best.name}, by " + " ".join(f"--set {key}={value}" for key, value in best.write.items()))
+    elif best is not None:
+        lines.append(f"best: {best.name}, as this study is")
+    return lines

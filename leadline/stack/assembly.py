@@ -17,7 +17,7 @@ from leadline.host.base import Host, Process
 from leadline.host.files import oom_kills
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.owners import AtStart, Owners
 from leadline.model.study import Placement, StackChoice
 from leadline.stack import refusals, registry
@@ -418,6 +418,18 @@ class _Deployed(AtStart):
 
     def knobs(self) -> Sequence[Knob]:
         return self._application.knobs()
+
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        known = {knob.name: knob for knob in self.knobs()}
+        if fixed := {name: level for name, level in levels.items() if known[name].apply_cost is not ApplyCost.LIVE}:
+            super().apply(fixed)
+        try:
+            self._application.change(self._url(), levels)
+            wrong = [f"{name} {level}" for name, level in levels.items() if self.read_back(name) != level]
+        except LookupError as error:
+            raise TrialFailure(FailureClass.CONFIGURATION, str(error)) from error
+        if wrong:
+            raise TrialFailure(FailureClass.CONFIGURATION, f"{self._application.name} did not take {', '.join(wrong)}")
 
     def read_back(self, name: str) -> Level:
         return self._application.read_back(self._url(), name)

@@ -134,7 +134,7 @@ class AuditResult:
 class Application(Protocol):
     """The application under test: its archive, its data, the audits of its work, and what it asks of a server.
 
-    A knob is one of ``knobs``, set by ``deployment`` and read by ``read_back``.
+    A knob is one of ``knobs``, set by ``deployment``, a live one by ``change`` too, and read by ``read_back``.
     """
 
     @property
@@ -146,7 +146,7 @@ class Application(Protocol):
         """Names of the built-in scenarios that are made for it, the usual one first."""
 
     def knobs(self) -> Sequence[Knob]:
-        """Switches of the application itself, named ``app.``; they need a restart of its server."""
+        """Switches of the application itself, named ``app.``; at a start of its server, or live."""
 
     def knobs_on(self, mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> Sequence[Knob]:
         """The same with the levels refused that it cannot have in ``mode`` on ``server``; ``servers``: what each can
@@ -158,6 +158,9 @@ class Application(Protocol):
 
     def read_back(self, url: str, knob: str) -> Level:
         """The level in force, asked of the application at ``url``. Raises LookupError."""
+
+    def change(self, url: str, levels: Settings) -> None:
+        """Have the application running at ``url`` take live levels. Raises LookupError."""
 
     def build(self, progress: Progress) -> None: ...
     def data_key(self, load_units: int, seed: int) -> str:

@@ -111,9 +111,9 @@ seed: 3
 
 
 def builtin(name: str) -> tuple[StudyFile, Planned, list[Knob], list[Knob]]:
-    """A built-in study with a short load, planned where every knob can be set."""
+    """A built-in study, with a short load where slots do not need theirs, planned where every knob can be set."""
     file = find_study(name)
-    if file.study.design.switchback is None:
+    if file.study.design.switchback is None and file.study.design.rotation is None:
         file = find_study(name, ["workload.ramp_up=2s", "workload.steady=12s", "workload.ramp_down=1s"])
     host, service = host_knobs(), study_catalogue(file)
     return file, _planned(file, (host, service)), host, service
@@ -128,8 +128,7 @@ def run(file: StudyFile, planned: Planned, truth: str, lab: Path, knobs: tuple[l
     """The study's record: by its whole life cycle where that decides what runs or measures slots, else at once."""
     host, service = knobs
     known = parse_truth(truth, "truth.yaml")
-    design = file.study.design
-    if design.switchback or design.looks > 1:
+    if any(trial.slots for trial in planned.plan.trials) or file.study.design.looks > 1:
         place = SimulatedTestbed(known, lab, service_knobs=service, host=host)
         return place.store.load(place.run(file, planned, RunOptions()).study_id)
     held = bound(known, planned.plan.factors, {knob.name: knob for knob in (*host, *service)}, "truth.yaml")

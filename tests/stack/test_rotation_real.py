@@ -15,11 +15,11 @@ pytestmark = pytest.mark.stack
 
 STUDY = """\
 study: side-by-side
-question: Do threads and the accept queue matter?
+question: What do another statement and a wait cost?
 stack: { server: tomcat, mode: direct }
 workload: { users: 5, variables: { think: 100ms }, ramp_up: 1s, steady: 6s, ramp_down: 1s,
             warm_up: { load: 2s, pause: 1s, cycles: 1, until: cycles } }
-factors: { server.http.accept_queue: [100, 20], server.threads.max: [50, 20], database.synchronous_commit: [on, off] }
+factors: { app.extra_statements: [0, 2], app.extra_wait: [0, 900], database.synchronous_commit: [on, off] }
 settings: { jvm.heap: 128m }
 design: { replicates: 2, seed: 3, rotation: { slot: 2s, warm_up_slot: 1s, instances: 2 } }
 responses: [throughput, p50, cpu_per_transaction]
@@ -78,8 +78,8 @@ def test_idle_instances_were_looked_at_and_every_response_is_there(run: Run) -> 
         assert trial["responses"]["errors"] == 0
     effects = run.document["analysis"]["responses"][0]["effects"]
     assert {(effect["factor"], effect["level"]) for effect in effects} == {
-        ("server.http.accept_queue", 20),
-        ("server.threads.max", 20),
+        ("app.extra_statements", 2),
+        ("app.extra_wait", 900),
         ("database.synchronous_commit", "off"),
     }
 
@@ -103,11 +103,11 @@ def test_live_levels_changed_in_the_slots_of_every_instance_and_were_read_back(r
         assert len(trial["slots"]) == 3
         assert len({slot["treatment_key"] for slot in trial["slots"]}) == 3
         for slot in trial["slots"]:
-            assert set(slot["found"]) == {"server.threads.max", "database.synchronous_commit"}
+            assert set(slot["found"]) == {"app.extra_wait", "database.synchronous_commit"}
             assert slot["matches"] is True
             assert slot["failure"] or slot["responses"]["throughput"] > 0
         after = {one["knob"]: one for one in trial["readings"] if one["phase"] == "after"}
-        assert after["server.threads.max"]["found"] == str(trial["slots"][-1]["found"]["server.threads.max"])
+        assert after["app.extra_wait"]["found"] == str(trial["slots"][-1]["found"]["app.extra_wait"])
 
 
 def test_what_was_run_is_shown(run: Run) -> None:

@@ -8,6 +8,7 @@ from leadline.api.planning import (
     Planned,
     StudyFile,
     check_looks,
+    compare_layouts,
     cost,
     noise_for,
     overhead_for,
@@ -15,7 +16,7 @@ from leadline.api.planning import (
     treatment_label,
     worst_cost,
 )
-from leadline.cli.commands.plan_power import document
+from leadline.cli.commands.plan_power import document, layouts_document
 from leadline.cli.output import print_json, say
 from leadline.design.racing import rounds_of
 from leadline.model.plan import Plan, PlannedTrial
@@ -24,7 +25,7 @@ from leadline.model.units import format_duration
 from leadline.planning.course import course
 from leadline.planning.forecast import forecast, setup_of
 from leadline.planning.looks import schedule
-from leadline.planning.wording import forecast_lines, noise_lines
+from leadline.planning.wording import forecast_lines, layout_lines, noise_lines
 
 
 def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("lab")) -> None:
@@ -34,8 +35,9 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     noise = noise_for(study, lab)
     overhead = overhead_for(study, noise)
     seconds = cost(study, plan, overhead)
-    setup = setup_of(study.design, study.workload, overhead)
-    found = forecast(plan, noise, setup, design=study.design)
+    setup = setup_of(planned.design, study.workload, overhead)
+    found = forecast(plan, noise, setup, design=planned.design)
+    layouts = compare_layouts(study, planned, lab, noise, overhead)
     if json:
         print_json(
             {
@@ -50,6 +52,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
                 "not_checked": list(planned.unchecked),
                 "looks": list(_ends(plan, study.design)),
                 "forecast": document(noise, found, setup),
+                "layouts": layouts_document(layouts),
             }
         )
         return
@@ -74,7 +77,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     elif study.design.looks > 1:
         ends = ", ".join(str(block) for block in schedule(plan, study.design.looks)[:-1])
         say(f"it may end early: {study.design.looks} interim analyses, after block {ends} and at the end")
-    for text in (*noise_lines(noise), *forecast_lines(found)):
+    for text in (*noise_lines(noise), *forecast_lines(found), *layout_lines(layouts)):
         say(text)
 
 

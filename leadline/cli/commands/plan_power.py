@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leadline.api.planning import Planned, StudyFile, check_looks, noise_for, overhead_for
+from leadline.api.planning import Planned, StudyFile, check_looks, compare_layouts, noise_for, overhead_for
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
@@ -17,10 +17,11 @@ from leadline.model.errors import UsageError
 from leadline.model.plan import Plan
 from leadline.model.result import RESPONSES
 from leadline.model.units import format_duration, parse_percent
-from leadline.planning.components import Component
+from leadline.planning.components import Component, cv_of
 from leadline.planning.forecast import Forecast, Need, Setup, forecast, setup_of
+from leadline.planning.layouts import Compared
 from leadline.planning.noise import Noise
-from leadline.planning.wording import advice_of, forecast_lines, need_line, noise_lines
+from leadline.planning.wording import advice_of, forecast_lines, layout_lines, need_line, noise_lines
 
 
 def register(app: typer.Typer) -> None:
@@ -51,20 +52,23 @@ def power(
     check_looks(file, planned.plan)
     name = _response(file, response)
     noise = noise_for(file.study, lab, noise_cv, from_, name)
-    setup = setup_of(file.study.design, file.study.workload, overhead_for(file.study, noise))
+    overhead = overhead_for(file.study, noise)
+    setup = setup_of(planned.design, file.study.workload, overhead)
     found = forecast(
         planned.plan,
         noise,
         setup,
         effect=wanted,
         power=likely,
-        design=file.study.design,
+        design=planned.design,
         workload=file.study.workload,
     )
+    layouts = compare_layouts(file.study, planned, lab, noise, overhead, wanted, likely)
     if json:
-        print_json({"study": file.study.study, **document(noise, found, setup)})
+        print_json({"study": file.study.study, **document(noise, found, setup), "layouts": layouts_document(layouts)})
         return
     _print(planned, noise, found, setup, likely)
+    say(*layout_lines(layouts))
 
 
 def share(option: str, text: str, low: float, high: float) -> float:
@@ -136,6 +140,18 @@ def document(noise: Noise, found: Forecast, setup: Setup) -> dict[str, Any]:
         else asdict(found.between)
         | {"smallest": {f"{power:g}": value for power, value in found.between.smallest.items()}},
         "repeat": None if advice is None else asdict(advice),
+    }
+
+
+def layouts_document(found: Compared) -> dict[str, Any]:
+    """The layouts as JSON."""
+    best = found.best
+    return {
+        "seconds": found.seconds,
+        "noise": {name: cv_of(value) for name, value in found.parts.items()},
+        "assumed": list(found.components.assumed),
+        "layouts": [asdict(each) for each in found.layouts],
+        "best": None if best is None else best.name,
     }
 
 

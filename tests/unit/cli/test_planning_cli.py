@@ -189,3 +189,17 @@ def test_a_switchback_study_can_be_told_the_noise_of_its_slots() -> None:
     text = invoke("power", "aa", "--cv", "2%", *options)
     assert "2 % between slots of a trial (given)" in text
     assert "smallest effect it finds" in text
+
+
+def test_power_and_the_dry_run_compare_the_layouts() -> None:
+    for command in (["power", "collectors"], ["run", "collectors", "--dry-run"]):
+        found = json.loads(invoke(*command, "--json"))["layouts"]
+        rows = {row["name"]: row for row in found["layouts"]}
+        assert list(rows) == ["plain", "switchback", "rotation"]
+        assert rows["rotation"]["own"]
+        assert "needs a factor that can be changed" in rows["switchback"]["reason"]
+        assert rows["plain"]["seconds"] == pytest.approx(found["seconds"], rel=0.15)
+        assert found["best"] in rows
+        text = invoke(*command)
+        assert f"best: {found['best']}, " in text
+        assert "(assumed)" in text

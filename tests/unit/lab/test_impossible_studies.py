@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -27,9 +28,35 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.study import HostKind, Workload
 from leadline.simulate import SimulatedTestbed, Truth
 
+STUDY = """\
+study: plain
+question: Which of a datasource's size, its statement cache and the age limit for dirty pages matters?
+stack: { app: brokerage, mode: direct, server: liberty, database: postgres }
+workload:
+  scenario: brokerage-classic
+  arrivals: closed
+  users: 40
+  variables: { think: 60ms }
+  load_units: 1
+  ramp_up: 6s
+  steady: 12s
+  ramp_down: 1s
+factors:
+  server.datasource.max_connections: [10, 2, 40]
+  server.datasource.statement_cache: [60, 0]
+  vm.dirty_expire_centisecs: [3000, 500]
+settings: { jvm.heap: 256m, server.threads.min: 50 }
+design: { kind: one-at-a-time, replicates: 3, sentinels: 6, seed: 20 }
+limits: { errors: 0.1%, p90: 2s }
+"""
+
+
+def study(overrides: Sequence[str], factors: Sequence[str] = ()) -> StudyFile:
+    return parse_study(STUDY, "plain.yaml", overrides, factors)
+
 
 def planned(*overrides: str, factors: tuple[str, ...] = ()) -> None:
-    file = find_study("quickstart", overrides, factors)
+    file = study(overrides, factors)
     plan_study(file, LocalHost(), study_catalogue(file))
 
 
@@ -150,7 +177,7 @@ def test_keys_of_the_load_beside_another_generator_are_said_to_change_nothing(
     tool.chmod(0o755)
     script.touch()
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    file = find_study("quickstart", [f"workload.generator={{name: k6, script: {script}}}"])
+    file = study([f"workload.generator={{name: k6, script: {script}}}"])
     found = plan_study(file, LocalHost(), study_catalogue(file)).plan.notes
     (said,) = (note for note in found if note.startswith("k6 brings its own load: workload."))
     assert {"users", "variables"} <= set(said.removesuffix(" change nothing.").partition("workload.")[2].split(", "))
@@ -292,13 +319,13 @@ def test_only_declared_parameters_are_sent(tmp_path: Path) -> None:
 def test_the_dry_run_says_the_load_back_and_what_it_could_not_check(tmp_path: Path) -> None:
     from leadline.cli.main import app
 
-    options = ["run", "quickstart", "--dry-run", "--lab", str(tmp_path / "lab"), "--set", "workload.steady=30"]
+    options = ["run", "quickstart", "--dry-run", "--lab", str(tmp_path / "lab"), "--set", "workload.steady=120"]
     told = CliRunner().invoke(app, options).stdout
-    assert "load of a trial: ramp-up 6s, steady 30s, ramp-down 1s; a request may take 10s" in told
+    assert "load of a trial: ramp-up 12s, steady 2m, ramp-down 1s; a request may take 10s" in told
     assert "not checked: that levels take effect" in told
     found = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
-    assert found["load"]["steady"] == 30
-    assert found["load"]["variables"]["think"] == "60ms"
+    assert found["load"]["steady"] == 120
+    assert found["load"]["variables"]["think"] == "100ms"
     assert len(found["not_checked"]) == 2
 
 

@@ -146,6 +146,25 @@ def test_what_cannot_stand_side_by_side_is_refused_with_file_and_line(old: str, 
     assert words in str(error.value)
 
 
+@pytest.mark.parametrize(("text", "slots"), [(STUDY, 0), (LIVE, 5)])
+def test_what_memory_cannot_hold_runs_one_by_one_where_the_study_says_so(text: str, slots: int, tmp_path: Path) -> None:
+    text = text.replace("256m", "4g").replace("slot: 4s", "slot: 4s, otherwise: one-by-one")
+    plan = plan_of(text)
+    check_plan(plan)
+    assert not plan.rotates
+    told = [note for note in plan.notes if note.startswith("No rotation: ")]
+    assert [note.partition(" instances")[0] for note in told] == [f"No rotation: {2 if slots else 3}"]
+    assert {len(trial.slots) for trial in plan.trials} == {3 if slots else 0}
+    system = FakeSystem(FakeHost(), effect=lambda s, _h: 100.0 + int(s["server.pool"]))
+    result, store = run(tmp_path, system, text)
+    assert result.complete
+    effects = analysis_of(store.load(result.study_id)).responses[0].effects
+    effect = next(each for each in effects if each.factor == "server.pool")
+    assert effect.percent == pytest.approx(100 * (102 / 110 - 1), abs=0.01)
+    fits = text.replace("4g", "256m")
+    assert plan_of(fits) == plan_of(fits.replace(", otherwise: one-by-one", ""))
+
+
 # runs
 
 

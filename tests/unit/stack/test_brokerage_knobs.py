@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from typing import ClassVar
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -36,6 +37,11 @@ def test_levels_become_system_properties() -> None:
         "brokerage.mode": "orm",
         "brokerage.calls": "remote",
         "brokerage.summary.ttl": "60",
+    }
+    assert app.deployment("direct", {"app.extra_cpu": 25, "app.extra_statements": 1}).properties == {
+        "brokerage.mode": "direct",
+        "brokerage.extra_cpu": "25",
+        "brokerage.extra_statements": "1",
     }
     with pytest.raises(UsageError, match=r"app\.summary_cache 1\.5s: .* whole seconds; the nearest is 2s"):
         app.deployment("orm", {"app.summary_cache": 1.5})
@@ -108,7 +114,13 @@ def test_only_trials_with_remote_calls_are_looked_at(capsys: pytest.CaptureFixtu
 
 
 class FakeHealth(http.server.BaseHTTPRequestHandler):
-    answer: ClassVar[object] = {}
+    answer: ClassVar[dict[str, object]] = {}
+
+    def do_POST(self) -> None:
+        path, _, query = self.path.partition("?")
+        assert path == "/brokerage/extra-costs"
+        type(self).answer = {**self.answer, **{name: int(text) for name, text in parse_qsl(query)}}
+        self.do_GET()
 
     def do_GET(self) -> None:
         body = json.dumps(self.answer).encode()
@@ -149,3 +161,13 @@ def test_levels_are_read_from_the_running_application(url: str, monkeypatch: pyt
 def test_nothing_answers() -> None:
     with pytest.raises(LookupError, match="does not answer at http://127"):
         knobs.ask("http://127.0.0.1:9", "/health", timeout=2)
+
+
+def test_live_levels_change_in_the_running_application(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Brokerage()
+    monkeypatch.setattr(FakeHealth, "answer", {"extra_cpu": 0, "extra_wait": 5})
+    app.change(url, {"app.extra_cpu": 25})
+    assert {name: app.read_back(url, f"app.{name}") for name in ("extra_cpu", "extra_wait")} == {
+        "extra_cpu": 25,
+        "extra_wait": 5,
+    }

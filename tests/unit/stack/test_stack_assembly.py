@@ -116,7 +116,10 @@ class FakeApplication:
         return ["direct", "session", "orm"]
 
     def knobs(self) -> Sequence[Knob]:
-        return [Knob("app.switch", Kind.CHOICE, ApplyCost.RESTART, "a word", owner=Owner.APPLICATION)]
+        return [
+            Knob("app.switch", Kind.CHOICE, ApplyCost.RESTART, "a word", owner=Owner.APPLICATION),
+            Knob("app.live", Kind.CHOICE, ApplyCost.LIVE, "another", owner=Owner.APPLICATION),
+        ]
 
     def deployment(self, mode: str, settings: Mapping[str, Level]) -> Deployment:
         levels = {name.replace("app", "brokerage"): str(level) for name, level in settings.items()}
@@ -131,6 +134,9 @@ class FakeApplication:
 
     def read_back(self, url: str, knob: str) -> Level:
         return f"{knob} at {url}"
+
+    def change(self, url: str, levels: Mapping[str, Level]) -> None:
+        self.events.append(f"change {dict(levels)} at {url}")
 
     def build(self, _progress: Any) -> None:
         self.events.append("build")
@@ -214,6 +220,17 @@ def test_up_in_order_and_down_in_reverse(parts: Parts, tmp_path: Path) -> None:
     assert parts.events == ["stop liberty", "stop postgres"]
     assert parts.stack.down() == []
     assert parts.events == ["stop liberty", "stop postgres"], "nothing is stopped twice"
+
+
+def test_live_levels_of_the_application_are_changed_and_read_back(parts: Parts, tmp_path: Path) -> None:
+    parts.stack.up({}, tmp_path)
+    taken = f"app.live at {parts.stack.url()}"
+    parts.stack.apply({"app.live": taken})
+    assert parts.events[-1].startswith("change {'app.live'")
+    with pytest.raises(TrialFailure, match=r"brokerage did not take app\.live on"):
+        parts.stack.apply({"app.live": "on"})
+    with pytest.raises(UsageError, match=r"app\.switch: cannot be changed while it runs"):
+        parts.stack.apply({"app.switch": "on"})
 
 
 def test_a_server_that_does_not_start_takes_the_database_down(parts: Parts, tmp_path: Path) -> None:

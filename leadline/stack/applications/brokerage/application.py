@@ -108,6 +108,9 @@ class Brokerage:
     def read_back(self, url: str, knob: str) -> Level:
         return knobs.level(knob, knobs.ask(url, _READY.path))
 
+    def change(self, url: str, levels: Settings) -> None:
+        knobs.change(url, levels)
+
     def login(self) -> str:
         return "log in as user-000001, password pw-000001"
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from leadline import catalogue
 from leadline.model.errors import UsageError
@@ -23,6 +23,7 @@ CALLS = _KNOBS["app.calls"]
 ORDERS = _KNOBS["app.orders"]
 SUMMARY_CACHE = _KNOBS["app.summary_cache"]
 MODE = _KNOBS["app.mode"]
+_EXTRA = {name: name.removeprefix("app.") for name in _KNOBS if name.startswith("app.extra_")}  # costs of known size
 
 _BEANS = frozenset({Feature.SERVLETS, Feature.BEANS, Feature.PERSISTENCE})
 # The container checks all beans of the archive at start, so those of mode orm need their provider in mode session too.
@@ -36,6 +37,7 @@ _ANSWER = {
     ORDERS.name: "orders",
     SUMMARY_CACHE.name: "summary_cache",
     MODE.name: "mode",
+    **_EXTRA,
 }  # knob -> key of the application's health answer
 
 
@@ -57,7 +59,8 @@ def on(mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> list[Knob
         for other, needs in MODES.items()
         if not needs <= can
     }
-    return [calls, orders, SUMMARY_CACHE, replace(MODE, refused=other_modes)]
+    extra = [_KNOBS[name] for name in _EXTRA]
+    return [calls, orders, SUMMARY_CACHE, replace(MODE, refused=other_modes), *extra]
 
 
 def queued(settings: Settings) -> bool:
@@ -78,9 +81,9 @@ def features(mode: str, settings: Settings) -> frozenset[Feature]:
 def properties(mode: str, settings: Settings) -> dict[str, str]:
     """System properties of the server for these levels; a knob without one keeps its default. Raises UsageError."""
     found = {"brokerage.mode": str(settings.get(MODE.name, mode))}
-    for name, own in ((CALLS.name, "brokerage.calls"), (ORDERS.name, "brokerage.orders")):
+    for name in (CALLS.name, ORDERS.name, *_EXTRA):
         if name in settings:
-            found[own] = str(settings[name])
+            found[f"brokerage.{_ANSWER[name]}"] = str(settings[name])
     if SUMMARY_CACHE.name in settings:
         seconds = float(settings[SUMMARY_CACHE.name])
         if seconds != int(seconds):
@@ -100,15 +103,22 @@ def level(name: str, health: Mapping[str, Any]) -> Level:
         said = health[_ANSWER[name]]
     except KeyError:
         raise LookupError(f"brokerage does not tell the level of {name}") from None
+    if name in _EXTRA:
+        return int(said)
     return float(said) if name == SUMMARY_CACHE.name else str(said)
 
 
-def ask(url: str, path: str, timeout: float = 10.0) -> dict[str, Any]:
+def change(url: str, levels: Settings) -> None:
+    """Have the running application at ``url`` take live levels. Raises LookupError."""
+    ask(url, "/extra-costs?" + urlencode({_EXTRA[name]: level for name, level in levels.items()}), method="POST")
+
+
+def ask(url: str, path: str, timeout: float = 10.0, method: str = "GET") -> dict[str, Any]:
     """The JSON object at ``url`` + ``path`` of the running application. Raises LookupError."""
     at = urlsplit(url + path)
     connection = connection_to(url, timeout)
     try:
-        connection.request("GET", f"{at.path}?{at.query}" if at.query else at.path, headers={"Connection": "close"})
+        connection.request(method, f"{at.path}?{at.query}" if at.query else at.path, headers={"Connection": "close"})
         answer = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise LookupError(f"brokerage does not answer at {url}{path}: {error}") from error

@@ -12,6 +12,7 @@ final class Application {
     private final Orders orders;
     private final String version;
     private final SummaryCache summary;
+    private final ExtraCosts extraCosts;
     private volatile Brokerage brokerage;
 
     Application(Mode mode, Calls calls, Orders orders, String version, long summarySeconds) {
@@ -20,6 +21,7 @@ final class Application {
         this.orders = orders;
         this.version = version;
         this.summary = new SummaryCache(() -> brokerage().marketSummary(), summarySeconds);
+        this.extraCosts = ExtraCosts.configured(this);
     }
 
     void publish(ServletContext context) {
@@ -48,6 +50,11 @@ final class Application {
 
     SummaryCache summary() {
         return summary;
+    }
+
+    /** Null where none are asked for. */
+    ExtraCosts extraCosts() {
+        return extraCosts;
     }
 
     /** Looked up when first asked for: servers differ in when names of beans appear. */

@@ -25,6 +25,7 @@ public final class HealthServlet extends HttpServlet {
         body.put("copies", Parcel.copies());
         body.put("orders", application.orders().word());
         body.put("summary_cache", application.summary().seconds());
+        body.putAll(ExtraCosts.levels(application.extraCosts()));
         body.put("version", application.version());
         int status = 200;
         try {

@@ -31,6 +31,12 @@ public final class Startup implements ServletContextListener {
         Application application = new Application(
                 mode, Calls.configured(mode), Orders.configured(), version(context), SummaryCache.configuredSeconds());
         application.publish(context);
+        ExtraCosts costs = application.extraCosts();
+        if (costs != null) {
+            context.addFilter("extra-costs", costs)
+                    .addMappingForUrlPatterns(EnumSet.of(DispatcherType.REQUEST), false, "/*");
+            LOG.log(Level.WARNING, "every request costs more, as asked: {0}", ExtraCosts.levels(costs));
+        }
         int leak = Retention.configuredBytes();
         if (leak > 0) {
             context.addFilter("retention", new Retention(leak))

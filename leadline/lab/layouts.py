@@ -1,0 +1,39 @@
+"""The layouts of a study compared, with what this host and the lab's earlier studies say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leadline.lab.machine import apart, room_for
+from leadline.lab.pilot import noise_beside
+from leadline.lab.planning import Planned
+from leadline.model.plan import Plan
+from leadline.model.study import Study
+from leadline.planning.layouts import Compared, Question, compared
+from leadline.planning.noise import Noise
+
+
+def compare_layouts(
+    study: Study,
+    planned: Planned,
+    lab: Path,
+    noise: Noise,
+    overhead: float,
+    effect: float | None = None,
+    power: float = 0.8,
+) -> Compared:
+    """Plain trials, switchback and rotation on the study's question.
+
+    ``noise``: what its own layout meets; ``overhead``: seconds of a trial beside its load; ``effect`` in percent.
+    """
+
+    def room(plan: Plan) -> tuple[str, int]:
+        if lack := apart(study):
+            return lack[1], 0
+        found = room_for(plan, planned.settings, planned.machine)
+        return found.refused, found.fit
+
+    question = Question(
+        planned.plan.factors, planned.design, study.workload, overhead, planned.of_host, room, power=power
+    )
+    return compared(question, planned.plan, noise, noise_beside(study, lab, noise.response), effect)

@@ -1,0 +1,412 @@
+"""The same question by other layouts: plain trials, a switchback, a rotation; what each finds in the same minutes.
+
+A figure's noise has three components (variances of logarithms): of its seconds; of the start of its instance; and of
+the machine's minutes, which instances side by side share and slots of one instance do not see. How long an instance is
+measured follows Kalibera and Jones (``leadline.planning.repeat``), where factors differ between instances.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from leadline.analysis.composite import as_one_factor
+from leadline.design import make_plan
+from leadline.design.rotation import rotation_plan
+from leadline.design.slot_treatments import slot_treatments
+from leadline.design.switchback import assumed_wash_out, is_live, switchback_plan, wash_out_of
+from leadline.model.errors import UsageError
+from leadline.model.plan import Factor, Plan
+from leadline.model.study import Design, Rotation, Switchback, Workload
+from leadline.model.units import format_duration
+from leadline.planning.between import whole_trials
+from leadline.planning.forecast import Setup, replicates_of, setup_of
+from leadline.planning.looks import final_level
+from leadline.planning.noise import Noise
+from leadline.planning.power import Precision, log_effect, percent, precision_of
+from leadline.planning.repeat import optimal_counts
+
+Name = Literal["plain", "switchback", "rotation"]
+NAMES: tuple[Name, ...] = ("plain", "switchback", "rotation")
+SECONDS, START, MACHINE = 0.25, 0.25, 0.5  # shares of a trial's variance where no pilot tells them apart
+SHORTEST = 10.0  # seconds: no plain trial that is shorter is proposed
+_INSTANCES = range(2, 9)  # of which the best number is searched where every factor changes in slots
+_LARGEST = 2_000  # rows of a plan that is still laid out; larger ones are reckoned from their parts
+_ALIKE = 1.05  # times the best figure: the layout that the study has stays
+_MINUTES = 1.02  # a layout is filled up to so many times the minutes of the study's own
+_LONGER = 1.1  # times these minutes that still count as the same
+_TRIAL = 30.0  # seconds of the trials that assumed noise is of, where the study has slots
+
+
+@dataclass(frozen=True)
+class Components:
+    """Variances of logarithms: ``second`` of one second's mean in the long run, ``start`` from instance to instance,
+    ``machine`` from minute to minute. ``assumed``: those that no earlier study tells.
+    """
+
+    second: float
+    start: float
+    machine: float
+    assumed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What one layout finds. ``trials`` (instances) of ``slots`` in ``seconds``; ``smallest``: percent, of the least
+    known factor. ``need``: seconds until the effect asked for is found, None where none was asked for or no number of
+    trials within reason would do. ``write``: keys of the study file. A layout that cannot be has a ``reason`` alone.
+    """
+
+    name: Name
+    trials: int | None = None
+    slots: int | None = None
+    seconds: float | None = None
+    smallest: float | None = None
+    need: float | None = None
+    write: Mapping[str, str] = field(default_factory=dict)
+    own: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A study as planning sees it. ``room``: of the instances of a rotation's plan, why they do not fit into the
+    machine and how many do; ``of_host``: names of knobs of the whole host.
+    """
+
+    factors: Sequence[Factor]
+    design: Design
+    workload: Workload
+    overhead: float
+    of_host: Collection[str] = ()
+    room: Callable[[Plan], tuple[str, int]] = lambda _: ("", 0)
+    level: float = 0.95
+    power: float = 0.8
+
+    def setup(self, design: Design, workload: Workload) -> Setup:
+        return setup_of(design, workload, self.overhead)
+
+    @property
+    def name(self) -> Name:
+        """The layout that the study has."""
+        if self.design.rotation is not None:
+            return "rotation"
+        return "switchback" if self.design.switchback is not None else "plain"
+
+
+def components_of(noise: Noise, other: Noise | None, question: Question) -> Components:
+    """From the noise of the study's own layout, and that of ``other`` studies: of rotations for a study that is none,
+    of the rest for a rotation.
+    """
+    design, workload = question.design, question.workload
+    known = [each for each in (noise, other) if each is not None]
+    kept = _kept(design)
+    second = next((each.second for each in known if each.second is not None), None)
+    if second is None:
+        second = next(
+            (each.between_slots * (each.slot_seconds or kept) for each in known if each.between_slots is not None), None
+        )
+    plain, beside = (other, noise) if question.name == "rotation" else (noise, other)
+    whole = next((each.sigma2 for each in known if each.between_slots is None), None)
+    assumed = []
+    if second is None:
+        assumed.append("seconds")
+        second = SECONDS * (whole or 0.0) * (workload.steady if question.name == "plain" else _TRIAL)
+    seconds = second / workload.steady
+    apart = _beyond(plain, seconds)
+    start = None if beside is None or beside.assumed else _beyond(beside, seconds)
+    if apart is None:
+        assumed.append("machine")
+        apart = (start if start is not None else seconds * START / SECONDS) * (1 + MACHINE / START)
+    if start is None:
+        assumed.append("start")
+        start = apart * START / (START + MACHINE)
+    return Components(second, start, max(0.0, apart - start), tuple(assumed))
+
+
+def _beyond(noise: Noise | None, seconds: float) -> float | None:
+    """Variance between instances beyond that of their seconds."""
+    if noise is None:
+        return None
+    if noise.beyond is not None:
+        return noise.beyond
+    if noise.between_slots is not None:
+        return None if noise.block is None else noise.block.variance
+    return max(0.0, noise.sigma2 - seconds)
+
+
+def _kept(design: Design) -> float:
+    """Seconds of a slot that count."""
+    slot = (design.rotation or design.switchback or Rotation()).slot
+    return slot - wash_out_of(design if design.switchback or design.rotation else _with(design, rotation=Rotation()))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The layouts of one question, in about the same ``seconds``, at these ``components`` of the noise."""
+
+    seconds: float
+    components: Components
+    layouts: tuple[Layout, ...]
+    steady: float
+    effect: float | None = None
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Variance of a trial's figure as the study measures it, by what it comes from."""
+        noise = self.components
+        return {"seconds": noise.second / self.steady, "start": noise.start, "machine": noise.machine}
+
+    @property
+    def best(self) -> Layout | None:
+        """Finds the effect in the least time; where none was asked for, the smallest effect in the same minutes. Of
+        those that are alike the study's.
+        """
+        able = [] if self.effect is None else [(each.need, each) for each in self.layouts if each.need is not None]
+        known = able or [
+            (each.smallest, each)
+            for each in self.layouts
+            if each.smallest is not None and (each.seconds or 0.0) <= _LONGER * self.seconds
+        ]
+        least = min((figure for figure, _ in known), default=0.0)
+        alike = [each for figure, each in known if figure <= _ALIKE * least]
+        return next((each for each in alike if each.own), alike[0] if alike else None)
+
+
+def compared(question: Question, own: Plan, noise: Noise, other: Noise | None, effect: float | None = None) -> Compared:
+    """Each layout in about the minutes of the study's ``own`` plan. ``noise``, ``other``: as of ``components_of``;
+    ``effect`` in percent: also what it needs.
+    """
+    parts = components_of(noise, other, question)
+    seconds = question.setup(question.design, question.workload).seconds(own)
+    found = []
+    for name in NAMES:
+        if name == question.name:
+            tried = iter([(own, question.design, question.workload)])
+        else:
+            tried = _candidates(name, question, parts, seconds)
+        try:
+            rows = [_row(name, question, parts, effect, *each) for each in tried]
+        except UsageError as error:
+            found.append(Layout(name, reason=_clause(str(error)), own=name == question.name))
+            continue
+        rated = [row for row in rows if row.smallest is not None]
+        found.append(min(rated, key=lambda row: row.smallest or 0.0) if rated else rows[0])
+    return Compared(seconds, parts, tuple(found), question.workload.steady, effect)
+
+
+def _clause(text: str) -> str:
+    return text.removeprefix("design: ").partition("; ")[0]
+
+
+def _with(design: Design, **keys: object) -> Design:
+    return design.model_copy(update={"rotation": None, "switchback": None, **keys})
+
+
+def _candidates(
+    name: Name, question: Question, noise: Components, seconds: float
+) -> Iterator[tuple[Plan, Design, Workload]]:
+    """Plans of a layout that take about so many seconds. Raises UsageError where the layout cannot be."""
+    design, workload = question.design, question.workload
+    live = [factor for factor in question.factors if is_live(factor)]
+    before = question.overhead + workload.before_steady + workload.ramp_down
+    apart = noise.start + noise.machine
+    if name == "plain":
+        length = workload.steady
+        if question.name != "plain":
+            (count,) = optimal_counts((noise.second, apart), (1.0, before))
+            smallest, _, _ = _laid_out(question, _with(design, replicates=2), workload)
+            length = max(SHORTEST, math.floor(min(count or math.inf, seconds / len(smallest.trials) - before)))
+        yield _filled(question, _with(design), _lasting(workload, length), seconds)
+        return
+    if name == "switchback":
+        left_out = None if design.rotation is None else design.rotation.wash_out
+        switched = _with(design, switchback=Switchback(slot=_slot(design), wash_out=left_out))
+        if not live:
+            switchback_plan(question.factors, switched, workload)  # says why not
+        yield from _in_slots(question, switched, workload, noise.second, apart, before, seconds)
+        return
+    rotation = Rotation(slot=_slot(design) if live else Rotation().slot)
+    if live:
+        left_out = float(math.ceil(assumed_wash_out(design.switchback or Switchback())))
+        rotation = rotation.model_copy(update={"wash_out": left_out})
+    if workload.ramp_up != round(workload.ramp_up):
+        workload = workload.model_copy(update={"ramp_up": float(math.ceil(workload.ramp_up))})
+    yield from _in_slots(
+        question, _with(design, rotation=rotation), workload, noise.second, noise.start, before, seconds
+    )
+
+
+def _slot(design: Design) -> float:
+    return (design.switchback or design.rotation or Switchback()).slot
+
+
+def _lasting(workload: Workload, steady: float) -> Workload:
+    return workload.model_copy(update={"steady": float(steady)})
+
+
+def _in_slots(
+    question: Question,
+    design: Design,
+    workload: Workload,
+    second: float,
+    apart: float,
+    before: float,
+    seconds: float,
+) -> Iterator[tuple[Plan, Design, Workload]]:
+    """Instances with slots: as long as Kalibera and Jones say where factors differ between them; where all change in
+    slots, some instances of what fits.
+    """
+    kept = _kept(design)
+    live = [factor for factor in question.factors if is_live(factor)]
+    unit = _slot(design) * _treatments(live, design)
+    if len(live) < len(question.factors):
+        (count,) = optimal_counts((second / kept, apart), (_slot(design), before))
+        longest = max(unit, seconds / 4 - before)
+        length = min(longest, (count or math.inf) * _slot(design))
+        whole = max(1 if live else 2, round(length / unit)) * unit
+        yield _filled(question, design, _lasting(workload, whole), seconds)
+        return
+    for instances in _INSTANCES:
+        blocks = math.floor((_MINUTES * seconds / instances - before) / unit)
+        if blocks < 1 and instances > _INSTANCES[0]:
+            return
+        lasting = _lasting(workload, max(1, blocks) * unit)
+        yield _laid_out(question, _with_instances(design, instances), lasting)
+
+
+def _treatments(live: Sequence[Factor], design: Design) -> int:
+    return len(slot_treatments(live, design)[0]) if live else 1
+
+
+def _with_instances(design: Design, instances: int) -> Design:
+    keys: dict[str, object] = {"replicates": instances}
+    if design.rotation is not None:
+        keys["rotation"] = design.rotation.model_copy(update={"instances": instances})
+    return design.model_copy(update=keys)
+
+
+def _filled(question: Question, design: Design, workload: Workload, seconds: float) -> tuple[Plan, Design, Workload]:
+    """With as many replicates as the seconds hold, two at least."""
+    design = design.model_copy(update={"replicates": 2})
+    plan, design, workload = _laid_out(question, design, workload)
+    setup = question.setup(design, workload)
+    per_replicate = setup.seconds(plan) / replicates_of(plan)
+    rows = sum(len(trial.slots) or 1 for trial in plan.trials) / replicates_of(plan)
+    replicates = min(math.floor(_MINUTES * seconds / per_replicate), math.floor(_LARGEST / rows))
+    if replicates <= 2:
+        return plan, design, workload
+    return _laid_out(question, design.model_copy(update={"replicates": replicates}), workload)
+
+
+def _laid_out(question: Question, design: Design, workload: Workload) -> tuple[Plan, Design, Workload]:
+    """The plan; instances that do not fit side by side in blocks of so many as do."""
+    if design.rotation is None:
+        if design.switchback is not None:
+            return switchback_plan(question.factors, design, workload), design, workload
+        return make_plan(question.factors, design), design, workload
+    plan = rotation_plan(question.factors, design, workload, question.of_host)
+    refused, fit = question.room(plan)
+    if not refused:
+        return plan, design, workload
+    if fit < 2:
+        raise UsageError(refused)
+    if design.rotation.instances > 1:
+        fewer = design.rotation.model_copy(update={"instances": min(fit, design.rotation.instances - 1)})
+        return _laid_out(question, design.model_copy(update={"rotation": fewer}), workload)
+    if design.blocks == "incomplete":
+        raise UsageError(refused)
+    smaller = design.model_copy(update={"blocks": "incomplete", "block_size": fit})
+    return _laid_out(question, smaller, workload)
+
+
+def _row(
+    name: Name,
+    question: Question,
+    noise: Components,
+    effect: float | None,
+    plan: Plan,
+    design: Design,
+    workload: Workload,
+) -> Layout:
+    setup = question.setup(design, workload)
+    plan, _ = as_one_factor(plan)
+    row = Layout(
+        name,
+        len(plan.trials),
+        sum(len(trial.slots) or sum(not turn.warm_up for turn in trial.turns) for trial in plan.trials),
+        setup.seconds(plan),
+        write={} if name == question.name else _keys(question, design, workload),
+        own=name == question.name,
+    )
+    parts = _parts(plan, final_level(plan, design.looks, question.level), noise, workload, setup.wash_out)
+    if isinstance(parts, str):
+        return replace(row, reason=parts)
+    sizes = [found.smallest(sigma, question.power) for found, sigma in parts]
+    if any(size is None for size in sizes):
+        return replace(row, reason="too few degrees of freedom")
+    row = replace(row, smallest=percent(max(size for size in sizes if size is not None)))
+    if effect is None:
+        return row
+    whole = replicates_of(plan)
+    times = [found.times_for(log_effect(effect), sigma, question.power, whole) for found, sigma in parts]
+    known = [each for each in times if each is not None]
+    if len(known) < len(times):
+        return row
+    trials = math.ceil(len(plan.trials) * max(known) - 1e-9)
+    return replace(row, need=setup.seconds(plan) * trials / len(plan.trials))
+
+
+def _parts(
+    plan: Plan, level: float, noise: Components, workload: Workload, wash_out: float
+) -> list[tuple[Precision, float]] | str:
+    """Of the factors that change in slots and of those between trials: how well they are known, at what noise."""
+    apart = noise.start + (0.0 if plan.rotates else noise.machine)
+    slotted = [trial for trial in plan.trials if trial.slots]
+    parts = []
+    if slotted:
+        kept = slotted[0].slots[0].seconds - wash_out
+        found = precision_of(plan, level)
+        measured = kept * sum(len(trial.slots) for trial in slotted) / len(slotted)
+        parts.append((found, math.sqrt(noise.second / kept)))
+    elif plan.rotates:
+        turns = [turn for turn in plan.trials[0].turns if not turn.warm_up]
+        measured = sum(turn.seconds - wash_out for turn in turns)
+    else:
+        measured = workload.steady
+    others = tuple(factor.name for factor in plan.factors if not slotted or not is_live(factor))
+    if others:
+        whole = whole_trials(plan, others) if slotted else plan
+        found = precision_of(whole, 1 - (1 - level) * len(whole.comparisons) / len(plan.comparisons))
+        parts.append((found, math.sqrt(max(apart + noise.second / measured, 1e-12))))
+    sound = [(found, sigma) for found, sigma in parts if not isinstance(found, str)]
+    return sound if len(sound) == len(parts) else next(found for found, _ in parts if isinstance(found, str))
+
+
+def _keys(question: Question, design: Design, workload: Workload) -> dict[str, str]:
+    """What of the study file would change, as ``--set`` takes it."""
+    keys: dict[str, str] = {}
+    was = question.design
+    if was.rotation is not None and design.rotation is None:
+        keys["design.rotation"] = "null"
+    if was.switchback is not None and design.switchback is None:
+        keys["design.switchback"] = "null"
+    if design.switchback is not None:
+        keys["design.switchback.slot"] = format_duration(design.switchback.slot)
+        if design.switchback.wash_out is not None:
+            keys["design.switchback.wash_out"] = format_duration(design.switchback.wash_out)
+    if design.rotation is not None:
+        keys["design.rotation.slot"] = format_duration(design.rotation.slot)
+        if design.rotation.instances > 1:
+            keys["design.rotation.instances"] = str(design.rotation.instances)
+        if design.rotation.wash_out != Rotation().wash_out:
+            keys["design.rotation.wash_out"] = format_duration(design.rotation.wash_out)
+    if design.blocks != was.blocks:
+        keys["design.blocks"], keys["design.block_size"] = design.blocks, str(design.block_size)
+    keys["design.replicates"] = str(design.replicates)
+    keys["workload.steady"] = format_duration(workload.steady)
+    if workload.ramp_up != question.workload.ramp_up:
+        keys["workload.ramp_up"] = format_duration(workload.ramp_up)
+    return keys
