@@ -94,7 +94,7 @@ def table(rows: Path) -> None:
     }
     for arm in (arm for arm in ARMS if arm in found):
         every = np.array([row for number in whole for row in found[arm][number]])
-        told = [f"{math.exp(value):.3g}" for value in logs[arm].mean(axis=0)]
+        told = [f"{math.exp(value):.4g}" for value in logs[arm].mean(axis=0)]
         if arm != CONTINUOUS:
             told = [f"{text}, {change(logs[arm][:, at], logs[CONTINUOUS][:, at])}" for at, text in enumerate(told)]
         told += [f"{value:.2f}" for value in every[:, len(FIGURES) :].mean(axis=0)]

@@ -266,11 +266,11 @@ def _notes(
         f"{format_duration(rotation.wash_out)} of every slot are left out."
     ]
     if warm := workload.warm_up:
-        most = format_duration(workload.warm_up_seconds(sizes[-1]))
+        pause = f" and {format_duration(warm.pause)} without load" if warm.pause else ""
         found.append(
-            f"Before that all instances of a block are warmed, in cycles of {format_duration(warm.load)} for each and "
-            f"{format_duration(warm.pause)} without load: {'at most ' if warm.until == 'steady' else ''}{warm.cycles} "
-            f"cycles, {most} with all around them."
+            f"Before that all instances of a block are warmed, in cycles of {format_duration(warm.load)} for each"
+            f"{pause}: {'at most ' if warm.until == 'steady' else ''}{warm.cycles} cycles, "
+            f"{format_duration(workload.warm_up_seconds(sizes[-1]))} with all around them."
         )
     if live:
         between = [factor.name for factor in plan.factors if factor not in live]

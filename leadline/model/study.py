@@ -148,10 +148,10 @@ class Generator(_Strict):
 
 
 class WarmUp(_Strict):
-    """Load before that of a trial, in cycles of load and pause: in a pause the compiler works through what is hot."""
+    """Load before that of a trial, in cycles of load and, where wanted, pause."""
 
     load: Annotated[float, duration(2, DAY)] = Field(default=10.0, description="of each cycle and instance")
-    pause: Annotated[float, duration(0, HOUR)] = Field(default=5.0, description="after it, without any load")
+    pause: Annotated[float, duration(0, HOUR)] = Field(default=0.0, description="after it, without any load")
     cycles: Annotated[int, count(1_000)] = Field(default=12, description="at most, or with `until: cycles` exactly")
     until: Literal["steady", "cycles"] = Field(
         default="steady", description="steady: over once a cycle is no faster than those before and the compiler rests"

@@ -123,8 +123,9 @@ def load_lines(load: Workload) -> list[str]:
             if warm.until == "steady"
             else ""
         )
-        pause, most = format_duration(warm.pause), format_duration(load.warm_up_seconds())
-        lines.append(f"before it a warm-up: {often} and {pause} pause, {most} with all around it{ends}")
+        pause = f" and {format_duration(warm.pause)} pause" if warm.pause else ""
+        most = format_duration(load.warm_up_seconds())
+        lines.append(f"before it a warm-up: {often}{pause}, {most} with all around it{ends}")
     if load.generator is None and load.rate is not None:
         lasts = format_duration(load.max_sessions / load.rate)
         lines.append(

@@ -30,7 +30,7 @@ from leadline.simulate.testbed import SimulatedTestbed
 STUDY = """\
 study: warm
 question: does it?
-workload: { users: 5, ramp_up: auto, steady: 22s, warm_up: { cycles: 4 } }
+workload: { users: 5, ramp_up: auto, steady: 22s, warm_up: { pause: 5s, cycles: 4 } }
 factors: { server.pool: [10, 2] }
 design: { replicates: 2, sentinels: null }
 responses: [throughput]
@@ -191,12 +191,14 @@ def test_refused(old: str, new: str, words: str) -> None:
 
 
 def test_auto_is_short_for_a_warm_up_and_its_bound_is_in_the_cost() -> None:
-    auto = parse_study(STUDY.replace(", warm_up: { cycles: 4 }", ""), "warm.yaml").study
+    auto = parse_study(STUDY.replace(", warm_up: { pause: 5s, cycles: 4 }", ""), "warm.yaml").study
     assert auto.workload.warm_up is not None
-    assert (auto.workload.ramp_up, auto.workload.warm_up_seconds()) == (5.0, 12 * 19)
-    plain = parse_study(STUDY.replace("auto", "5s").replace(", warm_up: { cycles: 4 }", ""), "warm.yaml").study
+    assert (auto.workload.ramp_up, auto.workload.warm_up_seconds()) == (5.0, 12 * 14)
+    plain = parse_study(
+        STUDY.replace("auto", "5s").replace(", warm_up: { pause: 5s, cycles: 4 }", ""), "warm.yaml"
+    ).study
     plan = plan_study(parse_study(STUDY, "warm.yaml"), FakeHost(), KNOBS).plan
-    assert cost(auto, plan) - cost(plain, plan) == 4 * 228
+    assert cost(auto, plan) - cost(plain, plan) == 4 * 168
     rotation = plan_study(parse_study(ROTATION, "warm.yaml"), FakeHost(), KNOBS).plan
     assert "in cycles of 10s for each and 5s without load: at most 4 cycles, 1m56s with all around them." in " ".join(
         rotation.notes
@@ -204,9 +206,9 @@ def test_auto_is_short_for_a_warm_up_and_its_bound_is_in_the_cost() -> None:
 
 
 def test_a_rotation_that_names_no_ramp_up_has_one_by_rule() -> None:
-    bare = ROTATION.replace(" ramp_up: auto,", "").replace(", warm_up: { cycles: 4 }", "")
+    bare = ROTATION.replace(" ramp_up: auto,", "").replace(", warm_up: { pause: 5s, cycles: 4 }", "")
     found = parse_study(bare, "warm.yaml").study.workload
-    assert found == parse_study(ROTATION.replace(", warm_up: { cycles: 4 }", ""), "warm.yaml").study.workload
+    assert found == parse_study(ROTATION.replace(", warm_up: { pause: 5s, cycles: 4 }", ""), "warm.yaml").study.workload
     for named in ("ramp_up: 9s", "profile: '0s:1,9s:5'"):
         assert parse_study(bare.replace("users: 5", f"users: 5, {named}"), "warm.yaml").study.workload.warm_up is None
 
