@@ -148,18 +148,22 @@ def within_share(instances: float, slots: float, correlation: float, cycle: floa
     """Share of the variance of a run's mean that comes from inside the server instance, 0 to 1.
 
     ``instances``, ``slots``: variances of logarithms; ``correlation`` of neighbouring slots, one every ``cycle``
-    seconds; ``run``: seconds of steady state.
+    seconds, taken as none where few slots make it negative; ``run``: seconds of steady state.
     """
-    inside = slots * cycle / run * (1 + correlation) / (1 - correlation)
+    kept = max(correlation, 0.0)
+    inside = slots * cycle / run * (1 + kept) / (1 - kept)
     return inside / (inside + max(instances, 0.0)) if inside > 0 else 0.0
 
 
-def _variances(component: Component) -> tuple[float, float, float]:
-    """Estimate and the ends of its interval, where it has one."""
-    if component.interval is None:
-        return max(component.variance, 0.0), 0.0, math.inf
-    low, high = (math.log1p((end / 100) ** 2) for end in (component.interval.low, component.interval.high))
-    return component.variance, low, high
+def _share(between: Component, slots: Component, correlation: float, cycle: float) -> str:
+    """With the ends that the interval of the noise between instances leaves."""
+    if between.interval is None:
+        return "not determined"
+    ends = [math.log1p((percent / 100) ** 2) for percent in (between.interval.high, between.interval.low)]
+    low, share, high = (
+        within_share(variance, slots.variance, correlation, cycle) for variance in (ends[0], between.variance, ends[1])
+    )
+    return f"{share:.1%} [{low:.1%}, {high:.1%}]"
 
 
 def components_table(cases: Sequence[Case]) -> Iterator[str]:
@@ -173,18 +177,17 @@ def components_table(cases: Sequence[Case]) -> Iterator[str]:
                 continue
             between, slots = parts["trials"], parts["slots"]
             correlation = response.correlation or 0.0
-            shares = [
-                within_share(variance, slots.variance, correlation, case.cycle) for variance in _variances(between)
-            ]
             sizes = [_sd(part) for part in (between, slots)]
             yield (
                 f"| {case.layout} | {case.where} {case.number} | {response.response} | {sizes[0]} | {sizes[1]} "
-                f"| {correlation:.2f} | {shares[0]:.0%} [{shares[2]:.0%}, {shares[1]:.0%}] |"
+                f"| {correlation:.2f} | {_share(between, slots, correlation, case.cycle)} |"
             )
 
 
 def _sd(component: Component) -> str:
     if component.percent is None:
         return "none seen"
+    if component.interval is None:
+        return "not determined"
     ends = component.interval
     return f"{component.percent:.2f} %" + ("" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]")

@@ -19,8 +19,9 @@ share, so three are computed, or those of ``--within``, measured ones for instan
 an effect of their own of 2 % (assumed, not published).
 
 Leadline's plans: half-widths of simultaneous intervals and errors of estimates come from the lab's own analysis of
-simulated pilot studies; both shrink with the root of the plan's size, which gives the size for 80 % power; a second
-simulation at that size checks the power, of as many studies as --studies says, fewer where one takes long; where two
+simulated pilot studies; both shrink with the root of the plan's size, which gives the size for 80 % power, and of slots
+with the number of server instances, so their size comes from a second pilot of about that size; a further simulation
+checks the power, of as many studies as --studies says, fewer where one takes long; where two
 would take more than a minute the row says so instead. Plans with looks have a tenth more replicates than the published
 protocol, races as many as RACES says; of both, the hours are what the simulated studies took on average. Live factors
 change in slots of 30 s of which 10 s are left out; a trial of slots has the published ramps (660 s) and a steady state
@@ -138,8 +139,8 @@ def ways() -> list[Way]:
             lambda size: make_plan(FACTORS, Design(kind="d-optimal", runs=RUNS, replicates=size)),
             PUBLISHED,
         ),
-        Way("switchback, one-at-a-time in slots", 14, 4, lambda size: _slots(size, "one-at-a-time"), PUBLISHED),
-        Way("switchback, D-optimal in slots", 10, 8, lambda size: _slots(size, "d-optimal"), PUBLISHED),
+        Way("switchback, one-at-a-time in slots", 28, 2, lambda size: _slots(size, "one-at-a-time"), PUBLISHED),
+        Way("switchback, D-optimal in slots", 20, 2, lambda size: _slots(size, "d-optimal"), PUBLISHED),
     ]
 
 
@@ -332,6 +333,21 @@ def published_hours(days: bool, effect: float) -> float | None:
     return hours
 
 
+def units(way: Way, scenario: Scenario, effect: float, pilot: Judged, per_unit: int) -> int:
+    """For 80 % power: from the pilot, and of slots from a second one of about that size, as far as it takes seconds:
+    critical values depend on how many server instances there are.
+    """
+
+    def needed(size: int, found: Judged) -> int:
+        return max(1, math.ceil(size * ((found.half + Z * found.error) / math.log1p(effect)) ** 2))
+
+    first = needed(way.pilot, pilot)
+    if per_unit == len(way.plan(1).trials):
+        return first
+    second = min(first, int(PATIENCE / 4 / (PER_SLOT * per_unit)))
+    return needed(second, judged(way, second, scenario, 0.0, 1, 1))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=6, help="that check the power of a plan")
@@ -354,8 +370,7 @@ def main() -> None:
             per_unit = sum(max(1, len(trial.slots)) for trial in way.plan(1).trials)
             pilot = judged(way, way.pilot, scenario, 0.0, way.studies, 1)
             for effect in EFFECTS:
-                needed_units = way.pilot * ((pilot.half + Z * pilot.error) / math.log1p(effect)) ** 2
-                size = max(1, math.ceil(needed_units))
+                size = units(way, scenario, effect, pilot, per_unit)
                 per_study = PER_SLOT * size * per_unit
                 checks = min(options.studies, int(PATIENCE / per_study))
                 check = judged(way, size, scenario, effect, checks, 10_001) if checks >= 2 else None

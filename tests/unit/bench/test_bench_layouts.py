@@ -79,6 +79,7 @@ def test_what_an_interval_says(low: float, high: float, truth: float | None, sai
 def test_the_share_from_inside_an_instance() -> None:
     assert within_share(1.0, 100.0, 0.0, 6.0, 600.0) == pytest.approx(0.5)
     assert within_share(1.0, 100.0, 0.5, 6.0, 600.0) == pytest.approx(0.75)
+    assert within_share(1.0, 100.0, -0.5, 6.0, 600.0) == pytest.approx(0.5)
     assert within_share(-0.1, 100.0, 0.0, 6.0) == 1.0
     assert within_share(math.inf, 100.0, 0.0, 6.0) == 0.0
 
