@@ -421,6 +421,7 @@ def _keys(question: Question, design: Design, workload: Workload) -> dict[str, s
         keys["design.blocks"], keys["design.block_size"] = design.blocks, str(design.block_size)
     keys["design.replicates"] = str(design.replicates)
     keys["workload.steady"] = format_duration(workload.steady)
-    if workload.ramp_up != question.workload.ramp_up:
+    begins_to_rotate = design.rotation is not None and was.rotation is None  # its ramp-up is `auto` unless named
+    if workload.ramp_up != question.workload.ramp_up or (begins_to_rotate and workload.warm_up is None):
         keys["workload.ramp_up"] = format_duration(workload.ramp_up)
     return keys
