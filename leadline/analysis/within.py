@@ -20,7 +20,7 @@ from leadline.model.plan import Plan
 from leadline.model.result import Observation
 
 _PLANNED = "planned"
-_RANK = 1e-7
+_RANK = 1e-9
 
 
 def planned_sample(plan: Plan) -> tuple[StudyTable, Sample]:
@@ -65,10 +65,15 @@ class Information:
 
     @cached_property
     def root(self) -> Floats:
-        """(r, k): root' root is the matrix."""
-        values, vectors = np.linalg.eigh(self.matrix)
-        kept = values > _RANK * max(1.0, float(values.max(initial=0.0)))
-        return np.asarray(np.sqrt(values[kept])[:, None] * vectors.T[kept], dtype=np.float64)
+        """(r, k): root' root is the matrix. By Cholesky in the order of the comparisons, without those that others
+        determine: eigenvectors of equal eigenvalues turn as each processor likes, and draws along them with it.
+        """
+        rest, rows = self.matrix.copy(), []
+        for at, size in enumerate(np.diag(self.matrix)):
+            if rest[at, at] > _RANK * max(size, _RANK):
+                rows.append(rest[at] / np.sqrt(rest[at, at]))
+                rest -= np.outer(rows[-1], rows[-1])
+        return np.array(rows).reshape(len(rows), len(rest))
 
     @cached_property
     def fit(self) -> Fit:
