@@ -238,6 +238,9 @@ class GcLog:
         return tuple(found)
 
 
+CANCELLED = "cancelled before it began"
+
+
 def _gaps(jvm: Jvm) -> list[str]:
     """Collections that must have been and are not in the log: ids count up from 0 without a gap."""
     found = []
@@ -248,7 +251,9 @@ def _gaps(jvm: Jvm) -> list[str]:
         missing = [[one + 1, other - 1] for one, other in pairwise(sorted(jvm.ids)) if other - one > 1]
         if missing:
             count = sum(last - first + 1 for first, last in missing)
-            found.append(f"{_plural(count, 'collection')} missing in the middle: {_written(missing)}")
+            # Shenandoah numbers a concurrent cycle before it looks whether an allocation has failed meanwhile.
+            or_not = f", or {CANCELLED}" if jvm.collector.startswith("Shenandoah") else ""
+            found.append(f"{_plural(count, 'collection')} missing in the middle{or_not}: {_written(missing)}")
         # The last collection of a JVM that was killed, or of a log still being written, is no gap.
         lost = sorted(number for number in jvm.begun if number < high)
         if lost:

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
+from leadline.gcanalysis.events import CANCELLED
 from leadline.gcanalysis.rates import allocation
 from leadline.host.jvm import find_java_home
 from leadline.observe.gc import OPTION
@@ -206,7 +207,8 @@ def test_every_collection_has_the_pauses_the_flight_recorder_has(
         assert figures.promotion_rate > 0
     assert figures.heap_max == 256 << 20
     assert figures.working_set is not None
-    assert not figures.warnings
+    # A cycle that an allocation cancels before its first line has a number, too, on a busy host.
+    assert not [text for text in figures.warnings if not (collector.startswith("shenandoah") and CANCELLED in text)]
     if collector in ("serial", "parallel", "g1"):
         assert figures.allocation_rate is not None
         assert figures.allocation_rate > 0

@@ -77,3 +77,10 @@ def test_what_the_log_lacks_is_told(tmp_path: Path) -> None:
     said = collector.sentence(trial(tmp_path, [*lines, log_line(41.9, "GC(21) Pause Elsewhere 1.000ms")]))
     assert "Warning: 1 line about a pause is not known" in said
     assert "1 collection missing in the middle: 6" in said
+
+
+def test_a_number_that_shenandoah_gave_to_no_collection_is_not_called_lost(tmp_path: Path) -> None:
+    lines = [line.replace("Using Serial", "Using Shenandoah") for line in pauses()]
+    del lines[8]
+    said = collector.sentence(trial(tmp_path, lines))
+    assert "1 collection missing in the middle, or cancelled before it began: 6" in said
