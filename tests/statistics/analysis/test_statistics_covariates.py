@@ -48,8 +48,14 @@ def test_what_cannot_be_used_is_said() -> None:
     seen = study(case, plan, np.random.default_rng(5))
     missing = [replace(seen[0], machine={}), *seen[1:]]
     same = [replace(one, machine={"others_cpu": 0.25}) for one in seen]
+    one_of_all = [replace(one, machine={"others_cpu": 0.004 if one is seen[0] else 0.0}) for one in seen]
     few = [one for one in seen if one.block < 3]
-    for observations, why in ((missing, "not recorded in 1 of 15 trials"), (same, "same in all"), (few, "too few")):
+    for observations, why in (
+        (missing, "not recorded in 1 of 15 trials"),
+        (same, "same in all"),
+        (one_of_all, "hardly varies"),
+        (few, "too few"),
+    ):
         response = analyse(plan, observations, [RESPONSE], verdicts_only=True, covariates=["others_cpu"]).responses[0]
         plain = analyse(plan, observations, [RESPONSE], verdicts_only=True).responses[0]
         assert why in response.covariates[0].sentence
