@@ -21,7 +21,7 @@ from leadline.model.disturbance import FIGURES
 from leadline.model.result import Covariate
 
 MOVED = 0.01  # of the test whether any level moves a covariate, shared by all covariates
-VARIES = 0.01  # standard deviation, of a share as it is, else of the mean: less is how the figure was taken
+VARIES = 0.01  # standard deviation, of a share as it is, else of the mean: what varies less is the figure itself
 _LEAST = 4  # degrees of freedom that must be left
 
 
@@ -45,9 +45,7 @@ def checked(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> C
         reason, p_value = "", None
         if missing:
             reason = f"it was not recorded in {missing} of {len(column)} {what}"
-        elif np.ptp(column) <= 1e-9 * max(1.0, float(np.abs(column).max())):
-            reason = f"it is the same in all {what}"
-        elif np.std(column) < VARIES * (1.0 if FIGURES[name].share else float(np.abs(column).mean())):
+        elif np.std(column) <= VARIES * (1.0 if FIGURES[name].share else float(np.abs(column).mean())):
             reason = f"it hardly varies between {what} (standard deviation below 1 %)"
         elif left - len(used) - 1 < _LEAST:
             reason = f"too few {what} are left to estimate its slope"

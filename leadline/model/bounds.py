@@ -55,10 +55,8 @@ class OrWord:
     told: str
 
     def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        inner, as_it_is = (
-            handler.generate_schema(self.quantity),
-            core_schema.plain_serializer_function_ser_schema(lambda found: found),
-        )
+        inner = handler.generate_schema(self.quantity)
+        as_it_is = core_schema.plain_serializer_function_ser_schema(lambda found: found)
         return core_schema.no_info_wrap_validator_function(self._read, inner, serialization=as_it_is)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

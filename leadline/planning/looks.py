@@ -158,12 +158,13 @@ def look(
     percent: a comparison whose interval lies within it is settled as the same.
     """
     plan, observations = as_one_factor(plan, observations)
+    asked = _Looked(plan, response, blocks, level, margin, watch)
     alone = watch or any(trial.slots for trial in plan.trials)
     closed: dict[Comparison, Settling] = {}
     result: Look | None = None
     for current in range(number if alone else 1, number + 1):  # where no level is dropped no look needs another
         seen = [each for each in observations if each.block < blocks[current - 1]]
-        result = _one(plan, seen, response, blocks, current, closed, level, margin, watch)
+        result = _one(asked, seen, current, closed)
         closed = {each.comparison: each for each in result.settlings if each.state is not State.OPEN}
     assert result is not None, "looks count from 1"
     return result
@@ -188,20 +189,29 @@ def treatments_of(plan: Plan, closed: Mapping[Comparison, object]) -> dict[Treat
     return {Treatment.of(baseline | {comparison.factor: comparison.level}): comparison for comparison in closed}
 
 
-def _one(
-    plan: Plan,
-    seen: Sequence[Observation],
-    response: str,
-    blocks: Sequence[int],
-    number: int,
-    closed: Mapping[Comparison, Settling],
-    level: float,
-    margin: float | None,
-    watch: bool,
-) -> Look:
-    strict, final, shrinks = _stage(plan, seen, response, blocks, number, closed, level, watch)
+@dataclass(frozen=True)
+class _Looked:
+    """What is looked at, and how: the same at every look."""
+
+    plan: Plan
+    response: str
+    blocks: Sequence[int]
+    level: float
+    margin: float | None
+    watch: bool
+
+
+def _one(asked: _Looked, seen: Sequence[Observation], number: int, closed: Mapping[Comparison, Settling]) -> Look:
+    plan, response, blocks = asked.plan, asked.response, asked.blocks
+    strict, final, shrinks = _stage(asked, seen, number, closed)
     analysis = analyse(
-        plan, seen, [response], level, equivalence_margin=margin, verdicts_only=True, interim=lambda _: strict
+        plan,
+        seen,
+        [response],
+        asked.level,
+        equivalence_margin=asked.margin,
+        verdicts_only=True,
+        interim=lambda _: strict,
     )
     effects = {(each.factor, each.level): each for each in analysis.responses[0].effects}
     last = number == len(blocks)
@@ -220,7 +230,7 @@ def _one(
     stop, reason = verdict_of(settlings, number, len(blocks))
     dropped = (
         {}
-        if stop or watch
+        if stop or asked.watch
         else treatments_of(plan, {each.comparison: each for each in settlings if each.state is not State.OPEN})
     )
     named = {each.comparison: each for each in settlings}
@@ -237,17 +247,11 @@ def _one(
 
 
 def _stage(
-    plan: Plan,
-    seen: Sequence[Observation],
-    response: str,
-    blocks: Sequence[int],
-    number: int,
-    closed: Mapping[Comparison, Settling],
-    level: float,
-    watch: bool,
+    asked: _Looked, seen: Sequence[Observation], number: int, closed: Mapping[Comparison, Settling]
 ) -> tuple[Interim | None, float, Floats]:
     """How a look judges, the bound at the end of the plan, and standard errors (k) then over those of now."""
-    if watch:
+    plan, response, blocks, level = asked.plan, asked.response, asked.blocks, asked.level
+    if asked.watch:
         found = watched(plan, seen, response)
         if found is None:
             return NOTHING, math.inf, np.ones(len(plan.comparisons))

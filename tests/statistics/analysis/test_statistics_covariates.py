@@ -52,7 +52,7 @@ def test_what_cannot_be_used_is_said() -> None:
     few = [one for one in seen if one.block < 3]
     for observations, why in (
         (missing, "not recorded in 1 of 15 trials"),
-        (same, "same in all"),
+        (same, "hardly varies"),
         (one_of_all, "hardly varies"),
         (few, "too few"),
     ):
