@@ -41,13 +41,13 @@ class SilentWatcher:
 
 def treatment_label(planned: PlannedTrial, plan: Plan, knobs: Mapping[str, Knob] | None = None) -> str:
     """``baseline``, ``sentinel`` or the levels that differ from the baseline, ``a=1, b=2``, with units where ``knobs``
-    has the factor. A trial with slots is a ``switchback``, with the levels it holds throughout.
+    has the factor. Of a trial with slots its layout, with the levels it holds throughout.
     """
     if planned.treatment == plan.baseline and not planned.slots:
         return planned.role.value
     known = knobs or {}
     held = treatment_name(plan, planned.held(), lambda name, level: _written(name, level, known), baseline="")
-    return ", ".join(filter(None, ["switchback", held])) if planned.slots else held
+    return ", ".join(filter(None, [planned.layout, held]))
 
 
 def _written(name: str, level: Level, knobs: Mapping[str, Knob]) -> str:

@@ -122,6 +122,11 @@ class PlannedTrial:
     slots: tuple[Slot, ...] = ()
     turns: tuple[Turn, ...] = ()
 
+    @property
+    def layout(self) -> str:
+        """``rotation`` or ``switchback`` of a trial whose levels change in slots, else empty."""
+        return ("rotation" if self.turns else "switchback") if self.slots else ""
+
     def held(self) -> Treatment:
         """The levels that are the same throughout: all of ``treatment`` without slots."""
         return Treatment(tuple((name, level) for name, level in self.treatment.levels if self._throughout(name, level)))

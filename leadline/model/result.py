@@ -314,6 +314,7 @@ class ResponseAnalysis:
     interactions: tuple[Interaction, ...] = ()  # the largest first; a family of their own
     cells: tuple[CellMean, ...] = ()  # of the pairs of factors that have interactions
     covariates: tuple[Covariate, ...] = ()  # those that the plan names
+    counted: str = "trial"  # what numbers of trials count here: "trial", or "slot" where trials have slots
 
 
 @dataclass(frozen=True)

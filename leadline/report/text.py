@@ -19,7 +19,6 @@ _STYLES = {
     Verdict.FAILED: "bold",
     Verdict.UNDETERMINED: "dim",
 }
-_HEAD = ("setting", "change", "95 % interval", "all comparisons", "trials", "verdict")
 
 
 class StudyTable:
@@ -70,7 +69,8 @@ class StudyTable:
             lines.append(Text(one_line(one.reason), style="yellow"))
         if one.effects:
             rows = [self._row(effect) for effect in one.effects]
-            lines += _table(rows, [_STYLES[effect.verdict] for effect in one.effects], width)
+            head = ("setting", "change", "95 % interval", "all comparisons", f"{one.counted}s", "verdict")
+            lines += _table(head, rows, [_STYLES[effect.verdict] for effect in one.effects], width)
         if one.luck:
             lines.append(
                 Text(
@@ -123,8 +123,8 @@ def table(record: StudyRecord, analysis: StudyAnalysis) -> StudyTable:
     return StudyTable(record, analysis)
 
 
-def _table(rows: Sequence[tuple[str, ...]], styles: Sequence[str], width: int) -> list[Text]:
-    widths = [max(len(row[i]) for row in [_HEAD, *rows]) for i in range(len(_HEAD))]
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], styles: Sequence[str], width: int) -> list[Text]:
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     verdicts = max(len(verdict.value) for verdict in Verdict)  # a reason after it may wrap
     narrow = 2 + sum(widths[:-1]) + verdicts + 2 * (len(widths) - 1) > width
 
@@ -135,7 +135,7 @@ def _table(rows: Sequence[tuple[str, ...]], styles: Sequence[str], width: int) -
             return [Text(f"  {first}", style=style), Text("    " + "  ".join(figures).rstrip(), style=style)]
         return [Text("  " + "  ".join([first.ljust(widths[0]), *figures]).rstrip(), style=style)]
 
-    found = lines(_HEAD, "underline")
+    found = lines(head, "underline")
     for row, style in zip(rows, styles, strict=True):
         found += lines(row, style)
     return found
