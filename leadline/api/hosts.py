@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leadline.host.checks import Finding, findings
 from leadline.host.local import LocalHost
+from leadline.model.errors import LeadlineError
 
 __all__ = ["Finding", "doctor", "restore"]
 
@@ -19,5 +20,17 @@ def restore() -> list[str]:
     Raises LeadlineError where another leadline uses the host, RestoreError naming what could not be put back.
     """
     host = LocalHost()
-    with host.lease():
-        return list(host.restore())
+    open_before = _open_entries(host)
+    with host.lease():  # where a leadline died its watchdog comes first
+        lines = list(host.restore())
+    if open_before and not lines:
+        log = host.journal.path.parent.parent / "watchdog.log"
+        lines = [f"put back by the watchdog of the leadline that died, journal entries: {open_before}; {log}"]
+    return lines
+
+
+def _open_entries(host: LocalHost) -> int:
+    try:
+        return len(host.journal.open_entries())
+    except LeadlineError:  # restore says what is wrong with it
+        return 0
