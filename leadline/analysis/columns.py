@@ -28,8 +28,8 @@ ALIKE = 0.25  # level of the test by which the numbers of slots enter
 @dataclass(frozen=True)
 class Model:
     """Which columns there are: blocks first, then mains, pairs, ``places`` in a block beyond its first (-1 for
-    sentinels; of slots, their numbers), ``covariates`` by their number in the table, and time (last) where it is used. ``kept`` is the share of
-    mains and pairs that a slot still has of the slot before. ``entry`` says how blocks enter
+    sentinels; of slots, their numbers), ``covariates`` by their number in the table, and time (last) where it is used.
+    ``kept`` is the share of mains and pairs that a slot still has of the slot before. ``entry`` says how blocks enter
     (``strata.block_columns``); without columns of their own, and unless they are swept out, there is a constant in
     their place.
     """

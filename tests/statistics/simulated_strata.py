@@ -21,8 +21,8 @@ class SimulatedStrata:
     (factor, level) to a ratio; ``carried`` is the part of a slot's effect that the next slot still has;
     with ``lasting`` the slots after it have its powers. ``life_cv`` is
     the spread of each treatment's level between lives (beside that of the life), ``places`` the logs of ratios that
-    the first, second, ... trial of a block has, whatever its treatment. ``arrivals_cv`` is what slots of one number have
-    in common in all trials of a block.
+    the first, second, ... trial of a block has, whatever its treatment. ``arrivals_cv`` is what slots of one number
+    have in common in all trials of a block.
     """
 
     baseline: float = 500.0
