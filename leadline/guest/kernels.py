@@ -121,6 +121,15 @@ def newest(packages: Iterable[Package], any_release: str = "") -> dict[str, List
     return found
 
 
+def require_known(name: str, progress: Progress) -> None:
+    """Raises UsageError for a name that is no kernel's; nothing is fetched but lists."""
+    if local_kernel.is_path(name):
+        local_kernel.Source.of(name)
+    elif not _kept(name):
+        with _locked(progress):
+            _chosen(name, progress, renew=False)
+
+
 def provision(name: str, progress: Progress, renew: bool = False) -> Kernel:
     """The kernel ``name``, in the cache and verified: LINE-FLAVOUR, a release (``6.1.0-56-cloud-amd64``), or a path of
     a bzImage, a package or a build directory. What the cache has of it counts, unless ``renew`` asks for the newest.
