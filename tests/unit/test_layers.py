@@ -35,6 +35,7 @@ ALLOWED = {
         "lab",
     },
     "simulate": {"model", "design", "analysis", "host", "lab"},
+    "virtual": {"model", "catalogue", "design", "host", "guest", "stack", "load", "observe", "lab"},
     "api": {
         "model",
         "catalogue",
@@ -46,6 +47,7 @@ ALLOWED = {
         "gcanalysis",
         "lab",
         "simulate",
+        "virtual",
         "report",
     },
     # what touches the world, the command line does by leadline.api
