@@ -44,7 +44,7 @@ from leadline.model.plan import Plan
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
-from leadline.stack.lock import exclusive
+from leadline.host.lock import exclusive
 
 _Rows = dict[str, dict[int, list[RowMapping]]]  # table -> trial -> rows
 

@@ -33,7 +33,7 @@ from leadline.stack.base import (
 )
 from leadline.stack.deployment import Deployment
 from leadline.stack.jdbc import driver_for
-from leadline.stack.lock import exclusive
+from leadline.host.lock import exclusive
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs as web_knobs
 from leadline.stack.web.common import WebServer

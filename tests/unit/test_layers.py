@@ -20,6 +20,7 @@ ALLOWED = {
     "stack": {"model", "catalogue", "host"},
     "load": {"model", "host"},
     "observe": {"model", "host", "gcanalysis"},
+    "guest": {"model", "host"},
     "lab": {"model", "design", "analysis", "planning", "conclude", "host", "stack", "load", "observe"},
     "report": {
         "model",
@@ -41,6 +42,7 @@ ALLOWED = {
         "catalogue",
         "planning",
         "host",
+        "guest",
         "stack",
         "load",
         "observe",

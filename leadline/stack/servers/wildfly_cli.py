@@ -13,7 +13,7 @@ from leadline.host.jvm import java_environment
 from leadline.host.paths import cache_dir
 from leadline.model.errors import LeadlineError
 from leadline.stack.base import Progress
-from leadline.stack.lock import exclusive
+from leadline.host.lock import exclusive
 
 _TIMEOUT = 300.0
 
