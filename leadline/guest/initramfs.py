@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from leadline.guest import pause
 from leadline.host import here
 from leadline.model.errors import FailureClass, TrialFailure
 
-INSTALL_BUSYBOX = "install busybox-static (Debian, Ubuntu: apt-get install busybox-static)"
 # What machine.py needs, then what a job may need: disks in memory, swap, file systems.
 REQUIRED = ("qemu_fw_cfg", "virtio_pci", "virtio_console")
 OPTIONAL = ("virtio_blk", "null_blk", "brd", "zram", "ext4", "overlay")
@@ -83,9 +83,8 @@ def write(tree: Tree, path: Path) -> str:
     """
     nodes = {_clean(name): found if isinstance(found, Node) else Node(found) for name, found in tree.items()}
     parents = {str(above) for name in nodes for above in PurePosixPath(name).parents} - {".", *nodes}
-    digest = hashlib.sha256()
     with path.open("wb") as file:
-        out = _Hashed(file, digest.update)
+        out = _Hashed(file)
         for number, name in enumerate(sorted({*nodes, *parents}), start=1):
             if name in nodes:
                 node = nodes[name]
@@ -96,7 +95,7 @@ def write(tree: Tree, path: Path) -> str:
                 _member(out, name, number, stat.S_IFDIR | 0o755, Node())
         _member(out, "TRAILER!!!", 0, 0, Node())
         out.pad(512)
-    return digest.hexdigest()
+    return out.digest.hexdigest()
 
 
 def cached(tree: Tree, directory: Path) -> Path:
@@ -120,12 +119,16 @@ def join(parts: Sequence[Path], path: Path) -> None:
 
 
 class _Hashed:
-    def __init__(self, file: BinaryIO, also: object) -> None:
-        self._file, self._also, self.written = file, also, 0
+    """A file with the digest and the count of what was written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+        self.written = 0
 
     def write(self, data: bytes) -> None:
         self._file.write(data)
-        self._also(data)  # type: ignore[operator]
+        self.digest.update(data)
         self.written += len(data)
 
     def pad(self, size: int) -> None:
@@ -159,17 +162,14 @@ def _member(out: _Hashed, name: str, number: int, mode: int, node: Node) -> None
 # -- what goes in
 
 
-def base() -> dict[str, Source]:
-    """Busybox and leadline's scripts. Raises TrialFailure(infrastructure) without a static busybox."""
-    found = shutil.which("busybox")
-    if found is None or libraries([Path(found)]):
-        why = "busybox is not on the PATH" if found is None else f"{found} is not static"
-        raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{why}; {INSTALL_BUSYBOX}")
+def base(busybox: Path) -> dict[str, Source]:
+    """A static busybox and leadline's scripts."""
     scripts = Path(__file__).parent
     tree: dict[str, Source] = {
         name: Node((scripts / script).read_bytes(), mode=0o755) for name, script in _SCRIPTS.items()
     }
-    return tree | {"bin/busybox": Node(Path(found).resolve(), mode=0o755), f"{_MODULES}/order": b""}
+    tree["lib/leadline/pause"] = Node(pause.program(), mode=0o755)
+    return tree | {"bin/busybox": Node(busybox.resolve(), mode=0o755), f"{_MODULES}/order": b""}
 
 
 def libraries(programs: Iterable[Path]) -> dict[str, Source]:

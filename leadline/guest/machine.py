@@ -1,10 +1,5 @@
 """A guest: a QEMU process, its save points and its forks.
 
-Virtual time is ``-icount shift=1,sleep=off`` with a seed and the machine's own clock: two nanoseconds an instruction,
-nothing of the host's time (QEMU's docs/devel/tcg-icount.rst). The guest gets its job over fw_cfg, which QEMU reads
-again from another file when a saved guest goes on; results leave over a virtio port without an event descriptor
-(``ioeventfd=off``), as everything that a thread of the host's would do later is another time in every run.
-
 A guest that is to be saved has its memory in a file. The save is that file and the device state (QEMU's migration
 stream with ``x-ignore-shared``: no memory in it). Forks map the file privately: none copies it, all share it.
 """
@@ -15,41 +10,23 @@ import shlex
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+from leadline.guest.boot import CONSOLE, JOB, QEMU, RESULTS, Boot, command_line
 from leadline.guest.qmp import Monitor, MonitorError
 from leadline.guest.results import Outcome, Sent, kernel_failure, read_sent, tail, write
 from leadline.host.base import PROC, Host, Process, ProcessSpec
 from leadline.model.errors import FailureClass, TrialFailure
 
-QEMU = "qemu-system-x86_64"
 INSTALL = "install qemu-system-x86 (Debian, Ubuntu: apt-get install qemu-system-x86) or set stack.host: local"
 JOB_BYTES = 64 << 10  # always the same: the guest reads all of it
 ANSWER = 60.0  # seconds that QEMU may take for a command, on a busy host
 _LOOK = 0.25  # seconds between two looks at the console
 
-_CONSOLE, _RESULTS, _MONITOR, _JOB = "console.txt", "results", "qemu.txt", "job"
-
-
-@dataclass(frozen=True)
-class Boot:
-    """What makes a guest: ``memory`` in bytes; ``parameters`` end the kernel's command line.
-
-    ``accelerator`` counts in real time only: ``kvm`` where ``leadline.guest.accelerator`` found that it works.
-    """
-
-    kernel: Path
-    initramfs: Path
-    memory: int
-    cpus: int = 1
-    time: Literal["virtual", "real"] = "virtual"
-    seed: int = 1
-    parameters: Sequence[str] = ()
-    accelerator: Literal["tcg", "kvm"] = "tcg"
+_MONITOR = "qemu.txt"
 
 
 @dataclass(frozen=True)
@@ -157,20 +134,20 @@ class _Guest:
         self.host = host
         self.boot = boot
         self.directory = directory.absolute()
-        self.console = self.directory / _CONSOLE
+        self.console = self.directory / CONSOLE
         self.directory.mkdir(parents=True, exist_ok=True)
-        for name in (_CONSOLE, _RESULTS, _MONITOR):
+        for name in (CONSOLE, RESULTS, _MONITOR):
             (self.directory / name).write_bytes(b"")
         content = job.encode()
         if len(content) > JOB_BYTES:
             raise TrialFailure(
                 FailureClass.CONFIGURATION, f"the guest's job has {len(content):,} bytes; {JOB_BYTES:,} at most"
             )
-        (self.directory / _JOB).write_bytes(content.ljust(JOB_BYTES, b"\0"))
+        (self.directory / JOB).write_bytes(content.ljust(JOB_BYTES, b"\0"))
         reads = [boot.kernel, boot.initramfs, *((source.memory, source.state) if source else ())]
         self._spec = ProcessSpec(
             f"guest {self.directory}",
-            [*_command_line(boot, memory), *(("-incoming", "defer") if source else ())],
+            [*command_line(boot, memory), *(("-incoming", "defer") if source else ())],
             self.directory / _MONITOR,
             cwd=self.directory,
             input=True,
@@ -208,7 +185,7 @@ class _Guest:
             raise self._late(time.monotonic() - begin) from None
         if failure := kernel_failure(self._console_text()):
             raise failure
-        sent = read_sent((self.directory / _RESULTS).read_bytes())
+        sent = read_sent((self.directory / RESULTS).read_bytes())
         if sent.failed is not None:
             sent.failed.evidence = tail(self._console_text())
             raise sent.failed
@@ -289,7 +266,7 @@ class _Guest:
         if waited > seconds / 2:
             message = f"the guest did not end within {seconds:.0f} s: it waited {waited:.0f} s for a CPU of this host"
             return TrialFailure(FailureClass.INFRASTRUCTURE, message, tail(self._console_text()))
-        up = (self.directory / _RESULTS).stat().st_size
+        up = (self.directory / RESULTS).stat().st_size
         message = "the guest's job did not end" if up else "the guest's kernel did not come up"
         return TrialFailure(FailureClass.CONFIGURATION, f"{message} within {seconds:.0f} s", tail(self._console_text()))
 
@@ -299,21 +276,3 @@ class _Guest:
         paths = [f"{base}/{task}/schedstat" for task in self.host.files.names(base)]
         texts = self.host.files.read_many(paths).values()
         return max((int(text.split()[1]) / 1e9 for text in texts), default=0.0)
-
-
-def _command_line(boot: Boot, memory: str) -> list[str]:
-    words = ["console=ttyS0", "panic=-1", "quiet", "random.trust_cpu=on"]
-    argv = [QEMU, "-machine", "q35,memory-backend=ram", "-nodefaults", "-no-user-config", "-display", "none"]
-    argv += ["-no-reboot", "-S", "-cpu", "max", "-smp", str(boot.cpus), "-m", f"{boot.memory}B", "-object", memory]
-    if boot.time == "virtual":
-        words += ["clocksource=tsc", "tsc=reliable"]
-        argv += ["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-seed", str(boot.seed)]
-        argv += ["-rtc", "base=2026-01-01,clock=vm"]
-    else:
-        argv += ["-accel", "kvm" if boot.accelerator == "kvm" else "tcg,thread=multi"]
-    argv += ["-qmp", "stdio", "-serial", f"file:{_CONSOLE}", "-device", "virtio-serial-pci,ioeventfd=off"]
-    argv += ["-chardev", f"file,id=results,path={_RESULTS}", "-device", "virtserialport,chardev=results,name=leadline"]
-    argv += ["-device", "pvpanic-pci", "-action", "panic=pause"]
-    argv += ["-fw_cfg", f"name=opt/leadline/job,file={_JOB}"]
-    argv += ["-kernel", str(boot.kernel.absolute()), "-initrd", str(boot.initramfs.absolute())]
-    return [*argv, "-append", " ".join([*words, *boot.parameters])]

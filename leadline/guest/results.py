@@ -14,6 +14,7 @@ from leadline.model.errors import FailureClass, TrialFailure
 
 KILLED = re.compile(r"[Oo]ut of memory: Killed process (\d+) \((.+?)\)")
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+_FILE = re.compile("([0-9]+) ([0-9a-f]{64})")  # bytes, SHA-256
 _CONSOLE_LINES = 40  # of the evidence of a failure
 
 
@@ -48,18 +49,16 @@ def read_sent(raw: bytes) -> Sent:
     """The frames of ``job.sh``. Raises TrialFailure(infrastructure) where they are damaged."""
     sent, offset = Sent(), 0
     while offset < len(raw):
-        line, _, _ = (
-            raw[offset:].partition(b"\n") if len(raw) - offset < 4096 else raw[offset : offset + 4096].partition(b"\n")
-        )
+        end = raw.find(b"\n", offset)
+        line = raw[offset : end if end >= 0 else len(raw)]
         offset += len(line) + 1
         match line.decode(errors="replace").split(" ", 2):
             case ["say", key, value]:
                 sent.facts[key] = value.strip()
-            case ["put", name, rest]:
-                size, _, digest = rest.partition(" ")
-                content = raw[offset : offset + int(size)]
-                offset += int(size)
-                if hashlib.sha256(content).hexdigest() != digest or not _inside(name):
+            case ["put", name, rest] if frame := _FILE.fullmatch(rest):
+                content = raw[offset : offset + int(frame[1])]
+                offset += int(frame[1])
+                if hashlib.sha256(content).hexdigest() != frame[2] or not _inside(name):
                     raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the guest's file {name} arrived damaged")
                 sent.files[name] = gzip.decompress(content)
             case ["fail", given, text]:
