@@ -28,32 +28,26 @@ begin() { # NAME DIRECTORY OUTPUT ARGV...: a service, its number in /run/NAME
   name=$1 at=$2 out=$3; shift 3
   mkdir -p "${out%/*}"
   ( cd "$at" && as "$name" "$@" ) >>"$out" 2>&1 9>&- </dev/null &
-  echo $! >/run/"$name"
+  echo $! >/run/"$name"; echo "$out" >/run/"$name".log
   say "$name.began" "$(seconds)"
 }
-broken() { # NAME OUTPUT TEXT
-  fail configuration "the $1 $3 in the guest: $(tail -n 3 "$2" | tr '\n' ' ' | cut -c1-600)"
+broken() { # CLASS TEXT: with the last words of the services, as evidence
+  for one in /run/*.log; do echo "--- ${one##*/}"; tail -n 12 "$(cat "$one")"; done >/dev/console
+  fail "$1" "$2"
 }
-alive() { # NAME OUTPUT
-  kill -0 "$(cat /run/"$1")" 2>/dev/null || broken "$1" "$2" ended
+alive() { # NAME
+  kill -0 "$(cat /run/"$1")" 2>/dev/null || broken configuration "the $1 ended in the guest"
 }
-listening() { # NAME OUTPUT PORT SECONDS
-  hex=$(printf '%04X' "$3"); left=$(($4 * 4))
-  until grep -q ":$hex 0*:0000 0A" /proc/net/tcp; do
-    alive "$1" "$2"
-    left=$((left - 1)); [ $left -gt 0 ] || broken "$1" "$2" "does not listen after $4 s"
+wait_for() { # NAME SECONDS TEXT COMMAND...
+  name=$1 text=$3 until=$(($(seconds | cut -d. -f1) + $2)); shift 3
+  until "$@"; do
+    alive "$name"
+    [ "$(seconds | cut -d. -f1)" -lt $until ] || broken configuration "the $name $text in the guest"
     sleep 0.25
   done
 }
-answers() { # NAME OUTPUT URL SECONDS
-  left=$(($4 * 4))
-  until wget -q -T 5 -O /tmp/answer "$3" 2>/dev/null; do
-    alive "$1" "$2"
-    left=$((left - 1)); [ $left -gt 0 ] || broken "$1" "$2" "was not ready after $4 s"
-    sleep 0.25
-  done
-  say "$1.answers" "$(seconds)"
-}
+listens() { grep -q ":$(printf %04X "$1") 0*:0000 0A" /proc/net/tcp; } # PORT
+answers() { timeout 20 wget -q -O /tmp/answer "$1" 2>/dev/null; } # URL
 load() { # SECONDS OUT LOG ARGV...: the driver to its end, which comes in so many seconds
   limit=$1 out=$2 log=$3; shift 3
   rm -rf "$out"; mkdir -p "$out"; chown driver "$out"
@@ -64,9 +58,9 @@ load() { # SECONDS OUT LOG ARGV...: the driver to its end, which comes in so man
   wait $driver; code=$?
   kill $watch 2>/dev/null
   for one in @SERVICES@; do
-    [ ! -e /run/$one ] || kill -0 "$(cat /run/$one)" 2>/dev/null || fail configuration "the $one ended under the load"
+    [ ! -e /run/$one ] || alive $one
   done
-  [ $code = 0 ] || fail infrastructure "the driver ended with code $code: $(tail -n 3 "$log" | tr '\n' ' ')"
+  [ $code = 0 ] || broken infrastructure "the driver ended with code $code: $(tail -n 3 "$log" | tr '\n' ' ')"
 }
 figures() { # NAME
   { for f in @MACHINE@; do grep -H '' /proc/$f; done
@@ -106,10 +100,12 @@ def started(captured: Captured, number: int, ready_timeout: float) -> str:
         spec, output = one.spec, str(one.spec.output)
         lines.append(f"begin {spec.name} {_quoted([str(spec.cwd or '/'), output, *_command(spec)])}")
         if spec.name == "database":
-            lines.append(f"listening database {_quoted([output])} {captured.database_port} {_LISTENS}")
+            lines.append(f"wait_for database {_LISTENS} 'does not listen' listens {captured.database_port}")
             lines.append("sleep 1")  # it listens a moment before its first answer
-    last = captured.processes[-1].spec
-    lines.append(f"answers {last.name} {_quoted([str(last.output), captured.ready_url])} {round(ready_timeout)}")
+    last = captured.processes[-1].spec.name
+    text = f"was not ready after {ready_timeout:g} s"
+    lines.append(f"wait_for {last} {round(ready_timeout)} {_quoted([text, 'answers', captured.ready_url])}")
+    lines.append(f'say {last}.answers "$(seconds)"')
     return "\n".join(lines)
 
 
