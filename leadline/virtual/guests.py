@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from leadline.guest import initramfs, kernels, machine
-from leadline.guest.machine import Boot, Saved
+from leadline.guest.boot import Boot
+from leadline.guest.machine import Saved
 from leadline.guest.parameters import boot_parameters
 from leadline.guest.results import Outcome
 from leadline.load.driver import DriverRun
@@ -71,7 +72,7 @@ class Guests:
             self._kernels[name] = kernel = kernels.provision(name, message)
             self._host.releases[kernel.release] = name
             base = self._work / "base.cpio"
-            initramfs.write(initramfs.base() | initramfs.modules(kernel.modules), base)
+            initramfs.write(initramfs.base(kernels.busybox(message)) | initramfs.modules(kernel.modules), base)
             self._images[name] = self._work / f"image-{len(self._images)}.cpio"
             initramfs.join([base, stack], self._images[name])
             base.unlink()

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from leadline.guest.machine import INSTALL, QEMU
+from leadline.guest.boot import QEMU
+from leadline.guest.machine import INSTALL
 from leadline.host import here
 from leadline.host.base import TrialHost
 from leadline.host.knobs.files import memory_kib
