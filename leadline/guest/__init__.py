@@ -1,1 +1,1 @@
-"""Guests: virtual machines of QEMU's, in real or in virtual time, with save points and forks."""
+"""Guests: virtual machines with a kernel of their own, their save points and forks, in real or in virtual time."""
