@@ -1,1 +1,1 @@
-"""Guests: virtual machines with a kernel of their own, where trials run apart from the host's."""
+"""Guests: virtual machines of QEMU's, in real or in virtual time, with save points and forks."""
