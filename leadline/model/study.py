@@ -30,6 +30,7 @@ from leadline.model.bounds import (
 from leadline.model.disturbance import FIGURES
 from leadline.model.drivers import Drivers
 from leadline.model.errors import KeyedError, nearest
+from leadline.model.guest import MOST_WORLDS, Guest, GuestKind, check_forks, check_guest, forked
 from leadline.model.knob import ApplyCost
 from leadline.model.result import RESPONSES
 from leadline.model.shapes import PresetName, check_addresses, check_bursts, check_profile, expand, http_word
@@ -57,18 +58,19 @@ Equivalence = Annotated[
     Field(gt=0, lt=1, description="a change that makes no difference: effects shown to be smaller are equivalent"),
 ]
 # The modules of these names in leadline/host, leadline/load/generators and leadline/design are what they name.
-HostKind = Literal["local"]
-DesignName = Literal[
+MachineKind = Literal["local"]
+TreatmentsName = Literal[
     "one-at-a-time",
     "full-factorial",
     "fractional-factorial",
     "plackett-burman",
     "definitive-screening",
     "d-optimal",
-    "racing",
     "confirmation",
     "configurations",
 ]
+DesignName = Literal[TreatmentsName, "racing", "forks"]
+HostKind = Literal[MachineKind, GuestKind]
 GeneratorName = Literal[
     "wrk",
     "httperf",
@@ -302,6 +304,9 @@ class Rotation(_Strict):
     otherwise: Literal["refuse", "one-by-one"] = Field(
         default="refuse", description="where memory is too small: instances run one after the other"
     )
+    live: Literal["in-slots", "between-instances"] = Field(
+        default="in-slots", description="where live factors differ; between-instances: as factors that need a restart"
+    )
 
 
 Looks = Annotated[
@@ -335,6 +340,12 @@ class Design(_Strict):
     )
     switchback: Switchback | None = None
     rotation: Rotation | None = Field(default=None, description="the trials of a block side by side, loaded in turns")
+    worlds: Annotated[int, count(MOST_WORLDS)] | None = Field(
+        default=None, description="of forks: guests booted with seeds of their own, each forked under every treatment"
+    )
+    of: TreatmentsName | None = Field(
+        default=None, description="of forks: the kind of their treatments; one-at-a-time if absent"
+    )
     looks: Looks = Field(
         default=1,
         description="times the study is looked at; more than one may end it early; of a race its rounds; watched: at "
@@ -345,6 +356,21 @@ class Design(_Strict):
         description="a baseline trial is added wherever more than so many trials would pass without one; null for none",
     )
     seed: Seed = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _forked(cls, found: Any) -> Any:
+        return forked(found)
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> Design:
+        check_forks(self)
+        return self
+
+    @property
+    def treatments(self) -> TreatmentsName | Literal["racing"]:
+        """The kind that chooses the treatments."""
+        return (self.of or "one-at-a-time") if self.kind == "forks" else self.kind
 
     @property
     def looked_at(self) -> bool:
@@ -432,12 +458,22 @@ class Confirms(_Strict):
     settings: list[FirstEstimate] = Field(min_length=1)
 
 
+def warmed_until_over(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A document whose load names no ramp-up with one that ends by rule."""
+    load = found.get("workload", {})
+    if not isinstance(load, Mapping):
+        return found
+    named = {"ramp_up", *IN_NO_CYCLES} & {key for key, value in load.items() if value is not None}
+    return found if named else {**found, "workload": {**load, "ramp_up": "auto"}}
+
+
 class Study(_Strict):
     """A question in a file."""
 
     study: StudyName = Field(description="name of the study")
     question: Question
     stack: StackChoice = StackChoice()
+    guest: Guest | None = Field(default=None, description="the virtual machine, of `host: vm` and `host: virtual-time`")
     workload: Workload = Workload()
     factors: dict[Label, Levels] = Field(
         default_factory=dict,
@@ -484,11 +520,9 @@ class Study(_Strict):
         """A rotation that names no ramp-up warms its instances until it is over."""
         if not isinstance(found, Mapping) or found.get("drivers") or found.get("observe", True) is not True:
             return found
-        design, load = found.get("design"), found.get("workload", {})
-        if not (isinstance(design, Mapping) and design.get("rotation") is not None and isinstance(load, Mapping)):
-            return found
-        named = {"ramp_up", *IN_NO_CYCLES} & {key for key, value in load.items() if value is not None}
-        return found if named else {**found, "workload": {**load, "ramp_up": "auto"}}
+        design = found.get("design")
+        rotates = isinstance(design, Mapping) and design.get("rotation") is not None
+        return warmed_until_over(found) if rotates else found
 
     @model_validator(mode="after")
     def _consistent(self) -> Study:
@@ -509,7 +543,13 @@ class Study(_Strict):
             told = "a warm-up that ends by rule asks the compiler, which `observe: false` does not record"
             raise KeyedError(("workload", "warm_up"), f"{told}; say `until: cycles`")
         check_budget(self.workload, self.budget)
+        check_guest(self)
         return self
+
+    @property
+    def time(self) -> Literal["real", "virtual"]:
+        """What its seconds are: figures of the two are never compared."""
+        return "virtual" if self.stack.host == "virtual-time" else "real"
 
 
 def check_budget(workload: Workload, budget: float | None) -> None:

@@ -36,6 +36,7 @@ ALLOWED = {
         "lab",
     },
     "simulate": {"model", "design", "analysis", "host", "lab"},
+    "virtual": {"model", "catalogue", "design", "host", "guest", "stack", "load", "observe", "lab"},
     "api": {
         "model",
         "catalogue",
@@ -48,6 +49,7 @@ ALLOWED = {
         "gcanalysis",
         "lab",
         "simulate",
+        "virtual",
         "report",
     },
     # what touches the world, the command line does by leadline.api
