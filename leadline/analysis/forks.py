@@ -69,7 +69,7 @@ def told(
             reason = f"the same figure to the last digit {where}"
             effect = replace(effect, verdict=Verdict.IDENTICAL, percent=0.0, reason=reason)
         if worlds == 1:
-            effect = replace(effect, scope=Scope.THIS_WORLD, reason=effect.reason.replace(NO_NOISE, ONE_WORLD))
+            effect = replace(effect, scope=Scope.THIS_WORLD, reason=effect.reason.replace(NO_NOISE, "one world alone"))
         found.append(effect)
     sign = -1.0 if higher_is_better else 1.0
     return sorted(found, key=lambda one: (one.percent is None, sign * (one.percent or 0.0)))

@@ -21,6 +21,7 @@ from leadline.load.generators.lab import check_generator
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError, nearest
+from leadline.model.guest import KERNEL
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, RawLevel, Study, Workload
@@ -81,6 +82,9 @@ def plan_study(
         reason = host.writable(name) if name in on_host else ""
         if reason:
             raise UsageError(f"{file.where(('settings', name))}: {name} cannot be set here: {reason}")
+    if study.guest is not None and study.guest.kernel is not None:
+        knobs[KERNEL] = catalogue.get(KERNEL)
+        settings[KERNEL] = _level(knobs[KERNEL], study.guest.kernel, file.where(("guest", "kernel")), disposable)
     for name, raws in study.factors.items():
         factor, knob = _factor(file, catalogue, name, raws, disposable)
         reason = host.writable(name) if name in on_host else ""
