@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from leadline.design import DesignError, make_plan
 from leadline.design.rotation import one_by_one, rotation_plan
-from leadline.design.switchback import is_live, steady_seconds, switchback_plan
+from leadline.design.switchback import is_live, switchback_plan
+from leadline.host import here
 from leadline.host.base import PlannedHost
 from leadline.host.registry import is_machine
 from leadline.lab.machine import check_machine, check_side_by_side, not_checked
@@ -25,6 +26,7 @@ from leadline.model.guest import KERNEL
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, RawLevel, Study, Workload
+from leadline.planning.forecast import Setup, setup_of
 from leadline.stack.registry import knob_of_others
 
 _OF_GENERATORS = {"generator", "load_units", "ramp_up", "steady", "ramp_down"}  # keys of a workload
@@ -300,6 +302,9 @@ def worst_cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
 
 def cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
     """Estimated wall seconds of a whole plan; ``overhead`` is the part of a trial that is not load."""
-    ramps = study.workload.before_steady + study.workload.ramp_down
-    steady = (steady_seconds(trial) or study.workload.steady for trial in plan.trials)
-    return len(plan.trials) * (ramps + overhead) + sum(steady)
+    return setup_for(study.design, study.workload, overhead).seconds(plan)
+
+
+def setup_for(design: Design, workload: Workload, overhead: float = OVERHEAD) -> Setup:
+    """What a trial takes on this machine, of whose CPUs each runs a guest."""
+    return setup_of(design, workload, overhead, here.cpus())
