@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from leadline.catalogue import load
 from leadline.host.knobs import every_knob
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.studyfile import StudyFile
@@ -21,7 +22,7 @@ class PlannedGuest:
 
     def knobs(self) -> Sequence[Knob]:
         machine = self.machine()
-        return [knob.on(machine) for knob in every_knob()]
+        return [knob.on(machine) for knob in (*every_knob(), *load("guest").values())]
 
     def cpus(self) -> Sequence[int]:
         return range(self.guest.cpus)

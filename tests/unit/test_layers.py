@@ -35,7 +35,7 @@ ALLOWED = {
         "observe",
         "lab",
     },
-    "simulate": {"model", "design", "analysis", "host", "lab"},
+    "simulate": {"model", "catalogue", "design", "analysis", "host", "lab"},
     "virtual": {"model", "catalogue", "design", "host", "guest", "stack", "load", "observe", "lab"},
     "api": {
         "model",
