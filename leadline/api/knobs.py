@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from leadline.catalogue import text
+from leadline.catalogue import load, text
 from leadline.host.local import LocalHost
 from leadline.model.knob import Catalogue, Knob, Level, Machine, Owner
 from leadline.stack import registry
@@ -29,6 +29,7 @@ def every_knob() -> Catalogue:
         *(registry.server(name).knobs() for name in SERVERS),
         *(registry.database(name).knobs() for name in DATABASES),
         WEB_KNOBS,
+        load("guest").values(),
     ]
     for knob in (knob for program in programs for knob in program):
         known = _widened(merged.setdefault(knob.name, knob), knob)

@@ -15,6 +15,7 @@ from leadline.lab.testbed import LocalTestbed, RunOptions, Testbed
 from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.records import TuningRecords
 from leadline.lab.tuning.run import TuningRun
+from leadline.model.guest import GuestKind
 from leadline.model.knob import Knob
 
 if TYPE_CHECKING:
@@ -60,15 +61,25 @@ def open_testbed(
     watcher: Watcher | None = None,
     subject: Study | StudyResult | Tuning | None = None,
 ) -> Testbed:
-    """Where studies, or one tuning, are planned and run: the host that ``subject`` names, or a simulated one with the
-    truth of a file.
+    """Where studies, or one tuning, are planned and run: the host or the guests that ``subject`` names, or a simulated
+    one with the truth of a file.
 
     ``disposable`` allows levels that may hang the host. Raises UsageError for a stack that cannot be, or a bad truth.
     """
     if truth is None:
         kind = "local" if subject is None else subject.host
+        if kind == "vm" or kind == "virtual-time":
+            return _guests(kind, Path(lab), watcher, disposable, _services(subject))
         return LocalTestbed(Path(lab), watcher, disposable, _services(subject), kind)
     return simulated(truth, lab, disposable=disposable, watcher=watcher, subject=subject)
+
+
+def _guests(
+    kind: GuestKind, lab: Path, watcher: Watcher | None, disposable: bool, services: list[Knob] | None
+) -> Testbed:
+    from leadline.virtual.testbed import GuestTestbed
+
+    return GuestTestbed(lab, watcher, disposable, services, kind)
 
 
 def simulated(

@@ -36,6 +36,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lab": ("labs", "What a lab holds."),
     "doctor": ("host", "What this machine can do and how noisy it is, each finding with the command that mends it."),
     "knobs": ("knobs", "List knobs: unit, range, default, risk, apply cost; for the host's also today's value."),
+    "kernels": (
+        "kernels",
+        "List the kernels that guests can have: line and flavour, version, suite, whether it is here, size.",
+    ),
     "restore": (
         "host",
         "Put this host back after any crash: undo every open entry of the journal, end what was started.",

@@ -1,4 +1,4 @@
-"""The table of designs, by the name a study file gives them."""
+"""The table of designs, by the name a study file gives them; forks (``design.forks``) take their treatments of one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import get_args
 
 from leadline.design.errors import DesignError
 from leadline.design.kind import DesignKind
+from leadline.model.guest import FORKS
 from leadline.model.study import Design, DesignName
 
 KINDS: Mapping[str, DesignKind] = {
-    name: import_module(f"leadline.design.{name.replace('-', '_')}").KIND for name in get_args(DesignName)
+    name: import_module(f"leadline.design.{name.replace('-', '_')}").KIND
+    for name in get_args(DesignName)
+    if name != FORKS
 }
 
 

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from leadline.design.arrange import arrange
 from leadline.design.coding import model_width
 from leadline.design.errors import DesignError
+from leadline.design.forks import WORLDS, in_worlds
 from leadline.design.kind import DesignKind
 from leadline.design.kinds import KINDS, check_options
 from leadline.design.plots import dear_changes, dear_factors, dear_levels
 from leadline.design.seeds import block_seed
 from leadline.model.errors import nearest
+from leadline.model.guest import FORKS
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.study import Design
 
@@ -25,13 +27,13 @@ def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
     trials that share levels of dear factors together; sentinels are added as the design says. Raises DesignError (a
     UsageError) when the design cannot answer the question, and says which design would.
     """
-    kind = _kind(design.kind)
+    kind, forks = _kind(design.treatments), design.kind == FORKS
     _check_factors(factors)
     check_options(kind, design)
     asked = design
     if kind.name == "racing":  # every block holds the baseline
         design = design.model_copy(update={"sentinels": None})
-    if design.replicates == 1 and design.sentinels is None:
+    if design.replicates == 1 and design.sentinels is None and not forks:
         raise DesignError(
             "design: one replicate without sentinels cannot distinguish a drift of the machine from an effect; "
             "set replicates to 2 or more, or sentinels to a number such as 6"
@@ -39,15 +41,18 @@ def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
     trials = kind.count(factors, design) * design.replicates
     if trials > LARGEST:
         raise DesignError(
-            f"design: {design.kind} of these {len(factors)} factors takes {trials:,} trials, more than {LARGEST:,}; "
-            f"{_fewer(kind.name, trials // design.replicates)}",
+            f"design: {kind.name} of these {len(factors)} factors takes {trials:,} trials, more than {LARGEST:,}; "
+            f"{_fewer(kind.name, trials // design.replicates, 'worlds' if forks else 'replicates')}",
             ("design", "kind"),
         )
     runs = kind.treatments(factors, design)
-    _check_plots(factors, runs, design)
-    arranged = arrange(factors, runs, kind.cells, design)
+    if forks:
+        arranged = in_worlds(factors, runs, design.replicates)
+    else:
+        _check_plots(factors, runs, design)
+        arranged = arrange(factors, runs, kind.cells, design)
     plan = Plan(
-        kind=design.kind,
+        kind=kind.name,
         seed=design.seed,
         factors=tuple(factors),
         trials=tuple(
@@ -62,17 +67,18 @@ def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
             )
             for position, entry in enumerate(arranged.entries)
         ),
-        blocks=design.blocks,
+        blocks=WORLDS if forks else design.blocks,
     )
-    notes = [*kind.notes(factors, asked), *arranged.notes, *_notes(kind, plan, design, runs)]
+    notes = [*kind.notes(factors, asked), *arranged.notes]
+    notes += _reference_notes(kind, plan, runs) if forks else _notes(kind, plan, design, runs)
     return Plan(plan.kind, plan.seed, plan.factors, plan.trials, tuple(notes), plan.blocks)
 
 
-def _fewer(kind: str, runs: int) -> str:
+def _fewer(kind: str, runs: int, repeats: str) -> str:
     if kind == "d-optimal":
         return "set runs to a smaller number"
     if runs <= LARGEST // 2:
-        return f"set replicates to {LARGEST // runs} or less"
+        return f"set {repeats} to {LARGEST // runs} or less"
     return "name fewer levels, or use one-at-a-time"
 
 
@@ -125,8 +131,7 @@ def _check_plots(factors: Sequence[Factor], runs: Sequence[Treatment], design: D
 
 def _notes(kind: DesignKind, plan: Plan, design: Design, runs: Sequence[Treatment]) -> list[str]:
     baselines = sum(trial.role is not Role.TREATMENT for trial in plan.trials)
-    notes = [] if kind.cells or kind.name == "full-factorial" else [_reference(plan, runs)]
-    notes += _dear_notes(plan)
+    notes = [*_reference_notes(kind, plan, runs), *_dear_notes(plan)]
     if design.replicates == 1:
         blocks = len({trial.block for trial in plan.trials})
         interactions = kind.name == "d-optimal" and design.model == "interactions"
@@ -145,6 +150,10 @@ def _notes(kind: DesignKind, plan: Plan, design: Design, runs: Sequence[Treatmen
     if design.replicates == 2 and design.sentinels is None and plan.blocks == "by-replicate" and baselines <= 2:
         notes.append("Two replicates without sentinels: drift can be seen from two baseline trials only, that is, not.")
     return notes
+
+
+def _reference_notes(kind: DesignKind, plan: Plan, runs: Sequence[Treatment]) -> list[str]:
+    return [] if kind.cells or kind.name == "full-factorial" else [_reference(plan, runs)]
 
 
 def _reference(plan: Plan, runs: Sequence[Treatment]) -> str:

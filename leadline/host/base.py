@@ -121,29 +121,34 @@ class HostKnobs(Protocol):
         """The file that holds it (what the undo journal restores)."""
 
 
-class TrialHost(KnobOwner, Protocol):
-    """A host as the life of a trial sees it, a simulated one too."""
+class PlannedHost(Protocol):
+    """A host as the plan of a study sees it; a guest that no trial has booted yet, too."""
 
     @property
     def name(self) -> str: ...
-    def guard(self, dead_man: float) -> AbstractContextManager[object]:
-        """Hold the host's lease for the block, with a watchdog that restores the host where leadline ends or is silent
-        for so many seconds. Raises LeadlineError: the host is in use, or cannot be watched.
-        """
-
+    def knobs(self) -> Sequence[Knob]: ...
     def cpus(self) -> Sequence[int]:
         """Numbers of the CPUs that may be used."""
 
     def machine(self) -> Machine:
         """What limits of knobs depend on."""
 
+    def writable(self, name: str) -> str:
+        """Empty if the knob can be set here, else the reason (not root, read-only, no such file)."""
+
+
+class TrialHost(PlannedHost, KnobOwner, Protocol):
+    """A host as the life of a trial sees it, a simulated one too."""
+
+    def guard(self, dead_man: float) -> AbstractContextManager[object]:
+        """Hold the host's lease for the block, with a watchdog that restores the host where leadline ends or is silent
+        for so many seconds. Raises LeadlineError: the host is in use, or cannot be watched.
+        """
+
     def apply(self, levels: Mapping[str, Level]) -> None:
         """Journal each original (synced to disk), write, read back; raises TrialFailure(configuration) when the
         value read differs from the one set, UsageError for a dangerous level on a host not marked disposable.
         """
-
-    def writable(self, name: str) -> str:
-        """Empty if the knob can be set here, else the reason (not root, read-only, no such file)."""
 
     def busy(self, seconds: float) -> float:
         """Share of all CPUs that everybody but leadline itself uses in the next seconds; steal counts as used."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from leadline.lab.machine import apart, room_for
 from leadline.lab.pilot import noise_beside
 from leadline.lab.planning import Planned
+from leadline.model.guest import GUEST_KINDS
 from leadline.model.plan import Plan
 from leadline.model.study import Study
 from leadline.planning.layouts import Compared, Question, compared
@@ -21,11 +22,13 @@ def compare_layouts(
     overhead: float,
     effect: float | None = None,
     power: float = 0.8,
-) -> Compared:
-    """Plain trials, switchback and rotation on the study's question.
+) -> Compared | None:
+    """Plain trials, switchback and rotation on the study's question; None in guests, which have plain trials only.
 
     ``noise``: what its own layout meets; ``overhead``: seconds of a trial beside its load; ``effect`` in percent.
     """
+    if study.stack.host in GUEST_KINDS:
+        return None
 
     def room(plan: Plan) -> tuple[str, int]:
         if lack := apart(study):

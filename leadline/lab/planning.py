@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from leadline.design import DesignError, make_plan
 from leadline.design.rotation import one_by_one, rotation_plan
 from leadline.design.switchback import is_live, steady_seconds, switchback_plan
-from leadline.host.base import TrialHost
+from leadline.host.base import PlannedHost
 from leadline.host.registry import is_machine
 from leadline.lab.loadcheck import check_load, without_effect
 from leadline.lab.machine import check_machine, check_side_by_side
@@ -49,7 +49,7 @@ class Planned:
 
 def plan_study(
     file: StudyFile,
-    host: TrialHost,
+    host: PlannedHost,
     service_knobs: list[Knob],
     disposable: bool = False,
     idle_settings: bool = False,

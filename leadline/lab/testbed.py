@@ -20,7 +20,7 @@ from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
-from leadline.model.study import HostKind
+from leadline.model.study import MachineKind
 from leadline.stack.running import require_none_running
 
 
@@ -81,7 +81,7 @@ class LocalTestbed:
         watcher: Watcher | None = None,
         disposable: bool = False,
         service_knobs: Sequence[Knob] | None = None,
-        kind: HostKind = "local",
+        kind: MachineKind = "local",
     ) -> None:
         self.watcher = watcher or SilentWatcher()
         self.disposable = disposable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from leadline.host.base import TrialHost
+from leadline.host.base import PlannedHost
 from leadline.host.process import cpu_set
 from leadline.lab.studyfile import StudyFile
 from leadline.load.scenario import find_scenario, read_scenario
@@ -26,7 +26,7 @@ def web_servers(study: Study) -> list[str]:
 
 def check_web(
     file: StudyFile,
-    host: TrialHost,
+    host: PlannedHost,
     factors: Sequence[Factor],
     settings: Mapping[str, Level],
     idle_settings: bool = False,
@@ -102,7 +102,7 @@ def _asks_compressed(scenario: str) -> bool:
     return str(read_scenario(find_scenario(scenario)).get("compression")) == "true"
 
 
-def _check_place(file: StudyFile, host: TrialHost, places: set[Level], where: str) -> None:
+def _check_place(file: StudyFile, host: PlannedHost, places: set[Level], where: str) -> None:
     own, same = file.study.placement.web_cpus, file.study.placement.server_cpus
     if own is None:
         if knobs.OWN in places:

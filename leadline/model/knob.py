@@ -43,6 +43,7 @@ class Owner(StrEnum):
     JVM = "jvm"
     WEB = "web"
     APPLICATION = "application"
+    GUEST = "guest"
 
 
 class Kind(StrEnum):

@@ -106,10 +106,10 @@ class PlannedTrial:
     """One row of a plan. ``position`` counts from 0 over the whole plan, ``block`` and ``replicate`` from 0.
 
     ``plot``: the whole plot it belongs to, from 0 over the plan (trials that share a state dearer to change than a
-    restart, such as a kernel); None where the design has none. With ``slots``, ``treatment`` holds the levels at the
-    start, and every slot its own; factors that are not live have one level in all slots of a trial. With ``turns`` the
-    trial is one instance of a rotation: all trials of its block run side by side, and these stretches of the block's
-    load are its own.
+    restart, such as a kernel; of forks those of one saved guest); None where the design has none. With ``slots``,
+    ``treatment`` holds the levels at the start, and every slot its own; factors that are not live have one level in all
+    slots of a trial. With ``turns`` the trial is one instance of a rotation: all trials of its block run side by side,
+    and these stretches of the block's load are its own.
     """
 
     position: int
@@ -137,7 +137,9 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Plan:
-    """A seeded, ordered list of trials. ``blocks`` is the study's: how treatments were put into blocks."""
+    """A seeded, ordered list of trials. ``blocks`` is the study's: how treatments were put into blocks; ``worlds`` of
+    forks.
+    """
 
     kind: str
     seed: int
@@ -145,6 +147,11 @@ class Plan:
     trials: tuple[PlannedTrial, ...]
     notes: tuple[str, ...] = ()
     blocks: str = "by-replicate"
+
+    @property
+    def forks(self) -> bool:
+        """Whether all trials of a block are forks of one guest, so that no noise is between them."""
+        return self.blocks == "worlds"
 
     @property
     def rotates(self) -> bool:

@@ -30,6 +30,7 @@ from leadline.model.bounds import (
 from leadline.model.disturbance import FIGURES
 from leadline.model.drivers import Drivers
 from leadline.model.errors import KeyedError, nearest
+from leadline.model.guest import MOST_WORLDS, Guest, GuestKind, check_forks, check_guest, forked
 from leadline.model.knob import ApplyCost
 from leadline.model.result import RESPONSES
 from leadline.model.shapes import PresetName, check_addresses, check_bursts, check_profile, expand, http_word
@@ -57,18 +58,19 @@ Equivalence = Annotated[
     Field(gt=0, lt=1, description="a change that makes no difference: effects shown to be smaller are equivalent"),
 ]
 # The modules of these names in leadline/host, leadline/load/generators and leadline/design are what they name.
-HostKind = Literal["local"]
-DesignName = Literal[
+MachineKind = Literal["local"]
+TreatmentsName = Literal[
     "one-at-a-time",
     "full-factorial",
     "fractional-factorial",
     "plackett-burman",
     "definitive-screening",
     "d-optimal",
-    "racing",
     "confirmation",
     "configurations",
 ]
+DesignName = Literal[TreatmentsName, "racing", "forks"]
+HostKind = Literal[MachineKind, GuestKind]
 GeneratorName = Literal[
     "wrk",
     "httperf",
@@ -338,6 +340,12 @@ class Design(_Strict):
     )
     switchback: Switchback | None = None
     rotation: Rotation | None = Field(default=None, description="the trials of a block side by side, loaded in turns")
+    worlds: Annotated[int, count(MOST_WORLDS)] | None = Field(
+        default=None, description="of forks: guests booted with seeds of their own, each forked under every treatment"
+    )
+    of: TreatmentsName | None = Field(
+        default=None, description="of forks: the kind of their treatments; one-at-a-time if absent"
+    )
     looks: Looks = Field(
         default=1,
         description="times the study is looked at; more than one may end it early; of a race its rounds; watched: at "
@@ -348,6 +356,21 @@ class Design(_Strict):
         description="a baseline trial is added wherever more than so many trials would pass without one; null for none",
     )
     seed: Seed = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _forked(cls, found: Any) -> Any:
+        return forked(found)
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> Design:
+        check_forks(self)
+        return self
+
+    @property
+    def treatments(self) -> TreatmentsName | Literal["racing"]:
+        """The kind that chooses the treatments."""
+        return (self.of or "one-at-a-time") if self.kind == "forks" else self.kind
 
     @property
     def looked_at(self) -> bool:
@@ -450,6 +473,7 @@ class Study(_Strict):
     study: StudyName = Field(description="name of the study")
     question: Question
     stack: StackChoice = StackChoice()
+    guest: Guest | None = Field(default=None, description="the virtual machine, of `host: vm` and `host: virtual-time`")
     workload: Workload = Workload()
     factors: dict[Label, Levels] = Field(
         default_factory=dict,
@@ -519,7 +543,13 @@ class Study(_Strict):
             told = "a warm-up that ends by rule asks the compiler, which `observe: false` does not record"
             raise KeyedError(("workload", "warm_up"), f"{told}; say `until: cycles`")
         check_budget(self.workload, self.budget)
+        check_guest(self)
         return self
+
+    @property
+    def time(self) -> Literal["real", "virtual"]:
+        """What its seconds are: figures of the two are never compared."""
+        return "virtual" if self.stack.host == "virtual-time" else "real"
 
 
 def check_budget(workload: Workload, budget: float | None) -> None:

@@ -13,9 +13,9 @@ from leadline.model.study import (
     Budget,
     DeadMan,
     Equivalence,
-    HostKind,
     Levels,
     Limits,
+    MachineKind,
     Mode,
     Placement,
     Question,
@@ -40,7 +40,7 @@ class TuningStack(_Strict):
     app: str = "brokerage"
     server: str = "liberty"
     database: str = "postgres"
-    host: HostKind = "local"
+    host: MachineKind = "local"
     java: FilePath | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
 
 

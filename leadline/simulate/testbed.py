@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 
-from leadline.host.knobs import FAMILIES
+from leadline.host.knobs import every_knob
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.progress import SilentWatcher, Watcher
 from leadline.lab.run import RunResult, StudyRun
@@ -32,11 +32,6 @@ _NOT_SIMULATED = {
     "profile": "the simulated server has one load throughout, no profile: write `users` or `rate`",
     "bursts": "the simulated server has one load throughout, no bursts: leave it out; `rate` is then that of all time",
 }
-
-
-def host_knobs() -> list[Knob]:
-    """Every knob that some host has."""
-    return [knob for family in FAMILIES for knob in family(Path("/")).knobs()]
 
 
 def check_simulated(file: StudyFile) -> None:
@@ -76,7 +71,7 @@ class SimulatedTestbed:
         self.directory = lab
         self._truth, self._source = truth, source
         self._service_knobs = service_knobs
-        self._host_knobs = host_knobs() if host is None else list(host)
+        self._host_knobs = every_knob() if host is None else list(host)
         self._clock = VirtualClock()
         self._origin, self._attempts = EPOCH, 0
         self.host = SimulatedHost(self._host_knobs, self._clock)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.design import plan_to_json
+from leadline.host.knobs import every_knob
 from leadline.lab.confirming import best_settings, confirmation_study
 from leadline.lab.planning import Planned
 from leadline.lab.results import analysis_of
@@ -30,7 +31,7 @@ from leadline.report.document import plain
 from leadline.report.tuning.document import document
 from leadline.report.tuning.view import gather
 from leadline.simulate import bound, parse_truth, simulate_observations
-from leadline.simulate.testbed import SimulatedTestbed, host_knobs
+from leadline.simulate.testbed import SimulatedTestbed
 from leadline.simulate.truth import Truth
 
 Analyse = Callable[[StudyRecord], StudyAnalysis]
@@ -115,7 +116,7 @@ def builtin(name: str) -> tuple[StudyFile, Planned, list[Knob], list[Knob]]:
     file = find_study(name)
     if file.study.design.switchback is None and file.study.design.rotation is None:
         file = find_study(name, ["workload.ramp_up=2s", "workload.steady=12s", "workload.ramp_down=1s"])
-    host, service = host_knobs(), study_catalogue(file)
+    host, service = every_knob(), study_catalogue(file)
     return file, _planned(file, (host, service)), host, service
 
 

@@ -20,6 +20,7 @@ ALLOWED = {
     "stack": {"model", "catalogue", "host"},
     "load": {"model", "host"},
     "observe": {"model", "host", "gcanalysis"},
+    "guest": {"model", "host"},
     "lab": {"model", "design", "analysis", "planning", "conclude", "host", "stack", "load", "observe"},
     "report": {
         "model",
@@ -35,17 +36,20 @@ ALLOWED = {
         "lab",
     },
     "simulate": {"model", "design", "analysis", "host", "lab"},
+    "virtual": {"model", "catalogue", "design", "host", "guest", "stack", "load", "observe", "lab"},
     "api": {
         "model",
         "catalogue",
         "planning",
         "host",
+        "guest",
         "stack",
         "load",
         "observe",
         "gcanalysis",
         "lab",
         "simulate",
+        "virtual",
         "report",
     },
     # what touches the world, the command line does by leadline.api

@@ -77,7 +77,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     elif study.design.looks > 1:
         ends = ", ".join(str(block) for block in schedule(plan, study.design.looks)[:-1])
         say(f"it may end early: {study.design.looks} interim analyses, after block {ends} and at the end")
-    for text in (*noise_lines(noise), *forecast_lines(found), *layout_lines(layouts)):
+    for text in (*noise_lines(noise), *forecast_lines(found), *(layout_lines(layouts) if layouts else [])):
         say(text)
 
 

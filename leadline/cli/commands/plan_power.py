@@ -68,7 +68,7 @@ def power(
         print_json({"study": file.study.study, **document(noise, found, setup), "layouts": layouts_document(layouts)})
         return
     _print(planned, noise, found, setup, likely)
-    say(*layout_lines(layouts))
+    say(*(layout_lines(layouts) if layouts else []))
 
 
 def share(option: str, text: str, low: float, high: float) -> float:
@@ -143,8 +143,10 @@ def document(noise: Noise, found: Forecast, setup: Setup) -> dict[str, Any]:
     }
 
 
-def layouts_document(found: Compared) -> dict[str, Any]:
+def layouts_document(found: Compared | None) -> dict[str, Any] | None:
     """The layouts as JSON."""
+    if found is None:
+        return None
     best = found.best
     return {
         "seconds": found.seconds,

@@ -11,6 +11,7 @@ from pathlib import Path
 from leadline import catalogue
 from leadline.host.base import HostKnobs
 from leadline.host.knobs.files import FileKnobs
+from leadline.model.knob import Knob
 
 Family = Callable[[Path], HostKnobs]  # takes the directory that stands for /
 
@@ -23,3 +24,8 @@ def _families() -> tuple[Family, ...]:
 
 
 FAMILIES: tuple[Family, ...] = _families()
+
+
+def every_knob() -> list[Knob]:
+    """Every knob that some host has."""
+    return [knob for family in FAMILIES for knob in family(Path("/")).knobs()]

@@ -25,7 +25,7 @@ from leadline.lab.studyfile import StudyFile, find_study, parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.study import HostKind, Workload
+from leadline.model.study import MachineKind, Workload
 from leadline.simulate import SimulatedTestbed, Truth
 
 STUDY = """\
@@ -253,8 +253,8 @@ def test_a_feed_that_is_no_file_is_not_waited_for(tmp_path: Path, kind: str, sai
     assert said in refused(f"workload={{users: 2, scenario: {path}}}")
 
 
-def test_every_kind_of_host_that_a_study_can_name_is_there() -> None:
-    assert set(HOSTS) == set(get_args(HostKind))
+def test_every_kind_of_machine_that_a_study_can_name_is_there() -> None:
+    assert set(HOSTS) == set(get_args(MachineKind))
 
 
 def test_more_users_than_ports_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

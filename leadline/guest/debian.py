@@ -1,0 +1,251 @@
+"""Packages of Debian, listed and fetched by this machine's apt-get with a configuration of leadline's own.
+
+Nothing is installed and root is not needed. Mirror, proxy and keys are the machine's: its own sources name the mirror,
+from which the other suites are derived, and Debian's keyring signs for them (apt-secure(8)).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from subprocess import CompletedProcess
+
+from leadline.host import here
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+
+Progress = Callable[[str], None]
+
+_RELEASES = ("bullseye", "bookworm", "trixie", "forky")  # the oldest has 5.10
+_UNSTABLE = "sid"
+_WANTED = re.compile(r"linux-(image|base|binary|modules)-\d|busybox-static$")
+_KEYRINGS = Path("/usr/share/keyrings")
+_ALTERNATIVE = "or name a kernel of your own: a bzImage, a package or a build directory"
+_UPDATE_LIMIT = 600.0  # seconds
+_DOWNLOAD_LIMIT = 3600.0
+_ROOM = 8  # bytes that a byte of a package may need, unpacked and with its modules
+
+
+@dataclass(frozen=True)
+class Package:
+    """One version of a package. ``sha256`` is that of the signed list, ``size`` the file's bytes, ``depends`` names."""
+
+    name: str
+    version: str
+    suite: str
+    sha256: str
+    size: int
+    depends: tuple[str, ...] = ()
+
+    @property
+    def file_name(self) -> str:
+        """As apt-get calls what it downloads."""
+        return f"{self.name}_{self.version.replace(':', '%3a')}_amd64.deb"
+
+
+class Archive:
+    """Debian as this machine reaches it; ``directory`` holds its lists and configuration. One process at a time."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._index = directory / "packages.json"
+
+    def packages(self, progress: Progress, age: float) -> list[Package]:
+        """Kernels and busybox in every suite that the mirror has, by lists not older than ``age`` seconds.
+
+        Where no newer list can be had the one that is there counts, and ``progress`` hears why. Raises LeadlineError
+        without any, UsageError where this machine has no apt-get or no Debian mirror.
+        """
+        try:
+            fresh = time.time() - self._index.stat().st_mtime < age
+            known = [
+                Package(**{**row, "depends": tuple(row["depends"])}) for row in json.loads(self._index.read_text())
+            ]
+        except (OSError, ValueError, TypeError):
+            known, fresh = [], False
+        if fresh:
+            return known
+        try:
+            found = list(self._updated(progress))
+        except LeadlineError as error:
+            if not known:
+                raise
+            progress(f"{error}; going on with the list of {time.ctime(self._index.stat().st_mtime)}")
+            return known
+        half = self._index.with_suffix(".half")
+        half.write_text(json.dumps([asdict(package) for package in found]))
+        half.replace(self._index)
+        return found
+
+    def fetch(self, packages: Sequence[Package], work: Path, progress: Progress) -> list[Path]:
+        """The packages' files in ``work``, which apt-get verified by the signed list. Raises LeadlineError with
+        apt-get's own words, TrialFailure(infrastructure) without room.
+        """
+        size = sum(package.size for package in packages)
+        require_room(work, _ROOM * size, packages[0].name)
+        progress(f"fetching {packages[0].name} {packages[0].version} ({size / 1e6:.0f} MB) with apt-get")
+        names = [f"{package.name}={package.version}" for package in packages]
+        done = self._apt(["download", *names], _DOWNLOAD_LIMIT, f"fetch {packages[0].name}", progress, work)
+        files = [work / package.file_name for package in packages]
+        if done.returncode or not all(file.exists() for file in files):
+            raise _failure(f"apt-get could not fetch {' '.join(names)}", done)
+        return files
+
+    def _updated(self, progress: Progress) -> Iterator[Package]:
+        self._configure()
+        progress("reading Debian's package lists with apt-get")
+        done = self._apt(["update"], _UPDATE_LIMIT, "read package lists", progress)
+        asked = ["indextargets", "--format", "$(RELEASE) $(FILENAME)", "Created-By: Packages"]
+        listed = self._apt(asked, _UPDATE_LIMIT, "read package lists", progress)
+        lines = [line.partition(" ") for line in listed.stdout.splitlines()]
+        lists = [(suite, Path(file)) for suite, _, file in lines if Path(file).exists()]
+        if not lists:
+            raise _failure("apt-get could not read Debian's package lists", done)
+        if late := [line for line in _words(done) if "Failed to fetch" in line]:
+            progress(f"apt-get kept older lists: {late[0]}")
+        for suite, file in lists:
+            yield from read(file.read_text(encoding="utf-8"), suite)
+
+    def _configure(self) -> None:
+        """Write sources and configuration. Raises UsageError."""
+        uris = self._apt_uris()
+        keyring = next(iter(sorted(_KEYRINGS.glob("debian-archive-keyring.*"))), None)
+        signed = f" signed-by={keyring}" if keyring else ""
+        lines = [f"deb [arch=amd64 targets=Packages{signed}] {uri} {suite} main" for uri, suite in sources(uris)]
+        place = self._directory
+        for folder in ("state/lists/partial", "cache/archives/partial"):
+            (place / folder).mkdir(parents=True, exist_ok=True)
+        (place / "status").touch()
+        (place / "sources.list").write_text("\n".join(lines) + "\n")
+        (place / "apt.conf").write_text(_CONFIGURATION.format(place=place))
+
+    def _apt_uris(self) -> list[str]:
+        """What the machine's own apt would read, of any format of its sources."""
+        own = ["-o", f"Dir::State::Lists={self._directory / 'none'}"]
+        (self._directory / "none").mkdir(parents=True, exist_ok=True)
+        argv = [_program("apt-get"), *own, "update", "--print-uris"]
+        done = here.run(argv, timeout=_UPDATE_LIMIT, env=_environment())
+        if done.returncode:
+            raise _failure("apt-get cannot read this machine's sources", done)
+        return [line.split("'")[1] for line in done.stdout.splitlines() if line.startswith("'")]
+
+    def _apt(
+        self, arguments: Sequence[str], limit: float, purpose: str, progress: Progress, work: Path | None = None
+    ) -> CompletedProcess[str]:
+        argv = [_program("apt-get"), "-q", "-c", str(self._directory / "apt.conf"), *arguments]
+        told = lambda seconds: progress(f"apt-get works since {seconds:.0f} s")  # noqa: E731
+        try:
+            return here.run(argv, tell=told, timeout=limit, env=_environment(), cwd=work)
+        except TimeoutError:
+            raise LeadlineError(f"apt-get did not {purpose} within {limit:g} s") from None
+
+
+_CONFIGURATION = """#clear APT::Update;
+#clear DPkg::Post-Invoke;
+#clear APT::Architectures;
+APT::Architecture "amd64";
+APT::Architectures:: "amd64";
+APT::Sandbox::User "root";
+Acquire::AllowReleaseInfoChange "true";
+Acquire::GzipIndexes "false";
+Acquire::Languages "none";
+Acquire::Retries "2";
+Dir::State "{place}/state";
+Dir::State::status "{place}/status";
+Dir::Cache "{place}/cache";
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+Dir::Etc::SourceList "{place}/sources.list";
+Dir::Etc::SourceParts "/dev/null";
+Dir::Etc::Preferences "/dev/null";
+Dir::Etc::PreferencesParts "/dev/null";
+"""
+
+
+def sources(uris: Iterable[str]) -> list[tuple[str, str]]:
+    """Address and suite of every list that may have kernels, from the addresses of the lists this machine reads.
+
+    Others offer suites of the same names: the mirror is the one that has updates of a release, too, or whose address
+    ends as Debian's do. Raises UsageError where none is.
+    """
+    found = [
+        match.groups() for uri in uris if (match := re.fullmatch(r"(.+)/dists/(.+)/main/binary-[^/]+/Packages\S*", uri))
+    ]
+    suites = {*_RELEASES, _UNSTABLE, "stable", "oldstable", "testing", "unstable"}
+    mains = [uri for uri, suite in found if suite in suites]
+    sure = [uri for uri, suite in found if suite.removesuffix("-updates") in suites and suite.endswith("-updates")]
+    sure += [uri for uri in mains if uri.rstrip("/").endswith("/debian")]
+    if not mains:
+        raise UsageError(
+            "apt's sources on this machine name no Debian mirror, and kernels are taken from Debian;"
+            f" add a source of Debian's main component, {_ALTERNATIVE}"
+        )
+    main = next((uri for uri in mains if uri in sure), mains[0])
+    secure = next((uri for uri, suite in found if suite.endswith("-security")), None)
+    if secure is None and main.endswith("/debian"):
+        secure = f"{main}-security"
+    rows = [(secure, f"{name}-security") if secure else (main, name) for name in _RELEASES]
+    return [*rows, *((main, f"{name}-backports") for name in _RELEASES[1:]), (main, _UNSTABLE)]
+
+
+def read(text: str, suite: str) -> Iterator[Package]:
+    """The packages of a list (deb-control(5)) that guests are made of."""
+    for stanza in text.split("\n\n"):
+        name = stanza.partition("\n")[0].removeprefix("Package: ")
+        if _WANTED.match(name):
+            fields = dict(line.split(": ", 1) for line in stanza.splitlines() if re.match(r"[A-Z][\w-]*: ", line))
+            depends = tuple(re.findall(r"(linux-(?:base|binary|modules)-\d\S*)", fields.get("Depends", "")))
+            yield Package(name, fields["Version"], suite, fields["SHA256"], int(fields["Size"]), depends)
+
+
+def unpack(package: Path, target: Path) -> None:
+    """The files of a package below ``target``. Raises LeadlineError, TrialFailure(infrastructure) on a full disk."""
+    done = here.run([_program("dpkg-deb"), "-x", str(package), str(target)], timeout=_UPDATE_LIMIT, env=_environment())
+    if done.returncode:
+        raise _failure(f"{package.name} cannot be unpacked", done)
+
+
+def require_room(directory: Path, needed: int, what: str) -> None:
+    """Raises TrialFailure(infrastructure) where the disk has less than ``needed`` bytes."""
+    free = shutil.disk_usage(directory).free
+    if free < needed:
+        raise TrialFailure(
+            FailureClass.INFRASTRUCTURE,
+            f"{what} needs about {needed // 2**20} MB of room unpacked, {directory} has {free // 2**20} MB;"
+            " free some or set LEADLINE_CACHE to another disk",
+        )
+
+
+def _program(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        package = "dpkg" if name.startswith("dpkg") else "apt"
+        raise UsageError(
+            f"{name} is not on this machine, and kernels are Debian's packages: install {package}, {_ALTERNATIVE}"
+        )
+    return path
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "LC_ALL": "C.UTF-8"}
+
+
+def _words(done: CompletedProcess[str]) -> list[str]:
+    """Complaints of apt and dpkg."""
+    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    return [line for line in lines if re.match(r"[EW]: |dpkg-deb: error|tar: ", line)] or lines[-3:]
+
+
+def _failure(what: str, done: CompletedProcess[str]) -> LeadlineError:
+    said = "; ".join(_words(done)[:3]) or "nothing"
+    if "No space left on device" in done.stdout + done.stderr:
+        return TrialFailure(
+            FailureClass.INFRASTRUCTURE,
+            f"{what}: the disk is full; free some room or set LEADLINE_CACHE to another disk",
+        )
+    return LeadlineError(f"{what}; it said: {said}")

@@ -1,0 +1,276 @@
+"""Kernels for guests: Debian's, by LINE-FLAVOUR or release, and local ones by their path.
+
+A kernel is fetched once and kept in the cache: the mirror drops old versions. Its digest is taken each time it is used.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from leadline.guest import debian, local_kernel, sealed
+from leadline.guest.configuration import options_of
+from leadline.guest.debian import Archive, Package, Progress
+from leadline.guest.modules import unpack_modules
+from leadline.host.lock import exclusive
+from leadline.host.paths import cache_dir
+from leadline.model.errors import LeadlineError, UsageError, nearest, quoted
+
+_NAME = re.compile(r"linux-image-((\d+\.\d+)\.\d+\S*?-((?:cloud-|rt-)?amd64))$")
+_OLDEST = (5, 10)
+_DAY = 86_400.0  # seconds that a package list is good for
+_HOUR = 3_600.0  # where a package is to be fetched by it
+_INTERPRETER = 3  # PT_INTERP of elf(5): the program needs a dynamic linker
+IMAGE, CONFIG = "vmlinuz", "config"  # files of a kernel's directory
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that is here. ``release`` is what ``uname -r`` says, ``version`` the package's; ``modules`` is
+    ``lib/modules/<release>`` with plain files and ``modules.dep``; ``config`` as of ``options_of``, empty where it is
+    not known; ``digest`` is the SHA-256 over all of it.
+    """
+
+    name: str
+    release: str
+    version: str
+    flavour: str
+    image: Path
+    modules: Path
+    config: Mapping[str, str]
+    digest: str
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A kernel that can be had: ``packages`` to fetch, empty where the mirror has dropped it; ``cached`` the version
+    that is here, empty for none.
+    """
+
+    name: str
+    release: str
+    version: str
+    flavour: str
+    suite: str
+    packages: tuple[Package, ...] = ()
+    cached: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes to fetch."""
+        return sum(package.size for package in self.packages)
+
+
+def kernels(progress: Progress, refresh: bool = False) -> list[Listed]:
+    """The newest of every line and flavour, oldest line first; those of the cache alone where no list can be had, which
+    ``progress`` hears. Raises UsageError where there is neither.
+    """
+    kept = {facts["name"]: facts for facts in _cached()}
+    try:
+        with _locked(progress):
+            found = newest(_archive().packages(progress, 0.0 if refresh else _DAY))
+    except LeadlineError as error:
+        if not kept:
+            raise
+        progress(str(error))
+        found = {}
+    for name, facts in kept.items():
+        listed = found.get(name)
+        found[name] = Listed(
+            name,
+            listed.release if listed else facts["release"],
+            listed.version if listed else facts["version"],
+            facts["flavour"],
+            listed.suite if listed else facts["suite"],
+            listed.packages if listed else (),
+            facts["version"],
+        )
+    return sorted(found.values(), key=_place)
+
+
+def newest(packages: Iterable[Package], any_release: str = "") -> dict[str, Listed]:
+    """The newest complete kernel by its name; with ``any_release`` those of that release."""
+    by_name: dict[tuple[str, str], Package] = {}
+    for package in packages:
+        by_name.setdefault((package.name, package.version), package)
+    found: dict[str, Listed] = {}
+    for (name, version), package in by_name.items():
+        match = _NAME.match(name)
+        if match is None or _numbers(match[2])[:2] < _OLDEST or any_release not in ("", match[1]):
+            continue
+        parts = [by_name.get((needed, version)) for needed in package.depends if not needed.startswith("linux-base-")]
+        if None in parts:  # a part of it has left the mirror; without its base only the configuration is not known
+            continue
+        parts += [by_name[needed, version] for needed in package.depends if (needed, version) in by_name]
+        flavour = match[3].removesuffix("-amd64")
+        listed = Listed(
+            f"{match[2]}-{flavour}",
+            match[1],
+            version,
+            flavour,
+            package.suite,
+            tuple(dict.fromkeys(filter(None, (package, *parts)))),
+        )
+        if listed.name not in found or _age(version) > _age(found[listed.name].version):
+            found[listed.name] = listed
+    return found
+
+
+def require_known(name: str, progress: Progress) -> None:
+    """Raises UsageError for a name that is no kernel's; nothing is fetched but lists."""
+    if local_kernel.is_path(name):
+        local_kernel.Source.of(name)
+    elif not _kept(name):
+        with _locked(progress):
+            _chosen(name, progress, renew=False)
+
+
+def provision(name: str, progress: Progress, renew: bool = False) -> Kernel:
+    """The kernel ``name``, in the cache and verified: LINE-FLAVOUR, a release (``6.1.0-56-cloud-amd64``), or a path of
+    a bzImage, a package or a build directory. What the cache has of it counts, unless ``renew`` asks for the newest.
+
+    Raises UsageError for an unknown name, with the nearest one; LeadlineError without network, with apt's own words, or
+    where a file of the cache was changed; TrialFailure(infrastructure) on a full disk.
+    """
+    if local_kernel.is_path(name):
+        with _locked(progress):
+            return _local(name, progress)
+    if not renew and (found := _kept(name)):
+        return _opened(found, name)
+    with _locked(progress):
+        if not renew and (found := _kept(name)):  # another process was faster
+            return _opened(found, name)
+        listed = _chosen(name, progress, renew)
+        target = _directory() / f"{listed.release}_{listed.version}"
+        if sealed.facts_of(target) is None:
+            sealed.make(target, partial(_fill, listed, progress))
+    return _opened(target, name)
+
+
+def busybox(progress: Progress) -> Path:
+    """A busybox that needs no library: this machine's, else Debian's. Raises as ``provision``."""
+    own = shutil.which("busybox")
+    if own and is_static(Path(own)):
+        return Path(own)
+    with _locked(progress):
+        target = _directory() / "busybox"
+        if sealed.facts_of(target) is None:
+            listed = [package for package in _archive().packages(progress, _HOUR) if package.name == "busybox-static"]
+            if not listed:
+                raise UsageError("no static busybox is here and Debian's lists have none: install busybox-static")
+            sealed.make(target, partial(_fill_busybox, listed[-1], progress))
+        sealed.verified(target)
+    return target / "busybox"
+
+
+def is_static(program: Path) -> bool:
+    """Whether an ELF program runs without a dynamic linker. Raises OSError."""
+    data = program.read_bytes()
+    if data[:5] != b"\x7fELF\x02":
+        return False
+    place, size, count = (int.from_bytes(data[at : at + 8 - 6 * (at > 50)], "little") for at in (32, 54, 56))
+    kinds = (data[place + size * row : place + size * row + 4] for row in range(count))
+    return _INTERPRETER not in (int.from_bytes(kind, "little") for kind in kinds)
+
+
+def _directory() -> Path:
+    return cache_dir() / "kernels"
+
+
+def _archive() -> Archive:
+    return Archive(_directory() / "apt")
+
+
+def _locked(progress: Progress) -> AbstractContextManager[None]:
+    return exclusive(_directory() / ".lock", lambda: progress("waiting for another process that fetches kernels"))
+
+
+def _cached() -> list[sealed.Facts]:
+    """Of kernels of Debian, the newest of each name last."""
+    found = [facts for path in _directory().glob("*_*") if (facts := sealed.facts_of(path))]
+    return sorted(found, key=lambda facts: _age(facts["version"]))
+
+
+def _kept(name: str) -> Path | None:
+    found = [facts for facts in _cached() if name in (facts["name"], facts["release"])]
+    return _directory() / f"{found[-1]['release']}_{found[-1]['version']}" if found else None
+
+
+def _opened(directory: Path, name: str) -> Kernel:
+    facts = sealed.verified(directory)
+    config = directory / CONFIG
+    return Kernel(
+        name,
+        facts["release"],
+        facts["version"],
+        facts["flavour"],
+        directory / IMAGE,
+        directory / "lib" / "modules" / facts["release"],
+        options_of(config.read_text(encoding="utf-8", errors="replace")) if config.exists() else {},
+        facts["digest"],
+    )
+
+
+def _chosen(name: str, progress: Progress, renew: bool) -> Listed:
+    packages = _archive().packages(progress, 0.0 if renew else _HOUR)
+    known = newest(packages)
+    if name in known:
+        return known[name]
+    for listed in newest(packages, any_release=name).values():
+        return listed
+    near = nearest(name, list(known))
+    names = (listed.name for listed in sorted(known.values(), key=_place))
+    hint = f"did you mean {near}?" if near else f"there is {', '.join(names)}"
+    raise UsageError(f"no kernel {quoted(name)}; {hint} (or the path of a bzImage, a package or a build directory)")
+
+
+def _fill(listed: Listed, progress: Progress, work: Path) -> sealed.Facts:
+    files = _archive().fetch(listed.packages, work, progress)
+    progress(f"unpacking {listed.name} {listed.version}")
+    local_kernel.from_packages(files, work)
+    unpack_modules(work / "lib" / "modules" / listed.release)
+    return {
+        "name": listed.name,
+        "release": listed.release,
+        "version": listed.version,
+        "flavour": listed.flavour,
+        "suite": listed.suite,
+        "packages": {package.file_name: package.sha256 for package in listed.packages},
+    }
+
+
+def _local(name: str, progress: Progress) -> Kernel:
+    source = local_kernel.Source.of(name)
+    target = _directory() / f"local-{source.key()}"
+    if sealed.facts_of(target) is None:
+        sealed.make(target, partial(source.fill, progress))
+    return _opened(target, name)
+
+
+def _fill_busybox(package: Package, progress: Progress, work: Path) -> sealed.Facts:
+    (file,) = _archive().fetch([package], work, progress)
+    debian.unpack(file, work / "tree")
+    found = next(path for path in (work / "tree").rglob("busybox") if path.parent.name == "bin")
+    found.rename(work / "busybox")
+    shutil.rmtree(work / "tree")
+    file.unlink()
+    return {"version": package.version, "packages": {package.file_name: package.sha256}}
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", text))
+
+
+def _place(listed: Listed) -> tuple[tuple[int, ...], str]:
+    return _numbers(listed.name.partition("-")[0]), listed.name
+
+
+def _age(version: str) -> tuple[tuple[int, ...], bool]:
+    """Orders versions of one line: a rebuild for an older release (``~``) is the older one."""
+    own, tilde, _ = version.partition("~")
+    return _numbers(own), not tilde

@@ -1,0 +1,40 @@
+"""A guest as the plan of a study sees it: what its kernel has, and how large it is; nothing is booted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leadline.host.knobs import every_knob
+from leadline.lab.planning import Planned, plan_study
+from leadline.lab.studyfile import StudyFile
+from leadline.model.guest import Guest, GuestKind
+from leadline.model.knob import Knob, Machine
+
+
+@dataclass(frozen=True)
+class PlannedGuest:
+    """Implements ``leadline.host.base.PlannedHost``. A trial finds out what this kernel does not have."""
+
+    name: GuestKind
+    guest: Guest
+
+    def knobs(self) -> Sequence[Knob]:
+        machine = self.machine()
+        return [knob.on(machine) for knob in every_knob()]
+
+    def cpus(self) -> Sequence[int]:
+        return range(self.guest.cpus)
+
+    def machine(self) -> Machine:
+        return Machine(memory=self.guest.memory, cpus=self.guest.cpus)
+
+    def writable(self, _name: str) -> str:
+        """A guest is root's own machine."""
+        return ""
+
+
+def plan_guests(file: StudyFile, kind: GuestKind, service_knobs: list[Knob], idle_settings: bool = False) -> Planned:
+    """The plan of a study in guests, which are all disposable. Raises UsageError with file and line."""
+    guest = PlannedGuest(kind, file.study.guest or Guest())
+    return plan_study(file, guest, service_knobs, disposable=True, idle_settings=idle_settings)
