@@ -39,6 +39,7 @@ ALLOWED = {
         "model",
         "catalogue",
         "planning",
+        "conclude",
         "host",
         "stack",
         "load",
