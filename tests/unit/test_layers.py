@@ -41,6 +41,7 @@ ALLOWED = {
         "model",
         "catalogue",
         "planning",
+        "conclude",
         "host",
         "guest",
         "stack",
