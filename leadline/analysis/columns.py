@@ -124,15 +124,6 @@ def _smoothed(columns: Floats, sample: Sample, kept: float) -> Floats:
     return found
 
 
-def fitted(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> tuple[Model, Fit]:
-    """The widest model that leaves something to estimate the noise from.
-
-    Interactions are dropped when they would leave no residual degrees of freedom, and time before them. In screening
-    designs only those interactions enter that their runs can tell apart from everything else of first and second order.
-    """
-    return fitted_with_strata(table, sample, values, timed)[:2]
-
-
 def fitted_with_strata(
     table: StudyTable,
     sample: Sample,
@@ -143,9 +134,12 @@ def fitted_with_strata(
     saturated: bool = False,
     covariates: tuple[int, ...] = (),
 ) -> tuple[Model, Fit, Strata]:
-    """:func:`fitted`, with the strata of its errors. ``kept`` as ``Model`` has it. ``saturated``: the widest model,
-    even if nothing is left. ``covariates``: numbers of those that enter it. Where there is one source of noise, every
-    level has its own unless the table says otherwise.
+    """The widest model that leaves something to estimate the noise from, its fit, and the strata of its errors.
+
+    Interactions are dropped when they would leave no residual degrees of freedom, and time before them. In screening
+    designs only those interactions enter that their runs can tell apart from everything else of first and second order.
+    ``kept`` as ``Model`` has it. ``saturated``: the widest model, even if nothing is left. ``covariates``: numbers of
+    those that enter it. Where there is one source of noise, every level has its own unless the table says otherwise.
     """
     mains = tuple(table.comparisons())
     entry, blocks = block_columns(table, sample)

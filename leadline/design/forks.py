@@ -67,6 +67,8 @@ def _told(worlds: int, boots: int, starts: int, forks: int) -> str:
     )
     if worlds == 1:
         told += " One world gives differences without intervals: set worlds to 3 or more."
+    if worlds == 2:
+        told += " Two worlds say little of how effects differ between worlds: set worlds to 3 or more."
     return told
 
 

@@ -28,7 +28,7 @@ _KEYRINGS = Path("/usr/share/keyrings")
 _ALTERNATIVE = "or name a kernel of your own: a bzImage, a package or a build directory"
 _UPDATE_LIMIT = 600.0  # seconds
 _DOWNLOAD_LIMIT = 3600.0
-_ROOM = 8  # bytes that a byte of a package may need, unpacked and with its modules
+_ROOM = 8  # bytes that a byte of a package may need, unpacked
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ by kernels. Source: Linux, Documentation/driver-api/early-userspace/buffer-forma
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import lzma
 import os
@@ -210,8 +211,12 @@ def modules(
         if name not in files:
             raise TrialFailure(FailureClass.CONFIGURATION, f"kernel {directory.name} has no module {name}{by}")
         content = _plain(files[name])
-        for needed in _depends(content):
-            add(needed, f", which {name} needs")
+        needed, softly = _before(content)
+        for other in needed:
+            add(other, f", which {name} needs")
+        for other in softly:
+            if found := next((each for each in (other, f"{other}_generic") if each in files), None):
+                add(found, "")
         order[name] = content
 
     for name in map(_module, required):
@@ -230,16 +235,20 @@ def _module(name: str) -> str:
 
 def _plain(path: Path) -> bytes:
     content = path.read_bytes()
-    if path.suffix == ".xz":
-        return lzma.decompress(content)
-    if path.suffix != ".ko":
-        raise TrialFailure(
-            FailureClass.CONFIGURATION, f"{path.name} is packed as {path.suffix}; .ko and .ko.xz are read"
-        )
-    return content
+    if path.suffix == ".ko":
+        return content
+    if path.suffix == ".zst":
+        return here.exchange(["zstd", "-dcq"], content, timeout=60).stdout
+    unpack = {".xz": lzma.decompress, ".gz": gzip.decompress}.get(path.suffix)
+    if unpack is None:
+        known = ".ko, .ko.xz, .ko.gz, .ko.zst"
+        raise TrialFailure(FailureClass.CONFIGURATION, f"{path.name} is packed as {path.suffix}; {known} are read")
+    return unpack(content)
 
 
-def _depends(module: bytes) -> list[str]:
-    """Of the section ``.modinfo``: needed modules, and those that should be there before."""
-    names = [name for found in re.findall(rb"\0depends=([^\0]*)", module) for name in found.decode().split(",")]
-    return [_module(name) for name in names if name]
+def _before(module: bytes) -> tuple[list[str], list[str]]:
+    """Of the section ``.modinfo``: modules that are needed, and those that should be there before."""
+    fields = re.findall(rb"\0(depends|softdep)=([^\0]*)", module)
+    needed = [name for key, value in fields if key == b"depends" for name in value.decode().split(",") if name]
+    softly = [value.decode().partition("pre:")[2].partition("post:")[0] for key, value in fields if key == b"softdep"]
+    return list(map(_module, needed)), [_module(name) for names in softly for name in names.split()]

@@ -1,6 +1,6 @@
 # What a job may call. Results go over the virtio port that run.sh opened as descriptor 9, from one process at a time:
 #   save NAME             the guest stops here; a fork goes on with a job of its own, and what follows in this one is lost
-#   put NAME FILE         a result file
+#   put NAME FILE         a result file, as it is: packing it costs the guest more than sending it
 #   say KEY VALUE         a fact
 #   ready URL SECONDS     waits until URL responds, so many seconds of the guest's time
 #   fail CLASS TEXT       ends the guest; CLASS as in leadline.model.errors.FailureClass
@@ -17,10 +17,8 @@ say() { printf 'say %s %s\n' "$1" "$(printf %s "$2" | tr '\n' ' ')" >&9; }
 
 put() {
   [ -f "$2" ] || fail configuration "there is no $2 to send as $1"
-  gzip -1 -c "$2" >/tmp/.leadline-put
-  printf 'put %s %s %s\n' "$1" "$(stat -c %s /tmp/.leadline-put)" "$(sha256sum </tmp/.leadline-put | cut -c1-64)" >&9
-  cat /tmp/.leadline-put >&9
-  rm /tmp/.leadline-put
+  printf 'put %s %s %s\n' "$1" "$(stat -c %s "$2")" "$(sha256sum <"$2" | cut -c1-64)" >&9
+  cat "$2" >&9
 }
 
 fail() {

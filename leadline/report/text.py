@@ -16,6 +16,7 @@ _STYLES = {
     Verdict.BETTER: "bold blue",
     Verdict.WORSE: "bold red",
     Verdict.EQUIVALENT: "bold green",
+    Verdict.IDENTICAL: "bold green",
     Verdict.FAILED: "bold",
     Verdict.UNDETERMINED: "dim",
 }

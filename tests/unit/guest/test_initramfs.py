@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import lzma
 import os
@@ -19,8 +20,8 @@ from leadline.model.errors import FailureClass, TrialFailure
 needs_cpio = pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio is not on the PATH")
 
 
-def module(*depends: str) -> bytes:
-    return b"ELF\0license=GPL\0depends=" + ",".join(depends).encode() + b"\0name=x\0"
+def module(*depends: str, before: str = "") -> bytes:
+    return f"ELF\0license=GPL\0depends={','.join(depends)}\0name=x\0{before and f'softdep=pre: {before}'}\0".encode()
 
 
 @pytest.fixture
@@ -106,9 +107,12 @@ def test_modules_come_with_what_they_need_in_loading_order(tmp_path: Path) -> No
     (kernel / "kernel/virtio_pci.ko.xz").write_bytes(lzma.compress(module("virtio-ring", "built_in")))
     (kernel / "kernel/drivers/null_blk.ko").write_bytes(module("configfs"))
     (kernel / "kernel/configfs.ko").write_bytes(module())
+    (kernel / "kernel/ext4.ko.gz").write_bytes(gzip.compress(module(before="crc32c absent post: late")))
+    (kernel / "kernel/crc32c_generic.ko").write_bytes(module())
     (kernel / "modules.builtin").write_text("kernel/lib/built-in.ko\n")
-    tree = initramfs.modules(kernel, required=["virtio_pci"], optional=["null_blk", "absent"])
-    assert tree["lib/leadline/modules/order"] == b"virtio_ring.ko\nvirtio_pci.ko\nconfigfs.ko\n"
+    tree = initramfs.modules(kernel, required=["virtio_pci"], optional=["null_blk", "ext4", "absent"])
+    order = b"virtio_ring virtio_pci configfs crc32c_generic ext4"
+    assert tree["lib/leadline/modules/order"] == b"".join(b"%s.ko\n" % name for name in order.split())
     assert tree["lib/leadline/modules/virtio_pci.ko"] == module("virtio-ring", "built_in")
     assert tree["lib/leadline/modules/null_blk.ko"] == module("configfs")  # there, and left to jobs to load
     with pytest.raises(TrialFailure, match=r"kernel 6\.1\.0-test has no module absent, which a guest needs") as raised:

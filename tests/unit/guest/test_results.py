@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import re
@@ -17,8 +16,7 @@ CONTENT = bytes(range(256)) * 40 + b"put fake 3 x\n"
 
 
 def put(name: str, content: bytes = CONTENT, digest: str | None = None) -> bytes:
-    packed = gzip.compress(content)
-    return f"put {name} {len(packed)} {digest or hashlib.sha256(packed).hexdigest()}\n".encode() + packed
+    return f"put {name} {len(content)} {digest or hashlib.sha256(content).hexdigest()}\n".encode() + content
 
 
 def test_facts_files_and_the_end_are_read(tmp_path: Path) -> None:
