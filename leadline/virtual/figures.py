@@ -74,7 +74,7 @@ def _of_thread(thread: _Thread, file: str, text: str) -> None:
 
 def _of_machine(file: str, text: str, heads: dict[str, list[str]]) -> Iterator[tuple[str, int]]:
     words = text.split()
-    if file == "/proc/vmstat":
+    if file == "/proc/vmstat" and not words[0].startswith("nr_"):  # those are states, not counters
         yield f"vmstat.{words[0]}", int(words[1])
     elif file == "/proc/stat" and words[0] in ("ctxt", "processes", "intr", "softirq"):
         yield f"stat.{words[0]}", int(words[1])

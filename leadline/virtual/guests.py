@@ -12,8 +12,9 @@ from leadline.guest.boot import Boot
 from leadline.guest.machine import Saved
 from leadline.guest.parameters import boot_parameters
 from leadline.guest.results import Outcome
-from leadline.load.driver import DriverRun
-from leadline.load.scenario import sent_variables
+from leadline.load.cluster.files import scenario_files
+from leadline.load.driver import DriverRun, find_binary
+from leadline.load.scenario import find_scenario, sent_variables
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.guest import KERNEL, Guest
 from leadline.model.study import Study
@@ -66,10 +67,10 @@ class Guests:
         if not taken:
             raise next(found for found in self._captured.values() if isinstance(found, TrialFailure))
         message("making the guests' image")
-        spec = self._driver(taken[0], 0, warm=True).spec(job.LOG)
+        driver = [find_binary(), *scenario_files(find_scenario(self._study.workload.scenario)).values()]
         self._work.mkdir(parents=True, exist_ok=True)
         stack = self._work / "stack.cpio"
-        initramfs.write(image.contents(taken, spec, self._host.settings()), stack)
+        initramfs.write(image.contents(taken, driver, self._host.settings()), stack)
         for name in dict.fromkeys(self._kernel_name(past.boot) for past in pasts):
             self._kernels[name] = kernel = kernels.provision(name, message)
             self._host.releases[kernel.release] = name

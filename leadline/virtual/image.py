@@ -13,7 +13,6 @@ from pathlib import Path
 
 from leadline.guest.initramfs import Node, Source
 from leadline.host import here
-from leadline.host.base import ProcessSpec
 from leadline.host.paths import cache_dir
 from leadline.model.errors import LeadlineError
 from leadline.virtual.capture import Captured
@@ -34,8 +33,9 @@ _TEXTS = {
 }
 
 
-def contents(captures: Sequence[Captured], driver: ProcessSpec, settings: Iterable[str]) -> dict[str, Source]:
-    """By path in the guest. ``settings``: patterns of files that tell how its kernel is set.
+def contents(captures: Sequence[Captured], driver: Iterable[Path], settings: Iterable[str]) -> dict[str, Source]:
+    """By path in the guest. ``driver``: its program and what it reads; ``settings``: patterns of files that tell how
+    the kernel is set.
 
     Raises LeadlineError, OSError.
     """
@@ -44,7 +44,7 @@ def contents(captures: Sequence[Captured], driver: ProcessSpec, settings: Iterab
     for path in dict.fromkeys(path for captured in captures for path in captured.reads):
         found = runtime(path) if (path / "bin" / "java").exists() else path
         nodes.update(_tree(found, path))
-    for path in (Path(driver.argv[0]), *driver.reads):
+    for path in driver:
         nodes.update(_tree(path, path))
     for number, captured in enumerate(captures):
         for one in captured.processes:

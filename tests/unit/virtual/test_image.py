@@ -31,11 +31,11 @@ def capture(root: Path, number: int, heap: str) -> Captured:
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> ProcessSpec:
+def driver(tmp_path: Path) -> list[Path]:
     program = tmp_path / "leadline-load"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    return ProcessSpec("driver", [str(program), "run"], tmp_path / "driver.log")
+    return [program]
 
 
 def node(items: object, path: str) -> Node:
@@ -45,7 +45,7 @@ def node(items: object, path: str) -> Node:
     return found
 
 
-def test_files_keep_their_paths_owners_and_modes(tmp_path: Path, driver: ProcessSpec) -> None:
+def test_files_keep_their_paths_owners_and_modes(tmp_path: Path, driver: list[Path]) -> None:
     items = image.contents([capture(tmp_path, 0, "1g")], driver, ["/proc/sys/vm/*"])
     server = USERS["server"]
     own = node(items, "/srv/stack/server/same.conf")
@@ -62,17 +62,15 @@ def test_files_keep_their_paths_owners_and_modes(tmp_path: Path, driver: Process
     assert node(items, "/srv/stack/trial/raw").mode == 0o1777
 
 
-def test_other_levels_bring_only_what_differs(tmp_path: Path, driver: ProcessSpec) -> None:
+def test_other_levels_bring_only_what_differs(tmp_path: Path, driver: list[Path]) -> None:
     captures = [capture(tmp_path, 0, "1g"), capture(tmp_path, 1, "2g")]
     items = image.contents(captures, driver, [])
     assert [path for path in items if path.startswith(OVERLAYS)] == [f"{OVERLAYS}/1/srv/stack/server/heap.conf"]
     assert node(items, f"{OVERLAYS}/1/srv/stack/server/heap.conf").user == USERS["server"]
 
 
-def test_programs_bring_their_libraries(tmp_path: Path, driver: ProcessSpec) -> None:
-    program = Path("/bin/sleep").resolve()
-    with_program = ProcessSpec("driver", [str(program)], driver.output)
-    items = image.contents([capture(tmp_path, 0, "1g")], with_program, [])
+def test_programs_bring_their_libraries(tmp_path: Path) -> None:
+    items = image.contents([capture(tmp_path, 0, "1g")], [Path("/bin/sleep").resolve()], [])
     assert any(Path(path).name.startswith("libc.so") for path in items)
 
 
