@@ -41,18 +41,23 @@ LAYOUTS: Mapping[str, dict[str, Any]] = {
         "workload": {**LOAD, "ramp_up": "5s", "steady": "12s"},
         "design": {"rotation": {**SLOTS, "instances": 2}},
     },
+    "live": {  # a rotation of alike instances: everything changes in slots, the twin too
+        "pseudo_apply_costs": {},
+        "workload": {**LOAD, "ramp_up": "15s", "steady": "80s"},
+        "design": {"kind": "full-factorial", "rotation": {"slot": "5s", "wash_out": "1s", "instances": 4}},
+    },
     "switchback": {
         "workload": {**LOAD, "ramp_up": "8s", "steady": "24s"},
         "design": {"sentinels": None, "switchback": SLOTS},
     },
 }
-MOST = 30  # replicates: more than the budget lets begin
+MOST = {"live": 4}  # replicates; of others 30: more than the budget lets begin
 
 
 def study(layout: str, where: str, number: int, minutes: float, costs: Sequence[str]) -> leadline.Study:
     keys = {"study": f"{layout}-{where}-{number}", **QUESTION, **LAYOUTS[layout], "budget": f"{60 * minutes:g}s"}
     keys["factors"] = {cost: [0, COSTS[cost]] for cost in costs}
-    keys["design"] = {**LAYOUTS[layout]["design"], "replicates": MOST, "seed": number}
+    keys["design"] = {**LAYOUTS[layout]["design"], "replicates": MOST.get(layout, 30), "seed": number}
     return leadline.Study.of(keys)
 
 
@@ -69,7 +74,7 @@ def main() -> int:
     parser.add_argument("--place", type=Path, required=True, help="lab of the studies, gone on with")
     parser.add_argument("--minutes", type=float, default=7.5, help="of machine time for each study")
     parser.add_argument("--studies", type=int, default=6, help="how many to run now")
-    parser.add_argument("--layouts", default=",".join(LAYOUTS), help="of them, separated by commas")
+    parser.add_argument("--layouts", default="plain,rotation,switchback", help="of them, separated by commas")
     parser.add_argument("--where", default=",".join(WHERE), help="beside (a neighbour), quiet, or both")
     parser.add_argument("--costs", default=",".join(COSTS), help="planted ones, separated by commas")
     parser.add_argument("--summary", action="store_true", help="tables of the studies so far")
@@ -78,6 +83,8 @@ def main() -> int:
     kinds = [(layout, where) for where in options.where.split(",") for layout in options.layouts.split(",")]
     if unknown := {*costs, *(name for kind in kinds for name in kind)} - {*LAYOUTS, *WHERE, *COSTS}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join((*LAYOUTS, *WHERE, *COSTS))}")
+    if "live" in options.layouts and STATEMENTS in costs and not options.summary:
+        parser.error(f"the layout live cannot change {STATEMENTS} in slots: name other --costs or --layouts")
     if not options.summary:
         done = Counter((case.layout, case.where) for case in cases(options.place))
         for _ in range(options.studies):

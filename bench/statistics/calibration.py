@@ -22,7 +22,7 @@ from simulated_strata import SimulatedStrata, incomplete_plan, slots_plan, split
 from simulated_study import SimulatedSystem, pseudo_factors  # noqa: E402
 
 from leadline.analysis import analyse  # noqa: E402
-from leadline.analysis.columns import fitted  # noqa: E402
+from leadline.analysis.columns import fitted_with_strata  # noqa: E402
 from leadline.analysis.comparisons import Family  # noqa: E402
 from leadline.analysis.table import StudyTable, sample_of  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
@@ -80,7 +80,7 @@ def rates(plan: Plan, system: SimulatedStrata, studies: int) -> tuple[float, flo
     for seed in range(studies):
         table = StudyTable.of(plan, system.run(plan, seed), plain_level)
         sample, _ = sample_of(table, "throughput")
-        model, fit = fitted(table, sample, np.log(sample.values), timed=False)
+        model, fit, _ = fitted_with_strata(table, sample, np.log(sample.values), timed=False)
         rows = np.array([model.effect(main) for main in model.mains])
         ratios = np.abs(fit.estimates(rows)) / fit.errors(rows)
         inside = ratios <= stats.t.ppf(0.975, fit.degrees(rows))

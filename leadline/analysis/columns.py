@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import stats
 
-from leadline.analysis.linear import Fit
+from leadline.analysis.linear import Fit, fit
 from leadline.analysis.mixed import mixed_fit
-from leadline.analysis.strata import Strata, block_columns, strata_of
+from leadline.analysis.strata import Strata, block_columns, centred, innermost, strata_of
 from leadline.analysis.table import Cell, Floats, Ints, Sample, StudyTable
 from leadline.analysis.unequal import UnequalFit, unequal
 from leadline.analysis.worlds import worlds_fit
@@ -22,13 +23,14 @@ from leadline.analysis.worlds import worlds_fit
 Main = tuple[int, int]  # factor, level
 Pair = tuple[Main, Main]
 FEW_LEFT = 3  # degrees of freedom that must be exceeded for places in a block to enter
+ALIKE = 0.25  # level of the test by which the numbers of slots enter
 
 
 @dataclass(frozen=True)
 class Model:
-    """Which columns there are: blocks first, then mains, pairs, ``places`` in a block beyond its first, -1 for
-    sentinels, ``covariates`` by their number in the table, and time (last) where it is used. ``kept`` is the share of
-    mains and pairs that a slot still has of the slot before. ``entry`` says how blocks enter
+    """Which columns there are: blocks first, then mains, pairs, ``places`` in a block beyond its first (-1 for
+    sentinels; of slots, their numbers), ``covariates`` by their number in the table, and time (last) where it is used.
+    ``kept`` is the share of mains and pairs that a slot still has of the slot before. ``entry`` says how blocks enter
     (``strata.block_columns``); without columns of their own, and unless they are swept out, there is a constant in
     their place.
     """
@@ -123,15 +125,6 @@ def _smoothed(columns: Floats, sample: Sample, kept: float) -> Floats:
     return found
 
 
-def fitted(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> tuple[Model, Fit]:
-    """The widest model that leaves something to estimate the noise from.
-
-    Interactions are dropped when they would leave no residual degrees of freedom, and time before them. In screening
-    designs only those interactions enter that their runs can tell apart from everything else of first and second order.
-    """
-    return fitted_with_strata(table, sample, values, timed)[:2]
-
-
 def fitted_with_strata(
     table: StudyTable,
     sample: Sample,
@@ -142,9 +135,13 @@ def fitted_with_strata(
     saturated: bool = False,
     covariates: tuple[int, ...] = (),
 ) -> tuple[Model, Fit, Strata]:
-    """:func:`fitted`, with the strata of its errors. ``kept`` as ``Model`` has it. ``saturated``: the widest model,
-    even if nothing is left. ``covariates``: numbers of those that enter it. Where there is one source of noise, every
-    level has its own, of forks every contrast, unless the table says otherwise.
+    """The widest model that leaves something to estimate the noise from, its fit, and the strata of its errors.
+
+    Interactions are dropped when they would leave no residual degrees of freedom, and time before them. In screening
+    designs only those interactions enter that their runs can tell apart from everything else of first and second order.
+    ``kept`` as ``Model`` has it. ``saturated``: the widest model, even if nothing is left. ``covariates``: numbers of
+    those that enter it. Where there is one source of noise, every level has its own, of forks every contrast, unless
+    the table says otherwise.
     """
     mains = tuple(table.comparisons())
     entry, blocks = block_columns(table, sample)
@@ -156,6 +153,9 @@ def fitted_with_strata(
     places = () if sample.places is None else tuple(int(place) for place in np.unique(sample.places) if place != 0)
     tries = [(widest.pairs, with_time), (widest.pairs, False), ((), with_time), ((), False)]
     every = [(*one, places) for one in tries] if places else []
+    if sample.slotted and places:  # a slot's number is its time
+        alike = _alike(replace(widest, places=places, kept=0.0), sample, values)
+        every = [(widest.pairs, False, places), ((), False, places)] if alike else []
     for chosen, time, used in dict.fromkeys([*every, *((*one, ()) for one in tries)]):
         model = replace(widest, pairs=chosen, timed=time, places=used)
         design = model.rows(sample)
@@ -170,6 +170,25 @@ def fitted_with_strata(
         else:
             result = own_noise(model, sample, values, strata, result)
     return model, result, strata
+
+
+def _alike(model: Model, sample: Sample, values: Floats) -> bool:
+    """Whether slots of one number, which meet the same arrivals in all trials of a block, have something in common: by
+    an F test inside trials, at a level at which pooling costs no error rates (Bancroft 1964; Bozivich et al. 1956).
+    """
+    order, starts = innermost(sample)
+    figures = centred(values[order][:, None], starts)[:, 0]
+    plain, wide = (
+        fit(centred(each.rows(sample)[order], starts), figures, len(starts))
+        for each in (replace(model, places=()), model)
+    )
+    gained = plain.df - wide.df
+    if wide.df <= FEW_LEFT or gained <= 0:
+        return False
+    if wide.sigma == 0:
+        return plain.sigma > 0
+    ratio = (plain.df * plain.sigma**2 - wide.df * wide.sigma**2) / gained / wide.sigma**2
+    return bool(stats.f.sf(ratio, gained, wide.df) < ALIKE)
 
 
 def own_noise(model: Model, sample: Sample, values: Floats, strata: Strata, fitted: Fit) -> UnequalFit:

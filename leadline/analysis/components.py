@@ -64,7 +64,7 @@ def model_sentence(model: Model, sample: Sample, fit: Fit, strata: Strata) -> st
     if model.kept:
         fixed.append(f"{100 * model.kept:.0f} % of which slots keep of the slot before")
     if model.places:
-        fixed.append("places in a block")
+        fixed.append("slots of one number" if sample.slotted else "places in a block")
     fixed += [model.table.covariates[number] for number in model.covariates]
     if model.timed:
         fixed.append("a straight line over time")

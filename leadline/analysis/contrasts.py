@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from leadline.analysis.columns import fitted
+from leadline.analysis.columns import fitted_with_strata
 from leadline.analysis.comparisons import EXACT, LOST, NO_NOISE, TOO_NOISY, Family
 from leadline.analysis.composite import as_one_factor
+from leadline.analysis.instances import between_instances
 from leadline.analysis.linear import Fit
 from leadline.analysis.scale import Scale, response_kind, scale_of
 from leadline.analysis.table import Sample, StudyTable, sample_of
@@ -58,8 +59,8 @@ def contrasts(
     """One change for each pair; the plan is one of whole configurations, each of which has its own noise.
 
     Least squares with blocks (docs/concepts/statistics.md); simultaneous intervals by the law of the largest
-    of the correlated t
-    statistics, at ``family_level`` (``level`` if absent). Positive responses are compared as ratios.
+    of the correlated t statistics, at ``family_level`` (``level`` if absent). Positive responses are compared as
+    ratios. Where treatments change in slots, both of a pair are to share their instances.
     """
     whole, seen = as_one_factor(plan, observations)
     named = _names(plan, whole)
@@ -73,7 +74,9 @@ def contrasts(
         return [_nothing(count, why or "no trial gave a figure") for count, why in zip(counts, missing, strict=True)]
     kind = response_kind(response)
     scale = scale_of(kind, sample)
-    model, fit = fitted(table, sample, scale.into(sample.values), timed=False)
+    model, fit, strata = fitted_with_strata(table, sample, scale.into(sample.values), timed=False)
+    if sample.slotted:
+        fit = between_instances(model, sample, scale, fit, strata).fit
     asked = [at for at, why in enumerate(missing) if not why]
     rows = [model.cell(table.cells[index[pairs[at][0]]]) - model.cell(table.cells[index[pairs[at][1]]]) for at in asked]
     family = Family.of(fit, rows, level if family_level is None else family_level)
@@ -91,9 +94,12 @@ def contrasts(
 def _names(plan: Plan, whole: Plan) -> dict[Treatment, str]:
     """The level that stands for each treatment in the plan of one factor."""
     factor = whole.factors[0].name
-    return {
-        before.treatment: str(after.treatment[factor]) for before, after in zip(plan.trials, whole.trials, strict=True)
-    }
+    named = {}
+    for one, other in zip(plan.trials, whole.trials, strict=True):
+        named[one.treatment] = str(other.treatment[factor])
+        for before, after in zip(one.slots, other.slots, strict=True):
+            named[before.treatment] = str(after.treatment[factor])
+    return named
 
 
 def _levels(table: StudyTable) -> list[str]:
@@ -106,11 +112,12 @@ def _counts(
 ) -> tuple[int, int, int]:
     """Trials and failed ones of the first, trials that count of the second."""
     factor = whole.factors[0].name
-    one, other = (
-        [each for each in observations if str(each.treatment.as_dict().get(factor)) == named.get(treatment)]
-        for treatment in pair
-    )
-    return len(one), sum(each.failure is not None for each in one), sum(each.failure is None for each in other)
+    trials: list[tuple[set[int], set[int]]] = []
+    for treatment in pair:
+        mine = [each for each in observations if str(each.treatment.as_dict().get(factor)) == named.get(treatment)]
+        trials.append(({each.trial for each in mine}, {each.trial for each in mine if each.failure is None}))
+    (every, good), (_, against) = trials
+    return len(every), len(every - good), len(against)
 
 
 def _missing(sample: Sample, index: dict[Treatment, int], pair: Pair, count: tuple[int, int, int]) -> str:

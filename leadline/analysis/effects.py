@@ -129,7 +129,11 @@ def analyse_response(
         gained = with_gain(chosen.covariates, scale, (model, fit), (plain.model, plain.fit))
         chosen = replace(chosen, covariates=gained)
     if over_time.detected:
-        remedy = "a straight line over time was taken out" if model.timed else "there are too few trials to take it out"
+        remedy = "there are too few trials to take it out"
+        if model.timed:
+            remedy = "a straight line over time was taken out"
+        elif sample.slotted and model.places:
+            remedy = "what slots of one number have in common was taken out"
         warnings.append(f"{response}: {over_time.sentence} In the effects {remedy}.")
     if chosen.carried is not None and chosen.carried.detected:
         warnings.append(f"{response}: {chosen.carried.sentence}")

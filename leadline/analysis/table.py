@@ -38,6 +38,7 @@ class StudyTable:
     complete: bool = True  # every block was planned with the same treatments
     slots_in_block: int = 1  # slots after which the plan repeats its treatments inside a trial
     places: Mapping[int, int] = field(default_factory=dict)  # position -> place in its block, where squares balance it
+    in_parallel: bool = False  # some block has several trials with slots: slots of one number meet the same arrivals
     equal_noise: bool = False  # all levels are taken to have the same noise
     covariates: tuple[str, ...] = ()  # figures of the machine that the plan names for the model
     forks: bool = False  # blocks are worlds, in which there is neither noise nor order
@@ -62,6 +63,7 @@ class StudyTable:
             screening=plan.kind in KINDS and KINDS[plan.kind].screening,
             complete=_complete(plan),
             places=_places(plan) if plan.blocks in SQUARES else {},
+            in_parallel=_in_parallel(plan),
             forks=plan.forks,
             slots_in_block=max((len(set(_treatments(trial))) for trial in plan.trials), default=1),
         )
@@ -111,6 +113,11 @@ def _places(plan: Plan) -> dict[int, int]:
     return found
 
 
+def _in_parallel(plan: Plan) -> bool:
+    blocks = [trial.block for trial in plan.trials if trial.slots]
+    return len(set(blocks)) < len(blocks)
+
+
 def cell_of(factors: Sequence[Factor], treatment: Treatment) -> Cell | None:
     """Level indices of a treatment, None when it has a level or a factor the factors do not have."""
     levels = treatment.as_dict()
@@ -142,8 +149,8 @@ class Sample:
 
     ``cells`` index the table's cells, ``plots`` and ``slots`` are -1 where there are none, ``previous`` is the cell of
     the slot before in the same trial, -1 where there is none. ``hours`` since the first, None when not known.
-    ``places`` in the block, -1 for sentinels; None where the design does not balance them. ``machine`` (n, c): the
-    table's covariates, NaN where one was not recorded.
+    ``places`` in the block, -1 for sentinels; None where the design does not balance them. Of slots beside those of
+    other trials: their number in the block. ``machine`` (n, c): the table's covariates, NaN where one was not recorded.
     """
 
     values: Floats
@@ -220,6 +227,10 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
     started = np.array([row[1] for row in rows], dtype=np.float64)
     known = len(rows) > 0 and not table.forks and bool(np.all(np.isfinite(started))) and bool(np.ptp(started) > 0)
     whole = np.array([row[2:] for row in rows], dtype=np.int64).reshape(len(rows), 7)
+    places = whole[:, 6] if table.places else None
+    if table.in_parallel:
+        slots = whole[:, [1, 4]]  # block and number
+        places = np.unique(slots, axis=0, return_inverse=True)[1].reshape(len(rows)).astype(np.int64)
     return (
         Sample(
             values=np.array([row[0] for row in rows], dtype=np.float64),
@@ -230,7 +241,7 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
             slots=whole[:, 4],
             previous=whole[:, 5],
             hours=(started - started.min()) / 3600.0 if known else None,
-            places=whole[:, 6] if table.places else None,
+            places=places,
             machine=np.array(machine, dtype=np.float64).reshape(len(rows), len(table.covariates)),
         ),
         broken,

@@ -27,9 +27,9 @@ Every parameter that leadline reads, sets, reads back and undoes. `leadline knob
 with today's values and with limits that depend on its memory as numbers.
 
 *Apply cost* is what leadline does to change a level: `live`, in the running system; `restart`, with the start of the
-program that every trial makes anyway; `reboot`, with the start of a guest. *Risk* is that of the levels inside the safe range: `safe`, or `caution` where a
-level may cost performance or data. A *dangerous* level can hang, starve or lock out a host: it is refused with the
-reason and the nearest safe level, unless the host is marked disposable (`--disposable`).
+program that every trial makes anyway; `reboot`, with the start of a guest. *Risk* is that of the levels inside the safe
+range: `safe`, or `caution` where a level may cost performance or data. A *dangerous* level can hang, starve or lock out
+a host: it is refused with the reason and the nearest safe level, unless the host is marked disposable (`--disposable`).
 """
 
 

@@ -9,20 +9,24 @@ from leadline.analysis.contrasts import Change, contrasts
 from leadline.analysis.equivalence import inside
 from leadline.conclude.answer import MOST, SIMULATED, changes, listed, noun
 from leadline.model.result import Disturbance, Verdict
-from leadline.model.tuning import Step, Tuning
+from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Progress, Stage
 from leadline.planning.sequence.compare import TUNED, UNTUNED
 from leadline.planning.sequence.keep import FALSE_KEEP, candidate_name
 from leadline.planning.sequence.parts import describe, modes_of
 
 Gains = Mapping[str, Mapping[str, Change]]  # response -> mode -> tuned against untuned
+Tried = Mapping[str, Mapping[tuple[str, str, int], Change]]  # response -> step, mode, candidate
 
 
 @dataclass(frozen=True)
 class TuningConclusion:
-    """``gains``: of every response, simultaneous over the modes; the first response's are the comparison's own."""
+    """``gains``: of every response, simultaneous over the modes; the first response's are the comparison's own.
+    ``tried``: of every response, what each step did by mode and candidate, simultaneous over all steps.
+    """
 
     gains: Gains
+    tried: Tried
     answer: str
 
 
@@ -44,13 +48,14 @@ def conclude_tuning(
         kept = sum(one.kept for one in progress.decisions)
         count = f"{kept} {'step' if kept == 1 else 'steps'}"
         sentences.append(f"Not finished: {count} kept so far; the comparison of untuned and tuned is still to run")
-    moved = _not_kept(tuning, progress, results)
+    tried = _tried(tuning, progress, results)
+    moved = _not_kept(tuning, progress, tried)
     sentences += moved[:MOST]
     if len(moved) > MOST:
         sentences.append(f"{len(moved) - MOST} more candidates changed a response and were not kept")
     if progress.comparison is None and progress.next is None and not moved:
         sentences.append("What is not distinguishable from noise may still help: the steps' intervals say by how much")
-    return TuningConclusion(gains, (SIMULATED if simulated else "") + ". ".join(sentences) + ".")
+    return TuningConclusion(gains, tried, (SIMULATED if simulated else "") + ". ".join(sentences) + ".")
 
 
 def _gains(tuning: Tuning, progress: Progress, results: Mapping[str, Measured]) -> Gains:
@@ -97,31 +102,35 @@ def _kind(tuning: Tuning, change: Change) -> Verdict:
     return change.verdict if change.verdict in (Verdict.BETTER, Verdict.WORSE) else Verdict.UNDETERMINED
 
 
-def _not_kept(tuning: Tuning, progress: Progress, results: Mapping[str, Measured]) -> list[str]:
-    """Candidates that were tried, not kept, and changed some response: simultaneous over all steps, 95 %."""
-    found = []
+def _tried(tuning: Tuning, progress: Progress, results: Mapping[str, Measured]) -> Tried:
+    """Candidates against the best so far: simultaneous over all steps, 95 %."""
+    level = 1 - FALSE_KEEP / len(tuning.steps)
+    found: dict[str, dict[tuple[str, str, int], Change]] = {response: {} for response in tuning.responses}
     for part in progress.done:
-        if part.stage is Stage.STEP:
-            step = next(step for step in tuning.steps if step.name == part.step)
-            found += _of_step(tuning, step, progress, results[part.key])
+        if part.stage is not Stage.STEP:
+            continue
+        step = next(step for step in tuning.steps if step.name == part.step)
+        asked = [(mode, candidate) for mode in modes_of(tuning, step) for candidate in range(1, step.candidates + 1)]
+        known = results[part.key]
+        at = known.treatments
+        pairs = [(at[candidate_name(mode, step, candidate)], at[f"{mode} before"]) for mode, candidate in asked]
+        for response, by_step in found.items():
+            judged = contrasts(known.plan, known.observations, response, pairs, family_level=level)
+            for (mode, candidate), change in zip(asked, judged, strict=True):
+                by_step[step.name, mode, candidate] = change
     return found
 
 
-def _of_step(tuning: Tuning, step: Step, progress: Progress, known: Measured) -> list[str]:
-    kept = {one.mode: one.candidate for one in progress.decisions if one.step == step.name and one.kept}
-    asked = [(mode, candidate) for mode in modes_of(tuning, step) for candidate in range(1, step.candidates + 1)]
-    at = known.treatments
-    pairs = [(at[candidate_name(mode, step, candidate)], at[f"{mode} before"]) for mode, candidate in asked]
-    level = 1 - FALSE_KEEP / len(tuning.steps)
-    by_response = {
-        response: contrasts(known.plan, known.observations, response, pairs, family_level=level)
-        for response in tuning.responses
-    }
+def _not_kept(tuning: Tuning, progress: Progress, tried: Tried) -> list[str]:
+    """Candidates that were tried, not kept, and changed some response."""
     found = []
-    for number, (mode, candidate) in enumerate(asked):
-        if mode in kept:
+    kept = {(one.step, one.mode) for one in progress.decisions if one.kept}
+    steps = {step.name: step for step in tuning.steps}
+    for name, mode, candidate in tried[tuning.responses[0]]:
+        step = steps[name]
+        if (name, mode) in kept:
             continue
-        moved = [(response, all_changes[number]) for response, all_changes in by_response.items()]
+        moved = [(response, by_step[name, mode, candidate]) for response, by_step in tried.items()]
         better = [pair for pair in moved if _kind(tuning, pair[1]) is Verdict.BETTER]
         worse = [pair for pair in moved if _kind(tuning, pair[1]) is Verdict.WORSE]
         where = f" in {mode}" if len(tuning.modes) > 1 else ""

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from leadline.design.carryover import random_blocks
 from leadline.design.errors import DesignError
+from leadline.design.kinds import KINDS
 from leadline.design.make import make_plan
 from leadline.design.order import blocked_order
-from leadline.design.plots import dear_factors
+from leadline.design.rotation_check import KEY, check_rotation
 from leadline.design.seeds import block_seed
 from leadline.design.slot_treatments import LARGEST, baseline_of, slot_treatments, trial_treatments
 from leadline.design.switchback import is_live
-from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Slot, Treatment, Turn
 from leadline.model.study import Design, Rotation, Switchback, Workload
 from leadline.model.units import format_duration
 
 FEWEST_ROUNDS = 2
-_KEY = ("design", "rotation")
+Inside = Mapping[Treatment, tuple[Treatment, ...]]  # levels of an instance -> live levels of its slots
 _ALONE = (
     "design.rotation: all factors are live, so every instance is the same and one of them has nobody to take turns "
     "with; set rotation.instances to 2 or more"
@@ -43,22 +43,29 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
     block. Raises DesignError (a UsageError), naming the key.
     """
     rotation = design.rotation or Rotation()
-    _check(factors, design, workload, rotation, of_host)
     if design.replicates < 2:
         raise DesignError(
             "design.rotation: one instance of a treatment cannot be told from the treatment; set replicates to 2 or "
             "more",
             ("design", "replicates"),
         )
-    live = [factor for factor in factors if is_live(factor)]
-    plan, told = _instances(factors, live, design)
-    plan = _merged(plan, rotation.instances)
+    configurations = _configurations(factors, design)
+    live = [factor for factor in factors if is_live(factor)] if _in_slots(rotation, configurations) else []
+    check_rotation(
+        factors, design, workload, rotation, [one for one in factors if one.name in of_host and one not in live]
+    )
+    plan, told = _instances(factors, live, design, configurations)
+    alone = bool(live) and len(configurations) == 1
+    plan = _merged(plan, max(rotation.instances, 2) if alone else rotation.instances, alone)
     blocks = blocks_of(plan)
     if min(len(block) for block in blocks) < 2:
-        alone = "design: a block of one trial has nobody to take turns with; set another block_size"
-        raise DesignError(_ALONE if live else alone, _KEY)
-    inside, told_inside = slot_treatments(live, design) if live else ((), [])
-    rounds = _rounds(len(inside) or 1, rotation, workload)
+        small = "design: a block of one trial has nobody to take turns with; set another block_size"
+        raise DesignError(_ALONE if live else small, KEY)
+    inside, told_inside = configurations, list[str]()
+    if live and not configurations:
+        each, told_inside = slot_treatments(live, design)
+        inside = dict.fromkeys((trial.treatment for trial in plan.trials), each)
+    rounds = _rounds(math.lcm(*map(len, inside.values())) if live else 1, rotation, workload)
     trials: dict[int, PlannedTrial] = {}
     for block in blocks:
         for trial, turns in zip(block, _turns(len(block), rotation, workload, rounds, block[0].seed), strict=True):
@@ -72,7 +79,28 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
     return replace(rotated, factors=tuple(factors), notes=tuple(notes))
 
 
-def _instances(factors: Sequence[Factor], live: Sequence[Factor], design: Design) -> tuple[Plan, list[str]]:
+def _configurations(factors: Sequence[Factor], design: Design) -> Inside:
+    """Of ``configurations``: those that differ in live levels alone, by what they have in common."""
+    if design.kind != "configurations":
+        return {}
+    found: dict[Treatment, list[Treatment]] = {}
+    for treatment in KINDS[design.kind].treatments(factors, design):
+        levels = treatment.as_dict()
+        live = Treatment.of({one.name: levels[one.name] for one in factors if is_live(one)})
+        others = Treatment.of({one.name: levels[one.name] for one in factors if not is_live(one)})
+        found.setdefault(others, []).append(live)
+    return {treatment: tuple(inside) for treatment, inside in found.items()}
+
+
+def _in_slots(rotation: Rotation, configurations: Inside) -> bool:
+    """Whether live factors change in slots: of configurations only where some differ in nothing else."""
+    differ = not configurations or any(len(inside) > 1 for inside in configurations.values())
+    return rotation.live == "in-slots" and differ
+
+
+def _instances(
+    factors: Sequence[Factor], live: Sequence[Factor], design: Design, configurations: Inside
+) -> tuple[Plan, list[str]]:
     """The trials before they have turns, over the factors that are not live."""
     if not live:
         return make_plan(factors, design.model_copy(update={"sentinels": None, "rotation": None})), []
@@ -82,7 +110,7 @@ def _instances(factors: Sequence[Factor], live: Sequence[Factor], design: Design
             ("design", "blocks"),
         )
     others = [factor for factor in factors if not is_live(factor)]
-    treatments, told = trial_treatments(others, design)
+    treatments, told = trial_treatments(others, design) if not configurations else (tuple(configurations), [])
     trials = [
         PlannedTrial(at, row.block, row.block, row.role, row.treatment, block_seed(design.seed, row.block))
         for at, row in enumerate(blocked_order(treatments, baseline_of(others), design.replicates, design.seed))
@@ -90,27 +118,32 @@ def _instances(factors: Sequence[Factor], live: Sequence[Factor], design: Design
     return Plan(design.kind, design.seed, tuple(factors), tuple(trials)), told
 
 
-def _with_slots(plan: Plan, inside: Sequence[Treatment], rounds: int) -> Plan:
+def _with_slots(plan: Plan, inside: Inside, rounds: int) -> Plan:
     """Every measured turn of an instance as a slot: blocks of slots hold each treatment once."""
     if rounds * len(plan.trials) > LARGEST:
-        raise DesignError(f"this plan has {rounds * len(plan.trials):,} slots, more than {LARGEST:,}", _KEY)
-    orders = random_blocks(len(inside), rounds // len(inside), len(plan.trials), plan.seed)
+        raise DesignError(f"this plan has {rounds * len(plan.trials):,} slots, more than {LARGEST:,}", KEY)
+    sizes = {len(each) for each in inside.values()}
+    orders = {size: random_blocks(size, rounds // size, len(plan.trials), plan.seed) for size in sizes}
     ramp_ups = [phases_of(block)[0] for block in blocks_of(plan) for _ in block]
     trials = []
-    for trial, order, ramp_up in zip(plan.trials, orders, ramp_ups, strict=True):
+    for number, (trial, ramp_up) in enumerate(zip(plan.trials, ramp_ups, strict=True)):
         held, own = trial.treatment.as_dict(), [turn for turn in trial.turns if not turn.warm_up]
+        each = inside[trial.treatment]
         slots = [
-            Slot(at, turn.begin - ramp_up, turn.seconds, Treatment.of(held | inside[index].as_dict()))
-            for at, (turn, index) in enumerate(zip(own, order, strict=True))
+            Slot(at, turn.begin - ramp_up, turn.seconds, Treatment.of(held | each[index].as_dict()))
+            for at, (turn, index) in enumerate(zip(own, orders[len(each)][number], strict=True))
         ]
         trials.append(replace(trial, treatment=slots[0].treatment, slots=tuple(slots)))
     return replace(plan, trials=tuple(trials))
 
 
 def one_by_one(design: Design, live: bool) -> Design:
-    """The same design with instances one after the other; ``live``: some factors change in slots of the same length."""
+    """The same design with instances one after the other; ``live``: some factors change in slots of the same length,
+    but for configurations, which are trials then.
+    """
     rotation = design.rotation or Rotation()
-    switchback = Switchback(slot=rotation.slot, wash_out=rotation.wash_out) if live else None
+    slots = live and rotation.live == "in-slots" and design.kind != "configurations"
+    switchback = Switchback(slot=rotation.slot, wash_out=rotation.wash_out) if slots else None
     return design.model_copy(update={"rotation": None, "switchback": switchback})
 
 
@@ -144,19 +177,22 @@ def measured(turns: Sequence[Turn], wash_out: float) -> list[tuple[float, float]
     return [(turn.begin + wash_out, turn.end) for turn in turns if not turn.warm_up]
 
 
-def _merged(plan: Plan, instances: int) -> Plan:
-    """So many blocks as one. Raises DesignError where there are fewer."""
+def _merged(plan: Plan, instances: int, alone: bool) -> Plan:
+    """So many blocks as one; where each is one instance ``alone``, those left over go with the last. Raises DesignError
+    where there are fewer.
+    """
     blocks = len(blocks_of(plan))
     if instances > blocks:
         has = "replicate" if plan.blocks == "by-replicate" else "block"
         raise DesignError(
             f"design.rotation.instances: {instances} {has}s are to stand side by side, and the design has {blocks}; "
             f"say {blocks} or less",
-            (*_KEY, "instances"),
+            (*KEY, "instances"),
         )
     if instances == 1:
         return plan
-    numbers = {trial.position: trial.block // instances for trial in plan.trials}
+    last = blocks // instances - 1 if alone else blocks
+    numbers = {trial.position: min(trial.block // instances, last) for trial in plan.trials}
     trials = (
         replace(trial, block=numbers[trial.position], seed=block_seed(plan.seed, numbers[trial.position]))
         for trial in plan.trials
@@ -180,74 +216,6 @@ def _turns(
             found[instance].append(Turn(now, seconds, warm_up))
             now += seconds
     return (tuple(turns) for turns in found)
-
-
-def _check(
-    factors: Sequence[Factor], design: Design, workload: Workload, rotation: Rotation, of_host: Collection[str]
-) -> None:
-    if design.switchback is not None:
-        raise DesignError(
-            "design.rotation and design.switchback are two layouts; keep one: switchback for levels that change in the "
-            "running system, rotation for those that need a restart",
-            _KEY,
-        )
-    if design.kind == "racing":
-        raise DesignError("design: a race replaces instances one by one; with design.rotation use looks", _KEY)
-    if design.blocks not in ("by-replicate", "incomplete"):
-        raise DesignError(
-            f"design.blocks {design.blocks} orders trials one after the other; with design.rotation leave it out or "
-            "say incomplete",
-            ("design", "blocks"),
-        )
-    if dear := dear_factors(factors):
-        name = dear[0].name
-        raise DesignError(
-            f"{name} needs a {dear[0].apply_cost.value} of the host, so its levels cannot stand side by side; leave "
-            "design.rotation out",
-            ("factors", name),
-        )
-    for factor in factors:
-        if factor.name in of_host and factor.apply_cost is not ApplyCost.LIVE:
-            raise DesignError(
-                f"{factor.name} is of the whole host and takes effect when a service starts: its levels cannot stand "
-                "side by side; leave design.rotation out",
-                ("factors", factor.name),
-            )
-    for key, seconds in (
-        ("slot", rotation.slot),
-        ("wash_out", rotation.wash_out),
-        ("warm_up_slot", rotation.warm_up_slot),
-    ):
-        if seconds != round(seconds):
-            low, high = format_duration(math.floor(seconds)), format_duration(math.ceil(seconds))
-            raise DesignError(
-                f"design.rotation.{key} is {format_duration(seconds)}, but responses are kept for whole seconds; say "
-                f"{low} or {high}",
-                (*_KEY, key),
-            )
-    if workload.ramp_up != round(workload.ramp_up):
-        raise DesignError(
-            f"workload.ramp_up is {format_duration(workload.ramp_up)}, but responses are kept for whole seconds",
-            ("workload", "ramp_up"),
-        )
-    if "warm_up_slot" in rotation.model_fields_set and rotation.warm_up_slot > workload.ramp_up:
-        raise DesignError(
-            f"design.rotation.warm_up_slot {format_duration(rotation.warm_up_slot)} is longer than workload.ramp_up; "
-            f"say {format_duration(workload.ramp_up)} or less, or leave it out",
-            (*_KEY, "warm_up_slot"),
-        )
-    if rotation.wash_out > rotation.slot - 1:
-        raise DesignError(
-            f"design.rotation.wash_out {format_duration(rotation.wash_out)} leaves no whole second of a slot of "
-            f"{format_duration(rotation.slot)}; say {format_duration(rotation.slot - 1)} or less",
-            (*_KEY, "wash_out"),
-        )
-    for name in ("profile", "bursts", "replay", "generator"):
-        if getattr(workload, name) is not None:
-            raise DesignError(
-                f"workload.{name}: the load of design.rotation comes in slots of `users` or `rate`; leave {name} out",
-                ("workload", name),
-            )
 
 
 def _notes(

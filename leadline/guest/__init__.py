@@ -1,1 +1,1 @@
-"""Guests: virtual machines with a kernel of their own, where trials run apart from the host's."""
+"""Guests: virtual machines with a kernel of their own, their save points and forks, in real or in virtual time."""

@@ -9,15 +9,15 @@ Options = Mapping[str, str]  # CONFIG_ name without the prefix -> y, m, a number
 
 _SWITCHES: Mapping[str, tuple[str, ...]] = {  # trait: what it is called, in one version or another
     "timer frequency (HZ)": ("HZ",),
-    "full ticks can be switched off": ("NO_HZ_FULL",),
+    "nohz_full can be had": ("NO_HZ_FULL",),
     "memory cgroup": ("MEMCG",),
     "CPU quota of cgroups": ("CFS_BANDWIDTH",),
     "swap": ("SWAP",),
     "zram": ("ZRAM",),
     "NUMA balancing": ("NUMA_BALANCING",),
-    "session groups of the scheduler": ("SCHED_AUTOGROUP",),
+    "scheduler groups by session": ("SCHED_AUTOGROUP",),
     "memory zeroed on allocation": ("INIT_ON_ALLOC_DEFAULT_ON",),
-    "lock of each memory area": ("PER_VMA_LOCK",),
+    "locks per memory area (VMA)": ("PER_VMA_LOCK",),
     "mitigations": ("CPU_MITIGATIONS", "SPECULATION_MITIGATIONS"),
     "page table isolation": ("MITIGATION_PAGE_TABLE_ISOLATION", "PAGE_TABLE_ISOLATION"),
     "retpolines": ("MITIGATION_RETPOLINE", "RETPOLINE"),
@@ -47,7 +47,7 @@ def traits(options: Options) -> dict[str, str]:
         return {}
     found = {
         "preemption": _preemption(options),
-        "huge pages by default": _huge_pages(options),
+        "transparent huge pages": _huge_pages(options),
     }
     found |= {trait: _default(options, *names) for trait, names in _DEFAULTS.items()}
     return found | {trait: _switch(options, names) for trait, names in _SWITCHES.items()}
@@ -63,7 +63,7 @@ def _preemption(options: Options) -> str:
     if "PREEMPT_RT" in options:
         return "real time (PREEMPT_RT)"
     built = next((name for name in ("LAZY", "VOLUNTARY", "NONE") if f"PREEMPT_{name}" in options), "FULL").lower()
-    return f"{built}, other by preempt=" if "PREEMPT_DYNAMIC" in options else built
+    return f"{built}, preempt= changes it" if "PREEMPT_DYNAMIC" in options else built
 
 
 def _huge_pages(options: Options) -> str:
@@ -74,7 +74,7 @@ def _huge_pages(options: Options) -> str:
 def _default(options: Options, name: str, switch: str, meaning: bool) -> str:
     if name not in options:
         return "off"
-    return "on" if (switch in options) is meaning else "off, can be switched on"
+    return "on" if (switch in options) is meaning else "off by default"
 
 
 def _switch(options: Options, names: tuple[str, ...]) -> str:

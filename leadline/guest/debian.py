@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from subprocess import CompletedProcess
 
 from leadline.host import here
+from leadline.host.base import Completed
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 
 Progress = Callable[[str], None]
@@ -28,7 +28,7 @@ _KEYRINGS = Path("/usr/share/keyrings")
 _ALTERNATIVE = "or name a kernel of your own: a bzImage, a package or a build directory"
 _UPDATE_LIMIT = 600.0  # seconds
 _DOWNLOAD_LIMIT = 3600.0
-_ROOM = 8  # bytes that a byte of a package may need, unpacked and with its modules
+_ROOM = 8  # bytes that a byte of a package may need, unpacked
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Archive:
 
     def _apt(
         self, arguments: Sequence[str], limit: float, purpose: str, progress: Progress, work: Path | None = None
-    ) -> CompletedProcess[str]:
+    ) -> Completed:
         argv = [_program("apt-get"), "-q", "-c", str(self._directory / "apt.conf"), *arguments]
         told = lambda seconds: progress(f"apt-get works since {seconds:.0f} s")  # noqa: E731
         try:
@@ -235,13 +235,13 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
-def _words(done: CompletedProcess[str]) -> list[str]:
+def _words(done: Completed) -> list[str]:
     """Complaints of apt and dpkg."""
     lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     return [line for line in lines if re.match(r"[EW]: |dpkg-deb: error|tar: ", line)] or lines[-3:]
 
 
-def _failure(what: str, done: CompletedProcess[str]) -> LeadlineError:
+def _failure(what: str, done: Completed) -> LeadlineError:
     said = "; ".join(_words(done)[:3]) or "nothing"
     if "No space left on device" in done.stdout + done.stderr:
         return TrialFailure(

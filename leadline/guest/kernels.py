@@ -16,7 +16,6 @@ from pathlib import Path
 from leadline.guest import debian, local_kernel, sealed
 from leadline.guest.configuration import options_of
 from leadline.guest.debian import Archive, Package, Progress
-from leadline.guest.modules import unpack_modules
 from leadline.host.lock import exclusive
 from leadline.host.paths import cache_dir
 from leadline.model.errors import LeadlineError, UsageError, nearest, quoted
@@ -25,6 +24,7 @@ _NAME = re.compile(r"linux-image-((\d+\.\d+)\.\d+\S*?-((?:cloud-|rt-)?amd64))$")
 _OLDEST = (5, 10)
 _DAY = 86_400.0  # seconds that a package list is good for
 _HOUR = 3_600.0  # where a package is to be fetched by it
+_MINUTE = 60.0  # where the newest is asked for
 _INTERPRETER = 3  # PT_INTERP of elf(5): the program needs a dynamic linker
 IMAGE, CONFIG = "vmlinuz", "config"  # files of a kernel's directory
 
@@ -32,7 +32,7 @@ IMAGE, CONFIG = "vmlinuz", "config"  # files of a kernel's directory
 @dataclass(frozen=True)
 class Kernel:
     """A kernel that is here. ``release`` is what ``uname -r`` says, ``version`` the package's; ``modules`` is
-    ``lib/modules/<release>`` with plain files and ``modules.dep``; ``config`` as of ``options_of``, empty where it is
+    ``lib/modules/<release>``, packed as they come; ``config`` as of ``options_of``, empty where it is
     not known; ``digest`` is the SHA-256 over all of it.
     """
 
@@ -119,6 +119,15 @@ def newest(packages: Iterable[Package], any_release: str = "") -> dict[str, List
         if listed.name not in found or _age(version) > _age(found[listed.name].version):
             found[listed.name] = listed
     return found
+
+
+def require_known(name: str, progress: Progress) -> None:
+    """Raises UsageError for a name that is no kernel's; nothing is fetched but lists."""
+    if local_kernel.is_path(name):
+        local_kernel.Source.of(name)
+    elif not _kept(name):
+        with _locked(progress):
+            _chosen(name, progress, renew=False)
 
 
 def provision(name: str, progress: Progress, renew: bool = False) -> Kernel:
@@ -208,7 +217,7 @@ def _opened(directory: Path, name: str) -> Kernel:
 
 
 def _chosen(name: str, progress: Progress, renew: bool) -> Listed:
-    packages = _archive().packages(progress, 0.0 if renew else _HOUR)
+    packages = _archive().packages(progress, _MINUTE if renew else _HOUR)
     known = newest(packages)
     if name in known:
         return known[name]
@@ -224,7 +233,6 @@ def _fill(listed: Listed, progress: Progress, work: Path) -> sealed.Facts:
     files = _archive().fetch(listed.packages, work, progress)
     progress(f"unpacking {listed.name} {listed.version}")
     local_kernel.from_packages(files, work)
-    unpack_modules(work / "lib" / "modules" / listed.release)
     return {
         "name": listed.name,
         "release": listed.release,

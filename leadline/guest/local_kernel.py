@@ -13,7 +13,6 @@ from typing import Literal
 
 from leadline.guest import debian, sealed
 from leadline.guest.debian import Progress
-from leadline.guest.modules import unpack_modules
 from leadline.model.errors import UsageError, quoted
 
 _MAGIC, _MAGIC_AT, _VERSION_AT = b"HdrS", 0x202, 0x20E  # of the boot protocol, Documentation/arch/x86/boot.rst
@@ -49,8 +48,9 @@ def from_packages(files: Iterable[Path], work: Path) -> None:
     for pattern, name in places.items():
         for found in tree.glob(pattern):
             found.rename(work / name)
-    for modules in [*tree.glob("lib/modules/*"), *tree.glob("usr/lib/modules/*")]:
-        shutil.copytree(modules, work / "lib" / "modules" / modules.name, dirs_exist_ok=True, symlinks=True)
+    for modules in [*tree.glob("lib/modules"), *tree.glob("usr/lib/modules")][:1]:
+        (work / "lib").mkdir()
+        modules.rename(work / "lib" / "modules")
     shutil.rmtree(tree)
 
 
@@ -103,7 +103,6 @@ class Source:
         modules.mkdir(parents=True, exist_ok=True)
         if self.kind != "package":
             self._copy_rest(release, work, modules)
-        unpack_modules(modules)
         return {"name": str(self.path), "release": release, "version": release, "flavour": "local", "suite": ""}
 
     def _copy_rest(self, release: str, work: Path, modules: Path) -> None:

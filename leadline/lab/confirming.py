@@ -178,7 +178,7 @@ def confirmation_study(
     document: dict[str, Any] = {
         "study": f"{study.study}-confirm",
         "question": f"Does {' or '.join(said(each.levels) for each in choices)} change {response} in fresh trials?",
-        **_kept(study),
+        **kept_keys(study),
         "factors": {name: raw for name, raw in raws.items() if not factors[name].pseudo},
         "pseudo_factors": {name: raw for name, raw in raws.items() if factors[name].pseudo},
         "settings": {
@@ -207,7 +207,7 @@ def fresh_seed(record: StudyRecord) -> int:
     return int.from_bytes(derived(record.plan.seed, "confirmation", record.id)[:4])
 
 
-def _kept(study: Study) -> dict[str, Any]:
+def kept_keys(study: Study) -> dict[str, Any]:
     """What both studies have in common."""
     keys = (
         "stack",

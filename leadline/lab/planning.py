@@ -11,17 +11,12 @@ from leadline.design.switchback import is_live, switchback_plan
 from leadline.host import here
 from leadline.host.base import PlannedHost
 from leadline.host.registry import is_machine
-from leadline.lab.machine import check_machine, check_side_by_side, not_checked
+from leadline.lab.loadcheck import check_load, without_effect
+from leadline.lab.machine import check_machine, check_side_by_side
 from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.web import check_web
-from leadline.load.arrivals import WorkloadError, check_workload
-from leadline.load.check import check_by_driver, check_variables
-from leadline.load.cluster.files import scenario_files
-from leadline.load.generators.lab import check_generator
-from leadline.load.presets import preset_variables
-from leadline.load.scenario import find_scenario
-from leadline.model.errors import LeadlineError, UsageError, nearest
+from leadline.model.errors import UsageError, nearest
 from leadline.model.guest import KERNEL
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
 from leadline.model.plan import Factor, Plan
@@ -29,7 +24,7 @@ from leadline.model.study import Design, RawLevel, Study, Workload
 from leadline.planning.forecast import Setup, setup_of
 from leadline.stack.registry import knob_of_others
 
-_OF_GENERATORS = {"generator", "load_units", "ramp_up", "steady", "ramp_down"}  # keys of a workload
+NO_ROTATION = "No rotation: "
 OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
 
 
@@ -38,6 +33,7 @@ class Planned:
     """A plan with what it rests on: every knob in play, fixed settings, and factors left out with the reason.
 
     ``warnings``: what some of its trials risk; also among the plan's notes. ``unchecked``: what only a run can tell.
+    ``room``: what the instances of a rotation need, or after ``NO_ROTATION`` why they are not side by side.
     ``design``: the study's, as this machine can hold it. ``of_host``: names of the knobs of the whole host, which is
     ``machine``.
     """
@@ -51,6 +47,7 @@ class Planned:
     of_host: frozenset[str]
     warnings: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+    room: str = ""
 
 
 def plan_study(
@@ -68,7 +65,7 @@ def plan_study(
     machine = host.machine()
     on_host = {knob.name for knob in host.knobs()}
     catalogue = Catalogue([*host.knobs(), *(knob.on(machine) for knob in service_knobs)])
-    unchecked = _check_load(file)
+    unchecked = check_load(file)
     if is_machine(host):
         check_machine(file, host)
     knobs: dict[str, Knob] = {}
@@ -121,16 +118,17 @@ def plan_study(
     check_web(file, host, factors, settings, idle_settings)
     design = _design(file, factors)
     plan = _plan(file, design, factors, skipped, on_host)
+    told = ""
     if plan.rotates:
         room = check_side_by_side(file, plan, settings, machine)
         told = room.told
         if room.refused:
-            design, told = one_by_one(design, any(map(is_live, factors))), f"No rotation: {room.refused}."
+            design, told = one_by_one(design, any(map(is_live, factors))), f"{NO_ROTATION}{room.refused}."
             plan = _plan(file, design, factors, skipped, on_host)
         plan = replace(plan, notes=(*plan.notes, told))
     warnings = tuple(starved_calls(file, plan, settings))
     return Planned(
-        replace(plan, notes=(*plan.notes, *_without_effect(study.workload), *warnings)),
+        replace(plan, notes=(*plan.notes, *without_effect(study.workload), *warnings)),
         knobs,
         settings,
         tuple(skipped),
@@ -139,6 +137,7 @@ def plan_study(
         frozenset(on_host),
         warnings,
         tuple(unchecked),
+        told,
     )
 
 
@@ -182,68 +181,6 @@ def _path(study: Study, error: DesignError) -> tuple[str, ...]:
     if error.path[0] == "factors" and error.path[-1] in study.pseudo_factors:
         return ("pseudo_factors", *error.path[1:])
     return error.path
-
-
-def _check_load(file: StudyFile) -> list[str]:
-    """What the study says of its load, its scenario as the driver reads it; returns what only a run can tell."""
-    workload, unchecked = file.study.workload, not_checked(file)
-    try:
-        find_scenario(workload.scenario)
-    except UsageError as error:
-        raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
-    try:
-        check_workload(workload)
-    except WorkloadError as error:
-        raise UsageError(f"{file.where(('workload', *error.key))}: {error}") from None
-    if file.study.drivers and workload.generator is not None:
-        raise UsageError(
-            f"{file.where(('drivers',))}: several drivers are leadline-load on every host; leave out "
-            "workload.generator, or drivers"
-        )
-    if file.study.drivers:
-        try:
-            scenario_files(find_scenario(workload.scenario))
-        except UsageError as error:
-            raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
-    if workload.generator is not None:
-        try:
-            check_generator(workload.generator, file.study.design.switchback is not None)
-        except LeadlineError as error:
-            raise UsageError(f"{file.where(('workload', 'generator'))}: {error}") from None
-    elif workload.preset is not None:
-        try:
-            preset_variables(workload.preset, workload.scenario, workload.variables)
-        except UsageError as error:
-            raise UsageError(f"{file.where(('workload', 'preset'))}: {error}") from None
-    if workload.generator is None:
-        unchecked += _ask_driver(file)
-    return unchecked
-
-
-def _without_effect(workload: Workload) -> list[str]:
-    """Keys of leadline-load beside another generator."""
-    idle = [name for name in Workload.model_fields if name in workload.model_fields_set - _OF_GENERATORS]
-    if workload.generator is None or not idle:
-        return []
-    return [f"{workload.generator.name} brings its own load: workload.{', '.join(idle)} change nothing."]
-
-
-def _ask_driver(file: StudyFile) -> list[str]:
-    workload = file.study.workload
-    try:
-        check_variables(workload)
-    except UsageError as error:
-        raise UsageError(f"{file.where(('workload', 'variables'))}: {error}") from None
-    try:
-        for load in (workload, *([workload.warming] if workload.warm_up else [])):
-            check_by_driver(load, file.study.design.seed, file.study.drivers)
-    except UsageError as error:
-        path = ("workload", "variables" if workload.variables else "scenario")
-        lines = str(error).splitlines()
-        raise UsageError("\n".join(f"{file.where(path)}: {line}" for line in lines)) from None
-    except LeadlineError as error:
-        return [f"the scenario and the options of its load: {error}"]
-    return []
 
 
 def _knob(file: StudyFile, catalogue: Catalogue, name: str, path: tuple[str, ...]) -> Knob:

@@ -35,6 +35,7 @@ from sqlalchemy.exc import DatabaseError, NoResultFound, OperationalError
 
 import leadline
 from leadline.design import plan_from_json, plan_to_json
+from leadline.host.lock import exclusive
 from leadline.lab import schema as t
 from leadline.lab.slotrows import WHOLE, SlotMeasured, SlotSet, machine_of, machine_rows, slot_records
 from leadline.model.disturbance import MachineUse
@@ -44,7 +45,6 @@ from leadline.model.plan import Plan
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
-from leadline.host.lock import exclusive
 
 _Rows = dict[str, dict[int, list[RowMapping]]]  # table -> trial -> rows
 

@@ -304,6 +304,9 @@ class Rotation(_Strict):
     otherwise: Literal["refuse", "one-by-one"] = Field(
         default="refuse", description="where memory is too small: instances run one after the other"
     )
+    live: Literal["in-slots", "between-instances"] = Field(
+        default="in-slots", description="where live factors differ; between-instances: as factors that need a restart"
+    )
 
 
 Looks = Annotated[
@@ -455,6 +458,15 @@ class Confirms(_Strict):
     settings: list[FirstEstimate] = Field(min_length=1)
 
 
+def warmed_until_over(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A document whose load names no ramp-up with one that ends by rule."""
+    load = found.get("workload", {})
+    if not isinstance(load, Mapping):
+        return found
+    named = {"ramp_up", *IN_NO_CYCLES} & {key for key, value in load.items() if value is not None}
+    return found if named else {**found, "workload": {**load, "ramp_up": "auto"}}
+
+
 class Study(_Strict):
     """A question in a file."""
 
@@ -508,11 +520,9 @@ class Study(_Strict):
         """A rotation that names no ramp-up warms its instances until it is over."""
         if not isinstance(found, Mapping) or found.get("drivers") or found.get("observe", True) is not True:
             return found
-        design, load = found.get("design"), found.get("workload", {})
-        if not (isinstance(design, Mapping) and design.get("rotation") is not None and isinstance(load, Mapping)):
-            return found
-        named = {"ramp_up", *IN_NO_CYCLES} & {key for key, value in load.items() if value is not None}
-        return found if named else {**found, "workload": {**load, "ramp_up": "auto"}}
+        design = found.get("design")
+        rotates = isinstance(design, Mapping) and design.get("rotation") is not None
+        return warmed_until_over(found) if rotates else found
 
     @model_validator(mode="after")
     def _consistent(self) -> Study:

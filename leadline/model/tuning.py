@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from leadline.model.bounds import FilePath, Label, Seed, count, number
+from leadline.model.bounds import DAY, FilePath, Label, Seed, count, duration, number
 from leadline.model.errors import KeyedError, nearest
 from leadline.model.study import (
     Budget,
@@ -22,10 +23,12 @@ from leadline.model.study import (
     ReadyTimeout,
     Reset,
     Responses,
+    Rotation,
     StudyName,
     Workload,
     _Strict,
     check_budget,
+    warmed_until_over,
 )
 
 MODE = "app.mode"  # the knob that a tuning of several modes varies
@@ -50,6 +53,10 @@ class Step(_Strict):
     elsewhere: dict[Label, RawLevel] = Field(
         default_factory=dict, description="levels in modes where it is not tried; the untuned ones if absent"
     )
+    steady: Annotated[float, duration(1, 7 * DAY)] | None = Field(
+        default=None, description="of its trials; the workload's if absent"
+    )
+    rotation: Rotation | None = Field(default=None, description="keys that differ from the tuning's rotation")
     why: str = ""
 
     @property
@@ -99,6 +106,13 @@ class Blocks(_Strict):
     compare: Annotated[int, count(100, least=2)] = Field(
         default=4, description="of the last comparison: untuned against tuned, all modes"
     )
+    rungs: bool = Field(
+        default=True, description="with `confirm: 0`: every rung between untuned and tuned is compared, too"
+    )
+
+    @property
+    def every_rung(self) -> bool:
+        return self.rungs and not self.confirm
 
     @model_validator(mode="after")
     def _enough(self) -> Blocks:
@@ -156,6 +170,7 @@ class Tuning(_Strict):
     skip: list[str] = Field(default_factory=list, description="names of steps that are left out")
     keep: Literal["confirmed"] = "confirmed"
     blocks: Blocks = Blocks()
+    rotation: Rotation | None = Field(default=None, description="the trials of a block side by side, loaded in turns")
     factorial: FactorialDesign | None = None
     settings: dict[Label, RawLevel] = Field(default_factory=dict, description="knobs held at one level throughout")
     published: Published | None = None
@@ -170,9 +185,33 @@ class Tuning(_Strict):
     ready_timeout: ReadyTimeout = 120.0
     observe: bool = True
 
+    @model_validator(mode="before")
+    @classmethod
+    def _warm_in_a_rotation(cls, found: Any) -> Any:
+        """As in a study."""
+        rotates = isinstance(found, Mapping) and found.get("rotation") is not None
+        return warmed_until_over(found) if rotates and found.get("observe", True) is True else found
+
+    def rotation_of(self, step: str) -> Rotation | None:
+        """How the trials of a step's parts are laid out."""
+        own = next((one.rotation for one in self.steps if one.name == step), None)
+        if self.rotation is None or own is None:
+            return self.rotation
+        return self.rotation.model_copy(update={key: getattr(own, key) for key in own.model_fields_set})
+
+    def workload_of(self, step: str) -> Workload:
+        """The load of a step's parts."""
+        steady = next((one.steady for one in self.steps if one.name == step), None)
+        return self.workload if steady is None else self.workload.model_copy(update={"steady": steady})
+
     @model_validator(mode="after")
     def _consistent(self) -> Tuning:
         check_budget(self.workload, self.budget)
+        for at, step in enumerate(self.steps):
+            if step.rotation is not None and self.rotation is None:
+                raise KeyedError(
+                    ("steps", at, "rotation"), f"step {step.name} has keys of a rotation, and the tuning has none"
+                )
         if len(set(self.modes)) < len(self.modes):
             raise KeyedError(("modes",), f"modes lists one twice: {', '.join(self.modes)}")
         names = [step.name for step in self.steps]

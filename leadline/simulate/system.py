@@ -90,7 +90,7 @@ class SimulatedSystem(AtStart):
     def prepare(self, message: Callable[[str], None]) -> None:
         message("SIMULATED: nothing is installed, started or loaded; time is virtual")
 
-    def reset(self, directory: Path) -> None:  # noqa: ARG002 - nothing to put back
+    def reset(self, directory: Path, seed: int) -> None:  # noqa: ARG002 - nothing to put back
         self._begun[0] += 1
         self._attempts = self._begun[0]
         self._running = True

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from leadline.host.base import Host, Process
 from leadline.host.files import oom_kills
+from leadline.host.lock import exclusive
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Knob, Level
@@ -33,7 +34,6 @@ from leadline.stack.base import (
 )
 from leadline.stack.deployment import Deployment
 from leadline.stack.jdbc import driver_for
-from leadline.host.lock import exclusive
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs as web_knobs
 from leadline.stack.web.common import WebServer

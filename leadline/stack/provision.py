@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from leadline.host.lock import exclusive
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.stack.base import Progress
-from leadline.host.lock import exclusive
 from leadline.stack.maven import last_words, maven
 from leadline.stack.unpack import UnpackError, unpack_txz_in_jar, unpack_zip
 

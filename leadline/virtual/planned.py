@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leadline.catalogue import load
+from leadline import catalogue
 from leadline.host.knobs import every_knob
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.studyfile import StudyFile
 from leadline.model.guest import Guest, GuestKind
 from leadline.model.knob import Knob, Machine
+
+BOOT_KNOBS = catalogue.load("guest")
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class PlannedGuest:
 
     def knobs(self) -> Sequence[Knob]:
         machine = self.machine()
-        return [knob.on(machine) for knob in (*every_knob(), *load("guest").values())]
+        return [knob.on(machine) for knob in (*every_knob(), *BOOT_KNOBS.values())]
 
     def cpus(self) -> Sequence[int]:
         return range(self.guest.cpus)

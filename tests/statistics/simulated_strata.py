@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
@@ -20,7 +21,8 @@ class SimulatedStrata:
     (factor, level) to a ratio; ``carried`` is the part of a slot's effect that the next slot still has;
     with ``lasting`` the slots after it have its powers. ``life_cv`` is
     the spread of each treatment's level between lives (beside that of the life), ``places`` the logs of ratios that
-    the first, second, ... trial of a block has, whatever its treatment.
+    the first, second, ... trial of a block has, whatever its treatment. ``arrivals_cv`` is what slots of one number
+    have in common in all trials of a block.
     """
 
     baseline: float = 500.0
@@ -34,12 +36,15 @@ class SimulatedStrata:
     lasting: bool = False
     life_cv: float = 0.0
     places: tuple[float, ...] = ()
+    arrivals_cv: float = 0.0
 
     def run(self, plan: Plan, seed: int, response: str = "throughput") -> list[Observation]:
         """Every trial, or every slot of every trial, once."""
         rng = np.random.default_rng(seed)
         blocks = rng.normal(0, self.block_cv, 1 + max(trial.block for trial in plan.trials))
         plots = rng.normal(0, self.plot_cv, 2 + max(trial.plot or 0 for trial in plan.trials))
+        longest = max(len(trial.slots) for trial in plan.trials)
+        arrivals = rng.normal(0, self.arrivals_cv, (len(blocks), longest)) if self.arrivals_cv else None
         found = []
         for trial in plan.trials:
             level = math.log(self.baseline) + float(blocks[trial.block]) + float(rng.normal(0, self.trial_cv))
@@ -55,6 +60,8 @@ class SimulatedStrata:
                 if self.life_cv:
                     here += own.setdefault(treatment, float(rng.normal(0, self.life_cv)))
                 value = level + here
+                if slot and arrivals is not None:
+                    value += float(arrivals[trial.block, slot.index])
                 if slot:
                     value += self.slot_cv * noise + (self.carried * (before - here) if before is not None else 0.0)
                     noise = self.correlation * noise + math.sqrt(1 - self.correlation**2) * float(rng.normal())
@@ -137,6 +144,19 @@ def slots_plan(trials: int = 6, blocks_of_slots: int = 8, levels: int = 4, heaps
             PlannedTrial(position, position // heaps, position // heaps, role, slots[0].treatment, 1, None, slots)
         )
     return _plan("one-at-a-time", factors, planned)
+
+
+def parallel_plan(instances: int = 4, rounds: int = 2, seed: int = 1) -> Plan:
+    """Alike instances of one block, each with slots of a factorial of three live factors in random blocks."""
+    factors = [Factor(name, (1, 2), 1, apply_cost=ApplyCost.LIVE) for name in ("vm.a", "vm.b", "vm.c")]
+    cells = [Treatment.of(dict(zip(("vm.a", "vm.b", "vm.c"), cell, strict=True))) for cell in product((1, 2), repeat=3)]
+    rng = np.random.default_rng(seed)
+    planned = []
+    for position in range(instances):
+        order = [cells[at] for _ in range(rounds) for at in rng.permutation(len(cells))]
+        slots = tuple(Slot(at, 7.0 * at * instances, 7.0, treatment) for at, treatment in enumerate(order))
+        planned.append(PlannedTrial(position, 0, position, Role.BASELINE, cells[0], 1, None, slots))
+    return _plan("full-factorial", factors, planned)
 
 
 def incomplete_plan(levels: int = 7, seed: int = 1) -> Plan:

@@ -41,6 +41,7 @@ ALLOWED = {
         "model",
         "catalogue",
         "planning",
+        "conclude",
         "host",
         "guest",
         "stack",
@@ -102,8 +103,8 @@ def test_the_pure_core_does_not_touch_the_world() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-# What stack, observe, load and lab do to a machine they do through leadline.host.
-WORKERS = ("stack", "observe", "load", "lab")
+# What stack, observe, load, guest and lab do to a machine they do through leadline.host.
+WORKERS = ("stack", "observe", "load", "guest", "lab")
 MACHINE_MODULES = {"subprocess", "multiprocessing", "pty", "psutil", "asyncio"}
 MACHINE_NAMES = {"kill", "killpg", "system", "popen", "chown", "fchown", "lchown", "getloadavg", "pidfd_open"}
 MACHINE_STARTS = ("fork", "exec", "spawn", "posix_spawn", "sched_", "wait")

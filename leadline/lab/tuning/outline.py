@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from leadline.lab.pilot import noise_for, overhead_for
+from leadline.lab.planning import NO_ROTATION, Planned, cost
+from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import Testbed
 from leadline.lab.tuning.part import part_file
 from leadline.model.tuning import Tuning
 from leadline.model.units import format_duration
 from leadline.planning.forecast import setup_of, sigma_of
 from leadline.planning.noise import Noise
-from leadline.planning.sequence import Part, advance, decision_levels
+from leadline.planning.sequence import Part, decision_levels
 from leadline.planning.sequence.compare import compare_part
 from leadline.planning.sequence.factorial import runs_of
 from leadline.planning.sequence.keep import smallest_step, step_part
@@ -22,33 +24,43 @@ from leadline.planning.sequence.parts import describe, modes_of
 
 @dataclass(frozen=True)
 class Line:
-    """One comparison. ``least`` and ``most`` trials: how many depends on what is kept before it."""
+    """One comparison. ``least`` and ``most`` trials: it depends on what is kept before it; ``seconds``: of one."""
 
     what: str
     detail: str
     least: int
     most: int
+    seconds: float
 
 
 @dataclass(frozen=True)
 class Outline:
-    """``seconds``: of the fewest and of the most trials. ``smallest``: change in percent that a step finds in four of
-    five cases, None where it is not known.
+    """``smallest``: change in percent that a step finds in four of five cases, None where it is not known.
+    ``side_by_side``: what the instances of a rotation need, or why there is none.
     """
 
     tuning: str
     lines_of: tuple[Line, ...]
     left_out: Mapping[str, str]
     level: float
-    per_trial: float
-    seconds: tuple[float, float]
     smallest: float | None
     noise: str
     warnings: tuple[str, ...] = ()  # what trials of some step risk
+    side_by_side: tuple[str, ...] = ()
 
     @property
     def trials(self) -> tuple[int, int]:
         return sum(line.least for line in self.lines_of), sum(line.most for line in self.lines_of)
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Of the fewest and of the most trials."""
+        lines = self.lines_of
+        return sum(line.least * line.seconds for line in lines), sum(line.most * line.seconds for line in lines)
+
+    @property
+    def per_trial(self) -> float:
+        return self.seconds[1] / max(1, self.trials[1])
 
     def lines(self) -> list[str]:
         """Plain lines of text."""
@@ -58,7 +70,7 @@ class Outline:
             for line in self.lines_of
         ]
         found += [f"step {name} is left out: {why}" for name, why in self.left_out.items()]
-        found += self.warnings
+        found += [*self.side_by_side, *self.warnings]
         low, high = (format_duration(each) for each in self.seconds)
         found.append(
             f"{_between(*self.trials)} trials of {format_duration(self.per_trial)}: {low} if nothing is kept, {high} "
@@ -85,66 +97,87 @@ class Outline:
             "smallest": self.smallest,
             "noise": self.noise,
             "warnings": list(self.warnings),
+            "side_by_side": list(self.side_by_side),
         }
 
 
 def outline(tuning: Tuning, left_out: Mapping[str, str], testbed: Testbed) -> Outline:
     """Nothing is changed. The lab may hold earlier studies of the same stack and load, whose noise is then expected."""
-    steps = [step for step in tuning.steps if step.name not in left_out]
-    found: list[Line] = []
-    warnings: dict[str, None] = {}
+    steps = [step for step in tuning.steps if step.name not in left_out and modes_of(tuning, step)]
     nothing: Mapping[str, Mapping[str, int]] = {mode: {} for mode in tuning.modes}
     everything: dict[str, Mapping[str, int]] = {
         mode: {step.name: 1 for step in steps if mode in modes_of(tuning, step)} for mode in tuning.modes
     }
-    for step in steps:
+    parts = [step_part(tuning, step, nothing, left_out) for step in steps]
+    count = len(tuning.steps) - len(left_out)
+    file = part_file(tuning, parts[0])
+    noise = noise_for(file.study, testbed.directory)
+    seen = _Seen(tuning, testbed, overhead_for(file.study, noise))
+    found: list[Line] = []
+    for step, part in zip(steps, parts, strict=True):
         modes = modes_of(tuning, step)
-        if not modes:
-            continue
-        part = step_part(tuning, step, nothing, left_out)
-        warnings |= dict.fromkeys(testbed.plan(part_file(tuning, part), idle_settings=True).warnings)
         choices = " | ".join(describe(step, at) for at in range(1, step.candidates + 1))
         detail = f"{describe(step, 0)} -> {choices} ({', '.join(modes)})"
-        most = part.trials + 2 * len(modes) * tuning.blocks.confirm
-        found.append(Line(step.name, detail, part.trials, most))
-    parts = [compare_part(tuning, nothing, left_out), compare_part(tuning, everything, left_out)]
-    least, most = (0 if part is None else part.trials for part in parts)
-    found.append(Line("compare", "untuned against tuned, all modes", least, most))
+        trials, seconds = seen.of(part)
+        found.append(Line(step.name, detail, trials, trials + 2 * len(modes) * tuning.blocks.confirm, seconds))
+    ends = [compare_part(tuning, kept, left_out) for kept in (nothing, everything)]
+    (least, _), (most, seconds) = (seen.of(part) if part else (0, 0.0) for part in ends)
+    found.append(Line("compare", "untuned against tuned, all modes", least, most, seconds))
     if tuning.factorial is not None:
         runs = {mode: runs_of(list(kept), tuning.factorial) for mode, kept in everything.items()}
-        count = sum(runs.values()) * tuning.factorial.replicates
+        trials = sum(runs.values()) * tuning.factorial.replicates
         told = ", ".join(f"{mode} {number}" for mode, number in runs.items())
-        fewest = 0 if tuning.factorial.of == "kept" else count
-        found.append(Line("factorial", f"combinations of steps: {told}", fewest, count))
-    first = advance(tuning, {}, left_out).next
-    assert first is not None
-    noise, per_trial, smallest = _expected(tuning, first, len(steps), testbed)
-    counts = sum(line.least for line in found), sum(line.most for line in found)
-    level, _ = decision_levels(tuning, len(steps))
+        fewest = 0 if tuning.factorial.of == "kept" else trials
+        found.append(Line("factorial", f"combinations of steps: {told}", fewest, trials, seconds))
+    level, _ = decision_levels(tuning, count)
     return Outline(
         tuning.tuning,
         tuple(found),
         left_out,
         level,
-        per_trial,
-        (counts[0] * per_trial, counts[1] * per_trial),
-        smallest,
+        _smallest(tuning, parts[0], noise, seen, level),
         noise.source,
-        tuple(warnings),
+        tuple(seen.warnings),
+        tuple(seen.told),
     )
 
 
-def _expected(tuning: Tuning, first: Part, steps: int, testbed: Testbed) -> tuple[Noise, float, float | None]:
-    """Noise, seconds of a trial, and the smallest change that the first step finds."""
-    file = part_file(tuning, first)
-    noise = noise_for(file.study, testbed.directory)
-    overhead = overhead_for(file.study, noise)
-    load = tuning.workload.before_steady + tuning.workload.steady + tuning.workload.ramp_down
-    setup = setup_of(file.study.design, file.study.workload, overhead)
-    sigma = sigma_of(testbed.plan(file, idle_settings=True).plan, noise, setup)
-    level, _ = decision_levels(tuning, steps)
-    smallest = None if sigma is None else smallest_step(tuning, first, sigma, level)
-    return noise, load + overhead, smallest
+@dataclass
+class _Seen:
+    """The plans of parts, and what they say; ``overhead``: seconds of a trial beside its load."""
+
+    tuning: Tuning
+    testbed: Testbed
+    overhead: float
+    warnings: dict[str, None] = field(default_factory=dict)
+    _rooms: dict[str, int] = field(default_factory=dict)
+
+    def plan(self, part: Part) -> tuple[StudyFile, Planned]:
+        file = part_file(self.tuning, part)
+        return file, self.testbed.plan(file, idle_settings=True)
+
+    def of(self, part: Part) -> tuple[int, float]:
+        """Trials, and seconds of one."""
+        file, planned = self.plan(part)
+        self.warnings |= dict.fromkeys(planned.warnings)
+        trials = planned.plan.trials
+        if planned.room:
+            self._rooms[planned.room] = len(trials)
+        return len(trials), cost(file.study, planned.plan, self.overhead) / len(trials)
+
+    @property
+    def told(self) -> list[str]:
+        """Of the part with most instances; why others are not side by side."""
+        alone = [room for room in self._rooms if room.startswith(NO_ROTATION)]
+        return alone or sorted(self._rooms, key=lambda room: self._rooms[room])[-1:]
+
+
+def _smallest(tuning: Tuning, first: Part, noise: Noise, seen: _Seen, level: float) -> float | None:
+    """The change that the first step finds."""
+    file, planned = seen.plan(first)
+    setup = setup_of(planned.design, file.study.workload, seen.overhead)
+    sigma = sigma_of(planned.plan, noise, setup)
+    return None if sigma is None else smallest_step(tuning, first, sigma, level)
 
 
 def _between(least: int, most: int) -> str:

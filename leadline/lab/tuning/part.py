@@ -34,6 +34,10 @@ class PartFile(StudyFile):
             for at, step in enumerate(self.origin.tuning.steps):
                 if path[1] in step.levels:
                     return self.origin.where(("steps", at, "levels", path[1]))
+        if tuple(path[:2]) == ("design", "rotation"):
+            return self.origin.where(("rotation", *path[2:]))
+        if tuple(path[:2]) == ("design", "replicates"):
+            return self.origin.where(("blocks",))
         return self.origin.where(path)
 
 
@@ -85,7 +89,7 @@ def part_file(tuning: Tuning, part: Part) -> StudyFile:
         "study": study_name(tuning, part),
         "question": _question(tuning, part),
         "stack": {**tuning.stack.model_dump(mode="json", exclude_none=True), "mode": first[MODE]},
-        "workload": tuning.workload.model_dump(mode="json", exclude_unset=True),
+        "workload": tuning.workload_of(part.step).model_dump(mode="json", exclude_unset=True),
         "factors": factors,
         "settings": settings,
         "design": {
@@ -96,6 +100,10 @@ def part_file(tuning: Tuning, part: Part) -> StudyFile:
             "seed": part.seed,
         },
     }
+    if rotation := tuning.rotation_of(part.step):
+        # Modes are compared with each other at the end, so every configuration has instances of its own there.
+        own = {} if part.step else {"live": "between-instances"}
+        document["design"]["rotation"] = rotation.model_dump(mode="json", exclude_unset=True) | own
     dumped = tuning.model_dump(mode="json", exclude_unset=True)
     document |= {key: dumped[key] for key in _SHARED if key in dumped}
     text = io.StringIO()

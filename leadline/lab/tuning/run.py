@@ -126,8 +126,8 @@ class TuningRun:
         tuning = self.file.tuning
         load = tuning.workload.before_steady + tuning.workload.steady + tuning.workload.ramp_down
         trial = spent / self._trials if self._trials else load + OVERHEAD
-        # should every mode keep it: untuned, what is kept already (not if confirmed: only all of it), and this step
-        rungs = sum(2 if tuning.blocks.confirm else len(kept) + 2 for kept in found.kept.values())
+        # should every mode keep it: untuned, what is kept already (where rungs are compared), and this step
+        rungs = sum(len(kept) + 2 if tuning.blocks.every_rung else 2 for kept in found.kept.values())
         confirm = len(tuning.modes) * 2 * tuning.blocks.confirm
         wanted = part.trials + confirm + rungs * tuning.blocks.compare
         return wanted * trial > left

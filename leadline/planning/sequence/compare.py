@@ -45,7 +45,7 @@ def _rungs(tuning: Tuning, mode: str, kept: Kept) -> list[tuple[str, tuple[str, 
     order = [step.name for step in tuning.steps if kept.get(step.name)]
     if not order:
         return [(f"{mode} {UNTUNED}", ())]
-    between = range(1, len(order)) if not tuning.blocks.confirm else ()
+    between = range(1, len(order)) if tuning.blocks.every_rung else ()
     middle = [(f"{mode} +{order[at - 1]}", tuple(order[:at])) for at in between]
     return [(f"{mode} {UNTUNED}", ()), *middle, (f"{mode} {TUNED}", tuple(order))]
 
@@ -89,7 +89,7 @@ def compared(tuning: Tuning, kept: Mapping[str, Kept], measured: Measured) -> Co
     gains: dict[str, Change] = {
         mode: known[ladder[-1][0], ladder[0][0]] for mode, ladder in ladders.items() if len(ladder) > 1
     }
-    return Comparison(tuning.modes[0], tuple(rungs), gains, not tuning.blocks.confirm)
+    return Comparison(tuning.modes[0], tuple(rungs), gains, tuning.blocks.every_rung)
 
 
 def product(changes: Sequence[Change]) -> float | None:

@@ -20,8 +20,8 @@ _CHANGE = ("percent", "low", "high", "simultaneous_low", "simultaneous_high", "p
 def export(view: TuningView, out_dir: Path, formats: Iterable[str]) -> list[Path]:
     """Write to ``out_dir``; returns the files.
 
-    ``csv``: steps.csv (a row a step, mode and candidate, and one for a confirmation), comparison.csv (a row a
-    difference). ``json``: tuning.json. ``png`` and ``svg``: the figures. Raises UsageError for an unknown format,
+    ``csv``: steps.csv (a row a step, mode, candidate and response, and one for a confirmation), comparison.csv (a row
+    a difference). ``json``: tuning.json. ``png`` and ``svg``: the figures. Raises UsageError for an unknown format,
     OSError when ``out_dir`` cannot be written.
     """
     wanted = check_formats(formats)
@@ -61,14 +61,19 @@ def _cells(change: Change | None) -> list[object]:
 
 
 def _steps(view: TuningView) -> list[list[object]]:
-    rows: list[list[object]] = [["mode", "step", "candidate", "trials_of", *_CHANGE, "kept", "reason"]]
+    rows: list[list[object]] = [["mode", "step", "candidate", "trials_of", "response", *_CHANGE, "kept", "reason"]]
     for one in view.progress.decisions:
         for number, change in enumerate(one.tried, 1):
             chosen = number == one.candidate
             kept = [one.kept and chosen, one.reason if number == one.best else ""]
-            rows.append([one.mode, one.step, number, "step", *_cells(change), *kept])
+            rows.append([one.mode, one.step, number, "step", view.response, *_cells(change), *kept])
+            for response, by_step in view.tried.items():
+                if response != view.response:
+                    row = [one.mode, one.step, number, "step", response]
+                    rows.append([*row, *_cells(by_step[one.step, one.mode, number]), *kept])
             if chosen and one.confirmed is not None:
-                rows.append([one.mode, one.step, number, "confirmation", *_cells(one.confirmed), *kept])
+                row = [one.mode, one.step, number, "confirmation", view.response]
+                rows.append([*row, *_cells(one.confirmed), *kept])
     return rows
 
 

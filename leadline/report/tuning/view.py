@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from leadline.analysis.contrasts import Change
 from leadline.conclude.disturbance import disturbance_of
-from leadline.conclude.tuning import Gains, conclude_tuning
+from leadline.conclude.tuning import Gains, Tried, conclude_tuning
 from leadline.lab.store import Store
 from leadline.lab.tuning.check import SKIPPED
 from leadline.lab.tuning.part import study_name
@@ -59,7 +59,7 @@ class Measurement:
 class TuningView:
     """``studies``: name and number of each comparison's study, in order. ``sums``: mode -> percent of the kept steps
     one after the other, None where a figure is missing. ``measured``: the last comparison's configurations, in order.
-    ``gains``: response -> mode -> tuned against untuned.
+    ``gains``: response -> mode -> tuned against untuned. ``tried``: response -> step, mode, candidate -> change.
     """
 
     record: TuningRecord
@@ -74,6 +74,7 @@ class TuningView:
     sums: Mapping[str, float | None]
     measured: tuple[Measurement, ...]
     gains: Gains
+    tried: Tried
     answer: str
     notes: tuple[str, ...]
 
@@ -120,6 +121,7 @@ def gather(store: Store, record: TuningRecord) -> TuningView:
         sums=sums,
         measured=tuple(_measured(record.tuning, progress, results)),
         gains=concluded.gains,
+        tried=concluded.tried,
         answer=concluded.answer,
         notes=tuple(_notes(progress, bars, sums)),
     )

@@ -11,7 +11,7 @@ from scipy import stats
 from simulated_study import SimulatedSystem, pseudo_factors
 
 from leadline.analysis import analyse
-from leadline.analysis.columns import Model, fitted
+from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import max_t
 from leadline.analysis.table import Sample, StudyTable, sample_of
@@ -36,7 +36,7 @@ def prepared(plan: Plan) -> tuple[StudyTable, Sample, Model, Fit]:
     """With one noise for all levels, as under interim analyses; unequal ones: test_statistics_unequal.py."""
     table = replace(StudyTable.of(plan, SimulatedSystem().run(plan, 1), plain_level), equal_noise=True)
     sample, _ = sample_of(table, "throughput")
-    return table, sample, *fitted(table, sample, np.log(sample.values), timed=False)
+    return table, sample, *fitted_with_strata(table, sample, np.log(sample.values), timed=False)[:2]
 
 
 def many_studies(plan: Plan, truth: Floats | None = None) -> tuple[Floats, Floats, Fit, Floats]:

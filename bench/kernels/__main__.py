@@ -1,0 +1,61 @@
+"""Kernels side by side in virtual time: `python -m bench.kernels` runs a Java program in guests of each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+
+from bench.kernels.guests import Measured, measure
+
+KERNELS = "5.10-cloud,5.10-rt,6.1-cloud,6.1-amd64,6.1-rt,6.12-cloud,6.12-rt,7.2-cloud"
+
+
+def table(found: Sequence[Measured]) -> str:
+    """A row a kernel, the first one is the reference: mean ms [range over seeds], and the change in percent, in bold
+    where the ranges do not touch.
+    """
+    runs: dict[str, list[Measured]] = {}
+    for one in found:
+        runs.setdefault(one.kernel.name, []).append(one)
+    parts = list(found[0].millis)
+    reference = next(iter(runs.values()))
+    rows = [["kernel", "version", *(part.replace("_", " ") for part in parts)], ["---"] * 2 + ["---:"] * len(parts)]
+    for name, its in runs.items():
+        cells = [_cell([one.millis[part] for one in its], [one.millis[part] for one in reference]) for part in parts]
+        rows.append([name, its[0].kernel.version, *cells])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(own: Sequence[float], other: Sequence[float]) -> str:
+    text = f"{mean(own):.1f} [{min(own):.1f}, {max(own):.1f}]"
+    if own == other:
+        return text
+    change = f"{100 * (mean(own) / mean(other) - 1):+.1f} %"
+    return f"{text} **{change}**" if min(own) > max(other) or max(own) < min(other) else f"{text} {change}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.kernels", description=__doc__)
+    parser.add_argument("--kernels", default=KERNELS, help="names, the reference first (default %(default)s)")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--scale", type=int, default=1000, help="round trips: more is longer")
+    given = parser.parse_args()
+    jobs = [(name, seed + 1) for name in given.kernels.split(",") for seed in range(given.seeds)]
+    found = []
+    with tempfile.TemporaryDirectory(prefix="kernels-") as directory:
+        for one in measure(jobs, Path(directory), given.scale):
+            found.append(one)
+            facts = {
+                name: one.facts.get(f"guest.{name}") for name in ("clocksource", "transparent_hugepage", "lru_gen")
+            }
+            print(f"{one.kernel.name} seed {one.seed}: {one.wall_seconds:.0f} s, {facts}", file=sys.stderr, flush=True)
+    print(table(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""One Java program in guests of several kernels, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from leadline.guest import initramfs, kernels, machine
+from leadline.guest.boot import Boot
+from leadline.guest.initramfs import Node, Tree
+from leadline.host import here
+from leadline.host.java import find_java
+from leadline.host.local import LocalHost
+from leadline.model.errors import LeadlineError
+
+_MEMORY = 1 << 30  # bytes
+_PROGRAM = Path(__file__).with_name("Measure.java")
+_JOB = """cd /tmp
+/jre/bin/java -Xmx64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp /app Measure {scale} >/tmp/out 2>/tmp/err ||
+  fail workload "the program ended with $?: $(head -n 3 /tmp/err)"
+put out /tmp/out
+"""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A guest's run: ``facts`` of its kernel, ``millis`` by part, ``text`` as the program printed it."""
+
+    kernel: kernels.Kernel
+    seed: int
+    facts: dict[str, str]
+    millis: dict[str, float]
+    text: str
+    wall_seconds: float
+
+
+def java_tree(directory: Path) -> Tree:
+    """The program with a runtime that has ``java.base`` alone, built in ``directory``. Raises LeadlineError."""
+    jdk = find_java()
+    runtime, classes = directory / "jre", directory / "app"
+    link = [str(jdk / "bin" / "jlink"), "--add-modules", "java.base", "--no-header-files", "--no-man-pages"]
+    for command in (
+        [*link, "--output", str(runtime)],
+        [str(runtime / "bin" / "java"), "-Xshare:dump"],
+        [str(jdk / "bin" / "javac"), "-d", str(classes), str(_PROGRAM)],
+    ):
+        done = here.run(command, timeout=300)
+        if done.returncode:
+            raise LeadlineError(f"{command[0]} failed: {(done.stdout + done.stderr).strip()[-300:]}")
+    files = [path for path in (*runtime.rglob("*"), *classes.rglob("*")) if path.is_file()]
+    programs = [runtime / "bin" / "java", runtime / "lib" / "server" / "libjvm.so"]
+    tree = {str(path.relative_to(directory)): Node(path.resolve()) for path in files}
+    shared = initramfs.libraries(programs)  # its own are found beside it
+    return {name: node for name, node in shared.items() if "jre/" not in name} | tree
+
+
+def measure(jobs: Sequence[tuple[str, int]], directory: Path, scale: int) -> Iterator[Measured]:
+    """Each kernel with its seed, in their order, as many guests at once as there are CPUs. Raises LeadlineError."""
+    host, tell = LocalHost(), partial(print, flush=True)
+    parts = directory / "parts"
+    base = initramfs.base(kernels.busybox(tell))
+    common = [initramfs.cached(base, parts), initramfs.cached(java_tree(directory / "java"), parts)]
+    booted: dict[str, tuple[kernels.Kernel, Path]] = {}
+    for number, name in enumerate(dict.fromkeys(name for name, _ in jobs)):
+        kernel = kernels.provision(name, tell)
+        archive = directory / f"kernel-{number}.cpio"
+        initramfs.join([*common, initramfs.cached(initramfs.modules(kernel.modules), parts)], archive)
+        booted[name] = kernel, archive
+
+    def one(number: int, name: str, seed: int) -> Measured:
+        kernel, archive = booted[name]
+        boot = Boot(kernel.image, archive, _MEMORY, seed=seed)
+        outcome = machine.run(host, boot, _JOB.format(scale=scale), directory / f"guest-{number}", timeout=900)
+        text = (outcome.files / "out").read_text()
+        millis = {line.split()[0]: float(line.split()[1]) for line in text.splitlines()}
+        return Measured(kernel, seed, dict(outcome.facts), millis, text, outcome.wall_seconds)
+
+    with ThreadPoolExecutor(here.cpu_count()) as pool:
+        yield from pool.map(lambda row: one(row[0], *row[1]), enumerate(jobs))

@@ -1,0 +1,50 @@
+"""Kernels for guests: which there are, fetching them, how they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from leadline.guest import kernels
+from leadline.guest.configuration import differences, traits
+from leadline.guest.kernels import Kernel, Listed
+from leadline.model.errors import UsageError
+
+__all__ = ["Comparison", "Kernel", "Listed", "compare", "fetch", "listed", "traits"]
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How two kernels differ: ``traits`` in words, ``options`` all of the configuration, levels of first and second."""
+
+    first: Kernel
+    second: Kernel
+    traits: Mapping[str, tuple[str, str]]
+    options: Mapping[str, tuple[str, str]]
+
+
+def listed(progress: Progress, refresh: bool = False) -> list[Listed]:
+    """Kernels that this machine can have, oldest line first. Raises LeadlineError."""
+    return kernels.kernels(progress, refresh)
+
+
+def fetch(names: Sequence[str], progress: Progress, renew: bool = False) -> list[Kernel]:
+    """These kernels, in the cache and verified; with ``renew`` their newest versions.
+
+    Raises UsageError for an unknown one before anything is fetched, LeadlineError.
+    """
+    for name in names:
+        kernels.require_known(name, progress)
+    return [kernels.provision(name, progress, renew) for name in names]
+
+
+def compare(first: Kernel, second: Kernel) -> Comparison:
+    """Raises UsageError where a configuration is not known."""
+    for kernel in (first, second):
+        if not kernel.config:
+            raise UsageError(f"the configuration of kernel {kernel.name} is not known: it lies in no file beside it")
+    own, other = traits(first.config), traits(second.config)
+    told = {trait: (own[trait], other[trait]) for trait in own if own[trait] != other[trait]}
+    return Comparison(first, second, told, differences(first.config, second.config))

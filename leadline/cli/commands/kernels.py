@@ -1,0 +1,138 @@
+"""``kernels``, ``kernels show``, ``kernels fetch``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from leadline.api import kernels
+from leadline.cli.options import JsonOption
+from leadline.cli.output import errors, print_json, print_table, say
+
+_NAME = "LINE-FLAVOUR (6.1-cloud), a release, or the path of a bzImage, a package or a build directory."
+_Name = Annotated[str, typer.Argument(help=_NAME)]
+
+app = typer.Typer(
+    help="List the kernels that guests can have: line and flavour, version, suite, whether it is here, size.",
+    epilog="Example: leadline kernels show 6.12-cloud --against 6.1-cloud",
+    rich_markup_mode=None,
+)
+
+
+def register(parent: typer.Typer) -> None:
+    """Add this module's commands."""
+    parent.add_typer(app, name="kernels")
+
+
+@app.callback(invoke_without_command=True)
+def kernels_(
+    context: typer.Context,
+    refresh: Annotated[bool, typer.Option(help="Read Debian's lists anew; else those of the last day do.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """List the kernels that guests can have: line and flavour, version, suite, whether it is here, size."""
+    if context.invoked_subcommand is not None:
+        return
+    found = kernels.listed(_told(json), refresh)
+    if json:
+        print_json({"kernels": [_listed(kernel) for kernel in found]})
+        return
+    table = Table("kernel", "version", "suite", "state", "to fetch", show_edge=False)
+    for kernel in found:
+        size = f"{kernel.size / 1e6:.0f} MB" if kernel.packages else ""
+        table.add_row(kernel.name, kernel.version, kernel.suite, _state(kernel), size)
+    print_table(table)
+
+
+@app.command(epilog="Example: leadline kernels fetch 6.1-cloud 6.12-rt")
+def fetch(
+    names: Annotated[list[str], typer.Argument(help=_NAME)],
+    json: JsonOption = False,
+) -> None:
+    """Fetch the newest version of kernels into the cache; what is there already is verified."""
+    found = kernels.fetch(names, _told(json), renew=True)
+    if json:
+        print_json({"kernels": [_kernel(kernel) for kernel in found]})
+        return
+    say(*(f"{kernel.name}: {kernel.release}, sha256 {kernel.digest[:16]}" for kernel in found))
+
+
+@app.command(epilog="Example: leadline kernels show 6.1-rt --against 6.1-cloud")
+def show(
+    name: _Name,
+    against: Annotated[str, typer.Option(help="Another kernel: print what differs.")] = "",
+    json: JsonOption = False,
+) -> None:
+    """Print how a kernel is built where that changes how a service runs; fetch it first where it is not here."""
+    found = kernels.fetch([name, against] if against else [name], _told(json))
+    if against:
+        _difference(kernels.compare(*found), json)
+        return
+    (kernel,) = found
+    told = kernels.traits(kernel.config)
+    if json:
+        print_json({"kernel": _kernel(kernel), "traits": told, "options": kernel.config})
+        return
+    say(f"{kernel.name}: {kernel.release}, version {kernel.version}", f"image {kernel.image}")
+    _table({trait: (word,) for trait, word in told.items()}, kernel.name)
+    if not told:
+        say("its configuration is not known: it lies in no file beside it")
+
+
+def _difference(comparison: kernels.Comparison, json: bool) -> None:
+    first, second = comparison.first, comparison.second
+    if json:
+        document = {"kernel": _kernel(first), "against": _kernel(second), "traits": comparison.traits}
+        print_json({**document, "options": comparison.options})
+        return
+    if comparison.traits:
+        _table(comparison.traits, first.name, second.name)
+    say(f"{len(comparison.options)} options of the configuration differ (--json has them)")
+
+
+def _table(rows: Any, *names: str) -> None:
+    table = Table("", show_edge=False)
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for trait, levels in rows.items():
+        table.add_row(trait, *levels)
+    if rows:
+        print_table(table)
+
+
+def _told(json: bool) -> Callable[[str], None]:
+    return (lambda _text: None) if json else partial(say, to=errors)
+
+
+def _state(kernel: kernels.Listed) -> str:
+    if not kernel.cached:
+        return "available"
+    return "cached" if kernel.cached == kernel.version else f"cached {kernel.cached}"
+
+
+def _listed(kernel: kernels.Listed) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "release": kernel.release,
+        "version": kernel.version,
+        "flavour": kernel.flavour,
+        "suite": kernel.suite,
+        "cached": kernel.cached or None,
+        "size": kernel.size,
+    }
+
+
+def _kernel(kernel: kernels.Kernel) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "release": kernel.release,
+        "version": kernel.version,
+        "flavour": kernel.flavour,
+        "image": str(kernel.image),
+        "modules": str(kernel.modules),
+        "digest": kernel.digest,
+    }

@@ -1,0 +1,278 @@
+"""A guest: a QEMU process, its save points and its forks.
+
+A guest that is to be saved has its memory in a file. The save is that file and the device state (QEMU's migration
+stream with ``x-ignore-shared``: no memory in it). Forks map the file privately: none copies it, all share it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.guest.boot import CONSOLE, JOB, QEMU, RESULTS, Boot, command_line
+from leadline.guest.qmp import Monitor, MonitorError
+from leadline.guest.results import Outcome, Sent, kernel_failure, read_sent, tail, write
+from leadline.host.base import PROC, Host, Process, ProcessSpec
+from leadline.model.errors import FailureClass, TrialFailure
+
+INSTALL = "install qemu-system-x86 (Debian, Ubuntu: apt-get install qemu-system-x86) or set stack.host: local"
+JOB_BYTES = 64 << 10  # always the same: the guest reads all of it
+ANSWER = 60.0  # seconds that QEMU may take for a command, on a busy host
+_LOOK = 0.25  # seconds between two looks at the console
+
+_MONITOR = "qemu.txt"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A guest that stopped at its save point ``name``: ``path`` holds its memory and its devices' state."""
+
+    path: Path
+    name: str
+    boot: Boot
+    facts: Mapping[str, str]
+    wall_seconds: float
+
+    @property
+    def memory(self) -> Path:
+        return self.path / "memory"
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state"
+
+    def remove(self, host: Host) -> None:
+        """Its forks have ended."""
+        host.remove_tree(self.path)
+
+
+def run(host: Host, boot: Boot, job: str, directory: Path, timeout: float) -> Outcome:
+    """A guest from boot to power-off. ``timeout``: seconds of this host's time. Raises TrialFailure."""
+    with_memory = f"memory-backend-ram,id=ram,size={boot.memory}"
+    return _outcome(_Guest(host, boot, job, directory, with_memory), None, timeout)
+
+
+def boot_and_save(host: Host, boot: Boot, job: str, directory: Path, name: str, timeout: float) -> Saved:
+    """A guest from boot to the save point ``name`` of its job. Raises TrialFailure."""
+    return _save(host, boot, job, directory, name, timeout, None)
+
+
+def fork(host: Host, saved: Saved, job: str, directory: Path, timeout: float) -> Outcome:
+    """A saved guest goes on with this job, to power-off. Several may run at once. Raises TrialFailure."""
+    memory = f"memory-backend-file,id=ram,size={saved.boot.memory},mem-path={_escaped(saved.memory)},share=off"
+    return _outcome(_Guest(host, saved.boot, job, directory, memory, saved), saved, timeout)
+
+
+def fork_and_save(host: Host, saved: Saved, job: str, directory: Path, name: str, timeout: float) -> Saved:
+    """A saved guest goes on with this job, to another save point. Raises TrialFailure."""
+    return _save(host, saved.boot, job, directory, name, timeout, saved)
+
+
+def _escaped(path: Path) -> str:
+    return str(path.absolute()).replace(",", ",,")
+
+
+def _outcome(guest: _Guest, saved: Saved | None, timeout: float) -> Outcome:
+    begin = time.monotonic()
+    with guest:
+        sent = guest.until_end(saved, begin + timeout)
+        if sent.saved is not None:
+            raise TrialFailure(
+                FailureClass.CONFIGURATION, f"the guest stopped at save point {sent.saved}, not expected"
+            )
+        wall = time.monotonic() - begin
+    files = write(sent, guest.directory)
+    facts = {**(saved.facts if saved else {}), **sent.facts}
+    return Outcome(files, facts, guest.console, wall, sent.seconds)
+
+
+def _save(host: Host, boot: Boot, job: str, directory: Path, name: str, timeout: float, source: Saved | None) -> Saved:
+    begin = time.monotonic()
+    tree = directory / "saved"
+    directory.mkdir(parents=True, exist_ok=True)
+    _require_room(directory, boot.memory)
+    host.private_tree(tree)
+    try:
+        if source is not None:
+            shutil.copyfile(source.memory, tree / "memory")
+        memory = f"memory-backend-file,id=ram,size={boot.memory},mem-path={_escaped(tree / 'memory')},share=on"
+        with _Guest(host, boot, job, directory, memory, source) as guest:
+            sent = guest.until_end(source, begin + timeout)
+            if sent.saved != name:
+                stop = f"at save point {sent.saved}" if sent.saved else "without a save point"
+                raise TrialFailure(FailureClass.CONFIGURATION, f"the guest's job ended {stop}, expected {name}")
+            guest.save(tree / "state")
+        # Forks run as users of their own; QEMU opens for writing even what it maps privately.
+        for path, mode in ((tree, 0o711), (tree / "memory", 0o666), (tree / "state", 0o644)):
+            path.chmod(mode)
+        write(sent, directory)
+        return Saved(tree, name, boot, sent.facts, time.monotonic() - begin)
+    except BaseException:
+        host.remove_tree(tree)
+        raise
+
+
+def _require_room(directory: Path, size: int) -> None:
+    free = shutil.disk_usage(directory).free
+    if free < size:
+        raise TrialFailure(
+            FailureClass.INFRASTRUCTURE,
+            f"a save point takes up to {size / 2**30:.1f} GiB; {directory} has {free / 2**30:.1f} GiB left",
+        )
+
+
+class _Guest:
+    """A QEMU process in ``directory`` while the block runs. Raises TrialFailure where there is no QEMU."""
+
+    def __init__(self, host: Host, boot: Boot, job: str, directory: Path, memory: str, source: Saved | None = None):
+        self.host = host
+        self.boot = boot
+        self.directory = directory.absolute()
+        self.console = self.directory / CONSOLE
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for name in (CONSOLE, RESULTS, _MONITOR):
+            (self.directory / name).write_bytes(b"")
+        content = job.encode()
+        if len(content) > JOB_BYTES:
+            raise TrialFailure(
+                FailureClass.CONFIGURATION, f"the guest's job has {len(content):,} bytes; {JOB_BYTES:,} at most"
+            )
+        (self.directory / JOB).write_bytes(content.ljust(JOB_BYTES, b"\0"))
+        reads = [boot.kernel, boot.initramfs, *((source.memory, source.state) if source else ())]
+        self._spec = ProcessSpec(
+            f"guest {self.directory}",
+            [*command_line(boot, memory), *(("-incoming", "defer") if source else ())],
+            self.directory / _MONITOR,
+            cwd=self.directory,
+            input=True,
+            unprivileged=boot.accelerator != "kvm",  # /dev/kvm is for some users only
+            owns=[self.directory],
+            reads=reads,
+        )
+
+    def __enter__(self) -> _Guest:
+        for what, path in (("kernel", self.boot.kernel), ("initial file system", self.boot.initramfs)):
+            if not path.is_file():
+                raise TrialFailure(FailureClass.CONFIGURATION, f"the guest's {what} {path} does not exist")
+        try:
+            self._process: Process = self.host.start(self._spec)
+        except FileNotFoundError:
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{QEMU} is not on the PATH; {INSTALL}") from None
+        self._monitor = Monitor(self._process, self.directory / _MONITOR)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.stop(grace=5.0)
+
+    def until_end(self, source: Saved | None, until: float) -> Sent:
+        """Runs until power-off or save point. Raises TrialFailure."""
+        begin = time.monotonic()
+        try:
+            self._monitor.command("qmp_capabilities", begin + ANSWER)
+            if source is not None:
+                self._load(source.state)
+            self._monitor.command("cont", time.monotonic() + ANSWER)
+            event = self._monitor.event({"SHUTDOWN", "GUEST_PANICKED"}, until, self._watch())["event"]
+        except MonitorError as error:
+            raise self._lost(str(error)) from None
+        except TimeoutError:
+            raise self._late(time.monotonic() - begin) from None
+        if failure := kernel_failure(self._console_text()):
+            raise failure
+        sent = read_sent((self.directory / RESULTS).read_bytes())
+        if sent.failed is not None:
+            sent.failed.evidence = tail(self._console_text())
+            raise sent.failed
+        if not sent.finished and (event == "SHUTDOWN" or sent.saved is None):
+            raise TrialFailure(
+                FailureClass.CONFIGURATION,
+                "the guest switched itself off before its job's end",
+                tail(self._console_text()),
+            )
+        return sent
+
+    def _load(self, state: Path) -> None:
+        until = time.monotonic() + ANSWER
+        self._ignore_shared(until)
+        self._monitor.command("migrate-incoming", until, uri=f"exec:cat {shlex.quote(str(state.absolute()))}")
+        self._migrated(until)
+
+    def save(self, state: Path) -> None:
+        """The devices' state. Raises TrialFailure."""
+        until = time.monotonic() + ANSWER
+        try:
+            self._ignore_shared(until)
+            self._monitor.command("migrate", until, uri=f"exec:cat > {shlex.quote(str(state.absolute()))}")
+            self._migrated(until)
+        except MonitorError as error:
+            raise self._lost(str(error)) from None
+        except TimeoutError:
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"QEMU did not save within {ANSWER:g} s") from None
+
+    def _ignore_shared(self, until: float) -> None:
+        capability = {"capability": "x-ignore-shared", "state": True}
+        self._monitor.command("migrate-set-capabilities", until, capabilities=[capability])
+
+    def _migrated(self, until: float) -> None:
+        while (status := self._monitor.command("query-migrate", until)).get("status") != "completed":
+            if status.get("status") == "failed":
+                raise MonitorError(f"QEMU could not move the devices' state: {status.get('error-desc', '')}")
+            time.sleep(0.005)
+
+    def _console_text(self) -> str:
+        return self.console.read_text(errors="replace")
+
+    def _watch(self) -> Callable[[], None]:
+        """Ends a guest whose kernel began to kill: raises TrialFailure."""
+        seen, again = 0, 0.0
+
+        def look() -> None:
+            nonlocal seen, again
+            if time.monotonic() < again:
+                return
+            again = time.monotonic() + _LOOK
+            if (size := self.console.stat().st_size) != seen:
+                seen = size
+                if failure := kernel_failure(self._console_text()):
+                    raise failure
+
+        return look
+
+    def _lost(self, error: str) -> TrialFailure:
+        """QEMU refused or ended."""
+        said = self._monitor.said
+        code = self._process.exit_code()
+        kind, message = FailureClass.INFRASTRUCTURE, error
+        if code is not None and code < 0:
+            with suppress(ValueError):
+                message = f"QEMU was ended by {signal.Signals(-code).name}"
+            if -code == signal.SIGBUS:
+                message += f": {self.directory} has no space left for the guest's memory"
+        elif code:
+            message = f"QEMU does not start: {said.splitlines()[-1] if said else error}"
+            if "kernel" in said:
+                kind, message = FailureClass.CONFIGURATION, f"{self.boot.kernel} is no kernel that QEMU boots: {said}"
+        return TrialFailure(kind, message, "\n".join(filter(None, [said, tail(self._console_text())])))
+
+    def _late(self, seconds: float) -> TrialFailure:
+        """No end within the time limit: the treatment's doing, unless this host had no CPU for the guest."""
+        waited = self._waited()
+        if waited > seconds / 2:
+            message = f"the guest did not end within {seconds:.0f} s: it waited {waited:.0f} s for a CPU of this host"
+            return TrialFailure(FailureClass.INFRASTRUCTURE, message, tail(self._console_text()))
+        up = (self.directory / RESULTS).stat().st_size
+        message = "the guest's job did not end" if up else "the guest's kernel did not come up"
+        return TrialFailure(FailureClass.CONFIGURATION, f"{message} within {seconds:.0f} s", tail(self._console_text()))
+
+    def _waited(self) -> float:
+        """Seconds that QEMU's busiest thread was ready to run and did not."""
+        base = f"{PROC}/{self._process.pid}/task"
+        paths = [f"{base}/{task}/schedstat" for task in self.host.files.names(base)]
+        texts = self.host.files.read_many(paths).values()
+        return max((int(text.split()[1]) / 1e9 for text in texts), default=0.0)

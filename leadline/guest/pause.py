@@ -1,0 +1,46 @@
+"""The program with which a guest pauses itself, the same instruction in every run: ``pause RESOURCE``.
+
+Busybox's ``devmem`` can write pvpanic's register, too, but then QEMU's clock is one of two values: QEMU counts the
+instructions of a slice when its processor thread leaves the slice, and its main thread, woken by the pause, may read
+the clock before or after that and moves it to the next timer from there. So the write has to be of an instruction that
+also reads the clock: ``insb`` from port 0x61, whose value tells the state of the interval timer, to pvpanic's register.
+Its lowest bit is the timer's gate, set before: the "panicked" of pvpanic.
+
+Sources: QEMU 7.2, softmmu/icount.c (icount_start_warp_timer), hw/audio/pcspk.c, docs/specs/pvpanic.txt; Intel SDM 2A
+(INS); elf(5).
+"""
+
+from __future__ import annotations
+
+import struct
+
+_CODE = bytes.fromhex(
+    "488b7c2410"  # mov rdi, [rsp+16]        argument 1: the resource file of the PCI device
+    "6a025e6a02580f05"  # open(rdi, O_RDWR)  push 2; pop rsi; push 2; pop rax; syscall
+    "85c07841"  # test eax, eax; js fail
+    "4189c031ff"  # mov r8d, eax; xor edi, edi
+    "be00100000"  # mov esi, 4096
+    "6a035a6a01415a4531c9"  # push 3; pop rdx; push 1; pop r10; xor r9d, r9d
+    "6a09580f05"  # mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+    "4889c3483d00f0ffff771d"  # mov rbx, rax; cmp rax, -4096; ja fail
+    "6a035fb8ac0000000f05"  # iopl(3)
+    "85c0750f"  # test eax, eax; jne fail
+    "e4610c01e661"  # in al, 0x61; or al, 1; out 0x61, al
+    "4889df6a615a6c"  # mov rdi, rbx; push 0x61; pop rdx; insb: the machine pauses here
+    "31c0"  # xor eax, eax
+    "f7d889c76a3c580f05"  # fail: exit(-eax)
+)
+_BASE = 0x400000
+_HEADERS = 64 + 56
+
+
+def program() -> bytes:
+    """An ELF executable of one segment for x86-64."""
+    size = _HEADERS + len(_CODE)
+    #                                  type, machine, version, entry, program headers, sections, flags,
+    #                                  sizes and counts of headers
+    header = b"\x7fELF\x02\x01\x01" + bytes(9)
+    header += struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, _BASE + _HEADERS, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    #         loaded, readable and executable, offset, addresses, sizes, alignment
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, _BASE, _BASE, size, size, 0x1000)
+    return header + segment + _CODE

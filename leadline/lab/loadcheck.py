@@ -1,0 +1,78 @@
+"""What a study says of its load, checked as the program that drives it reads it."""
+
+from __future__ import annotations
+
+from leadline.lab.machine import not_checked
+from leadline.lab.studyfile import StudyFile
+from leadline.load.arrivals import WorkloadError, check_workload
+from leadline.load.check import check_by_driver, check_variables
+from leadline.load.cluster.files import scenario_files
+from leadline.load.generators.lab import check_generator
+from leadline.load.presets import preset_variables
+from leadline.load.scenario import find_scenario
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.study import Workload
+
+_OF_GENERATORS = {"generator", "load_units", "ramp_up", "steady", "ramp_down"}  # keys of a workload
+
+
+def check_load(file: StudyFile) -> list[str]:
+    """What the study says of its load, its scenario as the driver reads it; returns what only a run can tell."""
+    workload, unchecked = file.study.workload, not_checked(file)
+    try:
+        find_scenario(workload.scenario)
+    except UsageError as error:
+        raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
+    try:
+        check_workload(workload)
+    except WorkloadError as error:
+        raise UsageError(f"{file.where(('workload', *error.key))}: {error}") from None
+    if file.study.drivers and workload.generator is not None:
+        raise UsageError(
+            f"{file.where(('drivers',))}: several drivers are leadline-load on every host; leave out "
+            "workload.generator, or drivers"
+        )
+    if file.study.drivers:
+        try:
+            scenario_files(find_scenario(workload.scenario))
+        except UsageError as error:
+            raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
+    if workload.generator is not None:
+        try:
+            check_generator(workload.generator, file.study.design.switchback is not None)
+        except LeadlineError as error:
+            raise UsageError(f"{file.where(('workload', 'generator'))}: {error}") from None
+    elif workload.preset is not None:
+        try:
+            preset_variables(workload.preset, workload.scenario, workload.variables)
+        except UsageError as error:
+            raise UsageError(f"{file.where(('workload', 'preset'))}: {error}") from None
+    if workload.generator is None:
+        unchecked += _ask_driver(file)
+    return unchecked
+
+
+def without_effect(workload: Workload) -> list[str]:
+    """Keys of leadline-load beside another generator."""
+    idle = [name for name in Workload.model_fields if name in workload.model_fields_set - _OF_GENERATORS]
+    if workload.generator is None or not idle:
+        return []
+    return [f"{workload.generator.name} brings its own load: workload.{', '.join(idle)} change nothing."]
+
+
+def _ask_driver(file: StudyFile) -> list[str]:
+    workload = file.study.workload
+    try:
+        check_variables(workload)
+    except UsageError as error:
+        raise UsageError(f"{file.where(('workload', 'variables'))}: {error}") from None
+    try:
+        for load in (workload, *([workload.warming] if workload.warm_up else [])):
+            check_by_driver(load, file.study.design.seed, file.study.drivers)
+    except UsageError as error:
+        path = ("workload", "variables" if workload.variables else "scenario")
+        lines = str(error).splitlines()
+        raise UsageError("\n".join(f"{file.where(path)}: {line}" for line in lines)) from None
+    except LeadlineError as error:
+        return [f"the scenario and the options of its load: {error}"]
+    return []

@@ -1,0 +1,161 @@
+"""The guests of one study: its stack captured, images made, worlds booted, warmed and saved, forks run."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from leadline.guest import initramfs, kernels, machine
+from leadline.guest.boot import Boot
+from leadline.guest.machine import Saved
+from leadline.guest.parameters import boot_parameters
+from leadline.guest.results import Outcome
+from leadline.load.driver import DriverRun
+from leadline.load.scenario import sent_variables
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.guest import KERNEL, Guest
+from leadline.model.study import Study
+from leadline.virtual import image, job
+from leadline.virtual.capture import Captured, Captures, RecordingHost
+from leadline.virtual.host import GuestHost
+from leadline.virtual.worlds import Levels, Order, Past
+
+DEFAULT_KERNEL = "6.1-cloud"
+_BOOT = 900.0  # wall seconds that a boot and the start of a stack may take, emulated on a busy machine
+_A_SECOND = 60.0  # wall seconds that a second of load may take there
+_DRAIN = 30.0  # seconds of the guest's time that the driver may need beyond its plan
+_WARMING = 1  # added to the seed: the load before the save point is not that of the trials
+Message = Callable[[str], None]
+
+
+class Guests:
+    """Of one study. ``home`` holds the directories of its stack: the same path in every run and lab, for paths are part
+    of what a guest computes. ``work`` is the run's own.
+    """
+
+    def __init__(self, study: Study, host: GuestHost, local: RecordingHost, home: Path, work: Path) -> None:
+        self._study, self._host, self._local = study, host, local
+        self._guest = study.guest or Guest()
+        self._work = work
+        self._captures = Captures(study, local, home)
+        self._captured: dict[Levels, tuple[int, Captured] | TrialFailure] = {}
+        self._images: dict[str, Path] = {}  # by name of the kernel
+        self._kernels: dict[str, kernels.Kernel] = {}
+
+    def versions(self) -> Mapping[str, str]:
+        return self._captures.versions()
+
+    # once a run ----------------------------------------------------------------------------------------------
+
+    def prepare(self, pasts: Sequence[Past], message: Message) -> None:
+        """Capture the stack at every combination of its services' levels that trials have; make the images.
+
+        Raises TrialFailure where the stack runs with none of them, LeadlineError.
+        """
+        self._local.ending = False
+        self._captures.prepare(message)
+        combinations = list(dict.fromkeys(past.services for past in pasts))
+        for number, services in enumerate(combinations):
+            message(f"starting the stack on this host, to see what it starts ({number + 1} of {len(combinations)})")
+            self._captured[services] = self._capture(services, number)
+        taken = [found[1] for found in self._captured.values() if not isinstance(found, TrialFailure)]
+        if not taken:
+            raise next(found for found in self._captured.values() if isinstance(found, TrialFailure))
+        message("making the guests' image")
+        spec = self._driver(taken[0], 0, warm=True).spec(job.LOG)
+        self._work.mkdir(parents=True, exist_ok=True)
+        stack = self._work / "stack.cpio"
+        initramfs.write(image.contents(taken, spec, self._host.settings()), stack)
+        for name in dict.fromkeys(self._kernel_name(past.boot) for past in pasts):
+            self._kernels[name] = kernel = kernels.provision(name, message)
+            self._host.releases[kernel.release] = name
+            base = self._work / "base.cpio"
+            initramfs.write(initramfs.base(kernels.busybox(message)) | initramfs.modules(kernel.modules), base)
+            self._images[name] = self._work / f"image-{len(self._images)}.cpio"
+            initramfs.join([base, stack], self._images[name])
+            base.unlink()
+        stack.unlink()
+
+    def _capture(self, services: Levels, number: int) -> tuple[int, Captured] | TrialFailure:
+        try:
+            return number, self._captures.take(dict(services), number)
+        except UsageError as error:
+            return TrialFailure(FailureClass.CONFIGURATION, str(error))
+        except TrialFailure as failure:
+            if failure.failure_class is FailureClass.INTERRUPTED:
+                raise
+            return failure
+
+    def captured(self, services: Levels) -> tuple[int, Captured]:
+        """Raises TrialFailure where the stack did not run with these levels."""
+        found = self._captured[services]
+        if isinstance(found, TrialFailure):
+            raise found
+        return found
+
+    # guests --------------------------------------------------------------------------------------------------
+
+    def defaults(self, past: Past) -> Path:
+        """How the kernel is set after a boot: its files below a directory. Raises TrialFailure."""
+        text = "\n".join([job.helpers(), job.told()])
+        done = machine.run(self._local, self._boot(past), text, self._work / "defaults", _BOOT)
+        return unpacked(done.files / "settings-before.tar")
+
+    def warm(self, past: Past, directory: Path) -> Saved:
+        """Boot, start, warm and save. Raises TrialFailure."""
+        number, captured = self.captured(past.services)
+        load = self._study.workload
+        parts = [job.helpers(), job.started(captured, number, self._study.ready_timeout)]
+        if load.ramp_up:
+            parts.append(self._load(self._driver(captured, past.seed, warm=True)))
+        text, seconds = "\n".join([*parts, "save warm"]), _BOOT + _A_SECOND * load.ramp_up
+        return machine.boot_and_save(self._local, self._boot(past), text, directory, "warm", seconds)
+
+    def fork(self, saved: Saved, order: Order, directory: Path) -> Outcome:
+        """One trial. Raises TrialFailure."""
+        _, captured = self.captured(order.past.services)
+        run = self._driver(captured, order.past.seed, warm=False)
+        kept = [job.LOG, *(one.spec.output for one in captured.processes), captured.directory / "raw" / "gc.log"]
+        files = self._host.files(dict(order.live))
+        text = "\n".join([job.helpers(), job.measured(files, self._load(run), run.out, kept)])
+        return machine.fork(self._local, saved, text, directory, _BOOT + _A_SECOND * run.seconds)
+
+    def remove(self, saved: Saved) -> None:
+        saved.remove(self._local)
+
+    @staticmethod
+    def startup(saved: Saved) -> float:
+        """Seconds of the guest's time from the server's start to the first right answer."""
+        last = max(name for name in ("server", "web") if f"{name}.answers" in saved.facts)
+        return float(saved.facts[f"{last}.answers"]) - float(saved.facts["server.began"])
+
+    def _driver(self, captured: Captured, seed: int, warm: bool) -> DriverRun:
+        """The load before the save point, or that of a trial."""
+        load = self._study.workload
+        parts = {"steady": load.ramp_up, "ramp_down": 0.0} if warm else {}
+        out = captured.directory / "driver"
+        workload = load.model_copy(update={**parts, "ramp_up": 0.0})
+        return DriverRun(workload, captured.url, seed + _WARMING * warm, out, sent_variables(load))
+
+    def _load(self, run: DriverRun) -> str:
+        return job.loaded(run.spec(job.LOG), run.out, run.seconds + self._study.workload.timeout + _DRAIN)
+
+    def _kernel_name(self, boot: Levels) -> str:
+        return str(dict(boot).get(KERNEL, self._guest.kernel or DEFAULT_KERNEL))
+
+    def _boot(self, past: Past) -> Boot:
+        name = self._kernel_name(past.boot)
+        kernel, levels = self._kernels[name], dict(past.boot)
+        boot = Boot(kernel.image, self._images[name], self._guest.memory, self._guest.cpus, seed=past.seed)
+        return replace(boot, parameters=boot_parameters(kernel, levels))
+
+
+def unpacked(archive: Path) -> Path:
+    """What an archive of a guest's holds, beside it."""
+    target = archive.with_suffix("")
+    with tarfile.open(archive) as stream:
+        stream.extractall(target, filter="data")
+    archive.unlink()
+    return target
