@@ -44,6 +44,7 @@ ELSEWHERE = {
     "leadline simulate": "tests/unit/simulate/test_simulate_run.py",
     "leadline up": "tests/stack/test_commands.py",
     "leadline down": "tests/stack/test_commands.py",
+    "leadline kernels": "tests/stack/test_kernels.py",
     "leadline load": "tests/stack/test_commands.py",
 }
 SAFE = (
