@@ -77,19 +77,17 @@ class Worlds:
             self._ask(order)
 
     def result(self, order: Order) -> tuple[Saved, Outcome]:
-        """Waits for it. What failed is not kept: it is run anew when it is asked for again. Raises TrialFailure."""
+        """Waits for it; it is run anew when it is asked for again. Raises TrialFailure."""
         world, future = self._ask(order)
         try:
-            outcome = future.result()
-            return world.saved.result(), outcome
+            return world.saved.result(), future.result()
         except CancelledError:
             raise TrialFailure(FailureClass.INTERRUPTED, "the guests were ended") from None
-        except BaseException:
+        finally:
             with self._lock:
                 world.forks.pop(order, None)
-                if world.saved.done() and world.saved.exception() is not None:
+                if world.saved.done() and (world.saved.cancelled() or world.saved.exception() is not None):
                     self._worlds.pop(order.past, None)
-            raise
 
     def keep_only(self, pasts: Iterable[Past]) -> None:
         """Remove the other saved guests; forks of them that run come to their end first."""
