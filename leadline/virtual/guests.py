@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from leadline.guest import initramfs, kernels, machine
+from leadline.guest import accelerator, initramfs, kernels, machine
+from leadline.guest.accelerator import Accelerator
 from leadline.guest.boot import Boot
 from leadline.guest.machine import Saved
 from leadline.guest.parameters import boot_parameters
@@ -26,6 +26,7 @@ DEFAULT_KERNEL = "6.1-cloud"
 _BOOT = 900.0  # wall seconds that a boot and the start of a stack may take, emulated on a busy machine
 _A_SECOND = 60.0  # wall seconds that a second of load may take there
 _DRAIN = 30.0  # seconds of the guest's time that the driver may need beyond its plan
+_NOTHING = ""  # name of a save point that is none
 _WARMING = 1  # added to the seed: the load before the save point is not that of the trials
 Message = Callable[[str], None]
 
@@ -43,6 +44,7 @@ class Guests:
         self._captured: dict[Levels, tuple[int, Captured] | TrialFailure] = {}
         self._images: dict[str, Path] = {}  # by name of the kernel
         self._kernels: dict[str, kernels.Kernel] = {}
+        self._accelerator: Accelerator | None = None  # in real time
 
     def versions(self) -> Mapping[str, str]:
         return self._captures.versions()
@@ -77,6 +79,11 @@ class Guests:
             initramfs.join([base, stack], self._images[name])
             base.unlink()
         stack.unlink()
+        if self._study.time == "real":
+            test = self._boot(pasts[0])
+            self._accelerator = found = accelerator.probe(self._local, test, self._work / "accelerator")
+            self._host.about["guest.accelerator"] = found.meaning
+            message(f"guests run with {found.meaning}")
 
     def _capture(self, services: Levels, number: int) -> tuple[int, Captured] | TrialFailure:
         try:
@@ -104,32 +111,38 @@ class Guests:
         return unpacked(done.files / "settings-before.tar")
 
     def warm(self, past: Past, directory: Path) -> Saved:
-        """Boot, start, warm and save. Raises TrialFailure."""
-        number, captured = self.captured(past.services)
-        load = self._study.workload
-        parts = [job.helpers(), job.started(captured, number, self._study.ready_timeout)]
-        if load.ramp_up:
-            parts.append(self._load(self._driver(captured, past.seed, warm=True)))
-        text, seconds = "\n".join([*parts, "save warm"]), _BOOT + _A_SECOND * load.ramp_up
-        return machine.boot_and_save(self._local, self._boot(past), text, directory, "warm", seconds)
+        """Boot, start, warm and save; in real time nothing can be saved. Raises TrialFailure."""
+        if self._accelerator is not None:
+            return Saved(directory, _NOTHING, self._boot(past), {}, 0.0)
+        text, seconds = self._past(past)
+        parts = "\n".join([job.helpers(), text, "save warm"])
+        return machine.boot_and_save(self._local, self._boot(past), parts, directory, "warm", seconds)
 
     def fork(self, saved: Saved, order: Order, directory: Path) -> Outcome:
-        """One trial. Raises TrialFailure."""
+        """One trial; in real time all of it, its boot and its warm-up too. Raises TrialFailure."""
         _, captured = self.captured(order.past.services)
         run = self._driver(captured, order.past.seed, warm=False)
         kept = [job.LOG, *(one.spec.output for one in captured.processes), captured.directory / "raw" / "gc.log"]
-        files = self._host.files(dict(order.live))
-        text = "\n".join([job.helpers(), job.measured(files, self._load(run), run.out, kept)])
-        return machine.fork(self._local, saved, text, directory, _BOOT + _A_SECOND * run.seconds)
+        parts = [job.helpers(), job.knobs(self._host.files(dict(order.live)))]
+        text, seconds = job.measured(self._load(run), run.out, kept), _BOOT + _A_SECOND * run.seconds
+        if self._accelerator is None:
+            return machine.fork(self._local, saved, "\n".join([*parts, text]), directory, seconds)
+        before, more = self._past(order.past)
+        whole = "\n".join([*parts, before, text])
+        return machine.run(self._local, saved.boot, whole, directory, seconds + more)
 
     def remove(self, saved: Saved) -> None:
-        saved.remove(self._local)
+        if saved.name != _NOTHING:
+            saved.remove(self._local)
 
-    @staticmethod
-    def startup(saved: Saved) -> float:
-        """Seconds of the guest's time from the server's start to the first right answer."""
-        last = max(name for name in ("server", "web") if f"{name}.answers" in saved.facts)
-        return float(saved.facts[f"{last}.answers"]) - float(saved.facts["server.began"])
+    def _past(self, past: Past) -> tuple[str, float]:
+        """The script that starts and warms, and the wall seconds that it may take. Raises TrialFailure."""
+        number, captured = self.captured(past.services)
+        load = self._study.workload
+        parts = [job.started(captured, number, self._study.ready_timeout)]
+        if load.ramp_up:
+            parts.append(self._load(self._driver(captured, past.seed, warm=True)))
+        return "\n".join(parts), _BOOT + _A_SECOND * load.ramp_up
 
     def _driver(self, captured: Captured, seed: int, warm: bool) -> DriverRun:
         """The load before the save point, or that of a trial."""
@@ -148,8 +161,16 @@ class Guests:
     def _boot(self, past: Past) -> Boot:
         name = self._kernel_name(past.boot)
         kernel, levels = self._kernels[name], dict(past.boot)
-        boot = Boot(kernel.image, self._images[name], self._guest.memory, self._guest.cpus, seed=past.seed)
-        return replace(boot, parameters=boot_parameters(kernel, levels))
+        return Boot(
+            kernel.image,
+            self._images[name],
+            self._guest.memory,
+            self._guest.cpus,
+            self._study.time,
+            past.seed,
+            boot_parameters(kernel, levels),
+            self._accelerator.name if self._accelerator else "tcg",
+        )
 
 
 def unpacked(archive: Path) -> Path:

@@ -42,7 +42,7 @@ class GuestHost(PlannedGuest):
 
     def __init__(self, kind: GuestKind, guest: Guest, local: LocalHost, about: Mapping[str, str]) -> None:
         super().__init__(kind, guest)
-        self._local, self._about = local, dict(about)
+        self._local, self.about = local, dict(about)
         self._families = [family(Path("/")) for family in FAMILIES]
         self._of = {knob.name: (family, knob) for family in self._families for knob in family.knobs()}
         self.releases: dict[str, str] = {}  # of a kernel: its name
@@ -129,13 +129,13 @@ class GuestHost(PlannedGuest):
         """Of the guests; of the machine below them what bears on how fast they run."""
         below = self._local.facts()
         told = {f"below.{name}": below[name] for name in ("machine", "cpu.model", "cpu.usable", "kernel.release")}
-        return {**self._about, **told}
+        return {**self.about, **told}
 
     def guest_facts(self) -> Mapping[str, str]:
         """Of the guest that told last. Raises LookupError."""
         if self._tree is None:
             raise LookupError("no guest has told anything yet")
-        return {**self._about, **kernel_facts(self._tree)}
+        return {**self.about, **kernel_facts(self._tree)}
 
 
 def _names(family: HostKnobs) -> set[str]:

@@ -114,12 +114,14 @@ def loaded(driver: ProcessSpec, out: Path, seconds: float) -> str:
     return f"load {round(seconds)} {_quoted([str(out), str(driver.output), *_command(driver)])}"
 
 
-def measured(knobs: Mapping[Path, str], load: str, out: Path, files: Sequence[Path]) -> str:
-    """What a fork does: set the kernel, load, tell. ``knobs``: files of the kernel with their new text; ``files`` are
-    put beside the driver's results, those that are there.
-    """
-    lines = [f"knob {_quoted([str(path), text])}" for path, text in knobs.items()]
-    lines += [told(), "figures before", load, "figures after", "settings settings-after"]
+def knobs(levels: Mapping[Path, str]) -> str:
+    """Files of the kernel get these texts."""
+    return "\n".join(f"knob {_quoted([str(path), text])}" for path, text in levels.items())
+
+
+def measured(load: str, out: Path, files: Sequence[Path]) -> str:
+    """Load, with figures before and after. ``files`` are put beside the driver's results, those that are there."""
+    lines = [told(), "figures before", load, "figures after", "settings settings-after"]
     lines += ["put figures-before /tmp/figures-before", "put figures-after /tmp/figures-after"]
     lines.append(f'for f in {shlex.quote(str(out))}/*; do put "driver/${{f##*/}}" "$f"; done')
     lines += [f"[ ! -f {_quoted([str(path)])} ] || put {_quoted([f'logs/{path.name}', str(path)])}" for path in files]
