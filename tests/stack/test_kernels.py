@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bench.kernels.guests import Measured, measure
 from conftest import leadline
 
+from bench.kernels.guests import Measured, measure
 from leadline.guest import machine
 
 pytestmark = pytest.mark.stack
