@@ -18,7 +18,7 @@ from leadline.design.switchback import slot_problems
 from leadline.model.errors import UsageError, quoted
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 
-BLOCKS = ("by-replicate", "incomplete", "latin", "williams", "abba", WORLDS)
+BLOCKS = ("by-replicate", "incomplete", "latin", "williams", "abba")  # that a study can ask for
 REBUILT = ("one-at-a-time", "full-factorial", "confirmation")  # kinds whose runs follow from the factors alone
 
 
@@ -33,8 +33,8 @@ def plan_problems(plan: Plan) -> tuple[str, ...]:
     """One clause for each thing that is wrong; empty when the plan is sound."""
     if plan.kind not in KINDS:
         return (f"unknown kind {quoted(plan.kind)}, known are {', '.join(KINDS)}",)
-    if plan.blocks not in BLOCKS:
-        return (f"unknown blocks {quoted(plan.blocks)}, known are {', '.join(BLOCKS)}",)
+    if plan.blocks not in (*BLOCKS, WORLDS):
+        return (f"unknown blocks {quoted(plan.blocks)}, known are {', '.join((*BLOCKS, WORLDS))}",)
     if not plan.trials:
         return ("it has no trials",)
     if not plan.factors:

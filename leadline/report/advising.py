@@ -77,8 +77,8 @@ def advice(
 ) -> Advice:
     """Findings of a study. ``knobs``: what its stack and host have; empty where that is not known.
 
-    With ``analyse``, those of ``others`` (and itself) in the same time that bear on a finding check it. What shows in disturbed trials
-    is left out unless a study has confirmed it: a comparison within blocks holds on a busy machine.
+    With ``analyse``, those of ``others`` (and itself) in the same time that bear on a finding check it. What shows in
+    disturbed trials is left out unless a study has confirmed it: a comparison within blocks holds on a busy machine.
     """
     read = files if files is not None else [trial_files.read(trial) for trial in record.trials]
     trials = observed(record, read, knobs)

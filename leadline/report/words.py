@@ -61,8 +61,8 @@ def time_note(study: Study) -> str:
     if study.time != "virtual":
         return ""
     return (
-        "Virtual time: an instruction model, in which every instruction takes as long as any other. It has no caches, no "
-        "real disk and one CPU at a time. Never compare its figures with those of wall-clock time."
+        "Virtual time: an instruction model, in which every instruction takes as long as any other. It has no caches, "
+        "no real disk and one CPU at a time. Never compare its figures with those of wall-clock time."
     )
 
 
