@@ -24,7 +24,7 @@ from leadline.analysis.comparisons import (
 from leadline.analysis.components import components_of, model_sentence
 from leadline.analysis.covariates import Checked, checked, gain_sentence, with_gain
 from leadline.analysis.drift import drift, no_drift
-from leadline.analysis.forks import NO_ORDER, ONE_WORLD, identical_levels, of_one_world, told, without
+from leadline.analysis.forks import NO_ORDER, ONE_WORLD, constant_levels, identical_levels, of_one_world, told, without
 from leadline.analysis.groups import LARGEST, ordered_groups
 from leadline.analysis.instances import Instances, between_instances
 from leadline.analysis.interim import Interim
@@ -145,7 +145,7 @@ def analyse_response(
     if sample.slotted and len(np.unique(sample.trials)) == 1:
         effects = [_of_this_instance(effect) for effect in effects]
     if table.forks:
-        effects = told(table, every, effects, same, kind.higher_is_better)
+        effects = told(table, every, effects, same, constant_levels(model, fit), kind.higher_is_better)
     noise, paired, cells = _Noise(), list[Interaction](), list[CellMean]()
     components: tuple[Component, ...] = ()
     if not verdicts_only:
@@ -277,7 +277,8 @@ def _without(
 ) -> ResponseAnalysis:
     effects = [unestimated(table, main, kind.name, reason) for main in table.comparisons()]
     if table.forks and reason == SAME:
-        effects = told(table, sample, effects, identical_levels(table, sample), kind.higher_is_better)
+        same = identical_levels(table, sample)
+        effects = told(table, sample, effects, same, frozenset(), kind.higher_is_better)
     return ResponseAnalysis(
         response=kind.name,
         baseline_mean=baseline_mean(Scale(False, 0.0), sample, level)[0],

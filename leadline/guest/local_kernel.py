@@ -64,7 +64,7 @@ class Source:
     @classmethod
     def of(cls, name: str) -> Source:
         """Raises UsageError for a path where no kernel is."""
-        path = Path(name).absolute()
+        path = Path(name).expanduser().absolute()
         if path.is_dir():
             if not (path / _BUILT_IMAGE).is_file():
                 raise UsageError(
