@@ -11,7 +11,10 @@ import pytest
 from conftest import leadline
 
 from bench.kernels.guests import Measured, measure
-from leadline.guest import machine
+from leadline.guest import initramfs, machine
+from leadline.guest.kernels import provision
+from leadline.guest.parameters import boot_parameters
+from leadline.host.local import LocalHost
 
 pytestmark = pytest.mark.stack
 
@@ -84,3 +87,18 @@ def test_kernels_differ_by_more_than_seeds(measured: list[Measured]) -> None:
         return [guest.millis["loopback_tcp"] for guest in measured if guest.kernel.name == name]
 
     assert min(times("6.1-rt")) > max(times("5.10-amd64"))
+
+
+def test_boot_parameters_are_in_force(measured: list[Measured], tmp_path: Path) -> None:
+    kernel = provision("6.12-cloud", print)
+    levels = {"preempt": "full", "mitigations": "off", "transparent_hugepage": "never"}
+    archive = tmp_path / "initramfs.cpio"
+    parts = [initramfs.cached(tree, tmp_path) for tree in (initramfs.base(), initramfs.modules(kernel.modules))]
+    initramfs.join(parts, archive)
+    parameters = boot_parameters(kernel, {f"guest.{name}": level for name, level in levels.items()})
+    boot = machine.Boot(kernel.image, archive, 1 << 30, parameters=parameters)
+    changed = machine.run(LocalHost(), boot, "true", tmp_path / "guest", timeout=600).facts
+    usual = next(guest.facts for guest in measured if guest.kernel.name == kernel.name)
+    for name, level in levels.items():
+        assert changed[f"guest.{name}"] in (level, f"always madvise [{level}]"), name
+        assert changed[f"guest.{name}"] != usual[f"guest.{name}"], name
