@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import leadline
 
-from bench.kernels.guests import Measured, measure
-from leadline.guest import initramfs, machine
+from bench.kernels.guests import Measured, image, measure, tell
+from leadline.guest import machine
+from leadline.guest.boot import QEMU, Boot
 from leadline.guest.kernels import provision
 from leadline.guest.parameters import boot_parameters
 from leadline.host.local import LocalHost
@@ -53,8 +54,8 @@ def test_the_command_tells_what_differs(fetched: dict[str, str], tmp_path: Path)
 @pytest.fixture(scope="module")
 def measured(fetched: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> list[Measured]:
     """Every kernel with every seed, then the first one once more."""
-    if shutil.which(machine.QEMU) is None:
-        pytest.skip(f"{machine.QEMU} is not on the PATH; {machine.INSTALL}")
+    if shutil.which(QEMU) is None:
+        pytest.skip(f"{QEMU} is not on the PATH; {machine.INSTALL}")
     jobs = [(name, seed) for name in fetched for seed in SEEDS]
     return list(measure([*jobs, jobs[0]], tmp_path_factory.mktemp("guests"), scale=300))
 
@@ -90,13 +91,10 @@ def test_kernels_differ_by_more_than_seeds(measured: list[Measured]) -> None:
 
 
 def test_boot_parameters_are_in_force(measured: list[Measured], tmp_path: Path) -> None:
-    kernel = provision("6.12-cloud", print)
+    kernel = provision("6.12-cloud", tell)
     levels = {"preempt": "full", "mitigations": "off", "transparent_hugepage": "never"}
-    archive = tmp_path / "initramfs.cpio"
-    parts = [initramfs.cached(tree, tmp_path) for tree in (initramfs.base(), initramfs.modules(kernel.modules))]
-    initramfs.join(parts, archive)
     parameters = boot_parameters(kernel, {f"guest.{name}": level for name, level in levels.items()})
-    boot = machine.Boot(kernel.image, archive, 1 << 30, parameters=parameters)
+    boot = Boot(kernel.image, image(kernel, tmp_path), 1 << 30, parameters=parameters)
     changed = machine.run(LocalHost(), boot, "true", tmp_path / "guest", timeout=600).facts
     usual = next(guest.facts for guest in measured if guest.kernel.name == kernel.name)
     for name, level in levels.items():
