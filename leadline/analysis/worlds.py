@@ -43,7 +43,7 @@ class WorldsFit(Fit):
         return np.asarray(np.maximum(found, _ROUNDING * self._usual(contrasts)), dtype=np.float64)
 
     def constant(self, contrasts: Floats) -> NDArray[np.bool_]:
-        """(k): whether a contrast is the same in every world that tells of it, so that nothing is known of its noise."""
+        """(k): whether a contrast is the same in every world that tells of it: nothing is known of its noise."""
         same = self.errors(contrasts) <= 2 * _ROUNDING * self._usual(contrasts)
         return np.asarray(same | (self._used(contrasts).sum(axis=1) < 2), dtype=np.bool_)
 
