@@ -7,11 +7,23 @@ from typing import Any
 
 from leadline.advice.findings import Finding, written
 from leadline.model.errors import UsageError
+from leadline.model.guest import FORKS
 from leadline.model.knob import Knob, Level
 from leadline.model.study import RawLevel, Study
 
 REPLICATES = 5
-_KEPT = ("stack", "workload", "reset", "placement", "drivers", "limits", "equivalence", "dead_man", "ready_timeout")
+_KEPT = (
+    "stack",
+    "guest",
+    "workload",
+    "reset",
+    "placement",
+    "drivers",
+    "limits",
+    "equivalence",
+    "dead_man",
+    "ready_timeout",
+)
 
 
 def checking_study(
@@ -46,10 +58,16 @@ def checking_study(
         **{key: dumped[key] for key in _KEPT if key in dumped},
         "factors": factors,
         "settings": {name: level for name, level in held.items() if name not in factors},
-        "design": {"kind": "one-at-a-time", "replicates": REPLICATES, "seed": seed},
+        "design": {**_design(study), "seed": seed},
         "responses": responses,
     }
     return {key: value for key, value in document.items() if value not in ({}, None)}
+
+
+def _design(study: Study) -> dict[str, Any]:
+    if study.design.kind == FORKS:
+        return {"kind": FORKS, "worlds": study.design.worlds}
+    return {"kind": "one-at-a-time", "replicates": REPLICATES}
 
 
 def _raw(knob: str, level: Level | None, knobs: Mapping[str, Knob]) -> RawLevel:

@@ -18,6 +18,7 @@ from leadline.analysis.mixed import mixed_fit
 from leadline.analysis.strata import Strata, block_columns, centred, innermost, strata_of
 from leadline.analysis.table import Cell, Floats, Ints, Sample, StudyTable
 from leadline.analysis.unequal import UnequalFit, unequal
+from leadline.analysis.worlds import worlds_fit
 
 Main = tuple[int, int]  # factor, level
 Pair = tuple[Main, Main]
@@ -139,7 +140,8 @@ def fitted_with_strata(
     Interactions are dropped when they would leave no residual degrees of freedom, and time before them. In screening
     designs only those interactions enter that their runs can tell apart from everything else of first and second order.
     ``kept`` as ``Model`` has it. ``saturated``: the widest model, even if nothing is left. ``covariates``: numbers of
-    those that enter it. Where there is one source of noise, every level has its own unless the table says otherwise.
+    those that enter it. Where there is one source of noise, every level has its own, of forks every contrast, unless
+    the table says otherwise.
     """
     mains = tuple(table.comparisons())
     entry, blocks = block_columns(table, sample)
@@ -162,7 +164,11 @@ def fitted_with_strata(
         if saturated or result.df > (2 if model.timed else FEW_LEFT if used else 0):
             break
     if not table.equal_noise and not strata.mixed and result.df > 0 and result.sigma > 0:
-        result = own_noise(model, sample, values, strata, result)
+        if table.forks:
+            order = strata.order
+            result = worlds_fit(result, design[order], values[order], strata.swept, sample.blocks[order])
+        else:
+            result = own_noise(model, sample, values, strata, result)
     return model, result, strata
 
 

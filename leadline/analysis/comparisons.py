@@ -39,9 +39,9 @@ _E = TypeVar("_E", bound=Effect)
 KNOWN = 1e9  # degrees of freedom of a noise that is as good as known
 
 
-def _common(degrees: Floats) -> float:
-    """The degrees of freedom that all comparisons have, else those of a known noise."""
-    return float(degrees[0]) if np.ptp(degrees) <= 1e-6 * degrees[0] else KNOWN
+def _common(degrees: Floats, separate: bool) -> float:
+    """The degrees of freedom of the noise that all comparisons have in common, else those of a known noise."""
+    return KNOWN if separate or np.ptp(degrees) > 1e-6 * degrees[0] else float(degrees[0])
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class Family:
     shared: Floats
     ends: tuple[Floats, Floats] | None = None
     interim: Interim | None = None
+    separate: bool = False
 
     @property
     def df(self) -> float:
@@ -81,7 +82,11 @@ class Family:
         judged = len(chosen) > 0 and fit.df > 0 and fit.sigma > 0
         law: MaxT | LenthLaw | None = None
         if judged:
-            law = fit.law(scatter) if isinstance(fit, LenthFit) else max_t(Fit.scatter(fit, chosen))
+            law = (
+                fit.law(scatter)
+                if isinstance(fit, LenthFit)
+                else max_t(np.eye(len(chosen)) if fit.separate else Fit.scatter(fit, chosen))
+            )
         errors = fit.errors(chosen)
         degrees = fit.degrees(chosen) if judged else np.full(len(chosen), float(fit.df))
         strict, shared = fit.together(chosen) if isinstance(fit, UnequalFit) else (errors, degrees)
@@ -89,14 +94,15 @@ class Family:
         if law is not None and level >= 1:
             critical = np.full(len(chosen), math.inf)
         elif law is not None:
-            common = _common(shared)
+            common = _common(shared, fit.separate)
             critical = np.full(len(chosen), law.quantile(level, common))
             if common == KNOWN:
                 critical = np.asarray(stats.t.isf(stats.norm.sf(critical), shared), dtype=np.float64)
             if not isinstance(law, LenthLaw):
                 critical = np.maximum(critical * strict / errors, stats.t.isf((1 - level) / 2, degrees))
         ends = fit.ends(chosen, critical) if isinstance(fit, CarriedFit) and law is not None else None
-        return cls(place, fit.estimates(chosen), errors, scatter, degrees, law, critical, strict, shared, ends, interim)
+        found = (place, fit.estimates(chosen), errors, scatter, degrees, law, critical, strict, shared)
+        return cls(*found, ends, interim, fit.separate)
 
     def plain(self, place: int) -> float:
         """P value of one comparison alone, two-sided."""
@@ -127,7 +133,10 @@ class Family:
         """
         if self.law is None or np.isinf(self.critical[place]):
             return 1.0
-        ratio, common = abs(float(self.estimates[place])) / float(self.strict[place]), _common(self.shared)
+        ratio, common = (
+            abs(float(self.estimates[place])) / float(self.strict[place]),
+            _common(self.shared, self.separate),
+        )
         if common == KNOWN:
             ratio = float(stats.norm.isf(stats.t.sf(ratio, self.shared[place])))
         found = self.law.sf(ratio, common)

@@ -24,6 +24,7 @@ from leadline.analysis.comparisons import (
 from leadline.analysis.components import components_of, model_sentence
 from leadline.analysis.covariates import Checked, checked, gain_sentence, with_gain
 from leadline.analysis.drift import drift, no_drift
+from leadline.analysis.forks import NO_ORDER, ONE_WORLD, constant_levels, identical_levels, of_one_world, told, without
 from leadline.analysis.groups import LARGEST, ordered_groups
 from leadline.analysis.instances import Instances, between_instances
 from leadline.analysis.interim import Interim
@@ -118,7 +119,9 @@ def analyse_response(
     scale = scale_of(kind, sample)
     if not scale.log and kind.unit != "share":
         warnings.append(f"{response}: some figures are not positive, so differences instead of ratios were analysed.")
-    over_time = drift(scale, sample, level)
+    over_time = no_drift(NO_ORDER) if table.forks else drift(scale, sample, level)
+    every, same = sample, identical_levels(table, sample) if table.forks else frozenset()
+    sample = without(table, every, same)
     chosen = _fitted(table, sample, scale, over_time.detected)
     model, fit = chosen.model, chosen.fit
     if model.covariates:
@@ -141,12 +144,14 @@ def analyse_response(
     effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
     if sample.slotted and len(np.unique(sample.trials)) == 1:
         effects = [_of_this_instance(effect) for effect in effects]
+    if table.forks:
+        effects = told(table, every, effects, same, constant_levels(model, fit), kind.higher_is_better)
     noise, paired, cells = _Noise(), list[Interaction](), list[CellMean]()
     components: tuple[Component, ...] = ()
     if not verdicts_only:
         effects = with_selection(effects, table, model, family, fit, scale)
-        effects, told = with_ranks(effects, table, sample, kind, scale, model, family, fit, level)
-        warnings += [f"{response}: {sentence}" for sentence in told]
+        effects, sentences = with_ranks(effects, table, sample, kind, scale, model, family, fit, level)
+        warnings += [f"{response}: {sentence}" for sentence in sentences]
         noise = _noise(table, sample, scale, model, fit, family, level, kind)
         paired = interactions_of(table, kind, scale, model, fit, level, margin, interim)
         cells = cell_means(table, sample, scale, paired, fit, level)
@@ -167,7 +172,7 @@ def analyse_response(
         groups=noise.groups,
         residual_cv=noise.cv,
         detectable=noise.detectable,
-        reason=NO_NOISE if fit.df <= 0 else EXACT if fit.sigma == 0 else "",
+        reason=_unknown(table, sample, fit),
         model=model_sentence(model, sample, fit, chosen.strata),
         components=components,
         correlation=fit.correlation if isinstance(fit, MixedFit) else None,
@@ -176,6 +181,13 @@ def analyse_response(
         covariates=chosen.covariates,
     )
     return result, warnings
+
+
+def _unknown(table: StudyTable, sample: Sample, fit: Fit) -> str:
+    """Why the noise is not known, empty where it is."""
+    if fit.df <= 0:
+        return ONE_WORLD if table.forks and len(np.unique(sample.blocks)) == 1 else NO_NOISE
+    return EXACT if fit.sigma == 0 else ""
 
 
 def _of_this_instance(effect: Effect) -> Effect:
@@ -191,6 +203,8 @@ def fitted_response(table: StudyTable, response: str, level: float) -> tuple[Sca
     if _hopeless(table, sample, response):
         return None
     scale = scale_of(response_kind(response), sample)
+    if table.forks:
+        sample = without(table, sample, identical_levels(table, sample))
     chosen = _fitted(table, sample, scale, drift(scale, sample, level).detected)
     return scale, sample, chosen.model, chosen.fit
 
@@ -211,6 +225,8 @@ def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fi
             model, fit = widest, guessed
     instances = between_instances(model, sample, scale, fit, strata) if sample.slotted else None
     fit = instances.fit if instances else fit
+    if table.forks and len(np.unique(sample.blocks)) == 1:
+        fit = of_one_world(fit)
     if carried is not None and isinstance(fit, MixedFit):
         fit = carried.around(fit)
     return _Fitted(model, fit, strata, carried, instances, check.told)
@@ -260,6 +276,9 @@ def _without(
     table: StudyTable, sample: Sample, kind: ResponseKind, reason: str, level: float, margin: float | None
 ) -> ResponseAnalysis:
     effects = [unestimated(table, main, kind.name, reason) for main in table.comparisons()]
+    if table.forks and reason == SAME:
+        same = identical_levels(table, sample)
+        effects = told(table, sample, effects, same, frozenset(), kind.higher_is_better)
     return ResponseAnalysis(
         response=kind.name,
         baseline_mean=baseline_mean(Scale(False, 0.0), sample, level)[0],

@@ -28,6 +28,11 @@ class Fit:
     df: int
     sigma: float
 
+    @property
+    def separate(self) -> bool:
+        """Whether each contrast has a noise of its own, with which no other has anything in common."""
+        return False
+
     def degrees(self, contrasts: Floats) -> Floats:
         """Degrees of freedom (k) of the contrasts' standard errors."""
         return np.full(len(contrasts), float(self.df))

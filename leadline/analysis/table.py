@@ -41,6 +41,7 @@ class StudyTable:
     in_parallel: bool = False  # some block has several trials with slots: slots of one number meet the same arrivals
     equal_noise: bool = False  # all levels are taken to have the same noise
     covariates: tuple[str, ...] = ()  # figures of the machine that the plan names for the model
+    forks: bool = False  # blocks are worlds, in which there is neither noise nor order
 
     @classmethod
     def of(cls, plan: Plan, observations: Sequence[Observation], describe: Describe) -> StudyTable:
@@ -63,6 +64,7 @@ class StudyTable:
             complete=_complete(plan),
             places=_places(plan) if plan.blocks in SQUARES else {},
             in_parallel=_in_parallel(plan),
+            forks=plan.forks,
             slots_in_block=max((len(set(_treatments(trial))) for trial in plan.trials), default=1),
         )
 
@@ -223,7 +225,7 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
             (float(value), observation.started, cell, observation.block, observation.trial, plot, slot, before, place)
         )
     started = np.array([row[1] for row in rows], dtype=np.float64)
-    known = len(rows) > 0 and bool(np.all(np.isfinite(started))) and bool(np.ptp(started) > 0)
+    known = len(rows) > 0 and not table.forks and bool(np.all(np.isfinite(started))) and bool(np.ptp(started) > 0)
     whole = np.array([row[2:] for row in rows], dtype=np.int64).reshape(len(rows), 7)
     places = whole[:, 6] if table.places else None
     if table.in_parallel:

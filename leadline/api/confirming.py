@@ -9,12 +9,13 @@ from leadline.api.results import StudyResult
 from leadline.api.studies import Study
 from leadline.lab.confirming import best_settings, confirmation_study, effect_to_find, named_setting
 from leadline.lab.pilot import noise_for, overhead_for
+from leadline.lab.planning import setup_for
 from leadline.lab.testbed import Testbed
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.naming import level_text
 from leadline.model.units import format_duration
-from leadline.planning.forecast import Need, forecast, setup_of
+from leadline.planning.forecast import Need, forecast
 
 FEWEST = 3  # replicates, whatever the planning says: the noise must be seen, too
 
@@ -63,7 +64,7 @@ def confirmation(
     smallest = confirmation_study(record, choices, name, FEWEST, budget)
     plan = place.plan(smallest).plan
     noise = noise_for(smallest.study, place.directory, source=first.run, response=name)
-    setup = setup_of(smallest.study.design, smallest.study.workload, overhead_for(smallest.study, noise))
+    setup = setup_for(smallest.study.design, smallest.study.workload, overhead_for(smallest.study, noise))
     found = forecast(plan, noise, setup, effect=wanted, power=power)
     if found.need is None or found.need.replicates is None:
         why = found.reason or "no number of trials within reason would do"
@@ -72,7 +73,7 @@ def confirmation(
         )
     replicates = max(FEWEST, found.need.replicates)
     own = max(
-        setup_of(record.study.design, record.study.workload, setup.overhead).seconds(record.plan),
+        setup_for(record.study.design, record.study.workload, setup.overhead).seconds(record.plan),
         smallest.study.budget or 0.0,
     )
     per_replicate = setup.seconds(plan) / FEWEST

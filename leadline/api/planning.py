@@ -5,7 +5,7 @@ from __future__ import annotations
 from leadline.lab.layouts import compare_layouts
 from leadline.lab.looking import check_looks
 from leadline.lab.pilot import noise_for, overhead_for
-from leadline.lab.planning import Planned, cost, worst_cost
+from leadline.lab.planning import Planned, cost, setup_for, worst_cost
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.tuning.check import steps_left_out
@@ -25,6 +25,7 @@ __all__ = [
     "outline",
     "overhead_for",
     "sent_variables",
+    "setup_for",
     "steps_left_out",
     "treatment_label",
     "worst_cost",

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "power": ("plan_power", "What a study will find at the noise of earlier trials, and what an effect needs."),
     "simulate": ("simulated", "How often a study would be right: many simulated studies against a known truth."),
     "confirm": ("confirm", "Confirm the best setting of a finished study by fresh trials against the baseline."),
+    "bisect": ("bisect", "Find which change between two ends makes the difference: levels of a factor, or settings."),
     "show": ("results", "Print what a study or a tuning found."),
     "report": ("results", "Write the report of a study or a tuning: one HTML file that needs no network."),
     "export": (

@@ -73,8 +73,11 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> str:
         sentences.append(analysis.disturbance.sentence.removesuffix("."))
     if facts.outcome:
         sentences.append(facts.outcome)
-    if any(effect.scope is Scope.THIS_INSTANCE for one in analysis.responses for effect in one.effects):
+    scopes = {effect.scope for one in analysis.responses for effect in one.effects}
+    if Scope.THIS_INSTANCE in scopes:
         sentences.append("Of this server instance alone, as no other was started")
+    if Scope.THIS_WORLD in scopes:
+        sentences.append("Of one world alone: differences without intervals, which another world may not show")
     settings = _settings(analysis, facts.describe)
     if analysis.confirmations:
         sentences += [one.sentence.removesuffix(".") for one in analysis.confirmations]
@@ -192,6 +195,11 @@ def _same(analysis: StudyAnalysis, settings: Sequence[_Setting], moved: Sequence
     still = [one for one in settings if one not in moved]
     groups = _by_settings(analysis, still, Verdict.EQUIVALENT)
     found = []
+    for names, responses in _by_settings(analysis, still, Verdict.IDENTICAL):
+        every = len(responses) == len(analysis.responses)
+        what = "nothing" if every else f"nothing of {listed(noun(one.response) for one in responses)}"
+        verb = "changes" if len(names) == 1 else "change"
+        found.append(f"{listed(names)} {verb} {what}, to the last digit in every world")
     for names, responses in groups:
         every = len(responses) == len(analysis.responses)
         what = "" if every and len(responses) > 1 else f" to {listed(noun(one.response) for one in responses)}"

@@ -14,6 +14,7 @@ _WORDS = {
     Verdict.BETTER: "Confirmed",
     Verdict.WORSE: "Refuted",
     Verdict.EQUIVALENT: "Refuted: it makes no difference that matters",
+    Verdict.IDENTICAL: "Refuted: it changes nothing",
     Verdict.FAILED: "Not confirmed: every trial failed",
     Verdict.UNDETERMINED: "Not confirmed",
 }

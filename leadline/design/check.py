@@ -11,14 +11,14 @@ import numpy as np
 from leadline.design import racing
 from leadline.design.coding import level_indices, model_matrix
 from leadline.design.definitive_screening import ordered_levels
-from leadline.design.forks import WORLDS, warmed
+from leadline.design.forks import WORLDS
 from leadline.design.kinds import KINDS
 from leadline.design.plots import dear_factors, dear_levels
 from leadline.design.switchback import slot_problems
 from leadline.model.errors import UsageError, quoted
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 
-BLOCKS = ("by-replicate", "incomplete", "latin", "williams", "abba", WORLDS)
+BLOCKS = ("by-replicate", "incomplete", "latin", "williams", "abba")  # that a study can ask for
 REBUILT = ("one-at-a-time", "full-factorial", "confirmation")  # kinds whose runs follow from the factors alone
 
 
@@ -33,8 +33,8 @@ def plan_problems(plan: Plan) -> tuple[str, ...]:
     """One clause for each thing that is wrong; empty when the plan is sound."""
     if plan.kind not in KINDS:
         return (f"unknown kind {quoted(plan.kind)}, known are {', '.join(KINDS)}",)
-    if plan.blocks not in BLOCKS:
-        return (f"unknown blocks {quoted(plan.blocks)}, known are {', '.join(BLOCKS)}",)
+    if plan.blocks not in (*BLOCKS, WORLDS):
+        return (f"unknown blocks {quoted(plan.blocks)}, known are {', '.join((*BLOCKS, WORLDS))}",)
     if not plan.trials:
         return ("it has no trials",)
     if not plan.factors:
@@ -71,9 +71,9 @@ def _problems(plan: Plan) -> Iterator[str]:
             yield f"trial {trial.position} is called {trial.role.value} but its treatment says otherwise"
     runs = [[trial.treatment for trial in trials if trial.role is not Role.SENTINEL] for trials in members]
     yield from _block_problems(plan, runs)
-    yield from _plot_problems(plan)
     if plan.forks:
         return
+    yield from _plot_problems(plan)
     sentinels = any(trial.role is Role.SENTINEL for trial in plan.trials)
     ends = (plan.trials[0], plan.trials[-1])
     if sentinels and any(trial.role is Role.TREATMENT for trial in ends):
@@ -174,15 +174,9 @@ def _screening_problems(plan: Plan, runs: Sequence[Treatment]) -> Iterator[str]:
 
 
 def _plot_problems(plan: Plan) -> Iterator[str]:
-    if plan.forks:
-        state = warmed
-    elif dear_factors(plan.factors):
-        state = dear_levels
-    else:
+    if not dear_factors(plan.factors):
         return
     plots = [trial.plot for trial in plan.trials]
-    if plan.forks and all(plot is None for plot in plots):
-        return
     if any(plot is None for plot in plots):
         yield "factors are hard to change, but trials are not in whole plots"
         return
@@ -191,6 +185,6 @@ def _plot_problems(plan: Plan) -> Iterator[str]:
         yield "the trials of a whole plot do not stand together"
     held: dict[int, set[object]] = {}
     for trial, plot in zip(plan.trials, numbers, strict=True):
-        held.setdefault(plot, set()).add((trial.block, state(plan.factors, trial.treatment)))
+        held.setdefault(plot, set()).add((trial.block, dear_levels(plan.factors, trial.treatment)))
     if any(len(states) > 1 for states in held.values()):
         yield "a hard-to-change factor changes inside a whole plot"

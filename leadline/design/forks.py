@@ -1,9 +1,7 @@
 """Forks: worlds as blocks, every treatment once in each, all from the same saved guest where they can be.
 
 A world is a guest with a seed of its own. Trials that share all levels that a running system does not take (a boot's,
-then a server start's) share their whole past and are forked from one saved guest. Where factors are crossed, that is a
-whole plot: the noise between saved guests is another than that between forks. Where each treatment is compared with the
-baseline alone, its own differences over worlds hold all noise there is. Order means nothing.
+then a server start's) share their whole past and are forked from one saved guest. Order means nothing.
 """
 
 from __future__ import annotations
@@ -43,15 +41,12 @@ def in_worlds(factors: Sequence[Factor], treatments: Sequence[Treatment], worlds
     by_boot = sorted(once, key=lambda one: boots.index(booted(factors, one)))
     starts = list(dict.fromkeys(warmed(factors, one) for one in by_boot))
     ordered = sorted(by_boot, key=lambda one: starts.index(warmed(factors, one)))
-    crossed = any(sum(one[f.name] != f.baseline for f in factors) > 1 for one in once)
-    nested = crossed and 1 < len(starts) < len(once)
     entries = [
         Entry(
             world,
             world,
             Role.BASELINE if treatment == baseline else Role.TREATMENT,
             treatment,
-            world * len(starts) + starts.index(warmed(factors, treatment)) if nested else None,
         )
         for world in range(worlds)
         for treatment in ordered
@@ -67,6 +62,8 @@ def _told(worlds: int, boots: int, starts: int, forks: int) -> str:
     )
     if worlds == 1:
         told += " One world gives differences without intervals: set worlds to 3 or more."
+    if worlds == 2:
+        told += " Two worlds say little of how effects differ between worlds: set worlds to 3 or more."
     return told
 
 

@@ -25,6 +25,7 @@ def check_options(kind: DesignKind, design: Design) -> None:
         "foldover": design.foldover,
         "runs": design.runs is not None,
         "model": "model" in design.model_fields_set,
+        "each": design.each is not None,
         "configurations": bool(design.configurations),
     }
     for option, is_given in given.items():

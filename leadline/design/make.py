@@ -153,7 +153,8 @@ def _notes(kind: DesignKind, plan: Plan, design: Design, runs: Sequence[Treatmen
 
 
 def _reference_notes(kind: DesignKind, plan: Plan, runs: Sequence[Treatment]) -> list[str]:
-    return [] if kind.cells or kind.name == "full-factorial" else [_reference(plan, runs)]
+    whole = kind.cells or kind.name in ("full-factorial", "within-each")
+    return [] if whole else [_reference(plan, runs)]
 
 
 def _reference(plan: Plan, runs: Sequence[Treatment]) -> str:

@@ -55,11 +55,12 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
         factors, design, workload, rotation, [one for one in factors if one.name in of_host and one not in live]
     )
     plan, told = _instances(factors, live, design, configurations)
-    plan = _merged(plan, rotation.instances)
+    alone = bool(live) and len(configurations) == 1
+    plan = _merged(plan, max(rotation.instances, 2) if alone else rotation.instances, alone)
     blocks = blocks_of(plan)
     if min(len(block) for block in blocks) < 2:
-        alone = "design: a block of one trial has nobody to take turns with; set another block_size"
-        raise DesignError(_ALONE if live else alone, KEY)
+        small = "design: a block of one trial has nobody to take turns with; set another block_size"
+        raise DesignError(_ALONE if live else small, KEY)
     inside, told_inside = configurations, list[str]()
     if live and not configurations:
         each, told_inside = slot_treatments(live, design)
@@ -176,8 +177,10 @@ def measured(turns: Sequence[Turn], wash_out: float) -> list[tuple[float, float]
     return [(turn.begin + wash_out, turn.end) for turn in turns if not turn.warm_up]
 
 
-def _merged(plan: Plan, instances: int) -> Plan:
-    """So many blocks as one. Raises DesignError where there are fewer."""
+def _merged(plan: Plan, instances: int, alone: bool) -> Plan:
+    """So many blocks as one; where each is one instance ``alone``, those left over go with the last. Raises DesignError
+    where there are fewer.
+    """
     blocks = len(blocks_of(plan))
     if instances > blocks:
         has = "replicate" if plan.blocks == "by-replicate" else "block"
@@ -188,7 +191,8 @@ def _merged(plan: Plan, instances: int) -> Plan:
         )
     if instances == 1:
         return plan
-    numbers = {trial.position: trial.block // instances for trial in plan.trials}
+    last = blocks // instances - 1 if alone else blocks
+    numbers = {trial.position: min(trial.block // instances, last) for trial in plan.trials}
     trials = (
         replace(trial, block=numbers[trial.position], seed=block_seed(plan.seed, numbers[trial.position]))
         for trial in plan.trials

@@ -36,9 +36,9 @@ _LARGEST = 0xFFFFFFFF  # bytes of a file: eight hexadecimal digits
 
 @dataclass(frozen=True)
 class Node:
-    """A file of the guest: its content (a file of this host or bytes), or where a symbolic link points.
+    """A file of the guest: its content (a file of this host or bytes), or where a symbolic link points; or a directory.
 
-    ``mode`` None: executable where the host's file is, else 0644.
+    ``mode`` None: executable where the host's file is, else 0644; a directory is open to all.
     """
 
     content: Path | bytes = b""
@@ -46,11 +46,14 @@ class Node:
     mode: int | None = None
     user: int = 0
     group: int = 0
+    directory: bool = False
 
     @property
     def permissions(self) -> int:
         if self.mode is not None:
             return self.mode
+        if self.directory:
+            return 0o755
         executable = isinstance(self.content, Path) and self.content.stat().st_mode & 0o100
         return 0o755 if executable else 0o644
 
@@ -86,7 +89,7 @@ def write(tree: Tree, path: Path) -> str:
         for number, name in enumerate(sorted({*nodes, *parents}), start=1):
             if name in nodes:
                 node = nodes[name]
-                kind = stat.S_IFREG if node.link is None else stat.S_IFLNK
+                kind = stat.S_IFDIR if node.directory else stat.S_IFREG if node.link is None else stat.S_IFLNK
                 mode = kind | (0o777 if node.link is not None else node.permissions)
                 _member(out, name, number, mode, node)
             else:

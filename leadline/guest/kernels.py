@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import struct
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -173,9 +174,9 @@ def is_static(program: Path) -> bool:
     data = program.read_bytes()
     if data[:5] != b"\x7fELF\x02":
         return False
-    place, size, count = (int.from_bytes(data[at : at + 8 - 6 * (at > 50)], "little") for at in (32, 54, 56))
-    kinds = (data[place + size * row : place + size * row + 4] for row in range(count))
-    return _INTERPRETER not in (int.from_bytes(kind, "little") for kind in kinds)
+    (place,), (size, count) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<HH", data, 54)
+    kinds = (struct.unpack_from("<I", data, place + size * row) for row in range(count))
+    return (_INTERPRETER,) not in kinds
 
 
 def _directory() -> Path:
@@ -226,7 +227,9 @@ def _chosen(name: str, progress: Progress, renew: bool) -> Listed:
     near = nearest(name, list(known))
     names = (listed.name for listed in sorted(known.values(), key=_place))
     hint = f"did you mean {near}?" if near else f"there is {', '.join(names)}"
-    raise UsageError(f"no kernel {quoted(name)}; {hint} (or the path of a bzImage, a package or a build directory)")
+    raise UsageError(
+        f"no kernel {quoted(name)}; {hint} (or a path with a slash: a bzImage, a package or a build directory)"
+    )
 
 
 def _fill(listed: Listed, progress: Progress, work: Path) -> sealed.Facts:

@@ -79,17 +79,14 @@ def file_system(path: Path) -> str:
     return ""
 
 
-def host_facts(root: Path = Path("/"), directories: Mapping[str, Path] | None = None) -> dict[str, str]:
-    """Facts by dotted name; ``directories`` get their file system as ``filesystem.<name>``."""
+def kernel_facts(root: Path) -> dict[str, str]:
+    """What the files of a kernel, of this host or kept from another, tell of it."""
     memory = dict(re.findall(r"^(\w+):\s+(\d+) kB", read(root / "proc/meminfo"), re.MULTILINE))
     thp = root / "sys/kernel/mm/transparent_hugepage"
-    mounts = hierarchies()
     facts = {
         "kernel.release": read(root / "proc/sys/kernel/osrelease"),
         "kernel.version": read(root / "proc/sys/kernel/version"),
         "kernel.boot_options": boot_options(read(root / "proc/cmdline")),
-        "machine": platform.machine(),
-        **cpu_facts(root),
         "memory.total": f"{memory.get('MemTotal', '?')} KiB",
         "memory.available": f"{memory.get('MemAvailable', '?')} KiB",
         "swap": ", ".join(active_swaps(root)) or "off",
@@ -97,6 +94,20 @@ def host_facts(root: Path = Path("/"), directories: Mapping[str, Path] | None = 
         "thp.defrag": normalise(read(thp / "defrag")) or "absent",
         "lru_gen.enabled": read(root / "sys/kernel/mm/lru_gen/enabled") or "absent",
         "clocksource": read(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
+    }
+    for path in sorted((root / "proc/sys/vm").glob("*")):
+        if text := normalise(read(path)):
+            facts[f"vm.{path.name}"] = text
+    return facts
+
+
+def host_facts(root: Path = Path("/"), directories: Mapping[str, Path] | None = None) -> dict[str, str]:
+    """Facts by dotted name; ``directories`` get their file system as ``filesystem.<name>``."""
+    mounts = hierarchies()
+    facts = {
+        **kernel_facts(root),
+        "machine": platform.machine(),
+        **cpu_facts(root),
         "cgroup": ", ".join(f"v{version}" for version in sorted(mounts)) or "none",
         "virtualisation": virtualisation(root),
         "boot_id": procfs.boot_id(),
@@ -104,9 +115,6 @@ def host_facts(root: Path = Path("/"), directories: Mapping[str, Path] | None = 
     }
     for name, path in (directories or {}).items():
         facts[f"filesystem.{name}"] = file_system(path)
-    for path in sorted((root / "proc/sys/vm").glob("*")):
-        if text := normalise(read(path)):
-            facts[f"vm.{path.name}"] = text
     for disk in sorted((root / "sys/block").glob("*/queue/scheduler")):
         if (text := normalise(read(disk))) and text != "none":
             facts[f"block.{disk.parent.parent.name}.scheduler"] = text

@@ -31,6 +31,11 @@ _TIE = (
 )
 
 
+def cpus() -> int:
+    """How many CPUs leadline may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def run(
     argv: Sequence[str], data: bytes = b"", tell: Callable[[float], None] | None = None, **how: Unpack[How]
 ) -> Completed:

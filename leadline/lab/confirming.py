@@ -17,6 +17,7 @@ from leadline.design.seeds import derived
 from leadline.design.switchback import is_live
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.model.errors import UsageError, nearest
+from leadline.model.guest import FORKS
 from leadline.model.knob import Level
 from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Factor
@@ -165,6 +166,8 @@ def confirmation_study(
         "seed": fresh_seed(record),
     }
     live = {is_live(factors[name]) for name in chosen}
+    if study.design.kind == FORKS:
+        design = {"kind": FORKS, "of": design["kind"], "worlds": replicates, "seed": design["seed"]}
     if study.design.switchback is not None and live == {True}:
         design["switchback"] = study.design.switchback.model_dump(mode="json", exclude_unset=True)
     elif study.design.rotation is not None and len(live) == 1:  # what is both would be crossed in slots
@@ -175,7 +178,7 @@ def confirmation_study(
     document: dict[str, Any] = {
         "study": f"{study.study}-confirm",
         "question": f"Does {' or '.join(said(each.levels) for each in choices)} change {response} in fresh trials?",
-        **_kept(study),
+        **kept_keys(study),
         "factors": {name: raw for name, raw in raws.items() if not factors[name].pseudo},
         "pseudo_factors": {name: raw for name, raw in raws.items() if factors[name].pseudo},
         "settings": {
@@ -204,9 +207,20 @@ def fresh_seed(record: StudyRecord) -> int:
     return int.from_bytes(derived(record.plan.seed, "confirmation", record.id)[:4])
 
 
-def _kept(study: Study) -> dict[str, Any]:
+def kept_keys(study: Study) -> dict[str, Any]:
     """What both studies have in common."""
-    keys = ("stack", "workload", "reset", "placement", "limits", "equivalence", "dead_man", "ready_timeout", "observe")
+    keys = (
+        "stack",
+        "guest",
+        "workload",
+        "reset",
+        "placement",
+        "limits",
+        "equivalence",
+        "dead_man",
+        "ready_timeout",
+        "observe",
+    )
     dumped = study.model_dump(mode="json", exclude_unset=True)
     return {key: dumped[key] for key in keys if key in dumped}
 

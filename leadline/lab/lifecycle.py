@@ -240,7 +240,7 @@ class Attempt:
         with self.step("apply", ", ".join(f"{name}={level}" for name, level in on_host.items())):
             self._apply(on_host)
         with self.step("reset"):
-            system.reset(directory)
+            system.reset(directory, self.planned.seed)
         with self.step("start-database"):
             system.start_database(in_services, directory)
         with self.step("start-server"):

@@ -13,9 +13,11 @@ from leadline.lab.planning import OVERHEAD
 from leadline.lab.store import Store
 from leadline.load.series import SecondRow, steady_series
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.guest import FORKS
 from leadline.model.record import StudyRecord, TrialRecord, TrialState, covered
+from leadline.model.result import Verdict
 from leadline.model.study import Study
-from leadline.planning.noise import PUBLISHED_CV, Noise, Past, assumed, measured
+from leadline.planning.noise import PUBLISHED_CV, WORLDS_CV, Noise, Past, assumed, measured
 
 STUDIES = 3  # newest ones of the same stack and load that are taken together
 _PER_SECOND = {
@@ -34,15 +36,19 @@ def noise_for(
     not in the lab or has no repeated trials.
     """
     name = response or study.responses[0]
+    forks = study.design.kind == FORKS
     if cv is not None:
-        return assumed(name, cv, "given", slots=study.design.switchback is not None)
+        return assumed(name, cv, "given", slots=study.design.switchback is not None, forks=forks)
+    usual, whose = (WORLDS_CV, "a small Java service") if forks else (PUBLISHED_CV, "the published study")
     if not (lab / "lab.sqlite").exists():
         if source is not None:
             raise UsageError(f"{lab} is no lab (no lab.sqlite in it); name one with --lab")
-        return assumed(name, PUBLISHED_CV, f"assumed: {lab} holds no study; the noise of the published study")
+        return assumed(name, usual, f"assumed: {lab} holds no study; the noise of {whose}", forks=forks)
     store = Store(lab, create=False)
     if source is not None:
-        found = measured(name, [past_of(store.load(store.find(source)), name)])
+        record = store.load(store.find(source))
+        _check_time(record.study, study, source)
+        found = measured(name, [past_of(record, name)])
         if found is None:
             raise UsageError(
                 f"study {source} has no repeated trials with figures for {name}, so its noise is not known"
@@ -50,9 +56,17 @@ def noise_for(
         return found
     records = _related(store, study)
     found = measured(name, [past_of(record, name) for record in records]) if records else None
-    return found or assumed(
-        name, PUBLISHED_CV, f"assumed: no finished study of this stack and load in {lab}; that of the published study"
-    )
+    why = f"assumed: no finished study of this stack and load in {lab}; that of {whose}"
+    return found or assumed(name, usual, why, forks=forks)
+
+
+def _check_time(past: Study, study: Study, source: str) -> None:
+    """Raises UsageError where an earlier study says nothing of this one's noise."""
+    if past.time != study.time:
+        raise UsageError(
+            f"study {source} was measured in {past.time} time and {study.study} is in {study.time} time: "
+            "the noise of one says nothing of the other"
+        )
 
 
 def noise_beside(study: Study, lab: Path, response: str) -> Noise | None:
@@ -97,14 +111,22 @@ def past_of(record: StudyRecord, response: str) -> Past:
     done = [trial for trial in finished if trial.failure is None]
     lengths = [(trial.started, trial.ended) for trial in done if trial.ended and trial.started]
     steady = [(trial.phases.steady_from, trial.phases.steady_until) for trial in done if trial.phases]
+    same = {
+        (effect.factor, effect.level)
+        for effect in (analysis.effects if analysis else ())
+        if effect.verdict is Verdict.IDENTICAL
+    }
     return Past(
         name=f"{record.study.study}@{record.id}",
         plan=record.plan,
-        observations=observations,
+        observations=[one for one in observations if same.isdisjoint(one.treatment.levels)],
         series={
             trial.id: found
             for trial in done
-            if not trial.slots and not trial.planned.turns and len(found := seconds_of(trial, response))
+            if not record.plan.forks
+            and not trial.slots
+            and not trial.planned.turns
+            and len(found := seconds_of(trial, response))
         },
         drift=analysis.drift if analysis else None,
         overhead=_overhead(lengths, steady),

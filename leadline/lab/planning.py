@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from leadline.design import DesignError, make_plan
 from leadline.design.rotation import one_by_one, rotation_plan
-from leadline.design.switchback import is_live, steady_seconds, switchback_plan
+from leadline.design.switchback import is_live, switchback_plan
+from leadline.host import here
 from leadline.host.base import PlannedHost
 from leadline.host.registry import is_machine
 from leadline.lab.loadcheck import check_load, without_effect
@@ -16,9 +17,11 @@ from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.web import check_web
 from leadline.model.errors import UsageError, nearest
+from leadline.model.guest import KERNEL
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Design, RawLevel, Study
+from leadline.model.study import Design, RawLevel, Study, Workload
+from leadline.planning.forecast import Setup, setup_of
 from leadline.stack.registry import knob_of_others
 
 NO_ROTATION = "No rotation: "
@@ -78,6 +81,9 @@ def plan_study(
         reason = host.writable(name) if name in on_host else ""
         if reason:
             raise UsageError(f"{file.where(('settings', name))}: {name} cannot be set here: {reason}")
+    if study.guest is not None and study.guest.kernel is not None:
+        knobs[KERNEL] = catalogue.get(KERNEL)
+        settings[KERNEL] = _level(knobs[KERNEL], study.guest.kernel, file.where(("guest", "kernel")), disposable)
     for name, raws in study.factors.items():
         factor, knob = _factor(file, catalogue, name, raws, disposable)
         reason = host.writable(name) if name in on_host else ""
@@ -233,6 +239,9 @@ def worst_cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
 
 def cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
     """Estimated wall seconds of a whole plan; ``overhead`` is the part of a trial that is not load."""
-    ramps = study.workload.before_steady + study.workload.ramp_down
-    steady = (steady_seconds(trial) or study.workload.steady for trial in plan.trials)
-    return len(plan.trials) * (ramps + overhead) + sum(steady)
+    return setup_for(study.design, study.workload, overhead).seconds(plan)
+
+
+def setup_for(design: Design, workload: Workload, overhead: float = OVERHEAD) -> Setup:
+    """What a trial takes on this machine, of whose CPUs each runs a guest."""
+    return setup_of(design, workload, overhead, here.cpus())

@@ -82,7 +82,7 @@ class RealSystem:
         self._stack.provision(message)
         self._stack.prepare_data(message)
 
-    def reset(self, directory: Path) -> None:
+    def reset(self, directory: Path, seed: int) -> None:  # noqa: ARG002 - the load takes it
         reset = self._study.reset
         if reset.database == "snapshot" or not self._stack.has_data():
             self._stack.reset_data(directory)
@@ -138,13 +138,13 @@ class RealSystem:
                 look, start = self._stack.check_alive, self._host.start
                 logs = directory / "logs"
                 load_together(self._study.drivers, run, logs, start, on_load, look, pacer, _POLL, _OVERTIME)
-                return _outcome(read_summary(out))
+                return load_outcome(read_summary(out))
         self._driver = self._roles["driver"] = self._host.start(run.spec(directory / "logs" / "driver.log"))
         try:
             self._follow(self._driver, directory / "logs" / "driver.log", run.seconds, on_load, pacer)
         finally:
             self._end_driver()
-        return _outcome(read_summary(out))
+        return load_outcome(read_summary(out))
 
     def _trusted(self, directory: Path) -> Path | None:
         """A file with the certificate that the driver has to trust; None without TLS."""
@@ -254,7 +254,7 @@ class RealSystem:
             if self._driver.exit_code() != 0:
                 text = f"the driver ended with code {self._driver.exit_code()}"
                 raise TrialFailure(FailureClass.INFRASTRUCTURE, text, self._progress.last_words())
-            return _outcome(read_summary(directory / "driver"))
+            return load_outcome(read_summary(directory / "driver"))
         except TrialFailure as failure:
             if failure.failure_class is FailureClass.INTERRUPTED:
                 raise
@@ -346,7 +346,8 @@ def _tell(progress: ProgressLog, on_load: OnLoad) -> None:
         on_load(second)
 
 
-def _outcome(result: DriverResult) -> LoadOutcome:
+def load_outcome(result: DriverResult) -> LoadOutcome:
+    """Raises TrialFailure(infrastructure) for a driver that was ended."""
     if not result.completed:
         raise TrialFailure(FailureClass.INFRASTRUCTURE, "the driver was ended before its plan was")
     counts = {name: {"ok": total.ok, "failed": total.failed} for name, total in result.total.items()}

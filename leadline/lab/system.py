@@ -107,8 +107,8 @@ class System(Protocol):
     def prepare(self, message: Callable[[str], None]) -> None:
         """Provision, build, load and snapshot the data: once a run, before the first trial."""
 
-    def reset(self, directory: Path) -> None:
-        """Database from its snapshot, page cache and swap as the study says; nothing runs."""
+    def reset(self, directory: Path, seed: int) -> None:
+        """Database from its snapshot, page cache and swap as the study says; nothing runs. ``seed``: of the trial."""
 
     def start_database(self, settings: Settings, directory: Path) -> None: ...
     def start_server(self, settings: Settings, directory: Path) -> float:

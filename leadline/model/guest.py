@@ -98,9 +98,8 @@ def check_forks(design: Design) -> None:
 def check_guest(study: Study) -> None:
     """Raises KeyedError, with the key to blame, for what the study's kind of host cannot have."""
     kind, forks = study.stack.host, study.design.kind == FORKS
-    if kind not in GUEST_KINDS and study.guest is not None:
-        told = f"guest is of `host: virtual-time` or `host: vm` in stack, and this study runs on {kind}"
-        raise KeyedError(("guest",), f"{told}: leave guest out, or name one of them")
+    if kind not in GUEST_KINDS:
+        _check_none(study)
     if forks and kind != "virtual-time":
         told = f"only virtual time can fork, and this study runs on {kind}"
         raise KeyedError(("design", "kind"), f"{told}: write `host: virtual-time` in stack, or another kind of design")
@@ -110,6 +109,17 @@ def check_guest(study: Study) -> None:
     if kind in GUEST_KINDS:
         _check_keys(study, {**_OF_GUESTS, **(_OF_VIRTUAL if kind == "virtual-time" else {})})
         _check_size(study, study.guest or Guest())
+
+
+def _check_none(study: Study) -> None:
+    """That a study without guests names nothing of theirs."""
+    told = f"of `host: virtual-time` or `host: vm` in stack, and this study runs on {study.stack.host}"
+    if study.guest is not None:
+        raise KeyedError(("guest",), f"guest is {told}: leave guest out, or name one of them")
+    for key in ("factors", "settings"):
+        for name in getattr(study, key):
+            if name.startswith("guest."):
+                raise KeyedError((key, name), f"{name} is a knob {told}: leave it out, or name one of them")
 
 
 def _check_keys(study: Study, refused: Mapping[tuple[str, ...], str]) -> None:

@@ -106,7 +106,7 @@ class PlannedTrial:
     """One row of a plan. ``position`` counts from 0 over the whole plan, ``block`` and ``replicate`` from 0.
 
     ``plot``: the whole plot it belongs to, from 0 over the plan (trials that share a state dearer to change than a
-    restart, such as a kernel; of forks those of one saved guest); None where the design has none. With ``slots``,
+    restart, such as a kernel); None where the design has none. With ``slots``,
     ``treatment`` holds the levels at the start, and every slot its own; factors that are not live have one level in all
     slots of a trial. With ``turns`` the trial is one instance of a rotation: all trials of its block run side by side,
     and these stretches of the block's load are its own.

@@ -86,6 +86,7 @@ class Verdict(StrEnum):
     BETTER = "better"
     WORSE = "worse"
     EQUIVALENT = "equivalent"  # the whole interval lies inside the margin: it makes no difference that matters
+    IDENTICAL = "identical"  # of forks: the baseline's figure, to the last digit, in every world
     UNDETERMINED = "undetermined"
     FAILED = "failed"  # every trial of the level failed
 
@@ -95,6 +96,7 @@ class Scope(StrEnum):
 
     GENERAL = "general"
     THIS_INSTANCE = "this instance"  # one start of the server was measured: nothing is said of another
+    THIS_WORLD = "this world"  # all forks are of one world: nothing is said of another
 
 
 @dataclass(frozen=True)

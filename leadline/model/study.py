@@ -66,6 +66,7 @@ TreatmentsName = Literal[
     "plackett-burman",
     "definitive-screening",
     "d-optimal",
+    "within-each",
     "confirmation",
     "configurations",
 ]
@@ -337,6 +338,9 @@ class Design(_Strict):
         default_factory=dict,
         max_length=100,
         description="of the kind of this name: name: levels of the factors that are not at their baseline",
+    )
+    each: Label | None = Field(
+        default=None, description="of within-each: the factor within each level of which the others change"
     )
     switchback: Switchback | None = None
     rotation: Rotation | None = Field(default=None, description="the trials of a block side by side, loaded in turns")

@@ -38,6 +38,8 @@ def name_of(plan: Plan) -> str:
         return f"{plan.kind}, in slots"
     if plan.rotates:
         return f"{plan.kind}, side by side"
+    if plan.forks:
+        return f"{plan.kind}, forked"
     return plan.kind if plan.blocks == "by-replicate" else f"{plan.kind}, {plan.blocks} blocks"
 
 

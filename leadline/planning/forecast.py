@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 
 from leadline.analysis.composite import as_one_factor
+from leadline.design.forks import work
 from leadline.design.switchback import steady_seconds, wash_out_of
+from leadline.model.guest import FORKS
 from leadline.model.plan import Plan, Role
 from leadline.model.study import Design, Workload
 from leadline.model.units import format_duration
@@ -23,15 +25,44 @@ _SEARCHED = 400  # comparisons of a plan for which other designs are tried
 
 
 @dataclass(frozen=True)
+class Forking:
+    """Wall seconds of a guest's boot, of the start and warm-up of its services, and of a fork; so many run at once."""
+
+    boot: float
+    start: float
+    fork: float
+    at_once: int = 1
+
+    @classmethod
+    def of(cls, workload: Workload, cpus: int) -> Forking:
+        """As measured under emulation (docs/guides/virtual-time.md): a loaded second takes several."""
+        loaded = workload.steady + workload.ramp_down
+        return cls(BOOT, START + SLOWER * workload.ramp_up, FORK + SLOWER * loaded, max(1, cpus))
+
+    def seconds(self, plan: Plan) -> float:
+        boots, starts, forks = work(plan)
+        return (boots * self.boot + starts * self.start + forks * self.fork) / self.at_once
+
+
+BOOT, START, FORK = 20.0, 35.0, 3.0  # seconds of wall time: a kernel, a server and its database, the load of a guest
+SLOWER = 7.0  # seconds of wall time for a second of load in virtual time
+
+
+@dataclass(frozen=True)
 class Setup:
-    """What a trial takes: seconds beside its steady state, its steady state, and a slot's wash-out."""
+    """What a trial takes: seconds beside its steady state, its steady state, and a slot's wash-out. ``forking``: what
+    forks take instead.
+    """
 
     overhead: float
     steady: float
     wash_out: float = 0.0
+    forking: Forking | None = None
 
     def seconds(self, plan: Plan) -> float:
         """Wall time of a plan."""
+        if self.forking is not None:
+            return self.forking.seconds(plan)
         return len(plan.trials) * self.overhead + sum(steady_seconds(trial) or self.steady for trial in plan.trials)
 
 
@@ -44,6 +75,7 @@ class Need:
     trials: int | None
     seconds: float | None
     note: str = ""
+    repeats: str = "replicate"
 
 
 @dataclass(frozen=True)
@@ -167,7 +199,13 @@ def needed(plan: Plan, found: Precision, sigma: float, setup: Setup, effect: flo
     if times is None:
         return Need(name_of(plan), None, None, None, "no number of trials within reason would do")
     trials = math.ceil(len(plan.trials) * times - 1e-9)
-    return Need(name_of(plan), round(times * replicates), trials, setup.seconds(plan) * trials / len(plan.trials))
+    seconds = setup.seconds(plan) * trials / len(plan.trials)
+    return Need(name_of(plan), round(times * replicates), trials, seconds, repeats=_repeats(plan))
+
+
+def _repeats(plan: Plan) -> str:
+    """What a plan has several of."""
+    return "world" if plan.forks else "replicate"
 
 
 def _halve(plan: Plan, found: Precision, sigma: float, noise: Noise, setup: Setup, smallest: float | None) -> list[str]:
@@ -178,7 +216,7 @@ def _halve(plan: Plan, found: Precision, sigma: float, noise: Noise, setup: Setu
     need = needed(plan, found, sigma, setup, percent(goal), POWERS[0])
     if need.replicates is not None and need.trials is not None and need.seconds is not None:
         said.append(
-            f"{need.replicates} replicates instead of {replicates_of(plan)}: {need.trials} trials, "
+            f"{need.replicates} {_repeats(plan)}s instead of {replicates_of(plan)}: {need.trials} trials, "
             f"about {format_duration(need.seconds)}"
         )
     if any(trial.slots for trial in plan.trials):
@@ -216,7 +254,7 @@ def _others(
 ) -> tuple[Need, ...]:
     """The same effect in other designs; those that the factors do not allow, or that are as large, are left out."""
     comparisons = len(plan.comparisons)
-    if comparisons > _SEARCHED:
+    if comparisons > _SEARCHED or plan.forks:
         return ()
     found = []
     for other, note in alternatives(plan.factors, design, workload):
@@ -234,6 +272,7 @@ def _others(
     return tuple(sorted(found, key=lambda each: each.seconds or 0.0))
 
 
-def setup_of(design: Design, workload: Workload, overhead: float) -> Setup:
-    """What a trial of a study takes; ``overhead``: seconds beside its load."""
-    return Setup(overhead + workload.before_steady + workload.ramp_down, workload.steady, wash_out_of(design))
+def setup_of(design: Design, workload: Workload, overhead: float, cpus: int = 1) -> Setup:
+    """What a trial of a study takes; ``overhead``: seconds beside its load; ``cpus``: of this machine, for forks."""
+    forking = Forking.of(workload, cpus) if design.kind == FORKS else None
+    return Setup(overhead + workload.before_steady + workload.ramp_down, workload.steady, wash_out_of(design), forking)

@@ -21,6 +21,7 @@ from leadline.planning.components import (
 )
 
 PUBLISHED_CV = 4.3  # percent between trials: study of kernels, docs/concepts/statistics.md
+WORLDS_CV = 0.5  # percent by which effects differ between worlds: docs/guides/virtual-time.md
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Noise:
     overhead: float | None = None
     windows: Sequence[Floats] = ()
     between_slots: float | None = None  # variance of a slot's figure about its trial, as given or as measured
+    forks: bool = False  # ``trial`` is how effects differ between worlds, ``block`` how worlds do
     slot_seconds: float | None = None  # that each such slot was measured; None where the length does not matter
 
     @property
@@ -85,10 +87,10 @@ class Noise:
         return float(np.mean(squares)) if len(squares) >= 4 else None
 
 
-def assumed(response: str, cv: float, why: str, slots: bool = False) -> Noise:
-    """Noise that was told rather than measured: between trials, or between slots if ``slots``."""
+def assumed(response: str, cv: float, why: str, slots: bool = False, forks: bool = False) -> Noise:
+    """Noise that was told rather than measured: between trials, between ``slots``, or between worlds of ``forks``."""
     variance = variance_of(cv)
-    return Noise(response, why, True, 0, None, variance, between_slots=variance if slots else None)
+    return Noise(response, why, True, 0, None, variance, between_slots=variance if slots else None, forks=forks)
 
 
 def measured(response: str, past: Sequence[Past], level: float = 0.95) -> Noise | None:
@@ -124,6 +126,7 @@ def measured(response: str, past: Sequence[Past], level: float = 0.95) -> Noise 
         drifts=tuple(each.drift for each, _ in usable if each.drift is not None and each.drift.percent is not None),
         overhead=float(np.mean(overheads)) if overheads else None,
         windows=tuple(windows),
+        forks=all(each.plan.forks for each, _ in usable),
     )
 
 

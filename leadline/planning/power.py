@@ -130,6 +130,8 @@ def precision_of(plan: Plan, level: float = 0.95) -> Precision | str:
         return replace(found, own=min(between, found.own), lent=-len(errors))
     if strata.mixed:
         return found
+    if fitted.separate:  # by how a contrast varies between worlds
+        return replace(found, own=float(groups - 1), lent=-1.0)
     own, lent = min(_own(sample, model, fitted, strata), found.own), 0.0
     if sample.size <= _FEW:
         twice = _fitted(_repeated(plan))

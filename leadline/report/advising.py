@@ -77,8 +77,8 @@ def advice(
 ) -> Advice:
     """Findings of a study. ``knobs``: what its stack and host have; empty where that is not known.
 
-    With ``analyse``, those of ``others`` (and itself) that bear on a finding check it. What shows in disturbed trials
-    is left out unless a study has confirmed it: a comparison within blocks holds on a busy machine.
+    With ``analyse``, those of ``others`` (and itself) in the same time that bear on a finding check it. What shows in
+    disturbed trials is left out unless a study has confirmed it: a comparison within blocks holds on a busy machine.
     """
     read = files if files is not None else [trial_files.read(trial) for trial in record.trials]
     trials = observed(record, read, knobs)
@@ -90,7 +90,11 @@ def advice(
         answer = own.answer
         wanted = {one.knob for one in findings if one.testable}
         known = sorted({one.id: one for one in (*others, record)}.values(), key=lambda one: one.id)
-        bearing = [one for one in known if wanted & {factor.name for factor in one.plan.factors}]
+        bearing = [
+            one
+            for one in known
+            if one.study.time == record.study.time and wanted & {factor.name for factor in one.plan.factors}
+        ]
         results = [(one, own if one.id == record.id else analyse(one)) for one in bearing]
         for finding in findings:
             levels = levels_set(record, held(record, finding), knobs)

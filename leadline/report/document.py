@@ -30,6 +30,7 @@ def document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "simulated": analysis.simulated,
+        "time": study.time,
         "id": record.id,
         "study": study.model_dump(mode="json"),
         "document": record.document,

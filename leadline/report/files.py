@@ -36,6 +36,7 @@ class TrialFiles:
     seconds: pl.DataFrame | None = None  # columns of driver/seconds.csv, the rows of all transactions together
     series: Mapping[str, pl.DataFrame] = field(default_factory=dict)  # observer -> time_ns, metric, subject, value
     phases: Phases | None = None
+    added: Mapping[str, float] = field(default_factory=dict)  # of a fork: what its load added to counters
     problems: tuple[str, ...] = ()
 
     def figure(self, *path: str) -> float | None:
@@ -75,13 +76,19 @@ class TrialFiles:
         return known or (((self.phases.steady_from, self.phases.steady_until),) if self.phases else ())
 
 
+def transactions(files: TrialFiles) -> int:
+    """Successful ones of the whole load."""
+    totals = files.summary.get("total", {})
+    return sum(int(one.get("ok", 0)) for one in totals.values()) if isinstance(totals, Mapping) else 0
+
+
 def read(trial: TrialRecord) -> TrialFiles:
     """Everything of a trial the report shows."""
     root = trial.directory
     if root is None or not root.is_dir():
         return TrialFiles(trial, phases=trial.phases)
     problems: list[str] = []
-    summary = _summary(root / "driver" / "summary.json", problems)
+    summary = _json(root / "driver" / "summary.json", problems)
     seconds = _seconds(root / "driver" / "seconds.csv", problems)
     series: dict[str, pl.DataFrame] = {}
     for path in sorted((root / "series").glob("*.parquet")):
@@ -89,10 +96,11 @@ def read(trial: TrialRecord) -> TrialFiles:
         if table is not None:
             series[path.stem] = table
     phases = trial.phases or _phases(seconds)
-    return TrialFiles(trial, summary, seconds, series, phases, tuple(problems))
+    added = _json(root / "raw" / "figures.json", problems)
+    return TrialFiles(trial, summary, seconds, series, phases, added, tuple(problems))
 
 
-def _summary(path: Path, problems: list[str]) -> Mapping[str, Any]:
+def _json(path: Path, problems: list[str]) -> Mapping[str, Any]:
     if not path.is_file():
         return {}
     try:

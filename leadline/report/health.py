@@ -35,7 +35,7 @@ def health(record: StudyRecord, analysis: StudyAnalysis, files: Sequence[TrialFi
         *_warm_up(record),
         _driver(files),
         _little(files),
-        _drift(analysis),
+        *([] if record.plan.forks else [_drift(analysis)]),
         _restored(record),
     ]
 

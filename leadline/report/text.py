@@ -16,6 +16,7 @@ _STYLES = {
     Verdict.BETTER: "bold blue",
     Verdict.WORSE: "bold red",
     Verdict.EQUIVALENT: "bold green",
+    Verdict.IDENTICAL: "bold green",
     Verdict.FAILED: "bold",
     Verdict.UNDETERMINED: "dim",
 }
@@ -42,6 +43,8 @@ class StudyTable:
         skipped = sum(trial.state == TrialState.SKIPPED for trial in record.trials)
         spared = f", {skipped} not needed" if skipped else ""
         yield Text(f"{done} of {len(record.plan.trials)} trials done{spared}" + (f", {failed}" if failed else ""))
+        if note := words.time_note(record.study):
+            yield Text(note, style="yellow")
         if analysis.disturbance is not None:
             yield Text(analysis.disturbance.sentence, style="yellow" if analysis.disturbance.found else "")
         for one in analysis.responses:
@@ -91,12 +94,13 @@ class StudyTable:
         return lines
 
     def _row(self, effect: Effect) -> tuple[str, ...]:
+        digits = words.decimals(self._record.study)
         verdict = effect.verdict.value + (f": {one_line(effect.reason)}" if effect.reason else "")
         return (
             one_line(words.setting(self._record.study, effect.factor, effect.level)),
-            "–" if effect.percent is None else f"{words.signed(effect.percent)} %",
-            words.change_interval(effect.interval),
-            words.change_interval(effect.simultaneous),
+            "–" if effect.percent is None else f"{words.signed(effect.percent, digits)} %",
+            words.change_interval(effect.interval, digits),
+            words.change_interval(effect.simultaneous, digits),
             words.trials_text(effect),
             verdict,
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leadline.analysis.explained import Change, Counted, explained
 from leadline.model.knob import Knob
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
@@ -19,7 +20,7 @@ from leadline.report.charts import timeline as timeline_chart
 from leadline.report.charts import trial as trial_chart
 from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, marked, palette
-from leadline.report.files import TrialFiles
+from leadline.report.files import TrialFiles, transactions
 from leadline.report.sizes import Sizes, sizes
 from leadline.report.told import sentences
 
@@ -69,6 +70,7 @@ class View:
     series: Mapping[int, Mapping[str, Any]]
     sentences: Mapping[int, Mapping[str, str]]
     advice: advising.Advice
+    explained: Mapping[str, Sequence[Change]]  # of forks: treatment -> counters that changed
     sizes: Sizes | None
 
     def figures(self) -> list[Figure]:
@@ -133,8 +135,20 @@ def gather(
         series=data,
         sentences={one.trial.id: sentences(record, one, knobs or {}) for one in files},
         advice=advising.advice(record, knobs or {}, analyse=lambda _: analysis, files=files),
+        explained=_explained(record, files, labels),
         sizes=sizes(record, files),
     )
+
+
+def _explained(
+    record: StudyRecord, files: Sequence[TrialFiles], labels: Mapping[int, str]
+) -> Mapping[str, Sequence[Change]]:
+    forks = [
+        Counted(labels[one.trial.id], one.trial.planned.block, int(total), one.added)
+        for one in files
+        if one.trial.state == TrialState.DONE and one.added and (total := transactions(one))
+    ]
+    return explained(forks, "baseline") if record.plan.forks else {}
 
 
 def _resources(

@@ -56,18 +56,41 @@ def probability(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def signed(value: float | None) -> str:
-    """A change in percent, without the sign of percent."""
+def time_note(study: Study) -> str:
+    """What the seconds of its figures are, where they are not those of a clock on the wall."""
+    if study.time != "virtual":
+        return ""
+    return (
+        "Virtual time: an instruction model, in which every instruction takes as long as any other. It has no caches, "
+        "no real disk and one CPU at a time. Never compare its figures with those of wall-clock time."
+    )
+
+
+def layout_text(study: Study) -> str:
+    """``one-at-a-time, 5 replicates``."""
+    design = study.design
+    repeats = "world" if design.worlds else "replicate"
+    forks = "forks, " if design.worlds else ""
+    return f"{forks}{design.treatments}, {plural(design.replicates, repeats)}"
+
+
+def decimals(study: Study) -> int:
+    """Of changes in percent: forks tell apart what trials in real time do not."""
+    return 3 if study.time == "virtual" else 1
+
+
+def signed(value: float | None, digits: int = 1) -> str:
+    """A change in percent, without the sign of percent; ``digits`` after the point."""
     if value is None or not math.isfinite(value):
         return "–"
     magnitude = abs(value)
-    decimals = 0 if magnitude >= 100 else 1
+    decimals = 0 if magnitude >= 100 else digits
     text = f"{value:+,.{decimals}f}"
     return ("0.0" if float(text.replace(",", "")) == 0 else text).replace("-", MINUS)
 
 
-def change_interval(interval: Interval | None) -> str:
-    return "–" if interval is None else f"[{signed(interval.low)}, {signed(interval.high)}]"
+def change_interval(interval: Interval | None, digits: int = 1) -> str:
+    return "–" if interval is None else f"[{signed(interval.low, digits)}, {signed(interval.high, digits)}]"
 
 
 def value_interval(interval: Interval | None) -> str:

@@ -88,7 +88,7 @@ class Model:
         preset = PRESETS[workload.preset].think if workload.preset else None
         think = workload.variables.get("think", preset)
         self._think = truth.server.think if think is None or isinstance(think, bool) else parse_duration(think)
-        self._relevant = sorted({name for effect in truth.effects for name in effect.when})
+        self.relevant = sorted({name for effect in truth.effects for name in effect.when})
         self._cache: dict[tuple[object, ...], tuple[Floats, float, float]] = {}
 
     def logs(self, levels: Mapping[str, Level]) -> Floats:
@@ -128,10 +128,10 @@ class Model:
         return 100 * math.expm1(sum(ratios) / len(ratios))
 
     def _interacts(self, name: str) -> bool:
-        return name in self._relevant
+        return name in self.relevant
 
     def _solved(self, levels: Mapping[str, Level]) -> tuple[Floats, float, float]:
-        key = tuple((type(levels.get(name)), levels.get(name)) for name in self._relevant)
+        key = tuple((type(levels.get(name)), levels.get(name)) for name in self.relevant)
         if key not in self._cache:
             self._cache[key] = self._solve([effect for effect in self.truth.effects if holds(effect.when, levels)])
         return self._cache[key]

@@ -20,6 +20,7 @@ from leadline.simulate.timing import after_load, before_load
 from leadline.simulate.trial import (
     Instance,
     TrialSeries,
+    changes_of,
     failure_of,
     figures,
     plot_key,
@@ -55,11 +56,13 @@ def simulate_observations(
     root = truth.seed if seed is None else seed
     found: list[Observation] = []
     now, warmed = 0.0, workload.warm_up.load * workload.warm_up.cycles if workload.warm_up else 0.0
+    baseline = {factor.name: factor.baseline for factor in plan.factors}
     for number, trial in enumerate(plan.trials if not plan.rotates else ()):
         levels = trial.treatment.as_dict()
         steady = trial.slots[-1].begin + trial.slots[-1].seconds if trial.slots else workload.steady
         plot = plot_key({name: level for name, level in levels.items() if name in dear})
-        instance = Instance(root, number, trial.seed, plot, 0.0)
+        changes = changes_of(model, levels, baseline) if plan.forks else None
+        instance = Instance(root, number, trial.seed, plot, 0.0, changes=changes)
         startup = startup_of(model, instance, levels)
         instance = replace(instance, hours=(now + before_load(truth) + startup) / 3600, warmed=warmed)
         found += _trial(model, instance, trial, plan.baseline, steady, EPOCH + now, startup, wash_out, error_limit)

@@ -28,6 +28,7 @@ from leadline.lab.system import (
 )
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.guest import FORKS
 from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Slot
@@ -40,7 +41,7 @@ from leadline.simulate.host import SimulatedHost, known_levels, usual_level
 from leadline.simulate.model import Model
 from leadline.simulate.observations import DEAR
 from leadline.simulate.timing import after_load, before_load
-from leadline.simulate.trial import Instance, failure_of, plot_key, startup_of, trial_series
+from leadline.simulate.trial import Instance, changes_of, failure_of, plot_key, startup_of, trial_series
 from leadline.simulate.truth import Failure, Truth
 
 _AUDIT = "simulated-ledger"
@@ -89,7 +90,7 @@ class SimulatedSystem(AtStart):
     def prepare(self, message: Callable[[str], None]) -> None:
         message("SIMULATED: nothing is installed, started or loaded; time is virtual")
 
-    def reset(self, directory: Path) -> None:  # noqa: ARG002 - nothing to put back
+    def reset(self, directory: Path, seed: int) -> None:  # noqa: ARG002 - nothing to put back
         self._begun[0] += 1
         self._attempts = self._begun[0]
         self._running = True
@@ -342,7 +343,12 @@ class SimulatedSystem(AtStart):
             for name, level in self._levels().items()
             if name in self._study.factors and name in self._knobs and self._knobs[name].apply_cost in DEAR
         }
-        return Instance(self._truth.seed, self._attempts - 1, block_seed, plot_key(dear), hours, warmed=self._warmed)
+        changes = changes_of(self._model, self._levels(), self._kept) if self._study.design.kind == FORKS else None
+        return Instance(
+            *(self._truth.seed, self._attempts - 1, block_seed, plot_key(dear), hours),
+            warmed=self._warmed,
+            changes=changes,
+        )
 
     def _fail_at(self, step: str, usual: str) -> None:
         if self._failure is not None and self._failure.at == step:

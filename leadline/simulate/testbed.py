@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 
+from leadline.catalogue import load
 from leadline.host.knobs import every_knob
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.progress import SilentWatcher, Watcher
@@ -52,7 +53,8 @@ def check_simulated(file: StudyFile) -> None:
 class SimulatedTestbed:
     """A host where every knob can be set, with a known truth and one clock; every attempt draws noise of its own.
 
-    ``lab`` should hold simulated studies only. Knobs that are None are those of every host and of each study's stack.
+    ``lab`` should hold simulated studies only. Knobs that are None are those of every host, guests too, and of each
+    study's stack.
     ``source`` is the name of the truth's file in messages.
     """
 
@@ -71,7 +73,7 @@ class SimulatedTestbed:
         self.directory = lab
         self._truth, self._source = truth, source
         self._service_knobs = service_knobs
-        self._host_knobs = every_knob() if host is None else list(host)
+        self._host_knobs = [*every_knob(), *load("guest").values()] if host is None else list(host)
         self._clock = VirtualClock()
         self._origin, self._attempts = EPOCH, 0
         self.host = SimulatedHost(self._host_knobs, self._clock)

@@ -32,6 +32,8 @@ class Instance:
     ``number`` counts trials that were begun, ``block_seed`` is the plan's seed of the block, ``plot`` names the levels
     of the whole plot, ``hours`` tells the start of the load since the study began. With ``turns`` the noise of the
     seconds is the machine's: all instances of the block meet the same one. ``warmed``: seconds of load before this one.
+    ``changes``: of a fork, what differs from its world's baseline in levels that have an effect; all else is the
+    world's.
     """
 
     seed: int
@@ -41,6 +43,18 @@ class Instance:
     hours: float
     turns: tuple[Turn, ...] = ()
     warmed: float = 0.0
+    changes: tuple[str, ...] | None = None
+
+    def random(self, purpose: int, *more: int) -> np.random.Generator:
+        """The noise of this trial, of forks of its whole world."""
+        own = self.number if self.changes is None else self.block_seed
+        return np.random.default_rng([self.seed, own, purpose, *more])
+
+
+def changes_of(model: Model, levels: Mapping[str, Level], baseline: Mapping[str, Level]) -> tuple[str, ...]:
+    """What a fork has other than its world's baseline, of what has an effect."""
+    names = (name for name in model.relevant if name in baseline and levels[name] != baseline[name])
+    return tuple(f"{name}={levels[name]}" for name in names)
 
 
 @dataclass(frozen=True)
@@ -140,7 +154,7 @@ def trial_series(
     if instance.turns:
         logs[0, ~_loaded(instance.turns, middle)] = -np.inf
     others = None
-    if truth.neighbour is not None:
+    if truth.neighbour is not None and instance.changes is None:
         others = taken(truth, instance.seed, instance.hours * 3600, schedule, count)
         slower = np.log1p(-truth.neighbour.harm * others)
         logs[0] += slower
@@ -188,10 +202,10 @@ def _levels(
 def _noise(truth: Truth, instance: Instance, middle: Floats) -> tuple[Floats, Floats, float]:
     """Logarithmic noise of throughput by second, of latencies on top by second, and of CPU for the whole trial."""
     noise, outliers = truth.noise, truth.outliers
-    rng = np.random.default_rng([instance.seed, instance.number, 1])
+    rng = instance.random(1)
     trial, latency, cpu = rng.standard_normal(3)
     if instance.warmed:  # another load of the same instance: other seconds
-        rng = np.random.default_rng([instance.seed, instance.number, 1, round(instance.warmed)])
+        rng = instance.random(1, round(instance.warmed))
     count = len(middle)
     shocks = (_shared(instance, "seconds") if instance.turns else rng).standard_normal(count)
     own = rng.standard_normal(count)
@@ -206,13 +220,18 @@ def _noise(truth: Truth, instance: Instance, middle: Floats) -> tuple[Floats, Fl
         level += lognormal_sigma(noise.plots) * float(_shared(instance, instance.plot).standard_normal())
     if strikes[count] < outliers.trials:
         level += math.log1p(-outliers.trial_depth)
-    speed = series + level + math.log1p(truth.drift) * (instance.hours + middle / 3600)
+    more_cpu = 0.0
+    for change in instance.changes or ():
+        own_level, own_cpu = lognormal_sigma(noise.worlds) * _shared(instance, change).standard_normal(2)
+        level, more_cpu = level + float(own_level), more_cpu + float(own_cpu)
+    hours = instance.hours + middle / 3600 if instance.changes is None else 0.0
+    speed = series + level + math.log1p(truth.drift) * hours
     speed = speed + np.log(
         _warm_up(truth, instance.warmed + (_under_load(instance.turns, middle) if instance.turns else middle))
     )
     speed[strikes[:count] < outliers.seconds] += math.log1p(-outliers.second_depth)
     more = lognormal_sigma(noise.latency_trials) * latency + lognormal_sigma(noise.latency_seconds) * own
-    return speed, np.asarray(more), lognormal_sigma(noise.cpu_trials) * float(cpu)
+    return speed, np.asarray(more), lognormal_sigma(noise.cpu_trials) * float(cpu) + more_cpu
 
 
 def _shared(instance: Instance, what: str) -> np.random.Generator:

@@ -96,6 +96,7 @@ class NoiseLevels(_Strict):
     trials: Share = Field(default=0.03, description="between trials")
     blocks: Share = 0.0
     plots: Share = Field(default=0.0, description="between whole plots: kernels, mounts")
+    worlds: Share = Field(default=0.002, description="of forks: how an effect differs from world to world")
     seconds: Share = Field(default=0.05, description="between the seconds of one trial")
     autocorrelation: float = Field(default=0.3, ge=0, lt=1, description="AR(1), from one second to the next")
     latency_trials: Share = 0.02

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from leadline import catalogue
 from leadline.host.knobs import every_knob
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.studyfile import StudyFile
 from leadline.model.guest import Guest, GuestKind
 from leadline.model.knob import Knob, Machine
+
+BOOT_KNOBS = catalogue.load("guest")
+_NOT_AUDITED = "In a guest the driver checks every response; the rows that it leaves in the database are not audited."
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class PlannedGuest:
 
     def knobs(self) -> Sequence[Knob]:
         machine = self.machine()
-        return [knob.on(machine) for knob in every_knob()]
+        return [knob.on(machine) for knob in (*every_knob(), *BOOT_KNOBS.values())]
 
     def cpus(self) -> Sequence[int]:
         return range(self.guest.cpus)
@@ -37,4 +41,5 @@ class PlannedGuest:
 def plan_guests(file: StudyFile, kind: GuestKind, service_knobs: list[Knob], idle_settings: bool = False) -> Planned:
     """The plan of a study in guests, which are all disposable. Raises UsageError with file and line."""
     guest = PlannedGuest(kind, file.study.guest or Guest())
-    return plan_study(file, guest, service_knobs, disposable=True, idle_settings=idle_settings)
+    planned = plan_study(file, guest, service_knobs, disposable=True, idle_settings=idle_settings)
+    return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, _NOT_AUDITED)))

@@ -1,25 +1,44 @@
-"""Guests as a testbed: what is planned here runs in virtual machines."""
+"""Guests as a testbed: studies that run in virtual machines, with the plan, store and life cycle of all others."""
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from leadline.guest.boot import QEMU
+from leadline.guest.machine import INSTALL
+from leadline.host import here
 from leadline.host.base import TrialHost
+from leadline.host.knobs.files import memory_kib
+from leadline.host.paths import cache_dir
 from leadline.lab.planning import Planned
 from leadline.lab.progress import SilentWatcher, Watcher
-from leadline.lab.run import RunResult
+from leadline.lab.run import RunResult, StudyRun
 from leadline.lab.stacks import study_catalogue
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import RunOptions
 from leadline.model.errors import UsageError
-from leadline.model.guest import GuestKind
+from leadline.model.guest import Guest, GuestKind
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
+from leadline.model.units import format_size
+from leadline.stack.running import require_none_running
+from leadline.virtual.capture import RecordingHost
+from leadline.virtual.guests import Guests
+from leadline.virtual.host import GuestHost
 from leadline.virtual.planned import plan_guests
+from leadline.virtual.system import GuestSystem
+from leadline.virtual.worlds import Worlds
+
+_BESIDE = 256 << 20  # bytes that QEMU needs beside the guest's memory
+_TIME = {
+    "virtual-time": "virtual: counted instructions, 2 ns each; no caches, no disk, one CPU at a time",
+    "vm": "real",
+}
 
 
 class GuestTestbed:
@@ -38,13 +57,16 @@ class GuestTestbed:
         self.directory = lab
         self._service_knobs = service_knobs
         self._kind = kind
+        self._local = RecordingHost(disposable=True)
 
     @property
     def host(self) -> TrialHost:
-        raise UsageError(_NOT_YET.format(kind=self._kind))
+        """Of guests of the usual size."""
+        return self._host(Guest())
 
     @cached_property
     def store(self) -> Store:
+        require_none_running(self.directory, self._local)
         return Store(self.directory)
 
     def knobs(self, file: StudyFile) -> list[Knob]:
@@ -54,14 +76,57 @@ class GuestTestbed:
         return time.monotonic()
 
     def plan(self, file: StudyFile, idle_settings: bool = False) -> Planned:
+        """Also raises UsageError where this machine cannot run the study's guests."""
+        if shutil.which(QEMU) is None:
+            raise UsageError(f"{file.where(('stack', 'host'))}: {QEMU} is not on the PATH; {INSTALL}")
+        self._parallel(file)
         return plan_guests(file, self._kind, self.knobs(file), idle_settings)
 
-    def run(self, file: StudyFile, _planned: Planned, _options: RunOptions) -> RunResult:
-        """Raises UsageError."""
-        raise UsageError(f"{file.where(('stack', 'host'))}: {_NOT_YET.format(kind=self._kind)}")
+    def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
+        study = file.study
+        work = self.store.directory.absolute() / "guests" / study.study
+        shutil.rmtree(work, ignore_errors=True)  # of a leadline that was killed
+        host = self._host(study.guest or Guest())
+        guests = Guests(study, host, self._local, cache_dir() / "guests" / study.study, work)
+        worlds = Worlds(work / "worlds", self._parallel(file), guests.warm, guests.fork, guests.remove)
+
+        def end() -> None:
+            self._local.ending = True
+            worlds.close()
+
+        host.end = end
+        system = GuestSystem(planned.plan, planned.settings, self.knobs(file), host, guests, worlds)
+        run = StudyRun(
+            *(file, planned, self.store, host, system, self.watcher, host.guard),
+            budget=options.budget,
+            give_up=options.give_up,
+            opened=options.opened,
+        )
+        try:
+            return run.execute(options.fresh, options.go_on)
+        finally:
+            worlds.close(wait=True)
+            shutil.rmtree(work, ignore_errors=True)
 
     def resume(self, created: float, studies: Sequence[StudyRecord]) -> None:
-        """Nothing has been run."""
+        """Nothing goes on between two runs."""
 
+    def _host(self, guest: Guest) -> GuestHost:
+        about = {
+            "guest.qemu": here.run([QEMU, "--version"], timeout=30.0).stdout.partition("\n")[0],
+            "guest.time": _TIME[self._kind],
+            "guest.memory": format_size(guest.memory),
+            "guest.cpus": str(guest.cpus),
+        }
+        return GuestHost(self._kind, guest, self._local, about)
 
-_NOT_YET = "this version plans studies on {kind} (--dry-run) and simulates them (--simulate), and does not run them"
+    def _parallel(self, file: StudyFile) -> int:
+        """Guests that run at the same time. Raises UsageError where there is no memory for one."""
+        memory = (file.study.guest or Guest()).memory
+        free = memory_kib(Path("/"), "MemAvailable") * 1024
+        if free < memory + _BESIDE:
+            told = f"a guest takes {format_size(memory)} and {_BESIDE >> 20} MiB beside it"
+            raise UsageError(
+                f"{file.where(('guest', 'memory'))}: {told}, this machine has {free >> 20} MiB free; lower guest.memory"
+            )
+        return max(1, min(len(self._local.cpus()), free // (memory + _BESIDE)))

@@ -22,6 +22,7 @@ from leadline.lab.testbed import LocalTestbed
 from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import builtin_tunings, parse_tuning
 from leadline.load.driver import find_binary
+from leadline.virtual.planned import plan_guests
 
 pytestmark = pytest.mark.stack
 
@@ -44,6 +45,7 @@ ELSEWHERE = {
     "leadline simulate": "tests/unit/simulate/test_simulate_run.py",
     "leadline up": "tests/stack/test_commands.py",
     "leadline down": "tests/stack/test_commands.py",
+    "leadline kernels": "tests/stack/test_kernels.py",
     "leadline load": "tests/stack/test_commands.py",
 }
 SAFE = (
@@ -178,7 +180,11 @@ def _real(word: str, study: RealStudy, *, stored: bool) -> str:
 @pytest.mark.parametrize(("page", "text"), [pair for pair in blocks("yaml") if pair[1].startswith("study:")])
 def test_a_study_in_the_docs_can_be_planned(page: str, text: str) -> None:
     file = parse_study(text, page)
-    assert plan_study(file, LocalHost(), study_catalogue(file)).plan.trials
+    kind = file.study.stack.host
+    if kind == "local":
+        assert plan_study(file, LocalHost(), study_catalogue(file)).plan.trials
+    else:
+        assert plan_guests(file, kind, study_catalogue(file)).plan.trials
 
 
 @pytest.mark.parametrize(("page", "text"), [pair for pair in blocks("yaml") if pair[1].startswith("tuning:")])

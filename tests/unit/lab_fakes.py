@@ -161,7 +161,7 @@ class FakeSystem(AtStart):
     def prepare(self, message: Callable[[str], None]) -> None:
         message("prepared")
 
-    def reset(self, directory: Path) -> None:
+    def reset(self, directory: Path, seed: int) -> None:
         assert directory.is_dir()
         self._call("reset")
 

@@ -13,6 +13,7 @@ from leadline.api.planning import (
     noise_for,
     overhead_for,
     sent_variables,
+    setup_for,
     treatment_label,
     worst_cost,
 )
@@ -23,7 +24,7 @@ from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.study import Design, Study, Workload
 from leadline.model.units import format_duration
 from leadline.planning.course import course
-from leadline.planning.forecast import forecast, setup_of
+from leadline.planning.forecast import forecast
 from leadline.planning.looks import schedule
 from leadline.planning.wording import forecast_lines, layout_lines, noise_lines
 
@@ -35,7 +36,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     noise = noise_for(study, lab)
     overhead = overhead_for(study, noise)
     seconds = cost(study, plan, overhead)
-    setup = setup_of(planned.design, study.workload, overhead)
+    setup = setup_for(planned.design, study.workload, overhead)
     found = forecast(plan, noise, setup, design=planned.design)
     layouts = compare_layouts(study, planned, lab, noise, overhead)
     if json:

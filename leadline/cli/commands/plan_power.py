@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leadline.api.planning import Planned, StudyFile, check_looks, compare_layouts, noise_for, overhead_for
+from leadline.api.planning import Planned, StudyFile, check_looks, compare_layouts, noise_for, overhead_for, setup_for
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
@@ -18,7 +18,7 @@ from leadline.model.plan import Plan
 from leadline.model.result import RESPONSES
 from leadline.model.units import format_duration, parse_percent
 from leadline.planning.components import Component, cv_of
-from leadline.planning.forecast import Forecast, Need, Setup, forecast, setup_of
+from leadline.planning.forecast import Forecast, Need, Setup, forecast
 from leadline.planning.layouts import Compared
 from leadline.planning.noise import Noise
 from leadline.planning.wording import advice_of, forecast_lines, layout_lines, need_line, noise_lines
@@ -53,7 +53,7 @@ def power(
     name = _response(file, response)
     noise = noise_for(file.study, lab, noise_cv, from_, name)
     overhead = overhead_for(file.study, noise)
-    setup = setup_of(planned.design, file.study.workload, overhead)
+    setup = setup_for(planned.design, file.study.workload, overhead)
     found = forecast(
         planned.plan,
         noise,

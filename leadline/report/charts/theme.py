@@ -19,7 +19,14 @@ VEGA_LITE = "6.4"
 BLACK, GREY = "#1b1f24", "#8a9099"
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 TREATMENTS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, "#7a5c00", "#5b4a9c", "#4d7a00", "#8c2d04")
-VERDICTS = {"better": BLUE, "worse": VERMILLION, "equivalent": GREEN, "undetermined": "#6b727c", "failed": BLACK}
+VERDICTS = {
+    "better": BLUE,
+    "worse": VERMILLION,
+    "equivalent": GREEN,
+    "identical": GREEN,
+    "undetermined": "#6b727c",
+    "failed": BLACK,
+}
 
 _FONT = "Helvetica Neue, Arial, Liberation Sans, sans-serif"
 _CONFIG: dict[str, Any] = {

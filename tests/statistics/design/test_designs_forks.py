@@ -60,13 +60,6 @@ def test_the_plan_says_its_boots_starts_and_forks() -> None:
     assert work(forks(*EVERY)) == (4 * 4, 4 * 5, 4 * 7)
 
 
-def test_saved_guests_are_plots_where_factors_are_crossed() -> None:
-    plan = forks(HEAP, LIVE, of="full-factorial", worlds=2)
-    assert [trial.plot for trial in plan.trials] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert {trial.plot for trial in forks(HEAP, LIVE).trials} == {None}
-    assert {trial.plot for trial in forks(KERNEL, HEAP, of="full-factorial").trials} == {None}  # none has two forks
-
-
 def test_one_world_is_a_plan_that_says_what_it_lacks() -> None:
     plan = forks(LIVE, worlds=1)
     assert plan_problems(plan) == ()
@@ -85,7 +78,5 @@ def test_a_broken_plan_of_forks_is_seen() -> None:
     from dataclasses import replace
 
     plan = forks(HEAP, LIVE, of="full-factorial", worlds=2)
-    swapped = [replace(trial, plot=0) for trial in plan.trials]
-    assert "a hard-to-change factor changes inside a whole plot" in plan_problems(replace(plan, trials=tuple(swapped)))
     fewer = replace(plan, trials=plan.trials[:-1])
     assert "block 1 does not hold every treatment exactly once" in plan_problems(fewer)

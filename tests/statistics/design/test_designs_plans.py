@@ -54,6 +54,7 @@ def designs(draw: st.DrawFn) -> Design:
         "resolution": st.integers(3, 6),
         "foldover": st.booleans(),
         "runs": st.integers(4, 40),
+        "each": st.just("factor.0"),
         "model": st.sampled_from(["main-effects", "interactions"]),
     }.items():
         if name in KINDS[kind].options and draw(st.booleans()):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from leadline.api.running import open_testbed
-from leadline.api.studies import Study
+from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import parse_study
-from leadline.lab.testbed import RunOptions
 from leadline.model.errors import UsageError
 from leadline.model.guest import Guest
 from leadline.model.study import Study as StudyModel
+from leadline.virtual.planned import plan_guests
 
 STUDY = """\
 study: settings
@@ -105,11 +102,9 @@ def test_a_tuning_runs_on_machines() -> None:
         find_tuning("daytrader", ["stack.host=virtual-time"])
 
 
-def test_limits_of_knobs_are_those_of_the_guest(tmp_path: Path) -> None:
-    subject = Study(parse_study(STUDY, "settings.yaml", ["factors.vm.min_free_kbytes=[16384, 600000]"]))
-    place = open_testbed(tmp_path / "lab", subject=subject)
-    planned = place.plan(subject.file)  # half the memory is dangerous, and a guest is disposable
+def test_limits_of_knobs_are_those_of_the_guest() -> None:
+    file = parse_study(STUDY, "settings.yaml", ["factors.vm.min_free_kbytes=[16384, 600000]"])
+    planned = plan_guests(file, "virtual-time", study_catalogue(file))  # half the memory is dangerous: it is disposable
     assert planned.machine.memory == 1 << 30
-    with pytest.raises(UsageError, match=r"settings\.yaml:3: this version plans studies on virtual-time"):
-        place.run(subject.file, planned, RunOptions())
-    assert not (tmp_path / "lab").exists()
+    assert planned.settings == {"guest.kernel": "6.1-cloud"}
+    assert planned.knobs["guest.kernel"].apply_cost == "reboot"

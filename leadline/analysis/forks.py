@@ -1,0 +1,101 @@
+"""Forks of one guest: worlds are the blocks of a randomised complete block design, and inside one there is no noise.
+
+Two treatments may give the same figure to the last digit: a level that does so in every world is
+identical to its baseline. Its figures are then the baseline's once more, not figures of their own, and are left out of
+the model, where they would make the noise look smaller than it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from leadline.analysis.columns import Main, Model
+from leadline.analysis.comparisons import NO_NOISE
+from leadline.analysis.linear import Fit
+from leadline.analysis.table import Cell, Sample, StudyTable
+from leadline.analysis.worlds import WorldsFit
+from leadline.model.result import Effect, Scope, Verdict
+
+ONE_WORLD = "one world gives a difference, not an effect; two or more worlds (design.worlds) would give intervals"
+CONSTANT = "the same difference in every world, so there is no noise to hold it against"
+NO_ORDER = "Forks have no order in time, so there is no drift."
+
+
+def identical_levels(table: StudyTable, sample: Sample) -> frozenset[Main]:
+    """Levels that gave the figure of their factor's baseline level in every world and with all other levels."""
+    figures: dict[tuple[int, Cell], float] = {
+        (int(block), table.cells[int(cell)]): float(value)
+        for block, cell, value in zip(sample.blocks, sample.cells, sample.values, strict=True)
+    }
+    return frozenset(main for main in table.comparisons() if _same(table, figures, main))
+
+
+def _without_noise(effect: Effect) -> Effect:
+    """The difference alone."""
+    nothing = dict.fromkeys(("interval", "simultaneous", "p_value", "p_adjusted", "equivalence_p", "df"))
+    return replace(effect, verdict=Verdict.UNDETERMINED, **nothing)  # type: ignore[arg-type]
+
+
+def _same(table: StudyTable, figures: Mapping[tuple[int, Cell], float], main: Main) -> bool:
+    factor, level = main
+    usual = table.cells[0][factor]
+    pairs = [
+        (value, figures.get((world, (*cell[:factor], usual, *cell[factor + 1 :]))))
+        for (world, cell), value in figures.items()
+        if cell[factor] == level
+    ]
+    return bool(pairs) and all(value == other for value, other in pairs)
+
+
+def without(table: StudyTable, sample: Sample, levels: frozenset[Main]) -> Sample:
+    """The figures of treatments that have none of these levels."""
+    if not levels:
+        return sample
+    kept = [not any(cell[factor] == level for factor, level in levels) for cell in table.cells]
+    return sample.only(np.array(kept, dtype=np.bool_)[sample.cells])
+
+
+def of_one_world(fit: Fit) -> Fit:
+    """The fit without a noise: what is left of one world is no noise between worlds."""
+    return Fit(fit.beta, fit.half, fit.rows, 0, 0.0)
+
+
+def constant_levels(model: Model, fit: Fit) -> frozenset[Main]:
+    """Levels with the same difference in every world."""
+    if not isinstance(fit, WorldsFit):
+        return frozenset()
+    rows = np.array([model.effect(main) for main in model.mains])
+    known = np.array(fit.estimable(rows)) & fit.constant(rows)
+    return frozenset(main for main, one in zip(model.mains, known, strict=True) if one)
+
+
+def told(
+    table: StudyTable,
+    sample: Sample,
+    effects: list[Effect],
+    levels: frozenset[Main],
+    constant: frozenset[Main],
+    higher_is_better: bool,
+) -> list[Effect]:
+    """The effects, ranked again, with what is identical, what is ``constant`` and what only one world says."""
+    worlds = len(np.unique(sample.blocks))
+    where = f"in all {worlds} worlds" if worlds > 1 else "in this world"
+    names, sure = (
+        {(table.factors[factor].name, table.factors[factor].levels[level]) for factor, level in chosen}
+        for chosen in (levels, constant)
+    )
+    found = []
+    for effect in effects:
+        if (effect.factor, effect.level) in sure:
+            effect = replace(_without_noise(effect), reason=CONSTANT)
+        if (effect.factor, effect.level) in names:
+            reason = f"the same figure to the last digit {where}"
+            effect = replace(effect, verdict=Verdict.IDENTICAL, percent=0.0, reason=reason)
+        if worlds == 1:
+            effect = replace(effect, scope=Scope.THIS_WORLD, reason=effect.reason.replace(NO_NOISE, "one world alone"))
+        found.append(effect)
+    sign = -1.0 if higher_is_better else 1.0
+    return sorted(found, key=lambda one: (one.percent is None, sign * (one.percent or 0.0)))

@@ -1,0 +1,191 @@
+"""Which change between two ends makes the difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from leadline.api.studies import Study
+from leadline.conclude.bisection import percent, sentence
+from leadline.lab.bisect.probe import Question
+from leadline.lab.bisect.run import BisectResult, BisectRun, question_of
+from leadline.lab.bisect.span import span_of
+from leadline.lab.pilot import noise_for, overhead_for
+from leadline.lab.testbed import Testbed
+from leadline.model.units import format_duration
+from leadline.planning.forecast import setup_of, sigma_of
+from leadline.planning.probes import MOST, Expected, expected
+
+EFFECTS = (5.0, 10.0)  # percent that a dry run tells of where none is named
+
+
+def question(
+    study: Study,
+    *,
+    factor: str | None = None,
+    first: str | None = None,
+    last: str | None = None,
+    response: str | None = None,
+    exact: bool = False,
+) -> Question:
+    """Between the levels ``first`` and ``last`` of a factor, or between two files of settings. Raises UsageError."""
+    return question_of(study.file, span_of(study.file.study, factor, first, last), response, exact)
+
+
+@dataclass(frozen=True)
+class BisectOutline:
+    """What a bisection would be: its candidates, and trials, probes and time by effect (percent)."""
+
+    question: Question
+    noise: str
+    seconds_per_trial: float
+    expected: tuple[Expected, ...]
+    budget: float | None
+
+    @property
+    def changes(self) -> list[str]:
+        span = self.question.span
+        return [span.change((change,)) for change in range(span.changes)]
+
+    def lines(self) -> list[str]:
+        """Plain lines of text."""
+        span, changes = self.question.span, self.changes
+        kind = "ordered levels" if span.ordered else "settings that differ"
+        found = [f"{span.changes + span.ordered} {kind}, {len(changes)} changes one of which may make the difference:"]
+        found += [f"  {each}" for each in changes]
+        for each in self.expected:
+            time = each.trials * self.seconds_per_trial
+            late = "" if each.ends > 0.99 else f"; {each.ends:.0%} end within {MOST} trials"
+            over = "; longer than the budget" if self.budget is not None and time > self.budget else ""
+            found.append(
+                f"an effect of {each.effect:g} % on {self.question.response}: about {each.probes:.0f} probes, "
+                f"{each.trials:.0f} trials, {format_duration(time)}{late}{over}"
+            )
+        return [*found, "exact probes: one for each candidate" if self.question.exact else f"noise {self.noise}"]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            "study": self.question.study.study,
+            "response": self.question.response,
+            "ordered": self.question.span.ordered,
+            "exact": self.question.exact,
+            "changes": self.changes,
+            "noise": self.noise,
+            "seconds_per_trial": self.seconds_per_trial,
+            "expected": [asdict(each) | {"seconds": each.trials * self.seconds_per_trial} for each in self.expected],
+        }
+
+
+def outline(asked: Question, place: Testbed, effect: float | None = None, budget: float | None = None) -> BisectOutline:
+    """Nothing is changed. ``effect`` in percent; noise is that of studies of the same stack in the lab."""
+    run = BisectRun(asked, place)
+    planned, study = run.check(), asked.study
+    noise = noise_for(study, place.directory, response=asked.response)
+    overhead = overhead_for(study, noise)
+    setup = setup_of(planned.design, study.workload, overhead)
+    sigma = sigma_of(planned.plan, noise, setup) or 0.05
+    state = run.begin()
+    told = tuple(
+        expected(state.changes, state.usable, math.log1p(each / 100), sigma, exact=asked.exact)
+        for each in ((effect,) if effect is not None else EFFECTS)
+    )
+    told = tuple(
+        Expected(round(100 * math.expm1(each.effect), 6), each.probes, each.trials, each.ends) for each in told
+    )
+    load = study.workload.before_steady + study.workload.steady + study.workload.ramp_down
+    return BisectOutline(asked, noise.source, load + overhead, told, budget)
+
+
+@dataclass(frozen=True)
+class Bisected:
+    """A bisection as it stands."""
+
+    result: BisectResult
+
+    @cached_property
+    def answer(self) -> str:
+        """The conclusion in one sentence."""
+        asked = self.result.question
+        return sentence(self.result.state, asked.response, asked.log, asked.span.ordered, asked.span.change)
+
+    @property
+    def rows(self) -> list[tuple[str, int, float | None]]:
+        """Every treatment that was run: its name, trials, and percent against the end A."""
+        state, asked = self.result.state, self.result.question
+        means = state.means()
+        counts = {held: sum(block.treatments.count(held) for block in state.blocks) for held in means}
+        order = sorted(means, key=lambda held: (len(held), sorted(held)))
+        scale = (lambda value: 100 * math.expm1(value)) if asked.log else (lambda value: 100 * value)
+        return [(asked.span.label(held), counts[held], scale(means[held])) for held in order]
+
+    def lines(self) -> list[str]:
+        """Treatments and probabilities, in lines, without the answer."""
+        state, asked = self.result.state, self.result.question
+        rows = self.rows
+        wide = max((len(name) for name, _, _ in rows), default=0)
+        unit = "%" if asked.log else "points"
+        lines = [f"{asked.response} against {asked.span.label(frozenset())}"] if rows else []
+        lines += [f"  {name.ljust(wide)}  {trials:3d} trials  {value:+8.2f} {unit}" for name, trials, value in rows]
+        lines += [f"  cannot be run: {asked.span.label(held)}: {why}" for held, why in self.result.failed.items()]
+        likely = [
+            f"  {share:6.1%}  {asked.span.change(group)}"
+            for share, group in zip(state.probabilities.tolist(), state.groups, strict=True)
+            if state.blocks and share >= 0.01
+        ]
+        others = [("no change", state.none), ("two changes", state.two), ("many", state.many)] if state.blocks else []
+        likely += [f"  {share:6.1%}  {name}" for name, share in others if share >= 0.01]
+        return [*lines, *(["probability that a change is at work"] if likely else []), *likely]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON types: ``leadline-bisect/1`` (docs/guides/bisect.md)."""
+        result, state, asked = self.result, self.result.state, self.result.question
+        effect = percent(state.effect, asked.log) if state.blocks else None
+        ends = percent(state.difference, asked.log) if state.blocks else None
+        return {
+            "format": "leadline-bisect/1",
+            "bisection": result.name,
+            "study": asked.study.study,
+            "response": asked.response,
+            "found": state.found.value if state.blocks else "open",
+            "places": [asked.span.change(group) for group in state.places] if state.blocks else [],
+            "changes": [
+                {"change": asked.span.change(group), "probability": share}
+                for share, group in zip(
+                    state.probabilities.tolist() if state.blocks else [], state.groups, strict=False
+                )
+            ],
+            "none": state.none if state.blocks else None,
+            "two": state.two if state.blocks else None,
+            "many": state.many if state.blocks else None,
+            "effect": _interval(effect),
+            "ends": _interval(ends),
+            "treatments": [
+                {"treatment": name, "trials": trials, "difference": value} for name, trials, value in self.rows
+            ],
+            "failed": {asked.span.label(held): why for held, why in result.failed.items()},
+            "probes": len(state.blocks),
+            "trials": state.trials,
+            "seconds": result.seconds,
+            "studies": list(result.studies),
+            "complete": result.complete,
+            "stopped": result.stopped,
+            "restored": list(result.restored),
+            "answer": self.answer,
+        }
+
+
+def bisect(
+    asked: Question, place: Testbed, *, budget: float | None = None, most: int = MOST, fresh: bool = False
+) -> Bisected:
+    """Run what is left of a bisection, or all of it anew (``fresh``). Raises as a study's run does."""
+    run = BisectRun(asked, place, budget, most)
+    run.check()
+    return Bisected(run.execute(fresh))
+
+
+def _interval(found: Sequence[float] | None) -> dict[str, float] | None:
+    return None if found is None else dict(zip(("percent", "low", "high"), found, strict=True))

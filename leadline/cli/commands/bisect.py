@@ -1,0 +1,88 @@
+"""``bisect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.api.bisecting import bisect as run_bisection
+from leadline.api.bisecting import outline, question
+from leadline.api.running import open_testbed
+from leadline.api.studies import Study
+from leadline.cli.commands.plan_power import share
+from leadline.cli.live import watcher
+from leadline.cli.options import JsonOption, LabOption, SetOption
+from leadline.cli.output import console, errors, print_answer, print_json, say
+from leadline.model.errors import UsageError
+from leadline.model.units import format_duration
+from leadline.planning.probes import MOST
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command(epilog="Example: leadline bisect study.yaml --factor jvm.heap --from 256m --to 2g --dry-run")(bisect)
+
+
+def bisect(
+    study: Annotated[str, typer.Argument(help="A built-in study or a study file: the stack, the load, the levels.")],
+    first: Annotated[
+        str | None, typer.Option("--from", help="The end A: a level, or a file of settings; the first level if absent.")
+    ] = None,
+    last: Annotated[
+        str | None, typer.Option("--to", help="The end B: a level, or a file of settings; the last level if absent.")
+    ] = None,
+    factor: Annotated[str | None, typer.Option(help="The factor whose ordered levels are searched.")] = None,
+    levels: Annotated[str | None, typer.Option(help="Its levels in order, in place of the study's: a,b,c")] = None,
+    response: Annotated[str | None, typer.Option(help="What differs; the study's first response if absent.")] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="A trial repeated gives the same figures: one probe each.")
+    ] = False,
+    effect: Annotated[str | None, typer.Option(help="The difference that a dry run plans for: 5%")] = None,
+    trials: Annotated[int, typer.Option(min=6, max=10_000, help="At most, all probes together.")] = MOST,
+    lab: LabOption = Path("lab"),
+    set_: SetOption = None,
+    budget: Annotated[str | None, typer.Option(help="Wall time after which no probe is started: 30m")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print candidates and cost; change nothing.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Start anew, even if it was run before.")] = False,
+    disposable: Annotated[
+        bool, typer.Option("--disposable", help="This host may hang: allow dangerous levels.")
+    ] = False,
+    simulate: Annotated[
+        Path | None, typer.Option(metavar="TRUTH", help="Run on a simulated host with this truth file.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Find which change between two ends makes the difference: levels of a factor, or settings."""
+    wanted = share("--effect", effect, 0.01, 1000.0) if effect is not None else None
+    if levels is not None and factor is None:
+        raise UsageError("--levels: name the factor that they are of: --factor NAME")
+    given = [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])]
+    subject = Study.read(study, given, [f"{factor}={levels}"] if levels is not None else [])
+    asked = question(subject, factor=factor, first=first, last=last, response=response, exact=exact)
+    watching = watcher(errors if json else console)
+    place = open_testbed(lab, truth=simulate, disposable=disposable, watcher=watching, subject=subject)
+    limit = asked.study.budget
+    if dry_run:
+        told = outline(asked, place, wanted, limit)
+        if json:
+            print_json(told.document())
+        else:
+            say(*told.lines())
+        return
+    if simulate is not None:
+        said = f"SIMULATED on {simulate}: no server runs, every figure below is made up; kept in {place.directory}"
+        say(said, to=errors if json else console)
+    with watching:
+        found = run_bisection(asked, place, budget=limit, most=trials, fresh=new)
+    if json:
+        print_json(found.document())
+    else:
+        result = found.result
+        say(*found.lines(), *(f"put back: {line}" for line in result.restored))
+        say(*([f"stopped: {result.stopped}"] if result.stopped else []))
+        say(f"probes: {result.name}-1 to -{len(result.studies)}; {format_duration(result.seconds)} of trials")
+        print_answer(found.answer)
+    if not found.result.complete:
+        raise typer.Exit(1)

@@ -1,0 +1,165 @@
+"""A probe of a bisection as a study file, and what its trials gave."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from leadline.conclude.configurations import configuration_names
+from leadline.design.seeds import derived
+from leadline.lab.bisect.span import Span
+from leadline.lab.confirming import kept_keys
+from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.model.errors import FailureClass, UsageError
+from leadline.model.record import StudyRecord
+from leadline.model.result import RESPONSES
+from leadline.model.study import RawLevel, Study
+from leadline.planning.bisection import Block, Changes
+
+EXACT_HOSTS = frozenset({"virtual-time"})  # host kinds on which the same trial gives the same figures
+_OF_TREATMENTS = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
+_NO_SENTINEL_INSIDE = 100  # a probe has fewer trials
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: the study whose stack and load are used, what lies between the ends, the response looked at."""
+
+    file: StudyFile
+    span: Span
+    response: str
+    exact: bool = False
+
+    @property
+    def study(self) -> Study:
+        return self.file.study
+
+    @property
+    def key(self) -> str:
+        """Six hex digits of what is asked; how long it may take is no part of that."""
+        told = [
+            *(self.study.model_dump(mode="json", exclude={"budget"}), self.span.factors, self.span.steps),
+            *(self.span.ordered, self.response, self.exact),
+        ]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:6]
+
+    @property
+    def name(self) -> str:
+        """What the names of its probes begin with."""
+        return f"{self.study.study[:60]}-bisect-{self.key}"
+
+    @property
+    def log(self) -> bool:
+        """Whether figures enter as logarithms, so that effects are ratios."""
+        return RESPONSES[self.response].unit != "share"
+
+
+@dataclass(frozen=True)
+class ProbeFile(StudyFile):
+    """A probe's study; what is wrong with a level is told of where it was named."""
+
+    span: Span
+
+    def where(self, path: Sequence[str | int]) -> str:
+        if len(path) > 1 and path[1] in self.span.factors:
+            return self.span.source
+        return super().where(path)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a probe gave: its block, and treatments that failed of their own doing, with the reason."""
+
+    block: Block | None
+    failed: dict[Changes, str]
+
+
+def probe_file(
+    question: Question,
+    block: Sequence[Changes],
+    name: str,
+    draw: int = 0,
+    replicates: int = 1,
+    unset: Collection[str] = (),
+) -> ProbeFile:
+    """The study that runs a block: its first treatment, an end, is the baseline. ``draw`` gives another order.
+
+    The study's other factors are held at their baseline, but for the ``unset``, which this host cannot set.
+    """
+    study, span = question.study, question.span
+    treatments = list(dict.fromkeys(block))
+    levels = [span.levels(held) for held in treatments]
+    varied = [factor for factor in span.factors if any(each[factor] != levels[0][factor] for each in levels)]
+    own = {factor: raws[0] for factor, raws in study.factors.items() if factor not in {*span.factors, *unset}}
+    held = {factor: study.baseline.get(factor, raw) for factor, raw in own.items()}
+    settings = {**study.settings, **held, **{factor: levels[0][factor] for factor in span.factors}}
+    seed = study.design.seed if question.exact else int.from_bytes(derived(study.design.seed, name)[:4])
+    configurations = {
+        _word(at): {factor: each[factor] for factor in varied if each[factor] != levels[0][factor]}
+        for at, each in enumerate(levels)
+    }
+    document: dict[str, Any] = {
+        "study": name,
+        "question": f"Which change between {span.label(treatments[0])} and the other end changes {question.response}?",
+        **kept_keys(study),
+        "factors": {factor: _distinct([each[factor] for each in levels]) for factor in varied},
+        "settings": {factor: level for factor, level in settings.items() if factor not in varied},
+        "design": {
+            "kind": "configurations",
+            "configurations": configurations,
+            "replicates": replicates,
+            "sentinels": _NO_SENTINEL_INSIDE if replicates == 1 else None,
+            "seed": seed + draw,
+        },
+        "responses": [question.response, *(each for each in study.responses if each != question.response)],
+    }
+    text = io.StringIO()
+    yaml = YAML()
+    yaml.width = 4096
+    yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
+    parsed = parse_study(text.getvalue(), f"{name}.yaml")
+    return ProbeFile(parsed.study, parsed.text, replace(parsed.places, source=question.file.source), span)
+
+
+def given(question: Question, record: StudyRecord, block: Sequence[Changes]) -> list[Given]:
+    """What the blocks of a finished probe gave. Raises UsageError for figures that have no logarithm."""
+    treatments = {_word(at): held for at, held in enumerate(dict.fromkeys(block))}
+    names = configuration_names(record.study, record.plan)
+    found = []
+    for number in sorted({trial.planned.block for trial in record.trials}):
+        held, values, failed = [], [], {}
+        for trial in (each for each in record.trials if each.planned.block == number):
+            treatment = treatments[names[trial.planned.treatment]]
+            value = trial.observation().responses.get(question.response)
+            if trial.failure in _OF_TREATMENTS:
+                failed[treatment] = trial.failure_message
+            elif value is not None and math.isfinite(value):
+                held.append(treatment)
+                values.append(_scaled(question, value))
+        found.append(Given(Block(tuple(held), tuple(values)) if len(held) > 1 else None, failed))
+    return found
+
+
+def _scaled(question: Question, value: float) -> float:
+    if not question.log:
+        return value
+    if value <= 0:
+        raise UsageError(
+            f"--response {question.response}: a trial gave {value:g}, so changes have no ratio; name another"
+        )
+    return math.log(value)
+
+
+def _word(at: int) -> str:
+    return "end" if at == 0 else f"candidate {at}"
+
+
+def _distinct(levels: Sequence[RawLevel]) -> list[RawLevel]:
+    return list({(level, type(level)): level for level in levels}.values())

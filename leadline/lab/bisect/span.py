@@ -1,0 +1,134 @@
+"""What lies between two ends: ordered levels of one factor, or the settings in which two hosts differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.host.textfile import is_file, read_text
+from leadline.lab.yamltree import Places, plain
+from leadline.model.errors import UsageError, nearest, shortened
+from leadline.model.study import MOST_LEVELS, RawLevel, Study
+from leadline.model.yamltext import load_yaml
+from leadline.planning.bisection import Changes
+from leadline.planning.probes import halves, prefixes
+
+# Factor: what gives its ordered levels from one to another, for factors whose levels a study need not name (kernels).
+CANDIDATES: dict[str, Callable[[str, str], Sequence[RawLevel]]] = {}
+
+
+@dataclass(frozen=True)
+class Span:
+    """``steps``: the ordered levels of ``factors`` (one), from the end A to the end B; else of each of them its level
+    at both ends. ``source``: where they were named, for errors.
+    """
+
+    factors: tuple[str, ...]
+    steps: tuple[tuple[RawLevel, ...], ...]
+    ordered: bool
+    source: str
+
+    @property
+    def changes(self) -> int:
+        return len(self.steps[0]) - 1 if self.ordered else len(self.factors)
+
+    def treatments(self, seed: int) -> tuple[Changes, ...]:
+        """What can be tried: every level, or sets of settings."""
+        return prefixes(self.changes) if self.ordered else halves(self.changes, seed)
+
+    def levels(self, held: Changes) -> dict[str, RawLevel]:
+        """The levels of a treatment."""
+        if self.ordered:
+            return {self.factors[0]: self.steps[0][len(held)]}
+        return {name: pair[at in held] for at, (name, pair) in enumerate(zip(self.factors, self.steps, strict=True))}
+
+    def label(self, held: Changes) -> str:
+        """A treatment in words: its level, or which settings are those of B."""
+        if self.ordered:
+            return f"{self.factors[0]}={self.steps[0][len(held)]}"
+        if len(held) in (0, self.changes):
+            return "B" if held else "A"
+        return "A with " + ", ".join(self.factors[at] for at in sorted(held)) + " of B"
+
+    def change(self, group: Sequence[int]) -> str:
+        """Changes that are concluded on together, in words."""
+        if self.ordered:
+            first, last = self.steps[0][group[0]], self.steps[0][group[-1] + 1]
+            return f"{self.factors[0]} from {first} to {last}"
+        return " or ".join(f"{self.factors[at]} from {self.steps[at][0]} to {self.steps[at][1]}" for at in group)
+
+
+def span_of(study: Study, factor: str | None, first: str | None, last: str | None) -> Span:
+    """From ``--from`` and ``--to``: two files of settings, or levels of a factor. Raises UsageError."""
+    if first is not None and last is not None and factor is None and is_file(first) and is_file(last):
+        return _settings(Path(first), Path(last))
+    return _levels(study, factor, first, last)
+
+
+def _settings(first: Path, last: Path) -> Span:
+    a, b = _read(first), _read(last)
+    for one, other, mine, theirs in ((a, b, first, last), (b, a, last, first)):
+        if lone := [name for name in one if name not in other]:
+            raise UsageError(f"{theirs}: {lone[0]} is in {mine} only; write its level here, too, or leave it out there")
+    names = tuple(name for name in a if (a[name], type(a[name])) != (b[name], type(b[name])))
+    if not names:
+        raise UsageError(f"--to {last}: every setting has the level that it has in {first}; nothing to bisect")
+    if len(names) > MOST_LEVELS:
+        raise UsageError(f"--to {last}: {len(names)} settings differ from {first}; {MOST_LEVELS} are the most")
+    return Span(names, tuple((a[name], b[name]) for name in names), False, f"--from {first} --to {last}")
+
+
+def _read(path: Path) -> dict[str, RawLevel]:
+    tree = load_yaml(read_text(path), str(path))
+    if not isinstance(tree, Mapping):
+        raise UsageError(f"{path}:1: no settings: write them as `settings:` with knob: level below")
+    places = Places(str(path), tree, {})
+    found = plain(tree, places)
+    settings = found.get("settings", found)
+    if not isinstance(settings, Mapping) or not settings:
+        raise UsageError(f"{path}:1: no settings: write them as `settings:` with knob: level below")
+    for name, level in settings.items():
+        if not isinstance(level, bool | int | float | str):
+            raise UsageError(f"{places.where(('settings', name))}: {name}: a level is one number, word or switch")
+    return {str(name): level for name, level in settings.items()}
+
+
+def _levels(study: Study, factor: str | None, first: str | None, last: str | None) -> Span:
+    name = _factor(study, factor)
+    listed = CANDIDATES.get(name)
+    if name in study.factors:
+        levels = list(study.factors[name])
+    elif listed is not None and first is not None and last is not None:
+        levels = list(listed(first, last))
+    else:
+        raise UsageError(f"--factor {name}: the study names no levels of it; add them: --levels a,b,c")
+    at = 0 if first is None else _index(name, levels, "--from", first)
+    until = len(levels) - 1 if last is None else _index(name, levels, "--to", last)
+    chosen = levels[at : until + 1] if at <= until else levels[until : at + 1][::-1]
+    if len(chosen) < 2:
+        raise UsageError(f"--to {last}: that is where it begins; name another level of {name}")
+    return Span((name,), (tuple(chosen),), True, f"--factor {name}")
+
+
+def _factor(study: Study, factor: str | None) -> str:
+    known = [*study.factors, *(name for name in CANDIDATES if name not in study.factors)]
+    if factor is not None:
+        if factor not in known:
+            near = nearest(factor, known)
+            hint = f"did you mean {near}?" if near else "add its levels: --levels a,b,c"
+            raise UsageError(f"--factor {factor}: the study has no such factor; {hint}")
+        return factor
+    if len(known) != 1:
+        told = ", ".join(known) or "none"
+        raise UsageError(f"--factor is missing: the study's factors are {told}; name one, or two files of settings")
+    return known[0]
+
+
+def _index(name: str, levels: Sequence[RawLevel], option: str, text: str) -> int:
+    written = [str(level).lower() if isinstance(level, bool) else str(level) for level in levels]
+    if text not in written:
+        near = nearest(text, written)
+        hint = f"did you mean {near}?" if near else f"its levels are {shortened(', '.join(written), 200)}"
+        raise UsageError(f"{option} {text}: {name} has no such level; {hint}")
+    return written.index(text)

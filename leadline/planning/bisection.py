@@ -1,0 +1,298 @@
+"""Noisy bisection: which of the changes between two ends makes the difference, from blocks of noisy trials.
+
+``n`` changes lead from the end A to the end B. A treatment is the set of changes that it holds (numbers 0 to n - 1):
+of ordered levels the first so many, of settings any. One trial's figure (a logarithm, where it can be) is that of its
+block, plus the effects of the changes at work, plus normal noise of unknown variance. The hypotheses: no change does
+anything; one does; two do; many do a little each (of ordered levels: gradually). Under each the marginal likelihood of
+normal-inverse-gamma conjugates is exact (e.g. Bishop 2006, 3.3 and 2.3.6), block means and the variance are integrated
+out under flat priors, the size of the effects over scales of 2 to 32 standard deviations of a trial.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Changes = frozenset[int]  # what a treatment holds
+
+SURE = 0.95
+PRIOR = {"none": 0.40, "one": 0.50, "two": 0.07, "many": 0.03}
+_SCALES = np.array([4.0, 16.0, 64.0, 256.0, 1024.0])  # variances of an effect over the variance of a trial
+_FEWEST = 4  # contrasts before anything is concluded: the noise must be seen, too
+_ODDS = 3.0  # of one change against several before one is concluded
+_KNOWN = 1e6  # degrees of freedom of a noise that is known
+_EXACT = 0.05  # of an exact difference of the ends: a probe further away from both is at neither
+
+
+class Found(StrEnum):
+    """What a bisection has found so far."""
+
+    ONE = "one"
+    TWO = "two"
+    NONE = "none"  # the ends do not differ, or by less than matters
+    MANY = "many"  # of ordered levels: gradual
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Trials made close together: what each held, and its figure."""
+
+    treatments: tuple[Changes, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Of the changes together, on the scale of the figures, with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """Everything that was measured. ``usable``: the treatments that can be run; changes that none of them separates
+    are concluded on together. ``exact``: there is no noise, so that a probe is at the end it is nearer to.
+    ``margin``: a difference of the ends, on the scale of the figures, that makes no difference.
+    """
+
+    changes: int
+    blocks: tuple[Block, ...]
+    usable: tuple[Changes, ...]
+    exact: bool = False
+    margin: float = 0.0
+
+    @property
+    def trials(self) -> int:
+        return sum(len(block.values) for block in self.blocks)
+
+    @cached_property
+    def _treatments(self) -> list[Changes]:
+        return list(dict.fromkeys(held for block in self.blocks for held in block.treatments))
+
+    @cached_property
+    def _sums(self) -> tuple[Floats, Floats, float, int]:
+        """Information (t, t) and sums (t) of the treatments inside blocks, sum of squares, contrasts."""
+        index = {held: at for at, held in enumerate(self._treatments)}
+        information, sums = np.zeros((len(index), len(index))), np.zeros(len(index))
+        squares, contrasts = 0.0, 0
+        for block in self.blocks:
+            at = np.array([index[held] for held in block.treatments])
+            values = np.array(block.values)
+            centred = values - values.mean()
+            np.add.at(sums, at, centred)
+            np.add.at(information, (at, at), 1.0)
+            np.add.at(information, np.ix_(at, at), -1.0 / len(at))
+            squares += float(centred @ centred)
+            contrasts += len(at) - 1
+        return information, sums, squares, contrasts
+
+    @cached_property
+    def _regressors(self) -> tuple[Floats, Floats]:
+        """Information (n, n) and sums (n) of the changes."""
+        information, sums, _, _ = self._sums
+        held = rows(self._treatments, self.changes)
+        return held.T @ information @ held, held.T @ sums
+
+    @property
+    def _pairs(self) -> tuple[Ints, Ints]:
+        return np.triu_indices(self.changes, 1)
+
+    @cached_property
+    def _known(self) -> float | None:
+        """Variance of a trial where it is known: an exact probe says at which end it is, nothing finer."""
+        if not self.exact:
+            return None
+        difference = self.difference
+        return None if difference is None else max(1e-12, (_EXACT * difference.value) ** 2)
+
+    def _likelihood(self, log_determinant: Floats | float, fit: Floats | float) -> Floats:
+        _, _, squares, contrasts = self._sums
+        known = self._known
+        degrees, variance = (0.0, 0.0) if known is None else (_KNOWN, known)
+        left = np.maximum(squares - np.asarray(fit) + degrees * variance, 1e-300)
+        return np.asarray(-0.5 * np.asarray(log_determinant) - 0.5 * (contrasts + degrees) * np.log(left))
+
+    def _two(self, scale: float) -> tuple[Floats, Floats, Floats]:
+        """Determinant of all pairs, and what each of the two does, the prior ``scale`` in it."""
+        information, sums = self._regressors
+        first, second = self._pairs
+        ridge, own = 2.0 / scale, np.diag(information)
+        a, b, c = own[first] + ridge, own[second] + ridge, information[first, second]
+        determinant = a * b - c * c
+        one = (sums[first] * b - sums[second] * c) / determinant
+        other = (sums[second] * a - sums[first] * c) / determinant
+        return np.log(determinant / ridge**2), one, other
+
+    @cached_property
+    def _weights(self) -> Floats:
+        """Posterior probabilities: none, each one (n), each pair (n (n - 1) / 2), many."""
+        information, sums = self._regressors
+        first, second = self._pairs
+        own, n = np.diag(information), self.changes
+        one, two, many = [], [], []
+        for scale in _SCALES:
+            one.append(self._likelihood(np.log1p(scale * own), sums**2 / (own + 1 / scale)))
+            determinant, low, high = self._two(scale)
+            two.append(self._likelihood(determinant, low * sums[first] + high * sums[second]))
+            matrix = np.eye(n) + scale / n * information
+            fit = scale / n * float(sums @ np.linalg.solve(matrix, sums))
+            many.append(self._likelihood(float(np.linalg.slogdet(matrix)[1]), fit))
+        pairs = max(1, len(first))
+        logs = np.concatenate(
+            [
+                np.atleast_1d(self._likelihood(0.0, 0.0)) + math.log(PRIOR["none"]),
+                _mean(one) + math.log(PRIOR["one"] / n),
+                _mean(two) + math.log(PRIOR["two"] / pairs),
+                np.atleast_1d(_mean(many)) + math.log(PRIOR["many"] if n > 2 else 1e-12),
+            ]
+        )
+        weights = np.exp(logs - logs.max())
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def none(self) -> float:
+        """The probability that no change does anything."""
+        return float(self._weights[0])
+
+    @property
+    def many(self) -> float:
+        return float(self._weights[-1])
+
+    @property
+    def two(self) -> float:
+        """That exactly two do, whichever."""
+        return float(self._weights[1 + self.changes : -1].sum())
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Changes that no treatment in use separates, in their order."""
+        held = rows(self.usable, self.changes)
+        found: dict[bytes, list[int]] = {}
+        for change in range(self.changes):
+            found.setdefault(held[:, change].tobytes(), []).append(change)
+        return tuple(tuple(each) for each in found.values())
+
+    @cached_property
+    def probabilities(self) -> Floats:
+        """That a change of each group is at work, alone or as one of two (g)."""
+        at = np.zeros(self.changes, dtype=np.int64)
+        for number, group in enumerate(self.groups):
+            at[list(group)] = number
+        found = np.bincount(at, self._weights[1 : 1 + self.changes], len(self.groups))
+        pairs = self._weights[1 + self.changes : -1]
+        first, second = (at[each] for each in self._pairs)
+        found += np.bincount(first, pairs, len(found))
+        found += np.bincount(second, np.where(first == second, 0.0, pairs), len(found))
+        return np.minimum(found, 1.0)
+
+    @cached_property
+    def difference(self) -> Effect | None:
+        """Of the ends, free of any hypothesis; None before both have been run in one block."""
+        information, sums, squares, contrasts = self._sums
+        held = self._treatments
+        ends = (frozenset[int](), frozenset(range(self.changes)))
+        if any(end not in held for end in ends):
+            return None
+        inverse = np.linalg.pinv(information)
+        contrast = np.zeros(len(held))
+        contrast[held.index(ends[1])], contrast[held.index(ends[0])] = 1.0, -1.0
+        value = float(contrast @ inverse @ sums)
+        left = contrasts - int(np.linalg.matrix_rank(information))
+        if left < 1:
+            return Effect(value, -math.inf, math.inf)
+        rest = max(0.0, squares - float(sums @ inverse @ sums))
+        return _interval(value, rest / left * float(contrast @ inverse @ contrast), left)
+
+    @property
+    def found(self) -> Found:
+        """What can be concluded now."""
+        _, _, _, contrasts = self._sums
+        difference = self.difference
+        if difference is None or (contrasts < _FEWEST and not self.exact):
+            return Found.OPEN
+        small = max(abs(difference.low), abs(difference.high)) < self.margin
+        if self.exact:
+            small = difference.value == 0.0
+        if small or (self.none >= SURE and not self.exact):
+            return Found.NONE
+        sure, several = len(self.places), self.two + self.many
+        if sure == 1 and float(self._weights[1 : 1 + self.changes].sum()) >= _ODDS * several:
+            return Found.ONE
+        if sure == 2 and several >= SURE:
+            return Found.TWO
+        return Found.MANY if self.many >= SURE else Found.OPEN
+
+    @property
+    def places(self) -> tuple[tuple[int, ...], ...]:
+        """Groups of changes one of which is surely at work."""
+        return tuple(group for group, share in zip(self.groups, self.probabilities, strict=True) if share >= SURE)
+
+    @property
+    def effect(self) -> Effect | None:
+        """Of the most probable single change; None before it has been told from none."""
+        information, sums = self._regressors
+        _, _, squares, contrasts = self._sums
+        best = int(np.argmax(self._weights[1 : 1 + self.changes]))
+        own = float(information[best, best])
+        if own <= 0 or contrasts < 2:
+            return None
+        value = float(sums[best]) / own
+        rest = max(0.0, squares - own * value**2) / (contrasts - 1)
+        return _interval(value, rest / own, contrasts - 1)
+
+    def means(self) -> dict[Changes, float]:
+        """Of every treatment that was run, against the end A, free of any hypothesis."""
+        information, sums, _, _ = self._sums
+        fitted = np.linalg.pinv(information) @ sums
+        held = self._treatments
+        base = float(fitted[held.index(frozenset())]) if frozenset() in held else 0.0
+        return {each: float(value) - base for each, value in zip(held, fitted, strict=True)}
+
+    def predicted(self, treatments: Sequence[Changes]) -> Floats:
+        """Covariance (t, t) of what the hypotheses predict of treatments: what a trial of them would tell."""
+        information, sums = self._regressors
+        first, second = self._pairs
+        scale, held = float(_SCALES[-2]), rows(treatments, self.changes)
+        single = sums / (np.diag(information) + 1 / scale)
+        _, one, other = self._two(scale)
+        many = np.linalg.solve(information + np.eye(self.changes) * self.changes / scale, sums)
+        told = np.vstack(
+            [
+                np.zeros((1, len(held))),
+                single[:, None] * held.T,
+                one[:, None] * held.T[first] + other[:, None] * held.T[second],
+                (held @ many)[None],
+            ]
+        )
+        deviations = told - self._weights @ told
+        return np.asarray((deviations * self._weights[:, None]).T @ deviations)
+
+
+def rows(treatments: Collection[Changes], changes: int) -> Floats:
+    """One row for each treatment, one column for each change: 1.0 where it holds it."""
+    found = np.zeros((len(treatments), changes))
+    for row, held in zip(found, treatments, strict=True):
+        row[list(held)] = 1.0
+    return found
+
+
+def _mean(logs: Sequence[Floats]) -> Floats:
+    """Logarithm of the mean of likelihoods whose logarithms these are."""
+    return np.asarray(np.logaddexp.reduce(np.stack(logs), axis=0) - math.log(len(logs)))
+
+
+def _interval(value: float, variance: float, degrees: int) -> Effect:
+    reach = float(stats.t.ppf(0.975, degrees)) * math.sqrt(variance)
+    return Effect(value, value - reach, value + reach)

@@ -1,0 +1,183 @@
+"""The guests of one study: its stack captured, images made, worlds booted, warmed and saved, forks run."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from leadline.guest import accelerator, initramfs, kernels, machine
+from leadline.guest.accelerator import Accelerator
+from leadline.guest.boot import Boot
+from leadline.guest.machine import Saved
+from leadline.guest.parameters import boot_parameters
+from leadline.guest.results import Outcome
+from leadline.load.cluster.files import scenario_files
+from leadline.load.driver import DriverRun, find_binary
+from leadline.load.scenario import find_scenario, sent_variables
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.guest import KERNEL, Guest
+from leadline.model.study import Study
+from leadline.virtual import image, job
+from leadline.virtual.capture import Captured, Captures, RecordingHost
+from leadline.virtual.host import GuestHost
+from leadline.virtual.worlds import Levels, Order, Past
+
+DEFAULT_KERNEL = "6.1-cloud"
+_BOOT = 900.0  # wall seconds that a boot and the start of a stack may take, emulated on a busy machine
+_A_SECOND = 60.0  # wall seconds that a second of load may take there
+_DRAIN = 30.0  # seconds of the guest's time that the driver may need beyond its plan
+_NOTHING = ""  # name of a save point that is none
+_WARMING = 1  # added to the seed: the load before the save point is not that of the trials
+Message = Callable[[str], None]
+
+
+class Guests:
+    """Of one study. ``home`` holds the directories of its stack: the same path in every run and lab, for paths are part
+    of what a guest computes. ``work`` is the run's own.
+    """
+
+    def __init__(self, study: Study, host: GuestHost, local: RecordingHost, home: Path, work: Path) -> None:
+        self._study, self._host, self._local = study, host, local
+        self._guest = study.guest or Guest()
+        self._work = work
+        self._captures = Captures(study, local, home)
+        self._captured: dict[Levels, tuple[int, Captured] | TrialFailure] = {}
+        self._images: dict[str, Path] = {}  # by name of the kernel
+        self._kernels: dict[str, kernels.Kernel] = {}
+        self._accelerator: Accelerator | None = None  # in real time
+
+    def versions(self) -> Mapping[str, str]:
+        return self._captures.versions()
+
+    # once a run ----------------------------------------------------------------------------------------------
+
+    def prepare(self, pasts: Sequence[Past], message: Message) -> None:
+        """Capture the stack at every combination of its services' levels that trials have; make the images.
+
+        Raises TrialFailure where the stack runs with none of them, LeadlineError.
+        """
+        self._local.ending = False
+        self._captures.prepare(message)
+        combinations = list(dict.fromkeys(past.services for past in pasts))
+        for number, services in enumerate(combinations):
+            message(f"starting the stack on this host, to see what it starts ({number + 1} of {len(combinations)})")
+            self._captured[services] = self._capture(services, number)
+        taken = [found[1] for found in self._captured.values() if not isinstance(found, TrialFailure)]
+        if not taken:
+            raise next(found for found in self._captured.values() if isinstance(found, TrialFailure))
+        message("making the guests' image")
+        driver = [find_binary(), *scenario_files(find_scenario(self._study.workload.scenario)).values()]
+        self._work.mkdir(parents=True, exist_ok=True)
+        stack = self._work / "stack.cpio"
+        initramfs.write(image.contents(taken, driver, self._host.settings()), stack)
+        for name in dict.fromkeys(self._kernel_name(past.boot) for past in pasts):
+            self._kernels[name] = kernel = kernels.provision(name, message)
+            self._host.releases[kernel.release] = name
+            base = self._work / "base.cpio"
+            initramfs.write(initramfs.base(kernels.busybox(message)) | initramfs.modules(kernel.modules), base)
+            self._images[name] = self._work / f"image-{len(self._images)}.cpio"
+            initramfs.join([base, stack], self._images[name])
+            base.unlink()
+        stack.unlink()
+        if self._study.time == "real":
+            test = self._boot(pasts[0])
+            self._accelerator = found = accelerator.probe(self._local, test, self._work / "accelerator")
+            self._host.about["guest.accelerator"] = found.meaning
+            message(f"guests run with {found.meaning}")
+
+    def _capture(self, services: Levels, number: int) -> tuple[int, Captured] | TrialFailure:
+        try:
+            return number, self._captures.take(dict(services), number)
+        except UsageError as error:
+            return TrialFailure(FailureClass.CONFIGURATION, str(error))
+        except TrialFailure as failure:
+            if failure.failure_class is FailureClass.INTERRUPTED:
+                raise
+            return failure
+
+    def captured(self, services: Levels) -> tuple[int, Captured]:
+        """Raises TrialFailure where the stack did not run with these levels."""
+        found = self._captured[services]
+        if isinstance(found, TrialFailure):
+            raise found
+        return found
+
+    # guests --------------------------------------------------------------------------------------------------
+
+    def defaults(self, past: Past) -> Path:
+        """How the kernel is set after a boot: its files below a directory. Raises TrialFailure."""
+        text = "\n".join([job.helpers(), job.told()])
+        done = machine.run(self._local, self._boot(past), text, self._work / "defaults", _BOOT)
+        return unpacked(done.files / "settings-before.tar")
+
+    def warm(self, past: Past, directory: Path) -> Saved:
+        """Boot, start, warm and save; in real time nothing can be saved. Raises TrialFailure."""
+        if self._accelerator is not None:
+            return Saved(directory, _NOTHING, self._boot(past), {}, 0.0)
+        text, seconds = self._past(past)
+        parts = "\n".join([job.helpers(), text, "save warm"])
+        return machine.boot_and_save(self._local, self._boot(past), parts, directory, "warm", seconds)
+
+    def fork(self, saved: Saved, order: Order, directory: Path) -> Outcome:
+        """One trial; in real time all of it, its boot and its warm-up too. Raises TrialFailure."""
+        _, captured = self.captured(order.past.services)
+        run = self._driver(captured, order.past.seed, warm=False)
+        kept = [job.LOG, *(one.spec.output for one in captured.processes), captured.directory / "raw" / "gc.log"]
+        parts = [job.helpers(), job.knobs(self._host.files(dict(order.live)))]
+        text, seconds = job.measured(self._load(run), run.out, kept), _BOOT + _A_SECOND * run.seconds
+        if self._accelerator is None:
+            return machine.fork(self._local, saved, "\n".join([*parts, text]), directory, seconds)
+        before, more = self._past(order.past)
+        whole = "\n".join([*parts, before, text])
+        return machine.run(self._local, saved.boot, whole, directory, seconds + more)
+
+    def remove(self, saved: Saved) -> None:
+        if saved.name != _NOTHING:
+            saved.remove(self._local)
+
+    def _past(self, past: Past) -> tuple[str, float]:
+        """The script that starts and warms, and the wall seconds that it may take. Raises TrialFailure."""
+        number, captured = self.captured(past.services)
+        load = self._study.workload
+        parts = [job.started(captured, number, self._study.ready_timeout)]
+        if load.ramp_up:
+            parts.append(self._load(self._driver(captured, past.seed, warm=True)))
+        return "\n".join(parts), _BOOT + _A_SECOND * load.ramp_up
+
+    def _driver(self, captured: Captured, seed: int, warm: bool) -> DriverRun:
+        """The load before the save point, or that of a trial."""
+        load = self._study.workload
+        parts = {"steady": load.ramp_up, "ramp_down": 0.0} if warm else {}
+        out = captured.directory / "driver"
+        workload = load.model_copy(update={**parts, "ramp_up": 0.0})
+        return DriverRun(workload, captured.url, seed + _WARMING * warm, out, sent_variables(load))
+
+    def _load(self, run: DriverRun) -> str:
+        return job.loaded(run.spec(job.LOG), run.out, run.seconds + self._study.workload.timeout + _DRAIN)
+
+    def _kernel_name(self, boot: Levels) -> str:
+        return str(dict(boot).get(KERNEL, self._guest.kernel or DEFAULT_KERNEL))
+
+    def _boot(self, past: Past) -> Boot:
+        name = self._kernel_name(past.boot)
+        kernel, levels = self._kernels[name], dict(past.boot)
+        return Boot(
+            kernel.image,
+            self._images[name],
+            self._guest.memory,
+            self._guest.cpus,
+            self._study.time,
+            past.seed,
+            boot_parameters(kernel, levels),
+            self._accelerator.name if self._accelerator else "tcg",
+        )
+
+
+def unpacked(archive: Path) -> Path:
+    """What an archive of a guest's holds, beside it."""
+    target = archive.with_suffix("")
+    with tarfile.open(archive) as stream:
+        stream.extractall(target, filter="data")
+    archive.unlink()
+    return target

@@ -1,0 +1,136 @@
+"""Scripts of a guest: how its services start and are warmed, and what a fork does.
+
+They use the functions that every guest has (``leadline/guest/job.sh``): ``save``, ``put``, ``say``, ``fail``,
+``finish``. Everything they wait for is waited for in the guest's own time.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from leadline.host.base import ProcessSpec
+from leadline.virtual.capture import SERVICES, Captured
+
+USERS = {name: 1001 + at for at, name in enumerate((*SERVICES, "driver"))}  # each service has its own
+OVERLAYS = "/leadline/levels"  # files of the second and later captures that differ from the first one's
+SETTINGS = "/leadline/settings"  # a file with the patterns of files that tell how the kernel is set
+LOG = Path("/tmp/driver.log")
+_LISTENS = 120  # seconds until the database must listen
+_PROCESSES = "comm schedstat stat status io"
+_MACHINE = "stat vmstat meminfo net/snmp net/netstat"
+_HELPERS = r"""
+as() { # USER ARGV...: in place of this shell
+  who=$1; shift; exec su -s /bin/sh -c 'exec "$@"' -- "$who" sh env -i PATH="$PATH" "$@"
+}
+begin() { # NAME DIRECTORY OUTPUT ARGV...: a service, its number in /run/NAME
+  name=$1 at=$2 out=$3; shift 3
+  mkdir -p "${out%/*}"
+  ( cd "$at" && as "$name" "$@" ) >>"$out" 2>&1 9>&- </dev/null &
+  echo $! >/run/"$name"; echo "$out" >/run/"$name".log
+  say "$name.began" "$(seconds)"
+}
+broken() { # CLASS TEXT: with the last words of the services, as evidence
+  for one in /run/*.log; do echo "--- ${one##*/}"; tail -n 12 "$(cat "$one")"; done >/dev/console
+  fail "$1" "$2"
+}
+alive() { # NAME
+  kill -0 "$(cat /run/"$1")" 2>/dev/null || broken configuration "the $1 ended in the guest"
+}
+wait_for() { # NAME SECONDS TEXT COMMAND...
+  name=$1 text=$3 until=$(($(seconds | cut -d. -f1) + $2)); shift 3
+  until "$@"; do
+    alive "$name"
+    [ "$(seconds | cut -d. -f1)" -lt $until ] || broken configuration "the $name $text in the guest"
+    sleep 0.25
+  done
+}
+listens() { grep -q ":$(printf %04X "$1") 0*:0000 0A" /proc/net/tcp; } # PORT
+answers() { timeout 20 wget -q -O /tmp/answer "$1" 2>/dev/null; } # URL
+load() { # SECONDS OUT LOG ARGV...: the driver to its end, which comes in so many seconds
+  limit=$1 out=$2 log=$3; shift 3
+  rm -rf "$out"; mkdir -p "$out"; chown driver "$out"
+  ( as driver "$@" ) >"$log" 2>&1 9>&- </dev/null &
+  driver=$!
+  ( sleep "$limit"; kill -KILL $driver && fail configuration "the load did not end within $limit s" ) >/dev/null 2>&1 &
+  watch=$!
+  wait $driver; code=$?
+  kill $watch 2>/dev/null
+  for one in @SERVICES@; do
+    [ ! -e /run/$one ] || alive $one
+  done
+  [ $code = 0 ] || broken infrastructure "the driver ended with code $code: $(tail -n 3 "$log" | tr '\n' ' ')"
+}
+figures() { # NAME
+  { for f in @MACHINE@; do grep -H '' /proc/$f; done
+    for f in @PROCESSES@; do grep -H '' /proc/[0-9]*/task/[0-9]*/$f 2>/dev/null; done; } >/tmp/figures-"$1"
+}
+knob() { # FILE TEXT
+  [ -e "$1" ] || fail configuration "this kernel has no $1"
+  said=$( { printf '%s\n' "$2" >"$1"; } 2>&1 ) || fail configuration "the kernel refuses $2 for $1: ${said##*: }"
+}
+settings() { # NAME
+  for f in $(cat @SETTINGS@); do
+    [ -f "$f" ] && mkdir -p "/tmp/$1/${f%/*}" && cat "$f" >"/tmp/$1$f" || true
+  done 2>/dev/null
+  tar -C "/tmp/$1" -cf "/tmp/$1.tar" . && put "$1.tar" "/tmp/$1.tar"
+  rm -rf "/tmp/$1" "/tmp/$1.tar"
+}
+"""
+
+
+def helpers() -> str:
+    fill = {"@MACHINE@": _MACHINE, "@PROCESSES@": _PROCESSES, "@SETTINGS@": SETTINGS, "@SERVICES@": " ".join(SERVICES)}
+    text = _HELPERS
+    for mark, value in fill.items():
+        text = text.replace(mark, value)
+    return text
+
+
+def told() -> str:
+    """How the kernel is set."""
+    return "settings settings-before"
+
+
+def started(captured: Captured, number: int, ready_timeout: float) -> str:
+    """Services of the capture ``number`` in their order; the application answers at the end."""
+    lines = [f"[ ! -d {OVERLAYS}/{number} ] || cp -a {OVERLAYS}/{number}/. /"]
+    for one in captured.processes:
+        spec, output = one.spec, str(one.spec.output)
+        lines.append(f"begin {spec.name} {_quoted([str(spec.cwd or '/'), output, *_command(spec)])}")
+        if spec.name == "database":
+            lines.append(f"wait_for database {_LISTENS} 'does not listen' listens {captured.database_port}")
+            lines.append("sleep 1")  # it listens a moment before its first answer
+    last = captured.processes[-1].spec.name
+    text = f"was not ready after {ready_timeout:g} s"
+    lines.append(f"wait_for {last} {round(ready_timeout)} {_quoted([text, 'answers', captured.ready_url])}")
+    lines.append(f'say {last}.answers "$(seconds)"')
+    return "\n".join(lines)
+
+
+def loaded(driver: ProcessSpec, out: Path, seconds: float) -> str:
+    """The driver to its end, which must come within so many seconds of the guest's time."""
+    return f"load {round(seconds)} {_quoted([str(out), str(driver.output), *_command(driver)])}"
+
+
+def knobs(levels: Mapping[Path, str]) -> str:
+    """Files of the kernel get these texts."""
+    return "\n".join(f"knob {_quoted([str(path), text])}" for path, text in levels.items())
+
+
+def measured(load: str, out: Path, files: Sequence[Path]) -> str:
+    """Load, with figures before and after. ``files`` are put beside the driver's results, those that are there."""
+    lines = [told(), "figures before", load, "figures after", "settings settings-after"]
+    lines += ["put figures-before /tmp/figures-before", "put figures-after /tmp/figures-after"]
+    lines.append(f'for f in {shlex.quote(str(out))}/*; do put "driver/${{f##*/}}" "$f"; done')
+    lines += [f"[ ! -f {_quoted([str(path)])} ] || put {_quoted([f'logs/{path.name}', str(path)])}" for path in files]
+    return "\n".join(lines)
+
+
+def _command(spec: ProcessSpec) -> list[str]:
+    return [*(f"{name}={value}" for name, value in sorted(spec.env.items())), *map(str, spec.argv)]
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return " ".join(map(shlex.quote, words))

@@ -1,0 +1,102 @@
+"""Debian's kernels as this machine gets them, and a Java program in guests of several, in virtual time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import leadline
+
+from bench.kernels.guests import Measured, image, measure, tell
+from leadline.guest import machine
+from leadline.guest.boot import QEMU, Boot
+from leadline.guest.kernels import provision
+from leadline.guest.parameters import boot_parameters
+from leadline.host.local import LocalHost
+
+pytestmark = pytest.mark.stack
+
+SEEDS = (1, 2, 3)
+THREE = ("5.10-amd64", "6.1-rt", "6.12-cloud")  # lines and flavours
+ALL = (*THREE, "5.10-cloud", "6.1-amd64", "6.1-cloud", "6.12-rt", "7.2-cloud")
+KERNELS = ALL if os.environ.get("LEADLINE_MATRIX") == "1" else THREE
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Releases by name, as the command lists them."""
+    done = leadline("kernels", "--json", cwd=tmp_path_factory.mktemp("listed"), timeout=600)
+    if done.returncode:
+        pytest.skip(f"no kernels can be had here: {done.stderr.strip()}")
+    return {kernel["name"]: kernel["release"] for kernel in json.loads(done.stdout)["kernels"]}
+
+
+@pytest.fixture(scope="module")
+def fetched(listed: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    done = leadline("kernels", "fetch", *KERNELS, cwd=tmp_path_factory.mktemp("fetched"), timeout=600)
+    if done.returncode:
+        pytest.skip(f"the mirror does not have what it lists: {done.stderr.strip()}")
+    assert f"6.12-cloud: {listed['6.12-cloud']}, sha256 " in done.stdout
+    return {name: listed[name] for name in KERNELS}
+
+
+def test_the_command_tells_what_differs(fetched: dict[str, str], tmp_path: Path) -> None:
+    shown = leadline("kernels", "show", "6.12-cloud", "--against", "6.1-rt", "--json", cwd=tmp_path)
+    document = json.loads(shown.stdout)
+    assert document["traits"]["preemption"] == ["voluntary, preempt= changes it", "real time (PREEMPT_RT)"]
+    assert document["traits"]["transparent huge pages"][1] == "none built"
+    assert document["options"]["PREEMPT_RT"] == ["-", "y"]
+
+
+@pytest.fixture(scope="module")
+def measured(fetched: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> list[Measured]:
+    """Every kernel with every seed, then the first one once more."""
+    if shutil.which(QEMU) is None:
+        pytest.skip(f"{QEMU} is not on the PATH; {machine.INSTALL}")
+    jobs = [(name, seed) for name in fetched for seed in SEEDS]
+    return list(measure([*jobs, jobs[0]], tmp_path_factory.mktemp("guests"), scale=300))
+
+
+def test_each_guest_has_the_kernel_that_was_asked_for(measured: list[Measured], fetched: dict[str, str]) -> None:
+    for guest in measured:
+        assert guest.facts["guest.release"] == guest.kernel.release == fetched[guest.kernel.name]
+        assert ("PREEMPT_RT" in guest.facts["guest.version"]) is (guest.kernel.flavour == "rt")
+        assert guest.facts["guest.clocksource"].startswith("tsc")
+    assert len({guest.kernel.name.partition("-")[0] for guest in measured}) >= 3
+    assert {guest.kernel.flavour for guest in measured} == {"amd64", "cloud", "rt"}
+
+
+def test_the_program_did_the_same_work_on_each(measured: list[Measured]) -> None:
+    sums = {json.dumps([line.split()[::2] for line in guest.text.splitlines()]) for guest in measured}
+    assert len(sums) == 1
+    assert len(json.loads(sums.pop())) == 4
+
+
+def test_a_seed_gives_the_same_digits_and_another_seed_others(measured: list[Measured]) -> None:
+    *first, again = measured
+    assert again.text == first[0].text
+    assert len({guest.text for guest in first}) == len(first)
+
+
+def test_kernels_differ_by_more_than_seeds(measured: list[Measured]) -> None:
+    """A round trip over the loopback passes more instructions under PREEMPT_RT than on the oldest kernel."""
+
+    def times(name: str) -> list[float]:
+        return [guest.millis["loopback_tcp"] for guest in measured if guest.kernel.name == name]
+
+    assert min(times("6.1-rt")) > max(times("5.10-amd64"))
+
+
+def test_boot_parameters_are_in_force(measured: list[Measured], tmp_path: Path) -> None:
+    kernel = provision("6.12-cloud", tell)
+    levels = {"preempt": "full", "mitigations": "off", "transparent_hugepage": "never"}
+    parameters = boot_parameters(kernel, {f"guest.{name}": level for name, level in levels.items()})
+    boot = Boot(kernel.image, image(kernel, tmp_path), 1 << 30, parameters=parameters)
+    changed = machine.run(LocalHost(), boot, "true", tmp_path / "guest", timeout=600).facts
+    usual = next(guest.facts for guest in measured if guest.kernel.name == kernel.name)
+    for name, level in levels.items():
+        assert changed[f"guest.{name}"] in (level, f"always madvise [{level}]"), name
+        assert changed[f"guest.{name}"] != usual[f"guest.{name}"], name
