@@ -27,6 +27,7 @@ DEFAULT_KERNEL = "6.1-cloud"
 _BOOT = 900.0  # wall seconds that a boot and the start of a stack may take, emulated on a busy machine
 _A_SECOND = 60.0  # wall seconds that a second of load may take there
 _DRAIN = 30.0  # seconds of the guest's time that the driver may need beyond its plan
+_KERNEL = 128 << 20  # bytes of memory that a kernel takes beside what it unpacks
 _NOTHING = ""  # name of a save point that is none
 _WARMING = 1  # added to the seed: the load before the save point is not that of the trials
 Message = Callable[[str], None]
@@ -80,11 +81,21 @@ class Guests:
             initramfs.join([base, stack], self._images[name])
             base.unlink()
         stack.unlink()
+        self._check_memory(max(path.stat().st_size for path in self._images.values()))
         if self._study.time == "real":
             test = self._boot(pasts[0])
             self._accelerator = found = accelerator.probe(self._local, test, self._work / "accelerator")
             self._host.about["guest.accelerator"] = found.meaning
             message(f"guests run with {found.meaning}")
+
+    def _check_memory(self, size: int) -> None:
+        """Raises UsageError where the kernel cannot unpack an image of so many bytes: for a moment it is there twice,
+        and what is unpacked takes half of the memory at most (tmpfs).
+        """
+        needed = 2 * size + _KERNEL
+        if self._guest.memory < needed:
+            told = f"the stack's files take {size >> 20} MiB of a guest's memory, for a moment twice"
+            raise UsageError(f"{told}: write `guest: {{ memory: {needed >> 20}m }}` or more")
 
     def _capture(self, services: Levels, number: int) -> tuple[int, Captured] | TrialFailure:
         try:

@@ -91,6 +91,7 @@ def _tree(source: Path, target: Path, user: int = 0, owned: Collection[Path | No
     """
     paths = [source, *sorted(source.rglob("*"))] if source.is_dir() and not source.is_symlink() else [source]
     tops = set(owned)
+    first: dict[tuple[int, int], Path] = {}  # of the names of one file
     for path in paths:
         place = target / path.relative_to(source)
         if str(place) == "/":
@@ -102,6 +103,8 @@ def _tree(source: Path, target: Path, user: int = 0, owned: Collection[Path | No
             yield str(place), Node(link=str(path.readlink()), user=who, group=who)
         elif stat.S_ISDIR(status.st_mode):
             yield str(place), Node(mode=mode if theirs else 0o755, user=who, group=who, directory=True)
+        elif not theirs and (same := first.setdefault((status.st_dev, status.st_ino), place)) != place:
+            yield str(place), Node(link=str(same))  # a hard link
         elif stat.S_ISREG(status.st_mode):
             yield str(place), Node(path, mode=mode if theirs else mode | 0o444, user=who, group=who)
 

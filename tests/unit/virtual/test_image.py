@@ -26,6 +26,8 @@ def capture(root: Path, number: int, heap: str) -> Captured:
     library.mkdir(exist_ok=True)
     (library / "private.jar").write_text("jar")
     (library / "private.jar").chmod(0o600)
+    if not (library / "same.jar").exists():
+        (library / "same.jar").hardlink_to(library / "private.jar")
     spec = ProcessSpec("server", ["java"], root / "server.log", cwd=home, owns=[home], reads=[library])
     return Captured(Path("/srv/stack/trial"), [Started(spec, kept)], "", "", 1, {}, [library])
 
@@ -57,6 +59,7 @@ def test_files_keep_their_paths_owners_and_modes(tmp_path: Path, driver: list[Pa
     assert node(items, "/srv/stack/server/link").link == "same.conf"
     shared = node(items, f"{tmp_path}/dist/private.jar")
     assert (shared.user, shared.mode) == (0, 0o644)
+    assert node(items, f"{tmp_path}/dist/same.jar").link == f"{tmp_path}/dist/private.jar"
     assert node(items, f"{tmp_path}/leadline-load").permissions == 0o755
     assert node(items, SETTINGS).content == b"/proc/sys/vm/*\n"
     assert node(items, "/srv/stack/trial/raw").mode == 0o1777
