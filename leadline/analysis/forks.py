@@ -22,7 +22,7 @@ from leadline.model.result import Effect, Scope, Verdict
 
 ONE_WORLD = "one world gives a difference, not an effect; two or more worlds (design.worlds) would give intervals"
 Named = tuple[str, Level]
-CONSTANT = "the same difference in every world, so there is no noise to hold it against"
+CONSTANT = "every world that tells of it says the same, so there is no noise to hold it against"
 NO_ORDER = "Forks have no order in time, so there is no drift."
 
 
