@@ -30,6 +30,7 @@ _SCALES = np.array([4.0, 16.0, 64.0, 256.0, 1024.0])  # variances of an effect o
 _FEWEST = 4  # contrasts before anything is concluded: the noise must be seen, too
 _ODDS = 9.0  # of one change against several before one is concluded
 _TWO_ODDS = 3.0  # of two changes against many, which may be these two and next to nothing else
+_ROUNDING = 1e-12  # of a difference of two equal figures
 _KNOWN = 1e6  # degrees of freedom of a noise that is known
 _EXACT = 0.05  # of an exact difference of the ends: a probe further away from both is at neither
 
@@ -225,7 +226,7 @@ class Bisection:
             return Found.OPEN
         small = max(abs(difference.low), abs(difference.high)) < self.margin
         if self.exact:
-            small = difference.value == 0.0
+            small = abs(difference.value) < _ROUNDING
         if small or (self.none >= SURE and not self.exact):
             return Found.NONE
         sure, several = len(self.places), self.two + self.many

@@ -99,7 +99,7 @@ def test_exact_probes_need_one_each(guide: Path) -> None:
     assert found["probes"] <= 4  # the ends, and log2 of five changes
     assert found["effect"]["percent"] == pytest.approx(0.3, abs=0.01)
     (guide / "truth.yaml").write_text(f"truth:\n  {QUIET}\n")
-    assert document("sizes.yaml", "--simulate", "truth.yaml", "--exact")["found"] == "none"
+    assert document("sizes.yaml", "--simulate", "truth.yaml", "--exact", "--new")["found"] == "none"
 
 
 def test_two_settings_are_told_as_two(guide: Path) -> None:
