@@ -14,7 +14,7 @@ from typing import Any
 from bench.kernels.guests import measure
 
 Row = dict[str, Any]  # kernel, version, seed, millis by part, facts
-KERNELS = "5.10-cloud,5.10-amd64,6.1-cloud,6.1-amd64,6.1-rt,6.12-cloud,6.12-rt,7.2-cloud"
+KERNELS = "5.10-cloud,6.1-cloud,6.1-amd64,6.1-rt,6.12-cloud,6.12-rt,7.2-cloud"
 
 
 def table(found: Sequence[Row]) -> str:
@@ -52,7 +52,7 @@ def main() -> int:
     given = parser.parse_args()
     rows: list[Row] = json.loads(given.results.read_text()) if given.results and given.results.exists() else []
     known = {(row["kernel"], row["seed"]) for row in rows}
-    jobs = [(name, seed + 1) for name in given.kernels.split(",") for seed in range(given.seeds)]
+    jobs = [(name, seed + 1) for seed in range(given.seeds) for name in given.kernels.split(",")]
     with tempfile.TemporaryDirectory(prefix="kernels-") as directory:
         for one in measure([job for job in jobs if job not in known], Path(directory), given.scale):
             name, version = one.kernel.name, one.kernel.version

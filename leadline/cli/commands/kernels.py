@@ -97,7 +97,7 @@ def _difference(comparison: kernels.Comparison, json: bool) -> None:
 def _table(rows: Any, *names: str) -> None:
     table = Table("", show_edge=False)
     for name in names:
-        table.add_column(name, overflow="fold")
+        table.add_column(name.rpartition("/")[2], overflow="fold")
     for trait, levels in rows.items():
         table.add_row(trait, *levels)
     if rows:
