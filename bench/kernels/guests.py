@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from leadline.guest import initramfs, kernels, machine
 from leadline.guest.boot import Boot
 from leadline.guest.initramfs import Node, Tree
+from leadline.guest.kernels import Kernel
 from leadline.host import here
 from leadline.host.java import find_java
 from leadline.host.local import LocalHost
@@ -29,7 +30,7 @@ put out /tmp/out
 class Measured:
     """A guest's run: ``facts`` of its kernel, ``millis`` by part, ``text`` as the program printed it."""
 
-    kernel: kernels.Kernel
+    kernel: Kernel
     seed: int
     facts: dict[str, str]
     millis: dict[str, float]
@@ -57,18 +58,25 @@ def java_tree(directory: Path) -> Tree:
     return {name: node for name, node in shared.items() if "jre/" not in name} | tree
 
 
+def image(kernel: Kernel, directory: Path, *more: Path) -> Path:
+    """An initial file system with the kernel's modules, and ``more`` archives. Raises LeadlineError."""
+    tree = initramfs.base(kernels.busybox(tell)) | initramfs.modules(kernel.modules)
+    joined = directory / f"{kernel.release}.cpio"
+    initramfs.join([initramfs.cached(tree, directory / "parts"), *more], joined)
+    return joined
+
+
+def tell(text: str) -> None:
+    """To whom runs it."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def measure(jobs: Sequence[tuple[str, int]], directory: Path, scale: int) -> Iterator[Measured]:
     """Each kernel with its seed, in their order, as many guests at once as there are CPUs. Raises LeadlineError."""
-    host, tell = LocalHost(), partial(print, flush=True)
-    parts = directory / "parts"
-    base = initramfs.base(kernels.busybox(tell))
-    common = [initramfs.cached(base, parts), initramfs.cached(java_tree(directory / "java"), parts)]
-    booted: dict[str, tuple[kernels.Kernel, Path]] = {}
-    for number, name in enumerate(dict.fromkeys(name for name, _ in jobs)):
-        kernel = kernels.provision(name, tell)
-        archive = directory / f"kernel-{number}.cpio"
-        initramfs.join([*common, initramfs.cached(initramfs.modules(kernel.modules), parts)], archive)
-        booted[name] = kernel, archive
+    host = LocalHost()
+    program = initramfs.cached(java_tree(directory / "java"), directory / "parts")
+    found = [kernels.provision(name, tell) for name in dict.fromkeys(name for name, _ in jobs)]
+    booted = {kernel.name: (kernel, image(kernel, directory, program)) for kernel in found}
 
     def one(number: int, name: str, seed: int) -> Measured:
         kernel, archive = booted[name]

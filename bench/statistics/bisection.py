@@ -186,7 +186,16 @@ def lines(plays: int, wanted: list[str]) -> Iterator[str]:
 
 def main() -> None:
     plays = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    heads = ("case", "right", "wrong", "probes", "trials", "found", "fixed repeats: trials (repeats)", "ratio")
+    heads: tuple[str, ...] = (
+        "case",
+        "right",
+        "wrong",
+        "probes",
+        "trials",
+        "found",
+        "fixed repeats: trials (repeats)",
+        "ratio",
+    )
     heads = (*heads, "fixed repeats: wrong", "without blocks: trials")
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
     for line in lines(plays, sys.argv[2:]):

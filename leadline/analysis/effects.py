@@ -24,7 +24,16 @@ from leadline.analysis.comparisons import (
 from leadline.analysis.components import components_of, model_sentence
 from leadline.analysis.covariates import Checked, checked, gain_sentence, with_gain
 from leadline.analysis.drift import drift, no_drift
-from leadline.analysis.forks import NO_ORDER, ONE_WORLD, constant_levels, identical_levels, of_one_world, told, without
+from leadline.analysis.forks import (
+    NO_ORDER,
+    ONE_WORLD,
+    constant_levels,
+    identical_levels,
+    named,
+    of_one_world,
+    told,
+    without,
+)
 from leadline.analysis.groups import LARGEST, ordered_groups
 from leadline.analysis.instances import Instances, between_instances
 from leadline.analysis.interim import Interim
@@ -120,8 +129,10 @@ def analyse_response(
     if not scale.log and kind.unit != "share":
         warnings.append(f"{response}: some figures are not positive, so differences instead of ratios were analysed.")
     over_time = no_drift(NO_ORDER) if table.forks else drift(scale, sample, level)
-    every, same = sample, identical_levels(table, sample) if table.forks else frozenset()
-    sample = without(table, every, same)
+    whole, every, same = table, sample, identical_levels(table, sample) if table.forks else frozenset()
+    if same:
+        table = without(whole, same)
+        sample, _ = sample_of(table, response)
     chosen = _fitted(table, sample, scale, over_time.detected)
     model, fit = chosen.model, chosen.fit
     if model.covariates:
@@ -145,7 +156,9 @@ def analyse_response(
     if sample.slotted and len(np.unique(sample.trials)) == 1:
         effects = [_of_this_instance(effect) for effect in effects]
     if table.forks:
-        effects = told(table, every, effects, same, constant_levels(model, fit), kind.higher_is_better)
+        effects += [unestimated(whole, main, kind.name) for main in same]
+        constant = named(table, constant_levels(model, fit))
+        effects = told(every, effects, named(whole, same), constant, kind.higher_is_better)
     noise, paired, cells = _Noise(), list[Interaction](), list[CellMean]()
     components: tuple[Component, ...] = ()
     if not verdicts_only:
@@ -203,8 +216,6 @@ def fitted_response(table: StudyTable, response: str, level: float) -> tuple[Sca
     if _hopeless(table, sample, response):
         return None
     scale = scale_of(response_kind(response), sample)
-    if table.forks:
-        sample = without(table, sample, identical_levels(table, sample))
     chosen = _fitted(table, sample, scale, drift(scale, sample, level).detected)
     return scale, sample, chosen.model, chosen.fit
 
@@ -277,8 +288,8 @@ def _without(
 ) -> ResponseAnalysis:
     effects = [unestimated(table, main, kind.name, reason) for main in table.comparisons()]
     if table.forks and reason == SAME:
-        same = identical_levels(table, sample)
-        effects = told(table, sample, effects, same, frozenset(), kind.higher_is_better)
+        same = named(table, identical_levels(table, sample))
+        effects = told(sample, effects, same, frozenset(), kind.higher_is_better)
     return ResponseAnalysis(
         response=kind.name,
         baseline_mean=baseline_mean(Scale(False, 0.0), sample, level)[0],

@@ -17,10 +17,12 @@ from leadline.analysis.comparisons import NO_NOISE
 from leadline.analysis.linear import Fit
 from leadline.analysis.table import Cell, Sample, StudyTable
 from leadline.analysis.worlds import WorldsFit
+from leadline.model.knob import Level
 from leadline.model.result import Effect, Scope, Verdict
 
 ONE_WORLD = "one world gives a difference, not an effect; two or more worlds (design.worlds) would give intervals"
-CONSTANT = "the same difference in every world, so there is no noise to hold it against"
+Named = tuple[str, Level]
+CONSTANT = "every world that tells of it says the same, so there is no noise to hold it against"
 NO_ORDER = "Forks have no order in time, so there is no drift."
 
 
@@ -50,12 +52,26 @@ def _same(table: StudyTable, figures: Mapping[tuple[int, Cell], float], main: Ma
     return bool(pairs) and all(value == other for value, other in pairs)
 
 
-def without(table: StudyTable, sample: Sample, levels: frozenset[Main]) -> Sample:
-    """The figures of treatments that have none of these levels."""
+def without(table: StudyTable, levels: frozenset[Main]) -> StudyTable:
+    """The table as if its factors had none of these levels."""
     if not levels:
-        return sample
-    kept = [not any(cell[factor] == level for factor, level in levels) for cell in table.cells]
-    return sample.only(np.array(kept, dtype=np.bool_)[sample.cells])
+        return table
+    kept = [[at for at in range(len(one.levels)) if (f, at) not in levels] for f, one in enumerate(table.factors)]
+    factors = [replace(one, levels=tuple(one.levels[at] for at in kept[f])) for f, one in enumerate(table.factors)]
+    numbers = {
+        number: tuple(kept[f].index(at) for f, at in enumerate(cell))
+        for number, cell in enumerate(table.cells)
+        if all(at in kept[f] for f, at in enumerate(cell))
+    }
+    places = {number: place for place, number in enumerate(numbers)}
+    rows = [(one, places[cell]) for one, cell in zip(table.observations, table.cell_of, strict=True) if cell in places]
+    return replace(
+        table,
+        factors=tuple(factors),
+        cells=tuple(numbers.values()),
+        observations=tuple(one for one, _ in rows),
+        cell_of=tuple(place for _, place in rows),
+    )
 
 
 def of_one_world(fit: Fit) -> Fit:
@@ -72,26 +88,26 @@ def constant_levels(model: Model, fit: Fit) -> frozenset[Main]:
     return frozenset(main for main, one in zip(model.mains, known, strict=True) if one)
 
 
+def named(table: StudyTable, levels: frozenset[Main]) -> frozenset[Named]:
+    """Levels by the names of their factors."""
+    return frozenset((table.factors[factor].name, table.factors[factor].levels[level]) for factor, level in levels)
+
+
 def told(
-    table: StudyTable,
     sample: Sample,
     effects: list[Effect],
-    levels: frozenset[Main],
-    constant: frozenset[Main],
+    same: frozenset[Named],
+    constant: frozenset[Named],
     higher_is_better: bool,
 ) -> list[Effect]:
     """The effects, ranked again, with what is identical, what is ``constant`` and what only one world says."""
     worlds = len(np.unique(sample.blocks))
     where = f"in all {worlds} worlds" if worlds > 1 else "in this world"
-    names, sure = (
-        {(table.factors[factor].name, table.factors[factor].levels[level]) for factor, level in chosen}
-        for chosen in (levels, constant)
-    )
     found = []
     for effect in effects:
-        if (effect.factor, effect.level) in sure:
+        if (effect.factor, effect.level) in constant:
             effect = replace(_without_noise(effect), reason=CONSTANT)
-        if (effect.factor, effect.level) in names:
+        if (effect.factor, effect.level) in same:
             reason = f"the same figure to the last digit {where}"
             effect = replace(effect, verdict=Verdict.IDENTICAL, percent=0.0, reason=reason)
         if worlds == 1:

@@ -26,12 +26,13 @@ _ROUNDING = 1e-9  # of the standard error that the residuals of all figures give
 @dataclass(frozen=True)
 class WorldsFit(Fit):
     """A fit of n figures whose contrasts have the noise of their values in the worlds. ``basis`` (n, r) spans the
-    columns; ``residuals`` (n); ``worlds`` (n) counts from 0.
+    columns; ``residuals`` (n); ``worlds`` (n) counts from 0; ``varying`` (p, worlds) tells in which a column varies.
     """
 
     basis: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     residuals: Floats = field(default_factory=lambda: np.zeros(0))
     worlds: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    varying: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.bool_))
 
     @property
     def separate(self) -> bool:
@@ -42,8 +43,9 @@ class WorldsFit(Fit):
         return np.asarray(np.maximum(found, _ROUNDING * self._usual(contrasts)), dtype=np.float64)
 
     def constant(self, contrasts: Floats) -> NDArray[np.bool_]:
-        """(k): whether a contrast is the same in every world, so that nothing is known of its noise."""
-        return np.asarray(self.errors(contrasts) <= 2 * _ROUNDING * self._usual(contrasts), dtype=np.bool_)
+        """(k): whether a contrast is the same in every world that tells of it: nothing is known of its noise."""
+        same = self.errors(contrasts) <= 2 * _ROUNDING * self._usual(contrasts)
+        return np.asarray(same | (self._used(contrasts).sum(axis=1) < 2), dtype=np.bool_)
 
     def degrees(self, contrasts: Floats) -> Floats:
         return np.asarray(np.maximum(self._used(contrasts).sum(axis=1) - 1.0, 1.0), dtype=np.float64)
@@ -63,9 +65,9 @@ class WorldsFit(Fit):
         return np.asarray(contrasts @ self.half @ self.basis.T, dtype=np.float64)
 
     def _used(self, contrasts: Floats) -> NDArray[np.bool_]:
-        """(k, worlds): the worlds that a contrast has figures from."""
-        sizes = self._in_worlds(self._weights(contrasts) ** 2)
-        return np.asarray(sizes > 1e-12 * sizes.max(axis=1, keepdims=True), dtype=np.bool_)
+        """(k, worlds): the worlds that tell of a contrast: one of its columns varies there."""
+        asked = np.abs(contrasts) > 1e-12
+        return np.asarray(asked.astype(np.int64) @ self.varying.astype(np.int64) > 0, dtype=np.bool_)
 
     def _in_worlds(self, figures: Floats) -> Floats:
         member = np.asarray(self.worlds[:, None] == np.arange(int(self.worlds.max()) + 1), dtype=np.float64)
@@ -77,8 +79,10 @@ def worlds_fit(fit: Fit, design: Floats, values: Floats, swept: Stratum | None, 
     """The least squares ``fit`` of ``values`` (n) on ``design`` (n, p), judged by how it varies between ``blocks`` (n).
     Rows in the order of blocks.
     """
+    worlds = np.unique(blocks, return_inverse=True)[1].astype(np.int64)
+    inside = [design[worlds == world] for world in range(int(worlds.max()) + 1)]
+    varying = np.column_stack([np.ptp(rows, axis=0) > 1e-12 for rows in inside])
     if swept is not None:
         design, values = centred(design, swept.starts), centred(values[:, None], swept.starts)[:, 0]
     residuals = values - design @ fit.beta
-    worlds = np.unique(blocks, return_inverse=True)[1].astype(np.int64)
-    return WorldsFit(fit.beta, fit.half, fit.rows, fit.df, fit.sigma, design @ fit.half, residuals, worlds)
+    return WorldsFit(fit.beta, fit.half, fit.rows, fit.df, fit.sigma, design @ fit.half, residuals, worlds, varying)

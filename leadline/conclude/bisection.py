@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from leadline.planning.bisection import SURE, Bisection, Effect, Found
+from leadline.planning.bisection import Bisection, Effect, Found
 
 Percent = tuple[float, float, float]  # value, low, high
 
@@ -36,7 +36,7 @@ def sentence(state: Bisection, response: str, log: bool, ordered: bool, change: 
         how = "exact probes" if state.exact else f"posterior {_share(share)}"
         return f"One change makes the difference: {words}, {response} {size} ({how}), {after}."
     if state.found is Found.TWO:
-        words = " and ".join(words for share, words in likely if share >= SURE)
+        words = " and ".join(change(group) for group in state.places)
         kind = "Not one step but two" if ordered else "Two changes make the difference"
         return f"{kind}: {words}; together {response} {ends}, {after}."
     if state.found is Found.MANY:

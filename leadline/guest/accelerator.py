@@ -11,7 +11,7 @@ from leadline.guest.machine import run
 from leadline.host.base import Host
 from leadline.model.errors import TrialFailure
 
-LIMIT = 30.0  # seconds of a test boot; with hardware virtualisation it takes one or two
+LIMIT = 15.0  # seconds of a test boot; with hardware virtualisation it takes one or two
 _DIRECTORY, _DEVICE = "/dev", "kvm"
 _EMULATED = (
     "emulation without hardware virtualisation ({why}): programs take 10 to 50 times as long, system calls and the "

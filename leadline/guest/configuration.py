@@ -60,9 +60,9 @@ def differences(first: Options, second: Options) -> dict[str, tuple[str, str]]:
 
 
 def _preemption(options: Options) -> str:
-    if "PREEMPT_RT" in options:
-        return "real time (PREEMPT_RT)"
     built = next((name for name in ("LAZY", "VOLUNTARY", "NONE") if f"PREEMPT_{name}" in options), "FULL").lower()
+    if "PREEMPT_RT" in options:
+        built = "real time (PREEMPT_RT)"
     return f"{built}, preempt= changes it" if "PREEMPT_DYNAMIC" in options else built
 
 

@@ -227,7 +227,9 @@ def _chosen(name: str, progress: Progress, renew: bool) -> Listed:
     near = nearest(name, list(known))
     names = (listed.name for listed in sorted(known.values(), key=_place))
     hint = f"did you mean {near}?" if near else f"there is {', '.join(names)}"
-    raise UsageError(f"no kernel {quoted(name)}; {hint} (or the path of a bzImage, a package or a build directory)")
+    raise UsageError(
+        f"no kernel {quoted(name)}; {hint} (or a path with a slash: a bzImage, a package or a build directory)"
+    )
 
 
 def _fill(listed: Listed, progress: Progress, work: Path) -> sealed.Facts:

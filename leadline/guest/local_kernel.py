@@ -20,8 +20,8 @@ _BUILT_IMAGE = Path("arch/x86/boot/bzImage")
 
 
 def is_path(name: str) -> bool:
-    """Whether a name is meant as a path."""
-    return "/" in name or name.endswith(".deb") or Path(name).exists()
+    """Whether a name is meant as a path: a file of a kernel's name is not looked for."""
+    return "/" in name or name.endswith(".deb")
 
 
 def release_of(image: Path) -> str:

@@ -28,7 +28,9 @@ SURE = 0.95
 PRIOR = {"none": 0.40, "one": 0.50, "two": 0.07, "many": 0.03}
 _SCALES = np.array([4.0, 16.0, 64.0, 256.0, 1024.0])  # variances of an effect over the variance of a trial
 _FEWEST = 4  # contrasts before anything is concluded: the noise must be seen, too
-_ODDS = 3.0  # of one change against several before one is concluded
+_ODDS = 9.0  # of one change against several before one is concluded
+_TWO_ODDS = 3.0  # of two changes against many, which may be these two and next to nothing else
+_ROUNDING = 1e-12  # of a difference of two equal figures
 _KNOWN = 1e6  # degrees of freedom of a noise that is known
 _EXACT = 0.05  # of an exact difference of the ends: a probe further away from both is at neither
 
@@ -224,20 +226,22 @@ class Bisection:
             return Found.OPEN
         small = max(abs(difference.low), abs(difference.high)) < self.margin
         if self.exact:
-            small = difference.value == 0.0
+            small = abs(difference.value) < _ROUNDING
         if small or (self.none >= SURE and not self.exact):
             return Found.NONE
         sure, several = len(self.places), self.two + self.many
-        if sure == 1 and float(self._weights[1 : 1 + self.changes].sum()) >= _ODDS * several:
+        one = float(self._weights[1 : 1 + self.changes].sum())
+        if sure == 1 and self.probabilities.max() >= SURE and one >= _ODDS * several:
             return Found.ONE
-        if sure == 2 and several >= SURE:
+        if sure == 2 and several >= SURE and self.two >= _TWO_ODDS * self.many:
             return Found.TWO
         return Found.MANY if self.many >= SURE else Found.OPEN
 
     @property
     def places(self) -> tuple[tuple[int, ...], ...]:
-        """Groups of changes one of which is surely at work."""
-        return tuple(group for group, share in zip(self.groups, self.probabilities, strict=True) if share >= SURE)
+        """Groups of changes one of which is surely at work, unless many are."""
+        bound = SURE * (1 - self.many)
+        return tuple(group for group, share in zip(self.groups, self.probabilities, strict=True) if share >= bound > 0)
 
     @property
     def effect(self) -> Effect | None:

@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 from conftest import leadline
 
-from bench.kernels.guests import Measured, measure
+from bench.kernels.guests import Measured, image, measure, tell
 from leadline.guest import machine
+from leadline.guest.boot import QEMU, Boot
+from leadline.guest.kernels import provision
+from leadline.guest.parameters import boot_parameters
+from leadline.host.local import LocalHost
 
 pytestmark = pytest.mark.stack
 
@@ -50,8 +54,8 @@ def test_the_command_tells_what_differs(fetched: dict[str, str], tmp_path: Path)
 @pytest.fixture(scope="module")
 def measured(fetched: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> list[Measured]:
     """Every kernel with every seed, then the first one once more."""
-    if shutil.which(machine.QEMU) is None:
-        pytest.skip(f"{machine.QEMU} is not on the PATH; {machine.INSTALL}")
+    if shutil.which(QEMU) is None:
+        pytest.skip(f"{QEMU} is not on the PATH; {machine.INSTALL}")
     jobs = [(name, seed) for name in fetched for seed in SEEDS]
     return list(measure([*jobs, jobs[0]], tmp_path_factory.mktemp("guests"), scale=300))
 
@@ -84,3 +88,15 @@ def test_kernels_differ_by_more_than_seeds(measured: list[Measured]) -> None:
         return [guest.millis["loopback_tcp"] for guest in measured if guest.kernel.name == name]
 
     assert min(times("6.1-rt")) > max(times("5.10-amd64"))
+
+
+def test_boot_parameters_are_in_force(measured: list[Measured], tmp_path: Path) -> None:
+    kernel = provision("6.12-cloud", tell)
+    levels = {"preempt": "full", "mitigations": "off", "transparent_hugepage": "never"}
+    parameters = boot_parameters(kernel, {f"guest.{name}": level for name, level in levels.items()})
+    boot = Boot(kernel.image, image(kernel, tmp_path), 1 << 30, parameters=parameters)
+    changed = machine.run(LocalHost(), boot, "true", tmp_path / "guest", timeout=600).facts
+    usual = next(guest.facts for guest in measured if guest.kernel.name == kernel.name)
+    for name, level in levels.items():
+        assert changed[f"guest.{name}"] in (level, f"always madvise [{level}]"), name
+        assert changed[f"guest.{name}"] != usual[f"guest.{name}"], name

@@ -170,7 +170,7 @@ class BisectRun:
         give_up = max(GIVE_UP, len(planned.plan.trials))  # every candidate may fail without the host being to blame
         options = RunOptions(fresh=True, go_on=go_on, budget=left, give_up=give_up)
         run = self.testbed.run(file, planned, options)
-        self._restored += run.restored
+        self._restored += [line for line in run.restored if line not in self._restored]
         stopped = "" if run.complete else run.stopped or "trials are left to run; run again to go on"
         return self.testbed.store.load(run.study_id), stopped
 

@@ -8,7 +8,7 @@ import shutil
 import struct
 import subprocess
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -370,17 +370,30 @@ def test_traits_are_those_of_the_configuration() -> None:
     assert traits(options_of("CONFIG_PREEMPT_RT=y\n"))["preemption"] == "real time (PREEMPT_RT)"
 
 
-def kernel_with(options: Iterable[str]) -> Kernel:
+def kernel_with(release: str, *options: str) -> Kernel:
     config = dict.fromkeys(options, "y")
-    return Kernel("own", "6.1", "6.1", "rt", Path("vmlinuz"), Path("modules"), config, "00")
+    return Kernel("own", release, release, "cloud", Path("vmlinuz"), Path("modules"), config, "00")
 
 
-def test_parameters_that_a_kernel_would_pass_over_are_refused() -> None:
+def test_boot_parameters_are_those_of_the_guests_knobs() -> None:
     levels = {"guest.preempt": "full", "guest.mitigations": "off", "vm.swappiness": 10}
-    assert boot_parameters(kernel_with(["PREEMPT_DYNAMIC"]), levels) == ["preempt=full", "mitigations=off"]
-    assert boot_parameters(kernel_with([]), levels) == ["preempt=full", "mitigations=off"]  # nothing is known of it
-    with pytest.raises(UsageError, match="kernel own knows no preempt=full: it was built without PREEMPT_DYNAMIC"):
-        boot_parameters(kernel_with(["PREEMPT_RT"]), levels)
+    for kernel in (kernel_with("6.1.0", "PREEMPT_DYNAMIC"), kernel_with("6.1.0")):  # nothing is known of the second
+        assert boot_parameters(kernel, levels) == ["preempt=full", "mitigations=off"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "knob", "level", "why"),
+    [
+        (kernel_with("5.10.0", "HZ"), "preempt", "full", "it was built without PREEMPT_DYNAMIC"),
+        (kernel_with("6.1.0", "PREEMPT_DYNAMIC"), "preempt", "lazy", "it knows none and voluntary and full"),
+        (kernel_with("7.2.1", "PREEMPT_DYNAMIC", "ARCH_HAS_PREEMPT_LAZY"), "preempt", "none", "it knows full and lazy"),
+        (kernel_with("6.12.1", "PREEMPT_DYNAMIC", "PREEMPT_RT"), "preempt", "voluntary", "it knows full"),
+        (kernel_with("6.1.0", "PREEMPT_RT"), "transparent_hugepage", "never", "built without TRANSPARENT_HUGEPAGE"),
+    ],
+)
+def test_parameters_that_a_kernel_would_pass_over_are_refused(kernel: Kernel, knob: str, level: str, why: str) -> None:
+    with pytest.raises(UsageError, match=f"kernel own knows no {knob}={level}: .*{why}"):
+        boot_parameters(kernel, {f"guest.{knob}": level})
 
 
 def test_busybox_is_this_machines_or_debians(

@@ -1,0 +1,147 @@
+"""Bisections on the simulated host: the guide's examples, going on, candidates that fail, bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from leadline.cli.main import app
+from leadline.lab.bisect import span
+from leadline.lab.store import Store
+from leadline.model.errors import UsageError
+from leadline.model.study import RawLevel
+
+GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "bisect.md").read_text(encoding="utf-8")
+FILES = ("sizes.yaml", "truth.yaml", "fast.yaml", "slow.yaml")  # the guide's, in its order
+CACHE = "server.datasource.statement_cache"
+QUIET = "noise: { trials: 0, seconds: 0, latency_trials: 0, latency_seconds: 0, cpu_trials: 0 }"
+
+
+@pytest.fixture
+def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files of the guide."""
+    texts = re.findall(r"^```yaml\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+    for name, text in zip(FILES, texts, strict=True):
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def leadline(*words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, ["bisect", *words])
+    assert done.exit_code == code, f"{done.output}{done.exception!r}"
+    return done.stdout
+
+
+def document(*words: str, code: int = 0) -> dict[str, Any]:
+    return dict(json.loads(leadline(*words, "--json", code=code)))
+
+
+def refused(*words: str) -> str:
+    done = CliRunner().invoke(app, ["bisect", *words])
+    assert isinstance(done.exception, UsageError), done.output
+    return str(done.exception)
+
+
+def test_the_examples_of_the_guide_end_as_it_says(guide: Path) -> None:
+    commands = re.findall(r"^\$ leadline bisect (.*)$", GUIDE, re.MULTILINE)
+    shown = re.findall(r"^```text\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+    assert (len(commands), len(shown)) == (4, 2)
+    outputs = [leadline(*command.split()) for command in commands]
+    runs = [output for command, output in zip(commands, outputs, strict=True) if "--simulate" in command]
+    for text, output in zip(shown, runs, strict=True):
+        assert set(text.splitlines()) <= set(output.splitlines())
+    assert f"{CACHE} from 10 to 20\n" in outputs[0]
+    assert "4 ordered levels, 3 changes" in outputs[2]
+    assert not (guide / "lab" / "lab.sqlite").exists(), "a dry run changes nothing"
+
+
+def test_a_bisection_goes_on_where_its_budget_ended_and_is_not_run_twice(guide: Path) -> None:
+    whole = document("sizes.yaml", "--simulate", "truth.yaml", "--lab", "whole")
+    cut = document("sizes.yaml", "--simulate", "truth.yaml", "--budget", "3m", code=1)
+    assert (cut["complete"], cut["found"]) == (False, "open")
+    assert "budget" in cut["stopped"]
+    assert 0 < cut["probes"] < whole["probes"]
+    rest = document("sizes.yaml", "--simulate", "truth.yaml")
+    figures = ("found", "places", "changes", "treatments", "effect", "trials", "bisection", "answer")
+    assert {key: rest[key] for key in figures} == {key: whole[key] for key in figures}
+    assert rest["places"] == [f"{CACHE} from 10 to 20"]
+    store = Store(guide / "lab" / "simulated", create=False)
+    studies = store.ids()
+    assert document("sizes.yaml", "--simulate", "truth.yaml")["trials"] == rest["trials"]
+    assert store.ids() == studies
+    again = document("sizes.yaml", "--simulate", "truth.yaml", "--new")
+    assert again["bisection"] == rest["bisection"].removesuffix("1") + "2"
+    assert len(store.ids()) > len(studies)
+
+
+def test_a_level_that_cannot_be_run_widens_the_answer(guide: Path) -> None:
+    text = (guide / "truth.yaml").read_text()
+    failing = f"  failures: [{{ class: configuration, probability: 100%, when: {{ {CACHE}: 10 }} }}]\n"
+    (guide / "truth.yaml").write_text(text + failing)
+    found = document("sizes.yaml", "--simulate", "truth.yaml")
+    assert (found["found"], found["places"]) == ("one", [f"{CACHE} from 5 to 20"])
+    assert list(found["failed"]) == [f"{CACHE}=10"]
+    (guide / "truth.yaml").write_text(text + failing.replace(": 10 }", ": 60 }"))
+    assert "60, one of the ends, cannot be run" in refused("sizes.yaml", "--simulate", "truth.yaml", "--new")
+
+
+def test_exact_probes_need_one_each(guide: Path) -> None:
+    (guide / "truth.yaml").write_text((guide / "truth.yaml").read_text().replace("12%", "0.3%") + f"  {QUIET}\n")
+    found = document("sizes.yaml", "--simulate", "truth.yaml", "--exact")
+    assert (found["found"], found["places"]) == ("one", [f"{CACHE} from 10 to 20"])
+    assert found["probes"] <= 4  # the ends, and log2 of five changes
+    assert found["effect"]["percent"] == pytest.approx(0.3, abs=0.01)
+    (guide / "truth.yaml").write_text(f"truth:\n  {QUIET}\n")
+    assert document("sizes.yaml", "--simulate", "truth.yaml", "--exact", "--new")["found"] == "none"
+
+
+def test_two_settings_are_told_as_two(guide: Path) -> None:
+    (guide / "truth.yaml").write_text(
+        "truth:\n  effects:\n"
+        f"    - {{ when: {{ {CACHE}: 60 }}, percent: {{ throughput: 12% }} }}\n"
+        "    - { when: { vm.swappiness: 10 }, percent: { throughput: -15% } }\n"
+    )
+    found = document("sizes.yaml", "--from", "slow.yaml", "--to", "fast.yaml", "--simulate", "truth.yaml")
+    assert found["found"] == "two"
+    assert sorted(found["places"]) == [f"{CACHE} from 0 to 60", "vm.swappiness from 60 to 10"]
+
+
+def test_levels_may_come_from_a_list_of_candidates(guide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed(first: str, last: str) -> Sequence[RawLevel]:
+        return [int(first), 30, 40, int(last)]
+
+    monkeypatch.setitem(span.CANDIDATES, "server.datasource.max_connections", listed)
+    words = ("--factor", "server.datasource.max_connections", "--from", "20", "--to", "50", "--dry-run")
+    changes = document("sizes.yaml", *words)["changes"]
+    assert changes[0] == "server.datasource.max_connections from 20 to 30"
+    assert len(changes) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--factor", "server.datasource.statement_cach"), f"did you mean {CACHE}?"),
+        (("--from", "7"), "--from 7: server.datasource.statement_cache has no such level; its levels are 0, 5"),
+        (("--from", "5", "--to", "5"), "that is where it begins"),
+        (("--response", "p5"), "did you mean p50?"),
+        (("--levels", "1,2"), "--factor NAME"),
+        (("--factor", CACHE, "--levels", "0,many"), CACHE),
+        (("--from", "slow.yaml", "--to", "slow.yaml"), "every setting has the level that it has in"),
+        (
+            ("--from", "slow.yaml", "--to", "lone.yaml"),
+            "lone.yaml: server.datasource.statement_cache is in slow.yaml only",
+        ),
+        (("--from", "slow.yaml", "--to", "empty.yaml"), "empty.yaml:1: no settings"),
+    ],
+)
+def test_what_cannot_be_bisected_is_refused(guide: Path, words: tuple[str, ...], said: str) -> None:
+    (guide / "lone.yaml").write_text("settings: { vm.swappiness: 10 }\n")
+    (guide / "empty.yaml").write_text("[]\n")
+    assert said in refused("sizes.yaml", *words, "--simulate", "truth.yaml")
