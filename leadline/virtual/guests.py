@@ -27,6 +27,7 @@ DEFAULT_KERNEL = "6.1-cloud"
 _BOOT = 900.0  # wall seconds that a boot and the start of a stack may take, emulated on a busy machine
 _A_SECOND = 60.0  # wall seconds that a second of load may take there
 _DRAIN = 30.0  # seconds of the guest's time that the driver may need beyond its plan
+IMAGE = "guest.image"  # fact: SHA-256 of the stack's files
 _KERNEL = 128 << 20  # bytes of memory that a kernel takes beside what it unpacks
 _NOTHING = ""  # name of a save point that is none
 _WARMING = 1  # added to the seed: the load before the save point is not that of the trials
@@ -71,7 +72,8 @@ class Guests:
         driver = [find_binary(), *scenario_files(find_scenario(self._study.workload.scenario)).values()]
         self._work.mkdir(parents=True, exist_ok=True)
         stack = self._work / "stack.cpio"
-        initramfs.write(image.contents(taken, driver, self._host.settings()), stack)
+        digest = initramfs.write(image.contents(taken, driver, self._host.settings()), stack)
+        self._host.about[IMAGE] = digest
         for name in dict.fromkeys(self._kernel_name(past.boot) for past in pasts):
             self._kernels[name] = kernel = kernels.provision(name, message)
             self._host.releases[kernel.release] = name

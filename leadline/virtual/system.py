@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -28,17 +29,18 @@ from leadline.lab.system import (
 )
 from leadline.load.driver import read_summary
 from leadline.model.disturbance import MachineUse
-from leadline.model.errors import TrialFailure, UsageError
+from leadline.model.errors import LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Plan, Slot
-from leadline.model.record import AuditRecord, LoadSecond
+from leadline.model.record import AuditRecord, LoadSecond, StudyRecord
 from leadline.observe.gc import GcObserver
 from leadline.virtual import figures
-from leadline.virtual.guests import Guests, unpacked
+from leadline.virtual.guests import IMAGE, Guests, unpacked
 from leadline.virtual.host import GuestHost
 from leadline.virtual.worlds import Order, Past, Worlds, levels_of
 
+_FACTS = "logs/guest.json"
 _BUSY = 0.9  # of a CPU, as the driver itself judges
 _BOOT = (ApplyCost.REBOOT, ApplyCost.KERNEL)
 
@@ -56,6 +58,7 @@ class GuestSystem(AtStart):
         self._knobs, self._host, self._guests, self._worlds = knobs, host, guests, worlds
         self._orders = [self._order(trial.seed, {**settings, **trial.treatment.as_dict()}) for trial in plan.trials]
         self._virtual = host.name == "virtual-time"  # so that guests at the same time do not disturb each other
+        self.begun: set[str] = set()  # images of the trials of worlds that are done in part
         self._next = 0  # of the orders: those before it have been asked for
         self._seed = 0
         self._found: Mapping[str, Level] = {}
@@ -75,6 +78,13 @@ class GuestSystem(AtStart):
     def prepare(self, message: Callable[[str], None]) -> None:
         pasts = list(dict.fromkeys(order.past for order in self._orders))
         self._guests.prepare(pasts, message)
+        if (image := self._host.about[IMAGE]) in self.begun or not self.begun:
+            self.begun = {image}
+        else:
+            raise LeadlineError(
+                "a world of this study is done in part, and its stack's files have changed since (driver, JDK, data, a"
+                " port in use): its other forks would have another past; run the study anew with --new"
+            )
         message("booting a guest, to see how its kernel is set")
         self._host.told(self._guests.defaults(pasts[0]), defaults=True)
 
@@ -101,7 +111,7 @@ class GuestSystem(AtStart):
         facts = {**saved.facts, **outcome.facts, "wall_seconds": f"{outcome.wall_seconds:.1f}"}
         self._host.told(directory / "raw" / "settings-before")
         told = {"guest": self._host.guest_facts(), "said": facts}
-        (directory / "logs" / "guest.json").write_text(json.dumps(told, indent=1, sort_keys=True), encoding="utf-8")
+        (directory / _FACTS).write_text(json.dumps(told, indent=1, sort_keys=True), encoding="utf-8")
         return _startup(facts)
 
     def owners(self) -> Sequence[KnobOwner]:
@@ -191,6 +201,17 @@ class GuestSystem(AtStart):
         self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
     ) -> Sequence[LoadOutcome | TrialFailure]:
         raise UsageError("a trial in a guest is one script: it has no turns")
+
+
+def images(record: StudyRecord) -> set[str]:
+    """Of the guests of trials whose world has others left to run."""
+    left = {trial.planned.block for trial in record.trials if trial.is_left}
+    found = set()
+    for trial in record.trials:
+        if trial.planned.block in left and not trial.is_left and trial.directory is not None:
+            with suppress(OSError, ValueError, KeyError):  # one that failed before its guest told anything
+                found.add(json.loads((trial.directory / _FACTS).read_text(encoding="utf-8"))["guest"][IMAGE])
+    return found
 
 
 def _startup(facts: Mapping[str, str]) -> float:

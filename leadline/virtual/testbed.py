@@ -31,7 +31,7 @@ from leadline.virtual.capture import RecordingHost
 from leadline.virtual.guests import Guests
 from leadline.virtual.host import GuestHost
 from leadline.virtual.planned import plan_guests
-from leadline.virtual.system import GuestSystem
+from leadline.virtual.system import GuestSystem, images
 from leadline.virtual.worlds import Worlds
 
 _BESIDE = 256 << 20  # bytes that QEMU needs beside the guest's memory
@@ -96,11 +96,16 @@ class GuestTestbed:
 
         host.end = end
         system = GuestSystem(planned.plan, planned.settings, self.knobs(file), host, guests, worlds)
+
+        def opened(study_id: int) -> None:
+            system.begun = images(self.store.load(study_id))
+            options.opened(study_id)
+
         run = StudyRun(
             *(file, planned, self.store, host, system, self.watcher, host.guard),
             budget=options.budget,
             give_up=options.give_up,
-            opened=options.opened,
+            opened=opened,
         )
         try:
             return run.execute(options.fresh, options.go_on)

@@ -121,5 +121,5 @@ def test_a_study_of_forks_gives_the_same_digits_twice(tmp_path: Path, monkeypatc
     told = json.loads((first.trials[0].directory / "logs" / "guest.json").read_text())  # type: ignore[operator]
     assert told["guest"]["clocksource"] == "tsc"
     assert told["guest"]["vm.swappiness"] == "60"
-    assert "Where the difference comes from: vm.stat_interval=2" in page.read_text()
+    assert "Where the difference comes from: vm.stat_interval = 2" in page.read_text()
     assert not list((tmp_path / "lab-1" / "guests").iterdir())  # saved guests are gone
