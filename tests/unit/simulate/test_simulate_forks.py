@@ -125,7 +125,7 @@ def test_settings_on_every_kernel(tmp_path: Path) -> None:
 
 def test_power_knows_worlds_and_refuses_the_other_time(tmp_path: Path) -> None:
     simulated(PAGING, tmp_path)
-    real = PAGING.replace(", host: virtual-time", "").replace("guest: { memory: 1g, kernel: 6.1-cloud }\n", "")
+    real = PAGING.replace(", host: virtual-time", "").replace("guest: { memory: 1536m, kernel: 6.1-cloud }\n", "")
     real = real.replace("kind: forks, worlds: 5", "replicates: 3").replace("study: paging", "study: wall")
     path = tmp_path / "wall.yaml"
     path.write_text(real)
