@@ -19,7 +19,7 @@ KERNELS = "5.10-cloud,6.1-cloud,6.1-amd64,6.1-rt,6.12-cloud,6.12-rt,7.2-cloud"
 
 def table(found: Sequence[Row]) -> str:
     """A row a kernel, the first one is the reference: mean ms [range over seeds], and the change in percent, in bold
-    where the ranges do not touch.
+    where the ranges of several seeds do not touch.
     """
     runs: dict[str, list[Row]] = {}
     for row in found:
@@ -36,11 +36,12 @@ def table(found: Sequence[Row]) -> str:
 
 
 def _cell(own: Sequence[float], other: Sequence[float]) -> str:
-    text = f"{mean(own):.1f} [{min(own):.1f}, {max(own):.1f}]"
+    text = f"{mean(own):.1f} [{min(own):.1f}, {max(own):.1f}]" if len(own) > 1 else f"{own[0]:.1f}"
     if own == other:
         return text
     change = f"{100 * (mean(own) / mean(other) - 1):+.1f} %"
-    return f"{text} **{change}**" if min(own) > max(other) or max(own) < min(other) else f"{text} {change}"
+    apart = len(own) > 1 and len(other) > 1 and (min(own) > max(other) or max(own) < min(other))
+    return f"{text} **{change}**" if apart else f"{text} {change}"
 
 
 def main() -> int:
