@@ -31,6 +31,7 @@ from leadline.observe.window import (
     Windows,
     compiling,
     cpu_per_transaction,
+    deoptimised,
     gc_share,
     services_cpu,
     waiting_to_compile,
@@ -85,9 +86,11 @@ def while_compiling(verdict: SteadyState, recorded: Recorded, phases: Phases) ->
             f"{methods:.1f} on average; warm up with pauses, or longer"
         )
     elif work is not None and work >= RESTS:
+        given_up = deoptimised(recorded, middle, phases.steady_until)
         told = (
-            f"still compiling: compiler threads were busy for {work:.0%} of its second half; a longer ramp-up may be "
-            "faster"
+            f"still compiling: compiler threads were busy for {work:.0%} of its second half"
+            f"{f', and {given_up:.2g} methods a second lost their optimised code' if given_up else ''}"
+            "; a longer ramp-up may be faster"
         )
     else:
         return verdict

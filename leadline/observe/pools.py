@@ -60,7 +60,9 @@ UNITS = {
     "gc.time_ms": "milliseconds so far",
     "jit.time_ms": "milliseconds so far",
     "jit.code": "bytes",
+    "jit.code_share": "share of the space for it",
     "jit.queue": "methods that wait",
+    "jit.deoptimised": "methods that lost their optimised code since the first sample",
     "jvm.threads": "threads",
     "agent.pools": "pools found",
     "agent.errors": "probes that failed",
@@ -96,16 +98,21 @@ class PoolsObserver:
             self._problem = "no server to load the agent into: no series of its pools"
             return
         options = _options(context.directory)
-        samples = raw / "agent.csv"
-        write_private(samples, "")
-        options.write_text(f"samples={_escaped(samples)}\ninterval_ms={max(1, round(context.interval * 1000))}\n")
+        samples, compilations = raw / "agent.csv", _compilations(context.directory)
+        files = {"samples": samples, "compilations": compilations}
+        for file in files.values():
+            write_private(file, "")
+        lines = [f"{name}={_escaped(file)}" for name, file in files.items()]
+        options.write_text("\n".join([*lines, f"interval_ms={max(1, round(context.interval * 1000))}", ""]))
         options.chmod(0o644)  # the server's user reads it, whatever the mask
         try:
             java = java_pid(self._host.files, server)
-            self._host.give(samples, java)
+            for file in files.values():
+                self._host.give(file, java)
             load_agent(self._host, context.java_home, java, options)
         except (LeadlineError, ProcessLookupError) as error:
             options.unlink(missing_ok=True)
+            compilations.unlink(missing_ok=True)
             self._problem = f"no series of the server's pools: {error}"
             return
         self._problem = _statistics_problem(samples)
@@ -114,6 +121,7 @@ class PoolsObserver:
         if self._directory is None:
             return
         _options(self._directory).unlink(missing_ok=True)  # the sampler ends when its options are gone
+        _compilations(self._directory).unlink(missing_ok=True)  # its lines were counted
         if self._problem and _has_pools(self._directory / "raw" / "agent.csv"):
             self._problem = ""  # the pool came with the first request
 
@@ -160,6 +168,10 @@ def compiled_since(directory: Path, from_s: float) -> tuple[float, float] | None
 
 def _options(directory: Path) -> Path:
     return directory / "raw" / "agent.properties"
+
+
+def _compilations(directory: Path) -> Path:
+    return directory / "raw" / "compilations.log"
 
 
 def _escaped(path: Path) -> str:

@@ -150,13 +150,23 @@ def compiling(recorded: Recorded, from_s: float, until_s: float) -> float | None
     """Time that the compiler of the server's JVM worked, or waited for a CPU while it had work, in a window by its
     length (java.lang.management.CompilationMXBean); None where samples do not cover it.
     """
+    grown = _grown(recorded, "jit.time_ms", from_s, until_s)
+    return None if grown is None else grown / 1e3
+
+
+def deoptimised(recorded: Recorded, from_s: float, until_s: float) -> float | None:
+    """Methods a second that lost their optimised code in a window; None where samples do not cover it."""
+    return _grown(recorded, "jit.deoptimised", from_s, until_s)
+
+
+def _grown(recorded: Recorded, metric: str, from_s: float, until_s: float) -> float | None:
     _check(from_s, until_s)
-    rows = series(recorded.series_dir, "pools", "jit.time_ms")
+    rows = series(recorded.series_dir, "pools", metric)
     times = rows["time_ns"].to_numpy() / 1e9
     if len(times) < _FEWEST_SAMPLES or times[0] > from_s or times[-1] < until_s - _SAMPLE:
         return None
     before, after = np.interp([from_s, until_s], times, rows["value"].to_numpy())
-    return float(after - before) / 1e3 / (until_s - from_s)
+    return float(after - before) / (until_s - from_s)
 
 
 def waiting_to_compile(recorded: Recorded, from_s: float, until_s: float) -> tuple[float, float] | None:

@@ -103,7 +103,12 @@ def test_it_has_a_bound(tmp_path: Path) -> None:
     ("work", "waiting", "verdict", "words"),
     [
         (0.05, 0, "steady", ""),
-        (0.3, 0, "steady", "; still compiling: compiler threads were busy for 30% of its second half"),
+        (
+            0.3,
+            0,
+            "steady",
+            "; still compiling: compiler threads were busy for 30% of its second half, and 2 methods a second lost",
+        ),
         (
             0.3,
             4,
@@ -120,6 +125,7 @@ def test_a_plateau_under_which_the_compiler_works(
     for second in range(100, 121):
         pools.add(second * 10**9, "jit.time_ms", "HotSpot", 1000 * work * second)
         pools.add(second * 10**9, "jit.queue", "server", waiting)
+        pools.add(second * 10**9, "jit.deoptimised", "server", 2 * second)
     pools.write(tmp_path / "pools.parquet")
     found = while_compiling(SteadyState(verdict, None, "It is."), Recorded(tmp_path), Phases(95, 100, 120, 121))
     assert found.sentence.startswith(f"It is.{words}")

@@ -11,6 +11,7 @@ from leadline.observe.window import (
     Recorded,
     compiling,
     cpu_per_transaction,
+    deoptimised,
     gc_share,
     host_cpu_between,
     mean_between,
@@ -100,12 +101,15 @@ def test_work_of_the_compiler(tmp_path: Path) -> None:
     pools = TallTable()
     for second in range(11):
         pools.add(second * 10**9, "jit.time_ms", "HotSpot", 400.0 * min(second, 5))
+        pools.add(second * 10**9, "jit.deoptimised", "server", 3.0 * max(second, 4))
     pools.write(tmp_path / "pools.parquet")
     recorded = Recorded(tmp_path)
     assert compiling(recorded, 1, 3) == pytest.approx(0.4)
     assert compiling(recorded, 4, 6) == pytest.approx(0.2)
     assert compiling(recorded, 6, 10) == 0
     assert compiling(recorded, 6, 20) is None
+    assert deoptimised(recorded, 2, 6) == pytest.approx(1.5)
+    assert deoptimised(recorded, 1, 3) == 0
     assert compiling(Recorded(tmp_path / "none"), 1, 3) is None
 
 

@@ -131,13 +131,15 @@ def test_missing_statistics_are_told_and_forgiven_when_they_come(
     monkeypatch.setattr(pools, "load_agent", fake_load)
     observer = PoolsObserver(LocalHost())
     observer.start(ObserverContext(tmp_path, {"server": sleeper}, interval=0.5))
-    assert options == f"samples={samples}\ninterval_ms=500\n"
+    compilations = samples.with_name("compilations.log")
+    assert options == f"samples={samples}\ncompilations={compilations}\ninterval_ms=500\n"
     assert "server.monitoring" in observer.warnings[0]
     with samples.open("a") as file:
         file.write("1700000001000000000,agent.pools,liberty,1\n")
     observer.stop()
     assert observer.warnings == []
     assert not (tmp_path / "raw" / "agent.properties").exists(), "the sampler ends with its options"
+    assert not compilations.exists()
 
 
 def test_work_of_the_compiler_while_it_is_recorded(tmp_path: Path) -> None:

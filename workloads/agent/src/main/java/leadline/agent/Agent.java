@@ -16,7 +16,8 @@ public final class Agent {
 
     /**
      * Answers once, or starts sampling, as the options say: {@code answer=FILE} writes the configuration in force as
-     * JSON before this returns; {@code samples=FILE} writes figures every {@code interval_ms}.
+     * JSON before this returns; {@code samples=FILE} writes figures every {@code interval_ms}, those of the file
+     * {@code compilations} among them, which the JVM then writes.
      *
      * @throws Exception tells the one who attached; the server goes on
      */
@@ -34,8 +35,7 @@ public final class Agent {
             if (sampler != null) {
                 sampler.stop();
             }
-            sampler = Sampler.start(
-                    control, samples.get(), options.number("interval_ms", 1000), server, new Osgi(instrumentation));
+            sampler = Sampler.start(control, samples.get(), options, server, new Osgi(instrumentation));
         }
     }
 

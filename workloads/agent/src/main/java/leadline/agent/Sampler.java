@@ -20,20 +20,23 @@ final class Sampler implements Runnable {
     private final Path control;
     private final long interval;
     private final SampleFile out;
+    private final JvmProbe jvm;
     private final List<Probe> probes;
     private volatile boolean stopped;
 
-    private Sampler(Path control, long interval, SampleFile out, List<Probe> probes) {
+    private Sampler(Path control, long interval, SampleFile out, JvmProbe jvm, List<Probe> probes) {
         this.control = control;
         this.interval = interval;
         this.out = out;
+        this.jvm = jvm;
         this.probes = probes;
     }
 
-    /** Starts sampling to {@code file} every {@code milliseconds}. */
-    static Sampler start(Path control, Path file, long milliseconds, MBeanServer server, Osgi osgi)
+    /** Starts sampling to {@code samples} every {@code interval_ms}; the JVM logs to {@code compilations}. */
+    static Sampler start(Path control, Path samples, Options options, MBeanServer server, Osgi osgi)
             throws IOException, JMException {
-        List<Probe> probes = new ArrayList<>(List.of(new JvmProbe(server)));
+        JvmProbe jvm = new JvmProbe(server, options.path("compilations"));
+        List<Probe> probes = new ArrayList<>(List.of(jvm));
         if (!server.queryNames(new ObjectName("Catalina:type=Server"), null).isEmpty()) {
             probes.add(new TomcatProbe(server));
             if (!server.queryNames(new ObjectName("openejb.management:*"), null).isEmpty()) {
@@ -49,8 +52,8 @@ final class Sampler implements Runnable {
             probes.add(new LibertyProbe(server));
             probes.add(new LibertyStatementsProbe(osgi));
         }
-        Sampler sampler =
-                new Sampler(control, TimeUnit.MILLISECONDS.toNanos(milliseconds), new SampleFile(file), probes);
+        long interval = TimeUnit.MILLISECONDS.toNanos(options.number("interval_ms", 1000));
+        Sampler sampler = new Sampler(control, interval, new SampleFile(samples), jvm, probes);
         Thread thread = new Thread(null, sampler, "leadline-agent", 256 * 1024);
         thread.setDaemon(true);
         thread.start();
@@ -63,7 +66,8 @@ final class Sampler implements Runnable {
 
     @Override
     public void run() {
-        try (out) {
+        try (out;
+                jvm) {
             long due = System.nanoTime();
             while (!stopped && Files.exists(control)) {
                 sample();

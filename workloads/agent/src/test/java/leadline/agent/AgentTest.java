@@ -87,9 +87,11 @@ final class AgentTest {
 
     @Test
     void samplesUntilItsOptionsFileIsGone() throws Exception {
-        Path control = Files.writeString(directory.resolve("agent.properties"), "");
+        Path log = Files.createFile(directory.resolve("compilations.log"));
+        Path control =
+                Files.writeString(directory.resolve("agent.properties"), "interval_ms=10\ncompilations=" + log + "\n");
         Path file = directory.resolve("agent.csv");
-        Sampler.start(control, file, 10, server, new Osgi(null));
+        Sampler.start(control, file, Options.read(control), server, new Osgi(null));
         waitFor(file, "agent.sample_us");
         List<String> rows = Files.readAllLines(file);
         assertTrue(rows.stream().anyMatch(row -> row.endsWith(",pool.in_use,jdbc/x,3")), rows.toString());
@@ -97,6 +99,8 @@ final class AgentTest {
         assertTrue(rows.stream().anyMatch(row -> row.endsWith(",agent.pools,tomcat,1")), rows.toString());
         assertTrue(rows.stream().anyMatch(row -> row.contains(",heap.used,")), rows.toString());
         assertTrue(rows.stream().anyMatch(row -> row.contains(",jit.queue,server,")), rows.toString());
+        assertTrue(rows.stream().anyMatch(row -> row.contains(",jit.deoptimised,server,")), rows.toString());
+        assertTrue(rows.stream().anyMatch(row -> row.contains(",jit.code_share,Code")), rows.toString());
         Files.delete(control);
         while (Thread.getAllStackTraces().keySet().stream()
                 .anyMatch(thread -> thread.getName().equals("leadline-agent"))) {

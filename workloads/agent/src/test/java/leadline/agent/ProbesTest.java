@@ -104,6 +104,23 @@ final class ProbesTest {
     }
 
     @Test
+    void countsOptimisedCodeThatIsGivenUp() {
+        String up = "made not entrant";
+        for (String line : List.of(
+                " 120       4       java.util.HashMap::putVal (300 bytes)   " + up, // JDK 17
+                "  12 % !b  4       a.B::c @ 5 (300 bytes)   " + up,
+                " 113       4       java.util.HashMap::putVal (300 bytes)   " + up + ": uncommon trap")) { // JDK 25
+            assertTrue(Deoptimisations.isOne(line), line);
+        }
+        for (String line : List.of(
+                "  64       3       java.util.HashMap::putVal (300 bytes)   " + up,
+                " 120       4       java.util.HashMap::putVal (300 bytes)",
+                "  69       4       java.util.HashMap::afterNodeInsertion (1 bytes)   " + up + ": not used")) {
+            assertFalse(Deoptimisations.isOne(line), line);
+        }
+    }
+
+    @Test
     void growthNeverFalls() {
         Growth growth = new Growth();
         growth.add("a", 5);
