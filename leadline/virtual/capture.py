@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leadline.host.base import ProcessSpec
@@ -73,6 +73,7 @@ class RecordingHost(LocalHost):
             for path in dict.fromkeys([*spec.owns, *([spec.cwd] if spec.cwd else [])]):
                 _copy(path.absolute(), files)
             self.started.append(Started(spec, files))
+            spec = replace(spec, cpus=None, memory=None)  # those of the guest
         return super().start(spec)
 
     def free_port(self) -> int:
@@ -92,7 +93,10 @@ class Captures:
     def __init__(self, study: Study, host: RecordingHost, home: Path) -> None:
         self._host, self._home = host, home
         options = StackOptions(
-            load_units=study.workload.load_units, observe=study.observe, ready_timeout=study.ready_timeout
+            load_units=study.workload.load_units,
+            placement=study.placement,
+            observe=study.observe,
+            ready_timeout=study.ready_timeout,
         )
         self._stack = Stack(study.stack, host, home / "services", options)
 

@@ -164,7 +164,8 @@ class Guests:
         parts = {"steady": load.ramp_up, "ramp_down": 0.0} if warm else {}
         out = captured.directory / "driver"
         workload = load.model_copy(update={**parts, "ramp_up": 0.0})
-        return DriverRun(workload, captured.url, seed + _WARMING * warm, out, sent_variables(load))
+        cpus = self._study.placement.driver_cpus
+        return DriverRun(workload, captured.url, seed + _WARMING * warm, out, sent_variables(load), cpus)
 
     def _load(self, run: DriverRun) -> str:
         return job.loaded(run.spec(job.LOG), run.out, run.seconds + self._study.workload.timeout + _DRAIN)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leadline.host.base import ProcessSpec
+from leadline.model.bounds import cpu_numbers
 from leadline.virtual.capture import SERVICES, Captured
 
 USERS = {name: 1001 + at for at, name in enumerate((*SERVICES, "driver"))}  # each service has its own
@@ -20,6 +21,7 @@ LOG = Path("/tmp/driver.log")
 _LISTENS = 120  # seconds until the database must listen
 _PROCESSES = "comm schedstat stat status io"
 _MACHINE = "stat vmstat meminfo net/snmp net/netstat"
+_GROUPS = "/sys/fs/cgroup"
 _HELPERS = r"""
 as() { # USER ARGV...: in place of this shell
   who=$1; shift; exec su -s /bin/sh -c 'exec "$@"' -- "$who" sh env -i PATH="$PATH" "$@"
@@ -27,9 +29,15 @@ as() { # USER ARGV...: in place of this shell
 begin() { # NAME DIRECTORY OUTPUT ARGV...: a service, its number in /run/NAME
   name=$1 at=$2 out=$3; shift 3
   mkdir -p "${out%/*}"
-  ( cd "$at" && as "$name" "$@" ) >>"$out" 2>&1 9>&- </dev/null &
+  ( [ ! -d @GROUPS@/"$name" ] || echo 0 >@GROUPS@/"$name"/cgroup.procs
+    cd "$at" && as "$name" "$@" ) >>"$out" 2>&1 9>&- </dev/null &
   echo $! >/run/"$name"; echo "$out" >/run/"$name".log
   say "$name.began" "$(seconds)"
+}
+memory() { # NAME BYTES: what its processes may take together
+  [ -e @GROUPS@/cgroup.procs ] || mount -t cgroup2 none @GROUPS@
+  echo +memory >@GROUPS@/cgroup.subtree_control && mkdir -p @GROUPS@/"$1" && echo "$2" >@GROUPS@/"$1"/memory.max ||
+    fail configuration "this kernel cannot limit the memory of the $1"
 }
 broken() { # CLASS TEXT: with the last words of the services, as evidence
   for one in /run/*.log; do echo "--- ${one##*/}"; tail -n 12 "$(cat "$one")"; done >/dev/console
@@ -81,7 +89,13 @@ settings() { # NAME
 
 
 def helpers() -> str:
-    fill = {"@MACHINE@": _MACHINE, "@PROCESSES@": _PROCESSES, "@SETTINGS@": SETTINGS, "@SERVICES@": " ".join(SERVICES)}
+    fill = {
+        "@GROUPS@": _GROUPS,
+        "@MACHINE@": _MACHINE,
+        "@PROCESSES@": _PROCESSES,
+        "@SETTINGS@": SETTINGS,
+        "@SERVICES@": " ".join(SERVICES),
+    }
     text = _HELPERS
     for mark, value in fill.items():
         text = text.replace(mark, value)
@@ -98,6 +112,8 @@ def started(captured: Captured, number: int, ready_timeout: float) -> str:
     lines = [f"[ ! -d {OVERLAYS}/{number} ] || cp -a {OVERLAYS}/{number}/. /"]
     for one in captured.processes:
         spec, output = one.spec, str(one.spec.output)
+        if spec.memory is not None:
+            lines.append(f"memory {spec.name} {spec.memory}")
         lines.append(f"begin {spec.name} {_quoted([str(spec.cwd or '/'), output, *_command(spec)])}")
         if spec.name == "database":
             lines.append(f"wait_for database {_LISTENS} 'does not listen' listens {captured.database_port}")
@@ -129,7 +145,9 @@ def measured(load: str, out: Path, files: Sequence[Path]) -> str:
 
 
 def _command(spec: ProcessSpec) -> list[str]:
-    return [*(f"{name}={value}" for name, value in sorted(spec.env.items())), *map(str, spec.argv)]
+    environment = [f"{name}={value}" for name, value in sorted(spec.env.items())]
+    mask = sum(1 << cpu for cpu in cpu_numbers(spec.cpus)) if spec.cpus else 0
+    return [*environment, *(["taskset", f"{mask:x}"] if mask else []), *map(str, spec.argv)]
 
 
 def _quoted(words: Sequence[str]) -> str:

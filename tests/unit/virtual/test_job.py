@@ -81,17 +81,19 @@ def test_words_reach_the_driver_and_services_as_they_are(tmp_path: Path) -> None
 def test_services_start_in_order_and_the_database_listens_first(tmp_path: Path) -> None:
     specs = [
         ProcessSpec("database", ["postgres", "-D", "/data"], tmp_path / "db.log", env={"LC_ALL": "C"}, cwd=tmp_path),
-        ProcessSpec("server", ["java", "-jar", "a b.jar"], tmp_path / "server.log", cwd=tmp_path),
+        ProcessSpec("server", ["java", "-jar"], tmp_path / "server.log", cwd=tmp_path, cpus="0,2-3", memory=1 << 28),
     ]
     started = [Started(spec, tmp_path) for spec in specs]
     captured = Captured(tmp_path, started, "http://127.0.0.1:8080/a", "http://127.0.0.1:8080/a/health", 5432, {})
-    words = "begin() { echo begin $1 $4 $5 $6; }; wait_for() { echo wait $*; }; sleep() { :; }"
+    words = "memory() { echo memory $*; }; begin() { echo begin $1 $4 $5 $6; }; wait_for() { echo wait $*; }"
+    words += "; sleep() { :; }"
     code, said = script(words, job.started(captured, 0, 60.0))
     assert code == 0
     assert said.splitlines()[:-1] == [
         "begin database LC_ALL=C postgres -D",
         "wait database 120 does not listen listens 5432",
-        "begin server java -jar a b.jar",
+        "memory server 268435456",
+        "begin server taskset d java",
         "wait server 60 was not ready after 60 s answers http://127.0.0.1:8080/a/health",
     ]
 
