@@ -19,7 +19,7 @@ from leadline.host.local import LocalHost
 
 pytestmark = pytest.mark.stack
 
-SEEDS = (1, 2, 3)
+SEEDS = (1, 2)
 THREE = ("5.10-amd64", "6.1-rt", "6.12-cloud")  # lines and flavours
 ALL = (*THREE, "5.10-cloud", "6.1-amd64", "6.1-cloud", "6.12-rt", "7.2-cloud")
 KERNELS = ALL if os.environ.get("LEADLINE_MATRIX") == "1" else THREE
@@ -53,10 +53,11 @@ def test_the_command_tells_what_differs(fetched: dict[str, str], tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def measured(fetched: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> list[Measured]:
-    """Every kernel with every seed, then the first one once more."""
+    """The first kernel with every seed, the others with one, then the first once more."""
     if shutil.which(QEMU) is None:
         pytest.skip(f"{QEMU} is not on the PATH; {machine.INSTALL}")
-    jobs = [(name, seed) for name in fetched for seed in SEEDS]
+    first, *others = fetched
+    jobs = [*((first, seed) for seed in SEEDS), *((name, SEEDS[0]) for name in others)]
     return list(measure([*jobs, jobs[0]], tmp_path_factory.mktemp("guests"), scale=300))
 
 
