@@ -2,8 +2,9 @@
 
 Virtual time is ``-icount shift=1,sleep=off`` with a seed and the machine's own clock: two nanoseconds an instruction,
 nothing of the host's time (QEMU's docs/devel/tcg-icount.rst). The guest gets its job over fw_cfg, which QEMU reads
-again from another file when a saved guest goes on; results leave over a virtio port without an event descriptor
-(``ioeventfd=off``), as everything that a thread of the host's would do later is another time in every run.
+again from another file when a saved guest goes on. Results leave over a virtio port without an event descriptor
+(``ioeventfd=off``), as everything that a thread of the host's would do later is another time in every run. There is no
+HPET: its saved counter would be one more clock to put back (``leadline.guest.pause``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 QEMU = "qemu-system-x86_64"
+SHIFT = 1  # of virtual time: 2**SHIFT ns an instruction
 CONSOLE, RESULTS, JOB = "console.txt", "results", "job"  # files of a guest's directory
 
 
@@ -37,11 +39,11 @@ class Boot:
 def command_line(boot: Boot, memory: str) -> list[str]:
     """QEMU's, to run in the directory of its files; it starts stopped. ``memory``: the backend ``ram``."""
     words = ["console=ttyS0", "panic=-1", "quiet", "random.trust_cpu=on"]
-    argv = [QEMU, "-machine", "q35,memory-backend=ram", "-nodefaults", "-no-user-config", "-display", "none"]
+    argv = [QEMU, "-machine", "q35,memory-backend=ram,hpet=off", "-nodefaults", "-no-user-config", "-display", "none"]
     argv += ["-no-reboot", "-S", "-cpu", "max", "-smp", str(boot.cpus), "-m", f"{boot.memory}B", "-object", memory]
     if boot.time == "virtual":
         words += ["clocksource=tsc", "tsc=reliable"]
-        argv += ["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-seed", str(boot.seed)]
+        argv += ["-accel", "tcg,thread=single", "-icount", f"shift={SHIFT},sleep=off", "-seed", str(boot.seed)]
         argv += ["-rtc", "base=2026-01-01,clock=vm"]
     else:
         argv += ["-accel", "kvm" if boot.accelerator == "kvm" else "tcg,thread=multi"]

@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from leadline.guest.boot import CONSOLE, JOB, QEMU, RESULTS, Boot, command_line
+from leadline.guest.boot import CONSOLE, JOB, QEMU, RESULTS, SHIFT, Boot, command_line
+from leadline.guest.pause import settle
 from leadline.guest.qmp import Monitor, MonitorError
 from leadline.guest.results import Outcome, Sent, kernel_failure, read_sent, tail, write
 from leadline.host.base import PROC, Host, Process, ProcessSpec
@@ -211,10 +212,14 @@ class _Guest:
             self._ignore_shared(until)
             self._monitor.command("migrate", until, uri=f"exec:cat > {shlex.quote(str(state.absolute()))}")
             self._migrated(until)
+            if self.boot.time == "virtual":
+                settle(state, SHIFT)
         except MonitorError as error:
             raise self._lost(str(error)) from None
         except TimeoutError:
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"QEMU did not save within {ANSWER:g} s") from None
+        except ValueError as error:
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"QEMU saved what cannot be used: {error}") from None
 
     def _ignore_shared(self, until: float) -> None:
         capability = {"capability": "x-ignore-shared", "state": True}
