@@ -102,9 +102,10 @@ class Worlds:
                 self._remove(world.saved.result())
 
     def close(self, wait: bool = False) -> None:
-        """No guest is begun any more; ``wait`` until those that run have ended."""
+        """No guest is begun any more, saved ones are removed; ``wait`` until those that run have ended."""
         if self._pool is not None:
             self._pool.shutdown(wait, cancel_futures=True)
+            self.keep_only([])
 
     def _ask(self, order: Order) -> tuple[_World, Future[Outcome]]:
         with self._lock:
@@ -112,7 +113,10 @@ class Worlds:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._parallel, thread_name_prefix="guest")
             if world is None:
-                saved = self._pool.submit(self._warm, order.past, self._directory("world"))
+                try:
+                    saved = self._pool.submit(self._warm, order.past, self._directory("world"))
+                except RuntimeError:  # closed
+                    raise TrialFailure(FailureClass.INTERRUPTED, "the guests were ended") from None
                 world = self._worlds[order.past] = _World(saved)
             future = world.forks.get(order)
             if future is None:

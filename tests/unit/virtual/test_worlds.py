@@ -102,6 +102,7 @@ def test_saved_guests_that_nothing_asks_for_are_removed(tmp_path: Path) -> None:
     worlds.keep_only([SECOND])
     assert guests.removed == [FIRST]
     worlds.close(wait=True)
+    assert guests.removed == [FIRST, SECOND]
 
 
 def test_what_waits_when_the_run_ends_is_interrupted(tmp_path: Path) -> None:
