@@ -17,7 +17,7 @@ import server_cells
 from leadline.host.files import LocalFiles
 from leadline.host.jvm import java_pid
 from leadline.host.local import LocalHost
-from leadline.model.knob import Level
+from leadline.model.knob import ApplyCost, Level
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
 from leadline.stack import postgres_client, probe
@@ -208,14 +208,20 @@ def behind_a_lock(customer: Customer, made: Stack, most: int, in_vain: int) -> t
     return highest, refused
 
 
-def look(made: Stack, place: Path, treatment: Mapping[str, Level]) -> Seen:
-    """Start the stack under a treatment, see everything that its levels must change, stop it."""
+def look(made: Stack, place: Path, treatment: Mapping[str, Level], begun: Mapping[str, Level]) -> Seen:
+    """Start the stack under a treatment, see everything that its levels must change, stop it. Its live knobs have the
+    levels of ``begun`` at the start, and take the treatment's while the server runs.
+    """
     trial = place / "trial"
     seen = Seen(levels(made, treatment))
+    live = {knob.name for knob in made.server.knobs() if knob.apply_cost is ApplyCost.LIVE}
+    before = {name: level for name, level in levels(made, begun).items() if name in live and name in seen.levels}
     made.reset_data(trial)
     try:
         made.start_database(seen.levels, trial)
-        made.start_server(seen.levels, trial)
+        made.start_server({**seen.levels, **before}, trial)
+        Customer(made).login()  # a pool that is in use
+        made.apply({name: seen.levels[name] for name in before})
         until(lambda: sessions(made) >= int(str(seen.levels["server.datasource.min_connections"])), 5)
         seen.opened = sessions(made)
         seen.read_back = {name: made.read_back(name) for name in seen.levels}

@@ -40,7 +40,7 @@ def cell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(knobs, "UPKEEP", 1)
         made = stack(place, server, mode)
-        found = Cell(server, mode, look(made, place, NARROW), look(made, place, WIDE))
+        found = Cell(server, mode, look(made, place, NARROW, WIDE), look(made, place, WIDE, NARROW))
     for name, seen in (("narrow", found.narrow), ("wide", found.wide)):
         told = {key: value for key, value in vars(seen).items() if key not in ("levels", "read_back")}
         print(f"\n{server} {mode} {name}: {told}")

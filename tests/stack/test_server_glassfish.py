@@ -52,6 +52,7 @@ def every_level_is_in_force(made: Stack) -> None:
     assert [name for name, level in LEVELS.items() if level == own[name]] == [], "levels differ from the defaults"
     levels = LEVELS | JVM
     assert {name: made.read_back(name) for name in levels} == levels
+    server_cells.changes_while_it_runs(made, LEVELS)
     server_cells.answers_by_tls_only(made)
 
 

@@ -28,7 +28,7 @@ from leadline.stack.servers.agent import ANSWER, ask, ensure_agent
 from leadline.stack.started import PATIENCE, Changing
 
 GC_LOG = "gc.log"
-AGENT_SAMPLES = "agent.csv"  # made by who loads the agent, once the server runs
+AGENT_FILES = ("agent.csv", "compilations.log")  # made by who loads the agent, once the server runs
 _POLL = 0.1
 _FRESH = 0.5  # seconds: so that several knobs cost one question
 
@@ -172,7 +172,7 @@ class JavaServer(Changing[ServiceContext]):
         if context.observe and context.raw is not None:
             log = context.raw / GC_LOG
             log.touch()
-            owned += [log, context.raw / AGENT_SAMPLES]
+            owned += [log, *(context.raw / name for name in AGENT_FILES)]
             if not jvm.fit_for_log(log):
                 link = self.working_directory(context) / GC_LOG
                 link.parent.mkdir(parents=True, exist_ok=True)
@@ -256,6 +256,8 @@ class JavaServer(Changing[ServiceContext]):
         """
         deadline = time.monotonic() + PATIENCE
         try:
+            if self._answer is None and self.expected_beans():
+                self.answer()  # they come only after they were asked for
             answer = self._ask(changes)
             while not answer["refused"] and not done(answer):
                 if time.monotonic() > deadline:

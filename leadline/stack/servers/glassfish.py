@@ -125,6 +125,10 @@ class GlassFish(JavaServer):
     def failed_for_good(self, found: evidence.Evidence) -> bool:
         return super().failed_for_good(found) or any(_NOT_DEPLOYED.search(line) for line in found.errors)
 
+    def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:
+        del levels
+        return glassfish_levels.changes(self._settings, settings, self.context.application)
+
     def question(self) -> Mapping[str, str]:
         return {**glassfish_levels.question(self.context.application), **glassfish_messaging.QUESTION}
 

@@ -103,6 +103,8 @@ _TABLE = (
     ),
 )
 _OWN = {row.knob: row for row in _TABLE}
+_KNOBS = catalogue.load("glassfish")
+_CONNECTIONS, _KEPT = (int(str(_KNOBS[knob.name].default)) for knob in (knobs.MAX_CONNECTIONS, knobs.MIN_CONNECTIONS))
 
 
 def _bean_attribute(name: str) -> str:
@@ -126,18 +128,38 @@ def question(application: Deployment) -> dict[str, str]:
 
 def apply(root: ElementTree.Element, settings: Settings, pool: str) -> None:
     """Set the attributes of the levels in a domain's tree; ``pool`` names its pool. Raises UsageError."""
-    knobs.check_threads(settings, catalogue.load("glassfish")[knobs.THREADS.name].default)
-    for name, level_ in settings.items():
+    for (kind, attribute), value in _attributes(settings).items():
+        only(root, _ELEMENTS[kind].format(pool=pool)).set(attribute, value)
+
+
+def _attributes(settings: Settings) -> dict[tuple[str, str], str]:
+    """Values of the attributes, by element and name. Raises UsageError for levels that contradict."""
+    knobs.check_bounds(settings, knobs.MIN_THREADS, knobs.THREADS, _KNOBS[knobs.THREADS.name].default)
+    knobs.check_bounds(settings, knobs.MIN_CONNECTIONS, knobs.MAX_CONNECTIONS, _CONNECTIONS)
+    values = {}
+    if (most := settings.get(knobs.MAX_CONNECTIONS.name)) is not None:  # it does not hold fewer than it keeps
+        settings = {knobs.MIN_CONNECTIONS.name: min(_KEPT, int(most)), **settings}
+    if settings.get(knobs.VALIDATION.name):
+        # Its other ways ask a driver that answers from memory, or count the rows of a table.
+        values["pool", "connection-validation-method"] = "custom-validation"
+        values["pool", "validation-classname"] = "org.glassfish.api.jdbc.validation.JDBC40ConnectionValidation"
+    for name in settings:
         if name in _OWN:
             row = _OWN[name]
-            element = only(root, _ELEMENTS[row.element].format(pool=pool))
-            for attribute in row.attributes:
-                element.set(attribute, _written(row, level_))
-    if settings.get(knobs.VALIDATION.name):
-        found = only(root, _ELEMENTS["pool"].format(pool=pool))
-        # Its other ways ask a driver that answers from memory, or count the rows of a table.
-        found.set("connection-validation-method", "custom-validation")
-        found.set("validation-classname", "org.glassfish.api.jdbc.validation.JDBC40ConnectionValidation")
+            values |= {(row.element, each): _written(row, settings[name]) for each in row.attributes}
+    return values
+
+
+def changes(before: Settings, after: Settings, application: Deployment) -> dict[str, str]:
+    """What the agent sets so that the levels ``after`` take the place of those ``before``. Raises UsageError."""
+    was, wanted = _attributes(before), _attributes(after)
+    most, default = ("pool", _OWN[knobs.MAX_CONNECTIONS.name].attribute), str(_CONNECTIONS)
+    falls = int(wanted.get(most, default)) < int(was.get(most, default))
+    # It refuses a maximum below what is kept, so the one comes after the other, or before it.
+    keys = sorted((key for key in wanted if wanted[key] != was.get(key)), key=lambda key: (key == most) == falls)
+    names = dict(zip(_BEANS, expected(application), strict=True))
+    told = [f"{names[kind]}|{_bean_attribute(name)}|{wanted[kind, name]}" for kind, name in keys]
+    return {f"set.{number:02}": each for number, each in enumerate(told)}
 
 
 def only(root: ElementTree.Element, path: str) -> ElementTree.Element:

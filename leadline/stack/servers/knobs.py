@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from leadline import catalogue
 from leadline.model.errors import UsageError
-from leadline.model.knob import Level
+from leadline.model.knob import Knob, Level
 
 UPKEEP = 5  # seconds between two looks at a pool whose connections have a limit
 
@@ -52,8 +52,8 @@ def whole_seconds(name: str, settings: Mapping[str, Level], title: str) -> int |
     return int(seconds)
 
 
-def check_threads(settings: Mapping[str, Level], most: Level | None) -> None:
-    """Raises UsageError for more kept threads than the maximum; ``most`` is the server's default maximum."""
-    kept, limit = settings.get(MIN_THREADS.name), settings.get(THREADS.name, most)
+def check_bounds(settings: Mapping[str, Level], least: Knob, most: Knob, default: Level | None) -> None:
+    """Raises UsageError for more kept than the maximum, of threads or connections; ``default``: of the maximum."""
+    kept, limit = settings.get(least.name), settings.get(most.name, default)
     if isinstance(kept, int) and isinstance(limit, int) and kept > limit:
-        raise UsageError(f"{MIN_THREADS.name} {kept} is more than {THREADS.name} {limit}; set at most {limit}")
+        raise UsageError(f"{least.name} {kept} is more than {most.name} {limit}; set at most {limit}")

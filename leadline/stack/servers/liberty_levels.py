@@ -64,7 +64,7 @@ _DURATIONS = {
 
 def variables(settings: Settings) -> dict[str, str]:
     """Variables of the template for the levels that are set. Raises UsageError for what Liberty cannot be told."""
-    knobs.check_threads(settings, None)
+    knobs.check_bounds(settings, knobs.MIN_THREADS, knobs.THREADS, None)
     values = {_VARIABLES[name]: str(level) for name, level in settings.items() if name in _VARIABLES}
     for name, variable in _DURATIONS.items():
         if (seconds := knobs.whole_seconds(name, settings, TITLE)) is not None:

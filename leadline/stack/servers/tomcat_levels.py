@@ -75,7 +75,7 @@ def properties(settings: Settings) -> dict[str, str]:
         values["leadline.http.compression"] = "on"
     if statements := settings.get(knobs.STATEMENT_CACHE.name, 0):
         values |= {"leadline.statements.pooled": "true", "leadline.statements.max": str(statements)}
-    knobs.check_threads(settings, _THREADS)
+    knobs.check_bounds(settings, knobs.MIN_THREADS, knobs.THREADS, _THREADS)
     spare = min(_SPARE_THREADS, int(settings.get(knobs.THREADS.name, _THREADS)))
     values["leadline.threads.spare"] = str(settings.get(knobs.MIN_THREADS.name, spare))
     if any(settings.get(name) for name in _LOOKED_OVER):

@@ -154,7 +154,7 @@ def operations(settings: Settings) -> list[str]:
 
 def properties(settings: Settings) -> dict[str, str]:
     """Properties for the levels that are set. Raises UsageError for levels that contradict or cannot be written."""
-    knobs.check_threads(settings, None)
+    knobs.check_bounds(settings, knobs.MIN_THREADS, knobs.THREADS, None)
     values = {_OWN[name].property: _written(_OWN[name], level) for name, level in settings.items()
               if name in _OWN and _OWN[name].property}  # fmt: skip
     check, purge = settings.get(knobs.VALIDATION.name), settings.get(knobs.PURGE_POLICY.name)

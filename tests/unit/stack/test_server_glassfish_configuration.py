@@ -69,7 +69,7 @@ def configured(context: ServiceContext, levels: dict[str, Level]) -> ElementTree
 def test_what_the_server_writes_later_is_known_from_the_start(context: ServiceContext) -> None:
     server, observed = GlassFish(), replace(context, observe=True, raw=context.artefacts / "raw")
     server.configure(observed, {})
-    assert {agent.ANSWER, common.GC_LOG, common.AGENT_SAMPLES} <= {path.name for path in server.owns(observed)}
+    assert {agent.ANSWER, common.GC_LOG, *common.AGENT_FILES} <= {path.name for path in server.owns(observed)}
 
 
 def test_all_work_shares_one_pool_and_only_http_is_at_a_known_port(context: ServiceContext) -> None:
@@ -114,6 +114,31 @@ def test_levels_are_attributes(context: ServiceContext) -> None:
     assert (http["compression"], http["timeout-seconds"], http["max-connections"]) == ("on", "7", "250")
     assert next(root.iter("transport")).attrib["max-connections-count"] == "77"
     assert next(root.iter("http-service")).attrib["access-logging-enabled"] == "true"
+
+
+def test_live_levels_are_attributes_of_beans(context: ServiceContext) -> None:
+    most, least = "server.datasource.max_connections", "server.datasource.min_connections"
+
+    def set_for(before: dict[str, Level], after: dict[str, Level]) -> list[str]:
+        found = glassfish_levels.changes(before, after, context.application)
+        return [
+            found[name].partition("name=brokerage,pp=/domain/resources,type=jdbc-connection-pool|")[2]
+            for name in sorted(found)
+        ]
+
+    assert set_for({most: 9, least: 7}, {most: 5, least: 2}) == ["SteadyPoolSize|2", "MaxPoolSize|5"]
+    assert set_for({most: 5, least: 2}, {most: 9, least: 7}) == ["MaxPoolSize|9", "SteadyPoolSize|7"]
+    assert set_for({}, {most: 5}) == ["SteadyPoolSize|5", "MaxPoolSize|5"], "it keeps eight by default"
+    assert set_for({most: 5}, {most: 20}) == ["MaxPoolSize|20", "SteadyPoolSize|8"]
+    validation = "server.datasource.validation"
+    assert set_for({validation: False}, {validation: True}) == [
+        "ConnectionValidationMethod|custom-validation",
+        "ValidationClassname|org.glassfish.api.jdbc.validation.JDBC40ConnectionValidation",
+        "IsConnectionValidationRequired|true",
+    ]
+    assert set_for({validation: True}, {validation: False}) == ["IsConnectionValidationRequired|false"]
+    with pytest.raises(UsageError, match=r"min_connections 6 is more than server\.datasource\.max_connections 5"):
+        set_for({most: 9}, {most: 5, least: 6})
 
 
 def test_a_queue_has_its_resources_and_levels(context: ServiceContext) -> None:
