@@ -143,9 +143,9 @@ def plan_study(
 
 def _plan(file: StudyFile, design: Design, factors: list[Factor], skipped: list[str], of_host: Collection[str]) -> Plan:
     study = file.study
-    if design.switchback is None or design.rotation is not None:
+    if design.switchback is None or design.beside is not None:
         try:
-            if design.rotation is not None:
+            if design.beside is not None:
                 return rotation_plan(factors, design, study.workload, of_host)
             return make_plan(factors, design)
         except DesignError as error:

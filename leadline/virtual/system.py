@@ -189,6 +189,9 @@ class GuestSystem(AtStart):
     ) -> Sequence[LoadOutcome | TrialFailure]:
         raise UsageError("a trial in a guest is one script: it has no turns")
 
+    def take_half(self, half: int) -> NoReturn:
+        raise UsageError("a guest has its CPUs to itself")
+
 
 def _startup(facts: Mapping[str, str]) -> float:
     """Seconds of the guest's time from the server's start to the first right answer."""
