@@ -120,7 +120,8 @@ def plan_study(
     plan = _plan(file, design, factors, skipped, on_host)
     told = ""
     if plan.rotates:
-        room = check_side_by_side(file, plan, settings, machine)
+        beside = replace(machine, cpus=len(host.cpus())) if plan.duet else machine
+        room = check_side_by_side(file, plan, settings, beside)
         told = room.told
         if room.refused:
             design, told = one_by_one(design, any(map(is_live, factors))), f"{NO_ROTATION}{room.refused}."
