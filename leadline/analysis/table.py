@@ -42,6 +42,7 @@ class StudyTable:
     equal_noise: bool = False  # all levels are taken to have the same noise
     covariates: tuple[str, ...] = ()  # figures of the machine that the plan names for the model
     forks: bool = False  # blocks are worlds, in which there is neither noise nor order
+    halves: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # position -> a duet's half in each slot
 
     @classmethod
     def of(cls, plan: Plan, observations: Sequence[Observation], describe: Describe) -> StudyTable:
@@ -53,6 +54,9 @@ class StudyTable:
         ordered = sorted(observations, key=lambda one: (one.position, one.trial, one.slot or 0))
         found = [(observation, cell_of(plan.factors, observation.treatment)) for observation in ordered]
         kept = [(observation, index[cell]) for observation, cell in found if cell in index]
+        if plan.duet:  # who was left alone had another machine
+            pairs = {block for block, trials in _measured(observations).items() if len(trials) > 1}
+            kept = [(observation, cell) for observation, cell in kept if observation.block in pairs]
         return cls(
             factors=plan.factors,
             cells=cells,
@@ -65,6 +69,7 @@ class StudyTable:
             places=_places(plan) if plan.blocks in SQUARES else {},
             in_parallel=_in_parallel(plan),
             forks=plan.forks,
+            halves={trial.position: trial.halves for trial in plan.trials if trial.halves and trial.slots},
             slots_in_block=max((len(set(_treatments(trial))) for trial in plan.trials), default=1),
         )
 
@@ -113,6 +118,15 @@ def _places(plan: Plan) -> dict[int, int]:
     return found
 
 
+def _measured(observations: Sequence[Observation]) -> dict[int, set[int]]:
+    """Trials of each block that have figures."""
+    found: dict[int, set[int]] = {}
+    for one in observations:
+        if one.failure is None:
+            found.setdefault(one.block, set()).add(one.trial)
+    return found
+
+
 def _in_parallel(plan: Plan) -> bool:
     blocks = [trial.block for trial in plan.trials if trial.slots]
     return len(set(blocks)) < len(blocks)
@@ -151,6 +165,7 @@ class Sample:
     the slot before in the same trial, -1 where there is none. ``hours`` since the first, None when not known.
     ``places`` in the block, -1 for sentinels; None where the design does not balance them. Of slots beside those of
     other trials: their number in the block. ``machine`` (n, c): the table's covariates, NaN where one was not recorded.
+    ``halves`` (n, or none): of the machine, of a duet's slots.
     """
 
     values: Floats
@@ -163,6 +178,7 @@ class Sample:
     hours: Floats | None
     places: Ints | None = None
     machine: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    halves: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property
     def slotted(self) -> bool:
@@ -192,6 +208,7 @@ class Sample:
             None if self.hours is None else self.hours[chosen],
             None if self.places is None else self.places[chosen],
             self.machine[chosen] if len(self.machine) else self.machine,
+            self.halves[chosen] if len(self.halves) else self.halves,
         )
 
     @property
@@ -202,7 +219,7 @@ class Sample:
 def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
     """The sample of one response, and how many trials gave a figure that is not a finite number."""
     rows = []
-    machine = []
+    machine, halves = [], list[int]()
     broken = 0
     cells = {
         (observation.trial, observation.slot): cell
@@ -221,6 +238,8 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
         plot = -1 if observation.plot is None else observation.plot
         before = cells.get((observation.trial, slot - 1), -1)
         place = table.places.get(observation.position, -1)
+        if table.halves:
+            halves.append(table.halves[observation.position][slot])
         rows.append(
             (float(value), observation.started, cell, observation.block, observation.trial, plot, slot, before, place)
         )
@@ -243,6 +262,7 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
             hours=(started - started.min()) / 3600.0 if known else None,
             places=places,
             machine=np.array(machine, dtype=np.float64).reshape(len(rows), len(table.covariates)),
+            halves=np.array(halves, dtype=np.int64),
         ),
         broken,
     )

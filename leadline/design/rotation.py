@@ -1,4 +1,5 @@
-"""Rotations: the trials of a block as instances side by side, the load going round them in short slots.
+"""Rotations: the trials of a block as instances side by side, the load going round them in short slots. Duets: pairs
+of them, loaded at the same time (``leadline.design.duet``).
 
 An instance is a trial and is replicated over the blocks, so that an analysis by block and treatment has the noise
 between instances in its residual. In every round each instance has one slot, in random order balanced for carry-over
@@ -12,17 +13,19 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from leadline.design import duet
 from leadline.design.carryover import random_blocks
 from leadline.design.errors import DesignError
 from leadline.design.kinds import KINDS
 from leadline.design.make import make_plan
 from leadline.design.order import blocked_order
-from leadline.design.rotation_check import KEY, check_rotation
+from leadline.design.rotation_check import Layout, check_rotation, key_of
+from leadline.design.rotation_notes import notes_of
 from leadline.design.seeds import block_seed
 from leadline.design.slot_treatments import LARGEST, baseline_of, slot_treatments, trial_treatments
 from leadline.design.switchback import is_live
 from leadline.model.plan import Factor, Plan, PlannedTrial, Slot, Treatment, Turn
-from leadline.model.study import Design, Rotation, Switchback, Workload
+from leadline.model.study import Design, Duet, Rotation, Switchback, Workload
 from leadline.model.units import format_duration
 
 FEWEST_ROUNDS = 2
@@ -34,48 +37,68 @@ _ALONE = (
 
 
 def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload, of_host: Collection[str] = ()) -> Plan:
-    """The plan of ``design`` without its rotation, its trials with turns. ``workload.ramp_up`` and ``workload.steady``
-    are of each instance, so a trial has as much load as a plain one; ``steady`` is rounded down to whole slots.
-    ``of_host``: names of knobs of the whole host.
+    """The plan of ``design`` without its rotation or duet, its trials with turns. ``workload.ramp_up`` and
+    ``workload.steady`` are of each instance, so a trial has as much load as a plain one; ``steady`` is rounded down to
+    whole slots. ``of_host``: names of knobs of the whole host.
 
     Live factors change between the slots of an instance, as in a switchback, the others between the instances of a
     block. There are no sentinels: the baseline is in every block, and a drift of the machine meets all instances of a
     block. Raises DesignError (a UsageError), naming the key.
     """
-    rotation = design.rotation or Rotation()
+    layout = design.beside or Rotation()
+    key = key_of(layout)
     if design.replicates < 2:
         raise DesignError(
-            "design.rotation: one instance of a treatment cannot be told from the treatment; set replicates to 2 or "
+            f"{'.'.join(key)}: one instance of a treatment cannot be told from the treatment; set replicates to 2 or "
             "more",
             ("design", "replicates"),
         )
     configurations = _configurations(factors, design)
-    live = [factor for factor in factors if is_live(factor)] if _in_slots(rotation, configurations) else []
-    check_rotation(
-        factors, design, workload, rotation, [one for one in factors if one.name in of_host and one not in live]
-    )
+    live = [factor for factor in factors if is_live(factor)] if _in_slots(layout, configurations) else []
+    together = isinstance(layout, Duet)
+    shared = [one for one in factors if one.name in of_host and (together or one not in live)]
+    check_rotation(factors, design, workload, layout, shared)
     plan, told = _instances(factors, live, design, configurations)
-    alone = bool(live) and len(configurations) == 1
-    plan = _merged(plan, max(rotation.instances, 2) if alone else rotation.instances, alone)
+    alone = bool(live) and len({trial.treatment for trial in plan.trials}) == 1 and (together or bool(configurations))
+    side_by_side = 1 if isinstance(layout, Duet) else layout.instances
+    plan = _merged(plan, max(side_by_side, 2) if alone else side_by_side, alone)
     blocks = blocks_of(plan)
+    if together:
+        duet.check_pairs(plan, blocks)
     if min(len(block) for block in blocks) < 2:
         small = "design: a block of one trial has nobody to take turns with; set another block_size"
-        raise DesignError(_ALONE if live else small, KEY)
+        raise DesignError(_ALONE if live else small, key)
     inside, told_inside = configurations, list[str]()
     if live and not configurations:
         each, told_inside = slot_treatments(live, design)
         inside = dict.fromkeys((trial.treatment for trial in plan.trials), each)
-    rounds = _rounds(math.lcm(*map(len, inside.values())) if live else 1, rotation, workload)
+    treatments = math.lcm(*map(len, inside.values())) if live else 1
+    if isinstance(layout, Duet):
+        slot, rounds = duet.slot_of(layout, treatments, workload)
+    else:
+        slot, rounds = layout.slot, _rounds(treatments, layout, workload)
     trials: dict[int, PlannedTrial] = {}
     for block in blocks:
-        for trial, turns in zip(block, _turns(len(block), rotation, workload, rounds, block[0].seed), strict=True):
+        laid_out = (
+            duet.turns_in_halves(slot, rounds, workload)
+            if isinstance(layout, Duet)
+            else _turns(len(block), layout, workload, rounds, block[0].seed)
+        )
+        for trial, turns in zip(block, laid_out, strict=True):
             trials[trial.position] = replace(trial, turns=turns)
     rotated = replace(plan, trials=tuple(trials[trial.position] for trial in plan.trials))
     if live:
         rotated = _with_slots(rotated, inside, rounds)
-    notes = [*_notes(rotated, rotation, workload, rounds, live, of_host), *told_inside, *told, *plan.notes]
+    sizes = sorted(map(len, blocks))
+    notes = notes_of(rotated, sizes, layout, workload, rounds * slot, rounds, live, of_host)
+    notes += [*told_inside, *told, *plan.notes]
     if design.sentinels is not None and "sentinels" in design.model_fields_set:
-        notes.append("No sentinels are added: every block of a rotation holds the baseline.")
+        why = (
+            "a drift of the machine meets both of a pair"
+            if together
+            else "every block of a rotation holds the baseline"
+        )
+        notes.append(f"No sentinels are added: {why}.")
     return replace(rotated, factors=tuple(factors), notes=tuple(notes))
 
 
@@ -92,18 +115,22 @@ def _configurations(factors: Sequence[Factor], design: Design) -> Inside:
     return {treatment: tuple(inside) for treatment, inside in found.items()}
 
 
-def _in_slots(rotation: Rotation, configurations: Inside) -> bool:
+def _in_slots(layout: Layout, configurations: Inside) -> bool:
     """Whether live factors change in slots: of configurations only where some differ in nothing else."""
     differ = not configurations or any(len(inside) > 1 for inside in configurations.values())
-    return rotation.live == "in-slots" and differ
+    return differ and (isinstance(layout, Duet) or layout.live == "in-slots")
 
 
 def _instances(
     factors: Sequence[Factor], live: Sequence[Factor], design: Design, configurations: Inside
 ) -> tuple[Plan, list[str]]:
     """The trials before they have turns, over the factors that are not live."""
+    pairs = design.duet is not None
+    design = design.model_copy(update={"sentinels": None, "rotation": None, "duet": None})
     if not live:
-        return make_plan(factors, design.model_copy(update={"sentinels": None, "rotation": None})), []
+        if pairs:
+            design = duet.in_pairs(design, len(set(KINDS[design.kind].treatments(factors, design))))
+        return make_plan(factors, design), []
     if design.blocks != "by-replicate":
         raise DesignError(
             f"design.blocks {design.blocks} is of trials, but {live[0].name} changes in slots in them; leave it out",
@@ -111,6 +138,8 @@ def _instances(
         )
     others = [factor for factor in factors if not is_live(factor)]
     treatments, told = trial_treatments(others, design) if not configurations else (tuple(configurations), [])
+    if pairs and len(treatments) > duet.HALVES:
+        return _paired(factors, others, treatments, design, bool(told), bool(configurations)), told
     trials = [
         PlannedTrial(at, row.block, row.block, row.role, row.treatment, block_seed(design.seed, row.block))
         for at, row in enumerate(blocked_order(treatments, baseline_of(others), design.replicates, design.seed))
@@ -118,12 +147,37 @@ def _instances(
     return Plan(design.kind, design.seed, tuple(factors), tuple(trials)), told
 
 
+def _paired(
+    factors: Sequence[Factor],
+    others: Sequence[Factor],
+    treatments: Sequence[Treatment],
+    design: Design,
+    one_by_one: bool,
+    configurations: bool,
+) -> Plan:
+    """Trials of more than two treatments, over the factors that are not live, in pairs."""
+    if configurations:
+        raise DesignError(
+            f"design.duet: {len(treatments)} configurations that differ in more than live factors, and some in these; "
+            "take design.rotation, or configurations that all differ in other factors",
+            duet.KEY,
+        )
+    kind = {"kind": "one-at-a-time"} if one_by_one else {}
+    made = make_plan(others, duet.in_pairs(design.model_copy(update=kind), len(treatments)))
+    return replace(made, kind=design.kind, factors=tuple(factors))
+
+
 def _with_slots(plan: Plan, inside: Inside, rounds: int) -> Plan:
     """Every measured turn of an instance as a slot: blocks of slots hold each treatment once."""
     if rounds * len(plan.trials) > LARGEST:
-        raise DesignError(f"this plan has {rounds * len(plan.trials):,} slots, more than {LARGEST:,}", KEY)
+        raise DesignError(
+            f"this plan has {rounds * len(plan.trials):,} slots, more than {LARGEST:,}",
+            ("design", "duet" if plan.duet else "rotation"),
+        )
     sizes = {len(each) for each in inside.values()}
     orders = {size: random_blocks(size, rounds // size, len(plan.trials), plan.seed) for size in sizes}
+    if plan.duet:
+        orders = {size: _facing(found, size) for size, found in orders.items()}
     ramp_ups = [phases_of(block)[0] for block in blocks_of(plan) for _ in block]
     trials = []
     for number, (trial, ramp_up) in enumerate(zip(plan.trials, ramp_ups, strict=True)):
@@ -135,6 +189,11 @@ def _with_slots(plan: Plan, inside: Inside, rounds: int) -> Plan:
         ]
         trials.append(replace(trial, treatment=slots[0].treatment, slots=tuple(slots)))
     return replace(plan, trials=tuple(trials))
+
+
+def _facing(orders: Sequence[list[int]], treatments: int) -> list[list[int]]:
+    """In every slot of a pair two different treatments."""
+    return [row for one in orders[::2] for row in (one, duet.facing(one, treatments))][: len(orders)]
 
 
 def one_by_one(design: Design, live: bool) -> Design:
@@ -172,6 +231,11 @@ def phases_of(trials: Sequence[PlannedTrial]) -> tuple[float, float]:
     return ramp_up, max(turn.end for turn in turns) - ramp_up
 
 
+def in_turns(trials: Sequence[PlannedTrial]) -> int:
+    """How many instances of a block have load one after the other: one where all have it at once."""
+    return 1 if any(trial.halves for trial in trials) else len(trials)
+
+
 def measured(turns: Sequence[Turn], wash_out: float) -> list[tuple[float, float]]:
     """From and until, seconds since the start of the load, of what counts of an instance's turns."""
     return [(turn.begin + wash_out, turn.end) for turn in turns if not turn.warm_up]
@@ -187,7 +251,7 @@ def _merged(plan: Plan, instances: int, alone: bool) -> Plan:
         raise DesignError(
             f"design.rotation.instances: {instances} {has}s are to stand side by side, and the design has {blocks}; "
             f"say {blocks} or less",
-            (*KEY, "instances"),
+            ("design", "rotation", "instances"),
         )
     if instances == 1:
         return plan
@@ -216,42 +280,3 @@ def _turns(
             found[instance].append(Turn(now, seconds, warm_up))
             now += seconds
     return (tuple(turns) for turns in found)
-
-
-def _notes(
-    plan: Plan,
-    rotation: Rotation,
-    workload: Workload,
-    rounds: int,
-    live: Sequence[Factor],
-    of_host: Collection[str],
-) -> list[str]:
-    sizes = sorted({len(block) for block in blocks_of(plan)})
-    several = f"{sizes[-1]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    found = [
-        f"Rotation: {several} instances side by side, {rounds} slots of {format_duration(rotation.slot)} each after "
-        f"{format_duration(workload.ramp_up)} of load to warm up, in {len(blocks_of(plan))} blocks; the first "
-        f"{format_duration(rotation.wash_out)} of every slot are left out."
-    ]
-    if warm := workload.warm_up:
-        pause = f" and {format_duration(warm.pause)} without load" if warm.pause else ""
-        found.append(
-            f"Before that all instances of a block are warmed, in cycles of {format_duration(warm.load)} for each"
-            f"{pause}: {'at most ' if warm.until == 'steady' else ''}{warm.cycles} cycles, "
-            f"{format_duration(workload.warm_up_seconds(sizes[-1]))} with all around them."
-        )
-    if live:
-        between = [factor.name for factor in plan.factors if factor not in live]
-        found.append(
-            f"In slots inside an instance: {', '.join(factor.name for factor in live)}; between instances: "
-            f"{', '.join(between) or 'nothing, they are alike'}."
-        )
-    if shared := [factor.name for factor in live if factor.name in of_host]:
-        found.append(
-            f"{', '.join(shared)}: of the whole host, so what a level leaves behind meets another instance's slot; "
-            "only the wash-out keeps it out."
-        )
-    if rounds * rotation.slot < workload.steady:
-        asked = format_duration(workload.steady)
-        found.append(f"The steady state is {format_duration(rounds * rotation.slot)} instead of {asked}: whole slots.")
-    return found

@@ -120,7 +120,8 @@ def plan_study(
     plan = _plan(file, design, factors, skipped, on_host)
     told = ""
     if plan.rotates:
-        room = check_side_by_side(file, plan, settings, machine)
+        beside = replace(machine, cpus=len(host.cpus())) if plan.duet else machine
+        room = check_side_by_side(file, plan, settings, beside)
         told = room.told
         if room.refused:
             design, told = one_by_one(design, any(map(is_live, factors))), f"{NO_ROTATION}{room.refused}."
@@ -143,9 +144,9 @@ def plan_study(
 
 def _plan(file: StudyFile, design: Design, factors: list[Factor], skipped: list[str], of_host: Collection[str]) -> Plan:
     study = file.study
-    if design.switchback is None or design.rotation is not None:
+    if design.switchback is None or design.beside is not None:
         try:
-            if design.rotation is not None:
+            if design.beside is not None:
                 return rotation_plan(factors, design, study.workload, of_host)
             return make_plan(factors, design)
         except DesignError as error:

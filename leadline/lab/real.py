@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from leadline.design.duet import HALVES
+from leadline.host.affinity import halves
 from leadline.host.base import Host, Process
 from leadline.lab import completion
 from leadline.lab.measure import idle_cpu, measure, measure_turns, measure_windows, seconds
@@ -31,9 +33,9 @@ from leadline.load.generators.lab import GeneratorRun
 from leadline.load.progress import ProgressLog
 from leadline.load.scenario import sent_variables
 from leadline.model.disturbance import MachineUse
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.owners import KnobOwner
-from leadline.model.plan import Slot
+from leadline.model.plan import Slot, stretches
 from leadline.model.record import AuditRecord
 from leadline.model.study import Study, Workload
 from leadline.observe.base import ObserverContext
@@ -72,6 +74,8 @@ class RealSystem:
         self._observers = ObserverSet([])
         self._roles: dict[str, Process] = {}
         self._driver: Process | None = None
+        self._number = instance
+        self._cpus = study.placement.driver_cpus
 
     def versions(self) -> Mapping[str, str]:
         return self._stack.versions()
@@ -84,6 +88,8 @@ class RealSystem:
 
     def reset(self, directory: Path, seed: int) -> None:  # noqa: ARG002 - the load takes it
         reset = self._study.reset
+        if self._study.design.duet is not None:
+            self.take_half(self._number % HALVES)
         if reset.database == "snapshot" or not self._stack.has_data():
             self._stack.reset_data(directory)
         if reset.swap == "off":
@@ -128,7 +134,7 @@ class RealSystem:
         self, workload: Workload, directory: Path, seed: int, on_load: OnLoad, pacer: Pacer | None
     ) -> LoadOutcome:
         out = directory / "driver"
-        url, cpus = self._stack.url(), self._study.placement.driver_cpus
+        url, cpus = self._stack.url(), self._cpus
         run: DriverRun | GeneratorRun
         if workload.generator is not None:
             run = GeneratorRun(workload.generator, workload, url, seed, out, cpus)
@@ -188,7 +194,7 @@ class RealSystem:
     def load_in_turns(
         self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
     ) -> Sequence[LoadOutcome | TrialFailure]:
-        turns = sorted((turn for one in instances for turn in one.turns), key=lambda turn: turn.begin)
+        turns = sorted((turn for one in instances for turn in one.turns), key=lambda turn: turn.begin)  # stable
         ramp_up = max((turn.end for turn in turns if turn.warm_up), default=0.0)
         steady = max(turn.end for turn in turns) - ramp_up
         workload = self._study.workload.model_copy(update={"ramp_up": ramp_up, "steady": steady})
@@ -213,6 +219,17 @@ class RealSystem:
                 system._end_driver()
         return [outcomes[at] for at in range(len(instances))]
 
+    def take_half(self, half: int) -> str:
+        self._cpus = ",".join(map(str, halves(self._host.cpus(), self._host.files)[half]))
+        try:
+            self._stack.place(self._cpus)
+            if self._driver is not None:
+                self._driver.confine(self._cpus)
+        except (OSError, UsageError) as error:
+            told = f"an instance could not be moved to CPUs {self._cpus}: {error}"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, told) from error
+        return self._cpus
+
     def _start_driver(self, workload: Workload, one: InTurns) -> None:
         """It waits for its start."""
         run = DriverRun(
@@ -221,9 +238,9 @@ class RealSystem:
             one.seed,
             one.directory / "driver",
             sent_variables(workload),
-            self._study.placement.driver_cpus,
+            self._cpus,
             self._trusted(one.directory),
-            [(turn.begin, turn.end) for turn in one.turns],
+            stretches(one.turns),
             told=True,
         )
         log = one.directory / "logs" / "driver.log"

@@ -1,4 +1,5 @@
-"""A block of a rotation: instances prepared one after the other, loaded in turns, finished one after the other.
+"""A block of a rotation or a duet: instances prepared one after the other, loaded in turns or both at once, finished
+one after the other.
 
 An instance that fails fails its own trial; the others go on, and its turns stay empty. A block of which an instance
 failed as infrastructure is run again as a whole, and so is one that was cut off: its trials share their time.
@@ -13,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from leadline.design.rotation import measured
+from leadline.design.switchback import wash_out_of
 from leadline.lab.lifecycle import Attempt, TrialRunner
 from leadline.lab.slots import SlotChanges
 from leadline.lab.system import InTurns, LoadClock, LoadOutcome
@@ -22,6 +24,7 @@ from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord
 
 IDLE_BOUND = 0.25  # CPUs that all idle instances together may use, on average over the measured part of a slot
+HALF = "half"  # step: an instance is put on half of the machine
 _FEWEST = 0.5  # share of its slots that a trial needs
 
 
@@ -109,7 +112,9 @@ def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _Slots) -> N
 
 
 class _Slots:
-    """Begins and ends the slots of a block's instances in their turns, where live levels change in them."""
+    """Begins and ends the slots of a block's instances in their turns, where live levels change in them; before that it
+    puts those of a duet on their halves of the machine.
+    """
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         self._attempts = attempts
@@ -117,23 +122,49 @@ class _Slots:
         for attempt in self._attempts:
             attempt.change_in_slots()
             warm_up = sum(turn.warm_up for turn in attempt.planned.turns)
-            turns += [(turn.begin, attempt, number - warm_up) for number, turn in enumerate(attempt.planned.turns)]
-        self._turns = sorted(turns, key=lambda one: one[0])
-        self._now: SlotChanges | None = None
+            turns += [(turn, attempt, number - warm_up) for number, turn in enumerate(attempt.planned.turns)]
+        self._turns = sorted(turns, key=lambda one: one[0].begin)
+        self._now: list[SlotChanges] = []
+        self._begun = -1.0
+        self._halves: dict[int, int] = {}  # by trial
 
     def on_turn(self, index: int, due_ns: int, clock: LoadClock) -> None:
         """Raises TrialFailure for what voids the whole block: a lost host, journal or store, an interruption."""
-        _, attempt, number = self._turns[index]
-        self._hold()
+        turn, attempt, number = self._turns[index]
+        if turn.begin > self._begun:  # others may begin with it
+            self._hold()
+            self._begun = turn.begin
+            self._change_halves(turn.begin, due_ns, clock)
         if attempt.changes is not None and number >= 0:
-            self._now = attempt.changes
-            self._now.look()
-            self._now.begin(number, due_ns, clock)
+            self._now.append(attempt.changes)
+            attempt.changes.look()
+            attempt.changes.begin(number, due_ns, clock)
 
     def _hold(self) -> None:
-        if self._now is not None:
-            self._now.hold()
-            self._now = None
+        for changes in self._now:
+            changes.hold()
+        self._now = []
+
+    def _change_halves(self, begin: float, due_ns: int, clock: LoadClock) -> None:
+        """All at once: nobody is left alone on a half for longer than it takes."""
+        moved = [
+            (attempt, turn.half)
+            for turn, attempt, _ in self._turns
+            if turn.begin == begin and turn.half is not None and self._halves.get(attempt.trial) != turn.half
+        ]
+        if not moved:
+            return
+        store = moved[0][0].runner.store
+        steps = [store.begin_step(attempt.trial, attempt.number, HALF) for attempt, _ in moved]
+        clock.sleep_until(due_ns)
+        for step, (attempt, half) in zip(steps, moved, strict=True):
+            cpus = attempt.system.take_half(half)
+            self._halves[attempt.trial] = half
+            late = (clock.now_ns() - due_ns) / 1e9
+            store.end_step(step, f"CPUs {cpus}, {late:.2f} s after it was due")
+            if late > wash_out_of(attempt.runner.study.design):
+                told = f"the instances were on their halves of the machine {late:.2f} s late"
+                raise TrialFailure(FailureClass.INFRASTRUCTURE, told)
 
     def finish(self) -> None:
         """After the load: the last slot's levels held; what each instance, and the host, has now."""
@@ -145,25 +176,13 @@ class _Slots:
 
 
 def _measure(attempt: Attempt, others: Sequence[Path]) -> None:
-    """Responses over the instance's own turns, without those in which the others were not idle, and of its slots."""
-    rotation = attempt.runner.study.design.rotation
-    assert rotation is not None
-    windows = measured(attempt.planned.turns, rotation.wash_out)
+    """Responses over the instance's own turns, of a rotation without those in which the others were not idle, and of
+    its slots.
+    """
+    windows = measured(attempt.planned.turns, wash_out_of(attempt.runner.study.design))
     with attempt.step("measure"):
-        used = attempt.system.idle_cpu(attempt.directory, others, windows)
-        idle = [math.nan if cpu is None else cpu for cpu in used]
-        gone = {
-            at: f"idle instances used {cpu:.2f} CPUs"
-            if math.isfinite(cpu)
-            else "the CPU of idle instances is not known"
-            for at, cpu in enumerate(idle)
-            if not cpu <= IDLE_BOUND
-        }
+        gone = {} if attempt.planned.halves else _not_idle(attempt, others, windows)
         kept = [window for at, window in enumerate(windows) if at not in gone]
-        audit = _audit(idle, gone, len(windows))
-        attempt.runner.store.add_audits(attempt.trial, attempt.number, [audit])
-        if not audit.passed:
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"too few slots are left: {audit.detail}")
         found = attempt.system.measure_turns(attempt.directory, attempt.startup, kept)
         if attempt.changes is not None:
             from leadline.lab.slotmeasure import measure_turn_slots  # its libraries take seconds to load
@@ -173,6 +192,24 @@ def _measure(attempt: Attempt, others: Sequence[Path]) -> None:
             attempt.changes.check_some()
             found = replace(found, steady=steady)
         attempt.keep(found, others)
+
+
+def _not_idle(attempt: Attempt, others: Sequence[Path], windows: Sequence[tuple[float, float]]) -> dict[int, str]:
+    """Windows in which the others were not idle, and why they are left out; audited. Raises TrialFailure where too many
+    are.
+    """
+    used = attempt.system.idle_cpu(attempt.directory, others, windows)
+    idle = [math.nan if cpu is None else cpu for cpu in used]
+    gone = {
+        at: f"idle instances used {cpu:.2f} CPUs" if math.isfinite(cpu) else "the CPU of idle instances is not known"
+        for at, cpu in enumerate(idle)
+        if not cpu <= IDLE_BOUND
+    }
+    audit = _audit(idle, gone, len(windows))
+    attempt.runner.store.add_audits(attempt.trial, attempt.number, [audit])
+    if not audit.passed:
+        raise TrialFailure(FailureClass.INFRASTRUCTURE, f"too few slots are left: {audit.detail}")
+    return gone
 
 
 def _audit(idle: Sequence[float], gone: Mapping[int, str], slots: int) -> AuditRecord:

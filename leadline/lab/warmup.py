@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from leadline.design.rotation import in_turns
 from leadline.design.seeds import block_seed
 from leadline.lab.store import PARTS
 from leadline.lab.system import InTurns, LoadOutcome
@@ -105,18 +106,19 @@ def _cycles(runner: TrialRunner, plan: WarmUp, attempts: Sequence[Attempt]) -> s
 
 def _told(plan: WarmUp, cycles: int, attempts: Sequence[Attempt]) -> str:
     of = f" of at most {plan.cycles}" if plan.until == "steady" else ""
-    return f"{format_duration(plan.seconds(len(attempts), cycles))}, {cycles}{of} cycle{'s' if plan.cycles > 1 else ''}"
+    seconds = plan.seconds(in_turns([one.planned for one in attempts]), cycles)
+    return f"{format_duration(seconds)}, {cycles}{of} cycle{'s' if plan.cycles > 1 else ''}"
 
 
 def _load(runner: TrialRunner, plan: WarmUp, number: int, running: Sequence[Attempt]) -> None:
     """One cycle's load, which another instance begins each time."""
-    first = number % len(running)
+    first, at_once = number % len(running), bool(running[0].planned.halves)
     loads = [
         InTurns(
             one.system,
             one.directory / WARM_UP / str(number),
             block_seed(one.planned.seed, number),  # another: whoever registered in one cycle cannot in the next
-            (Turn(at * plan.load, plan.load),),
+            (Turn(0.0 if at_once else at * plan.load, plan.load),),
         )
         for at, one in enumerate([*running[first:], *running[:first]])
     ]

@@ -25,6 +25,7 @@ _ALONE = "nothing is changed in a guest while it is loaded"
 _OF_GUESTS = {  # keys that no guest has: path -> why, and what to write
     ("design", "switchback"): f"{_ALONE}: leave slots out",
     ("design", "rotation"): f"{_ALONE}: leave the rotation out",
+    ("design", "duet"): "each guest has its CPUs to itself: leave the duet out",
     ("drivers",): "the driver runs inside the guest: leave drivers out",
     ("workload", "generator"): "leadline-load runs inside the guest, no other generator does: leave it out",
     (

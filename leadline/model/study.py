@@ -310,6 +310,17 @@ class Rotation(_Strict):
     )
 
 
+class Duet(_Strict):
+    """Pairs of trials loaded at the same time, each on half of the CPUs; half-way through they change halves."""
+
+    slot: Annotated[float, duration(2, DAY)] = Field(
+        default=10.0, description="how long one level of a live factor is held"
+    )
+    wash_out: Annotated[float, duration(0, DAY)] = Field(
+        default=3.0, description="left out at the start of every slot; without live factors, of each half of the load"
+    )
+
+
 Looks = Annotated[
     Literal["watched"] | int, OrWord("watched", Annotated[int, count(1_000)], "a whole number from 1 to 1,000")
 ]
@@ -344,6 +355,7 @@ class Design(_Strict):
     )
     switchback: Switchback | None = None
     rotation: Rotation | None = Field(default=None, description="the trials of a block side by side, loaded in turns")
+    duet: Duet | None = Field(default=None, description="pairs of trials at once, each on half of the CPUs")
     worlds: Annotated[int, count(MOST_WORLDS)] | None = Field(
         default=None, description="of forks: guests booted with seeds of their own, each forked under every treatment"
     )
@@ -375,6 +387,11 @@ class Design(_Strict):
     def treatments(self) -> TreatmentsName | Literal["racing"]:
         """The kind that chooses the treatments."""
         return (self.of or "one-at-a-time") if self.kind == "forks" else self.kind
+
+    @property
+    def beside(self) -> Rotation | Duet | None:
+        """The layout in which several instances stand side by side."""
+        return self.rotation or self.duet
 
     @property
     def looked_at(self) -> bool:
@@ -521,12 +538,12 @@ class Study(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _warm_in_a_rotation(cls, found: Any) -> Any:
-        """A rotation that names no ramp-up warms its instances until it is over."""
+        """A rotation or a duet that names no ramp-up warms its instances until it is over."""
         if not isinstance(found, Mapping) or found.get("drivers") or found.get("observe", True) is not True:
             return found
         design = found.get("design")
-        rotates = isinstance(design, Mapping) and design.get("rotation") is not None
-        return warmed_until_over(found) if rotates else found
+        beside = isinstance(design, Mapping) and any(design.get(name) is not None for name in ("rotation", "duet"))
+        return warmed_until_over(found) if beside else found
 
     @model_validator(mode="after")
     def _consistent(self) -> Study:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from leadline.analysis.composite import as_one_factor
+from leadline.design.duet import HALVES
 from leadline.design.forks import work
 from leadline.design.switchback import steady_seconds, wash_out_of
 from leadline.model.guest import FORKS
@@ -51,19 +52,21 @@ SLOWER = 7.0  # seconds of wall time for a second of load in virtual time
 @dataclass(frozen=True)
 class Setup:
     """What a trial takes: seconds beside its steady state, its steady state, and a slot's wash-out. ``forking``: what
-    forks take instead.
+    forks take instead. ``at_once``: trials that are loaded at the same time.
     """
 
     overhead: float
     steady: float
     wash_out: float = 0.0
     forking: Forking | None = None
+    at_once: int = 1
 
     def seconds(self, plan: Plan) -> float:
         """Wall time of a plan."""
         if self.forking is not None:
             return self.forking.seconds(plan)
-        return len(plan.trials) * self.overhead + sum(steady_seconds(trial) or self.steady for trial in plan.trials)
+        steady = sum(steady_seconds(trial) or self.steady for trial in plan.trials)
+        return len(plan.trials) * self.overhead + steady / self.at_once
 
 
 @dataclass(frozen=True)
@@ -275,4 +278,6 @@ def _others(
 def setup_of(design: Design, workload: Workload, overhead: float, cpus: int = 1) -> Setup:
     """What a trial of a study takes; ``overhead``: seconds beside its load; ``cpus``: of this machine, for forks."""
     forking = Forking.of(workload, cpus) if design.kind == FORKS else None
-    return Setup(overhead + workload.before_steady + workload.ramp_down, workload.steady, wash_out_of(design), forking)
+    at_once = 1 if design.duet is None else HALVES
+    ramps = (workload.before_steady + workload.ramp_down) / at_once
+    return Setup(overhead + ramps, workload.steady, wash_out_of(design), forking, at_once)

@@ -1,4 +1,4 @@
-"""The same question by other layouts: plain trials, a switchback, a rotation; what each finds in the same minutes.
+"""The same question by other layouts: plain trials, switchback, rotation, duet; what each finds in the same minutes.
 
 A figure's noise has three components (variances of logarithms): of its seconds; of the start of its instance; and of
 the machine's minutes, which instances side by side share and slots of one instance do not see. How long an instance is
@@ -14,12 +14,13 @@ from typing import Literal
 
 from leadline.analysis.composite import as_one_factor
 from leadline.design import make_plan
+from leadline.design.duet import HALVES
 from leadline.design.rotation import rotation_plan
 from leadline.design.slot_treatments import slot_treatments
 from leadline.design.switchback import assumed_wash_out, is_live, switchback_plan, wash_out_of
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Design, Rotation, Switchback, Workload
+from leadline.model.study import Design, Duet, Rotation, Switchback, Workload
 from leadline.model.units import format_duration
 from leadline.planning.between import whole_trials
 from leadline.planning.forecast import Setup, replicates_of, setup_of
@@ -28,8 +29,9 @@ from leadline.planning.noise import Noise
 from leadline.planning.power import Precision, log_effect, percent, precision_of
 from leadline.planning.repeat import optimal_counts
 
-Name = Literal["plain", "switchback", "rotation"]
-NAMES: tuple[Name, ...] = ("plain", "switchback", "rotation")
+Name = Literal["plain", "switchback", "rotation", "duet"]
+NAMES: tuple[Name, ...] = ("plain", "switchback", "rotation", "duet")
+_BESIDE = ("rotation", "duet")
 SECONDS, START, MACHINE = 0.25, 0.25, 0.5  # shares of a trial's variance where no pilot tells them apart
 SHORTEST = 10.0  # seconds: no plain trial that is shorter is proposed
 _INSTANCES = range(2, 9)  # of which the best number is searched where every factor changes in slots
@@ -91,8 +93,8 @@ class Question:
     @property
     def name(self) -> Name:
         """The layout that the study has."""
-        if self.design.rotation is not None:
-            return "rotation"
+        if self.design.beside is not None:
+            return "duet" if self.design.duet is not None else "rotation"
         return "switchback" if self.design.switchback is not None else "plain"
 
 
@@ -108,7 +110,7 @@ def components_of(noise: Noise, other: Noise | None, question: Question) -> Comp
         second = next(
             (each.between_slots * (each.slot_seconds or kept) for each in known if each.between_slots is not None), None
         )
-    turned = question.name == "rotation" and not noise.assumed  # what is assumed is of plain trials
+    turned = question.name in _BESIDE and not noise.assumed  # what is assumed is of plain trials
     plain, beside = (other, noise) if turned else (noise, other)
     whole = next((each.sigma2 for each in known if each.between_slots is None), None)
     assumed = []
@@ -140,8 +142,8 @@ def _beyond(noise: Noise | None, seconds: float) -> float | None:
 
 def _kept(design: Design) -> float:
     """Seconds of a slot that count."""
-    slot = (design.rotation or design.switchback or Rotation()).slot
-    return slot - wash_out_of(design if design.switchback or design.rotation else _with(design, rotation=Rotation()))
+    slot = (design.beside or design.switchback or Rotation()).slot
+    return slot - wash_out_of(design if design.switchback or design.beside else _with(design, rotation=Rotation()))
 
 
 @dataclass(frozen=True)
@@ -163,12 +165,14 @@ class Compared:
     @property
     def best(self) -> Layout | None:
         """Finds the effect in the least time; where none was asked for, the smallest effect in the same minutes, given
-        that effects shrink with the root of the time. Of those that are alike the study's.
+        that effects shrink with the root of the time. Of those that are alike the study's. A duet only where the study
+        is one: its figures are those of half the machine.
         """
-        able = [] if self.effect is None else [(each.need, each) for each in self.layouts if each.need is not None]
+        layouts = [each for each in self.layouts if each.own or each.name != "duet"]
+        able = [] if self.effect is None else [(each.need, each) for each in layouts if each.need is not None]
         known = able or [
             (each.smallest * math.sqrt(each.seconds / self.seconds), each)
-            for each in self.layouts
+            for each in layouts
             if each.smallest is not None and each.seconds is not None and each.seconds <= _LONGER * self.seconds
         ]
         least = min((figure for figure, _ in known), default=0.0)
@@ -206,7 +210,7 @@ def _clause(text: str) -> str:
 
 
 def _with(design: Design, **keys: object) -> Design:
-    return design.model_copy(update={"rotation": None, "switchback": None, **keys})
+    return design.model_copy(update={"rotation": None, "duet": None, "switchback": None, **keys})
 
 
 def _candidates(
@@ -232,19 +236,20 @@ def _candidates(
             switchback_plan(question.factors, switched, workload)  # says why not
         yield from _in_slots(question, switched, workload, noise.second, apart, before, seconds)
         return
-    rotation = Rotation(slot=_slot(design) if live else Rotation().slot)
+    beside: Rotation | Duet = Duet() if name == "duet" else Rotation()
     if live:
+        beside = beside.model_copy(update={"slot": _slot(design)})
         left_out = float(math.ceil(assumed_wash_out(design.switchback or Switchback())))
-        rotation = rotation.model_copy(update={"wash_out": left_out})
+        beside = beside.model_copy(update={"wash_out": left_out})
     if workload.ramp_up != round(workload.ramp_up):
         workload = workload.model_copy(update={"ramp_up": float(math.ceil(workload.ramp_up))})
     yield from _in_slots(
-        question, _with(design, rotation=rotation), workload, noise.second, noise.start, before, seconds
+        question, _with(design, **{name: beside}), workload, noise.second, noise.start, before, seconds
     )
 
 
 def _slot(design: Design) -> float:
-    return (design.switchback or design.rotation or Switchback()).slot
+    return (design.switchback or design.beside or Switchback()).slot
 
 
 def _lasting(workload: Workload, steady: float) -> Workload:
@@ -265,20 +270,22 @@ def _in_slots(
     """
     kept = _kept(design)
     live = [factor for factor in question.factors if is_live(factor)]
-    unit = _slot(design) * _treatments(live, design)
+    pair = HALVES if design.duet is not None else 1
+    unit = _slot(design) * _treatments(live, design) * pair
     if len(live) < len(question.factors):
         (count,) = optimal_counts((second / kept, apart), (_slot(design), before))
         longest = max(unit, seconds / 4 - before)
         length = min(longest, (count or math.inf) * _slot(design))
-        whole = max(1 if live else 2, round(length / unit)) * unit
+        whole = max(1 if live else 2 // pair, round(length / unit)) * unit
         yield _filled(question, design, _lasting(workload, whole), seconds)
         return
-    treatments = _treatments(live, design)
-    for instances in _INSTANCES:
+    treatments = _treatments(live, design) * pair
+    for instances in _INSTANCES[::pair]:
         most = _LARGEST // (instances * treatments)
         if not most and instances == _INSTANCES[0]:
             raise _too_large(instances * treatments)
-        blocks = min(most, math.floor((_MINUTES * seconds / instances - before) / unit))
+        each = _MINUTES * seconds / instances - question.overhead  # two of a duet share their load
+        blocks = min(most, math.floor((pair * each - before + question.overhead) / unit))
         if blocks < 1 and instances > _INSTANCES[0]:
             return
         lasting = _lasting(workload, max(1, blocks) * unit)
@@ -317,7 +324,7 @@ def _filled(question: Question, design: Design, workload: Workload, seconds: flo
 
 def _laid_out(question: Question, design: Design, workload: Workload) -> tuple[Plan, Design, Workload]:
     """The plan; instances that do not fit side by side in blocks of so many as do."""
-    if design.rotation is None:
+    if design.beside is None:
         if design.switchback is not None:
             return switchback_plan(question.factors, design, workload), design, workload
         return make_plan(question.factors, design), design, workload
@@ -325,7 +332,7 @@ def _laid_out(question: Question, design: Design, workload: Workload) -> tuple[P
     refused, fit = question.room(plan)
     if not refused:
         return plan, design, workload
-    if fit < 2:
+    if fit < 2 or design.rotation is None:
         raise UsageError(refused)
     if design.rotation.instances > 1:
         fewer = design.rotation.model_copy(update={"instances": min(fit, design.rotation.instances - 1)})
@@ -405,6 +412,8 @@ def _keys(question: Question, design: Design, workload: Workload) -> dict[str, s
     was = question.design
     if was.rotation is not None and design.rotation is None:
         keys["design.rotation"] = "null"
+    if was.duet is not None and design.duet is None:
+        keys["design.duet"] = "null"
     if was.switchback is not None and design.switchback is None:
         keys["design.switchback"] = "null"
     if design.switchback is not None:
@@ -417,11 +426,14 @@ def _keys(question: Question, design: Design, workload: Workload) -> dict[str, s
             keys["design.rotation.instances"] = str(design.rotation.instances)
         if design.rotation.wash_out != Rotation().wash_out:
             keys["design.rotation.wash_out"] = format_duration(design.rotation.wash_out)
+    if design.duet is not None:
+        keys["design.duet.slot"] = format_duration(design.duet.slot)
+        keys["design.duet.wash_out"] = format_duration(design.duet.wash_out)
     if design.blocks != was.blocks:
         keys["design.blocks"], keys["design.block_size"] = design.blocks, str(design.block_size)
     keys["design.replicates"] = str(design.replicates)
     keys["workload.steady"] = format_duration(workload.steady)
-    begins_to_rotate = design.rotation is not None and was.rotation is None  # its ramp-up is `auto` unless named
+    begins_to_rotate = design.beside is not None and was.beside is None  # its ramp-up is `auto` unless named
     if workload.ramp_up != question.workload.ramp_up or (begins_to_rotate and workload.warm_up is None):
         keys["workload.ramp_up"] = format_duration(workload.ramp_up)
     return keys

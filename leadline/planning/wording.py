@@ -135,6 +135,7 @@ def layout_lines(found: Compared) -> list[str]:
         text += f"  {figure(each.smallest):>5} %"
         if found.effect is not None:
             text += f"  {format_duration(each.need) if each.need is not None else 'not within reason':>9}"
+        text += "  of half the machine" if each.name == "duet" else ""
         lines.append(text + ("  this study" if each.own else ""))
     best = found.best
     if best is not None and not best.own:

@@ -140,6 +140,16 @@ class Stack:
         """``database``, ``server`` and ``web``, those that have been started."""
         return dict(self._processes)
 
+    def place(self, cpus: str) -> None:
+        """Put everything on these CPUs (``0,2-3``): what runs, by moving it, and what is started from now on. Raises
+        OSError, UsageError for CPUs that cannot be used.
+        """
+        placement = self.options.placement.model_copy(update={"server_cpus": cpus, "database_cpus": cpus})
+        self.options = replace(self.options, placement=placement)
+        self.front.placement = placement
+        for process in self._processes.values():
+            process.confine(cpus)
+
     # once a run ----------------------------------------------------------------------------------------------
 
     def provision(self, progress: Progress) -> None:

@@ -65,6 +65,9 @@ class FakeHost:
     def machine(self) -> Machine:
         return Machine(memory=8 << 30)
 
+    def cpus(self) -> Sequence[int]:
+        return range(4)
+
     def read_back(self, name: str) -> Level:
         return self.values[name]
 
@@ -238,6 +241,10 @@ class FakeSystem(AtStart):
         if number not in self.others:
             self.others[number] = copy.copy(self)
         return self.others[number]
+
+    def take_half(self, half: int) -> str:
+        self._call(f"half {half}")
+        return f"{2 * half},{2 * half + 1}"
 
     def load_in_turns(
         self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot

@@ -45,7 +45,7 @@ class Front(AtStart):
     def __init__(self, host: Host, home: Path, placement: Placement, observe: bool, names: Sequence[str] = ()) -> None:
         self._host = host
         self._home = home
-        self._placement = placement
+        self.placement = placement
         self._observe = observe
         self._names = names
         self._server: WebServer | None = None
@@ -82,7 +82,7 @@ class Front(AtStart):
             return
         if settings.get(server_knobs.TLS.name):
             raise UsageError("the web server speaks plain HTTP to the application server: leave server.tls out")
-        if self._place(settings) == knobs.OWN and self._placement.web_cpus is None:
+        if self._place(settings) == knobs.OWN and self.placement.web_cpus is None:
             raise UsageError("web.place is own, but placement.web_cpus names no CPUs")
 
     def socket(self, settings: Settings, server: str | None) -> Path | None:
@@ -135,7 +135,7 @@ class Front(AtStart):
             certificate=self.certificate,
             socket=socket,
             cpus=self._cpus(settings),
-            memory=self._placement.web_memory,
+            memory=self.placement.web_memory,
             observe=self._observe,
         )
         server.configure(context, knobs.own(settings))
@@ -174,17 +174,17 @@ class Front(AtStart):
     # helpers -------------------------------------------------------------------------------------------------
 
     def _place(self, settings: Settings) -> Level:
-        return settings.get(knobs.PLACE.name, knobs.OWN if self._placement.web_cpus else knobs.SAME)
+        return settings.get(knobs.PLACE.name, knobs.OWN if self.placement.web_cpus else knobs.SAME)
 
     def _cpus(self, settings: Settings) -> str | None:
-        return self._placement.web_cpus if self._place(settings) == knobs.OWN else self._placement.server_cpus
+        return self.placement.web_cpus if self._place(settings) == knobs.OWN else self.placement.server_cpus
 
     def _found_place(self, server: WebServer) -> Level:
         asked = ("".join(field(self._host.files, pid, "Cpus_allowed_list")) for pid in server.process.pids())
         usable = self._host.cpus()
         found = {cpu_set(text, usable) for text in asked if text}
-        own, same = (cpu_set(text, usable) for text in (self._placement.web_cpus, self._placement.server_cpus))
-        if self._placement.web_cpus and found == {own}:
+        own, same = (cpu_set(text, usable) for text in (self.placement.web_cpus, self.placement.server_cpus))
+        if self.placement.web_cpus and found == {own}:
             return knobs.OWN
         if found == {same}:
             return knobs.SAME
