@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from leadline.conclude.disturbance import clock_times, measures
+from leadline.model.errors import FailureClass
 from leadline.model.record import NOT_SETTLED, WARM_UP, StudyRecord, TrialState
 from leadline.model.result import DriftVerdict, StudyAnalysis
 from leadline.report import words
@@ -27,13 +28,14 @@ class Item:
 
 
 def health(record: StudyRecord, analysis: StudyAnalysis, files: Sequence[TrialFiles]) -> list[Item]:
+    virtual = record.study.time == "virtual"
     return [
-        _others(analysis),
+        Item("Other programs", GOOD, "cannot disturb virtual time") if virtual else _others(analysis),
         _trials(record),
         _audits(record),
         _steady(record),
         *_warm_up(record),
-        _driver(files),
+        _driver(files, virtual),
         _little(files),
         *([] if record.plan.forks else [_drift(analysis)]),
         _restored(record),
@@ -86,11 +88,14 @@ def _warm_up(record: StudyRecord) -> list[Item]:
     return [Item("Warm-up", WARN if late else GOOD, value, "; ".join(detail for detail, _ in told.most_common(2)))]
 
 
-def _driver(files: Sequence[TrialFiles]) -> Item:
+def _driver(files: Sequence[TrialFiles], virtual: bool) -> Item:
+    """In virtual time it shares the guest's CPU: starts that are late for that are the server's doing."""
     found = [(one.trial.id, one.summary["driver"]) for one in files if isinstance(one.summary.get("driver"), dict)]
     if not found:
         return Item("Driver", UNKNOWN, words.NOT_RECORDED)
     limited = [trial for trial, driver in found if driver.get("limit")]
+    if virtual:
+        limited = [one.trial.id for one in files if one.trial.failure is FailureClass.BOTTLENECK]
     shares = [share for one in files if (share := one.figure("driver", "cpu_share")) is not None]
     busiest = f"busiest: {words.share(max(shares))} of its CPU" if shares else ""
     notes = [note for one in files if isinstance(note := one.summary.get("generator"), dict)]

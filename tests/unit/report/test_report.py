@@ -267,6 +267,10 @@ def test_health_says_what_is_wrong(study: tuple[StudyRecord, StudyAnalysis]) -> 
     assert worse["Little's law"].state == health.WARN
     assert worse["Host"].detail == "vm.x"
     assert "ledger in trial" in worse["Audits"].detail
+    guests = record.study.model_copy(update={"stack": record.study.stack.model_copy(update={"host": "virtual-time"})})
+    shared = {i.title: i for i in health.health(replace(record, study=guests), analysis, [limited])}
+    assert shared["Driver"].state == health.GOOD  # late for the server's sake, on the guest's one CPU
+    assert shared["Other programs"].value == "cannot disturb virtual time"
     note = {"sentence": "from the send", "missing": "no times of failures"}
     other = replace(files[0], summary={"driver": {"limit": False, "cpu_share": 0.5}, "generator": note})
     detail = {i.title: i for i in health.health(record, analysis, [other, other])}["Driver"].detail
