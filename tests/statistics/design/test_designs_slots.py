@@ -40,6 +40,7 @@ FACTORS: dict[str, list[Factor]] = {
     "d-optimal": MIXED,
     "confirmation": TWO[:2],
     "configurations": TWO[:2],
+    "within-each": MIXED,
 }
 NAMED = {"as it is": {}, "one": {"vm.a": 1}, "both": {"vm.a": 1, "vm.b": 1}}
 
@@ -51,6 +52,8 @@ def workload(steady: float = 240) -> Workload:
 def design(kind: str, **keys: Any) -> Design:
     if kind == "configurations":
         keys = {"configurations": NAMED, **keys}
+    if kind == "within-each":
+        keys = {"each": MIXED[0].name, **keys}
     slots = {key: keys.pop(key) for key in ("slot", "order") if key in keys}
     switchback = Switchback.model_validate({"slot": 5, "wash_out": 1, **slots})
     return Design.model_validate({"kind": kind, "switchback": switchback, "replicates": 2, "sentinels": None, **keys})
