@@ -128,7 +128,7 @@ def require_known(name: str, progress: Progress) -> None:
         local_kernel.Source.of(name)
     elif not _kept(name):
         with _locked(progress):
-            _chosen(name, progress, renew=False)
+            _chosen(name, progress, _DAY)
 
 
 def provision(name: str, progress: Progress, renew: bool = False) -> Kernel:
@@ -146,7 +146,7 @@ def provision(name: str, progress: Progress, renew: bool = False) -> Kernel:
     with _locked(progress):
         if not renew and (found := _kept(name)):  # another process was faster
             return _opened(found, name)
-        listed = _chosen(name, progress, renew)
+        listed = _chosen(name, progress, _MINUTE if renew else _HOUR)
         target = _directory() / f"{listed.release}_{listed.version}"
         if sealed.facts_of(target) is None:
             sealed.make(target, partial(_fill, listed, progress))
@@ -217,8 +217,9 @@ def _opened(directory: Path, name: str) -> Kernel:
     )
 
 
-def _chosen(name: str, progress: Progress, renew: bool) -> Listed:
-    packages = _archive().packages(progress, _MINUTE if renew else _HOUR)
+def _chosen(name: str, progress: Progress, age: float) -> Listed:
+    """By lists not older than ``age`` seconds."""
+    packages = _archive().packages(progress, age)
     known = newest(packages)
     if name in known:
         return known[name]

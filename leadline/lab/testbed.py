@@ -72,8 +72,33 @@ class Testbed(Protocol):
         """What is run next goes on from these, begun at ``created`` (unix seconds)."""
 
 
-class LocalTestbed:
-    """A host of one kind. ``service_knobs``: of every study, in place of those of the stack it names."""
+class MachineTestbed:
+    """What testbeds on real machines share. ``service_knobs``: of every study, in place of those of its stack."""
+
+    def __init__(
+        self,
+        lab: Path,
+        watcher: Watcher | None = None,
+        disposable: bool = False,
+        service_knobs: Sequence[Knob] | None = None,
+    ) -> None:
+        self.watcher = watcher or SilentWatcher()
+        self.disposable = disposable
+        self.directory = lab
+        self._service_knobs = service_knobs
+
+    def knobs(self, file: StudyFile) -> list[Knob]:
+        return study_catalogue(file) if self._service_knobs is None else list(self._service_knobs)
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def resume(self, created: float, studies: Sequence[StudyRecord]) -> None:
+        """Real time goes on by itself."""
+
+
+class LocalTestbed(MachineTestbed):
+    """A host of one kind."""
 
     def __init__(
         self,
@@ -83,10 +108,7 @@ class LocalTestbed:
         service_knobs: Sequence[Knob] | None = None,
         kind: MachineKind = "local",
     ) -> None:
-        self.watcher = watcher or SilentWatcher()
-        self.disposable = disposable
-        self.directory = lab
-        self._service_knobs = service_knobs
+        super().__init__(lab, watcher, disposable, service_knobs)
         whole = lab.absolute()
         there = next(each for each in (whole, *whole.parents) if each.exists())
         # Its facts tell of the file systems of the cache and of the lab, also of one that is yet to be made.
@@ -96,12 +118,6 @@ class LocalTestbed:
     def store(self) -> Store:
         require_none_running(self.directory, self.host)
         return Store(self.directory)
-
-    def knobs(self, file: StudyFile) -> list[Knob]:
-        return study_catalogue(file) if self._service_knobs is None else list(self._service_knobs)
-
-    def now(self) -> float:
-        return time.monotonic()
 
     def plan(self, file: StudyFile, idle_settings: bool = False) -> Planned:
         return plan_study(file, self.host, self.knobs(file), self.disposable, idle_settings)
@@ -117,6 +133,3 @@ class LocalTestbed:
             opened=options.opened,
         )
         return run.execute(options.fresh, options.go_on)
-
-    def resume(self, created: float, studies: Sequence[StudyRecord]) -> None:
-        """Real time goes on by itself."""

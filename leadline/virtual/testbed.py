@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from leadline.guest import kernels
 from leadline.guest.boot import QEMU
 from leadline.guest.machine import INSTALL
 from leadline.host import here
@@ -15,20 +16,18 @@ from leadline.host.base import TrialHost
 from leadline.host.knobs.files import memory_kib
 from leadline.host.paths import cache_dir
 from leadline.lab.planning import Planned
-from leadline.lab.progress import SilentWatcher, Watcher
+from leadline.lab.progress import Watcher
 from leadline.lab.run import RunResult, StudyRun
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
-from leadline.lab.testbed import RunOptions
-from leadline.model.errors import UsageError
-from leadline.model.guest import Guest, GuestKind
+from leadline.lab.testbed import MachineTestbed, RunOptions
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.guest import KERNEL, Guest, GuestKind
 from leadline.model.knob import Knob
-from leadline.model.record import StudyRecord
 from leadline.model.units import format_size
 from leadline.stack.running import require_none_running
 from leadline.virtual.capture import RecordingHost
-from leadline.virtual.guests import Guests
+from leadline.virtual.guests import DEFAULT_KERNEL, Guests
 from leadline.virtual.host import GuestHost
 from leadline.virtual.planned import plan_guests
 from leadline.virtual.system import GuestSystem, images
@@ -41,8 +40,8 @@ _TIME = {
 }
 
 
-class GuestTestbed:
-    """Guests of one kind. ``service_knobs``: of every study, in place of those of the stack it names."""
+class GuestTestbed(MachineTestbed):
+    """Guests of one kind."""
 
     def __init__(
         self,
@@ -52,10 +51,7 @@ class GuestTestbed:
         service_knobs: Sequence[Knob] | None = None,
         kind: GuestKind = "virtual-time",
     ) -> None:
-        self.watcher = watcher or SilentWatcher()
-        self.disposable = disposable
-        self.directory = lab
-        self._service_knobs = service_knobs
+        super().__init__(lab, watcher, disposable, service_knobs)
         self._kind = kind
         self._local = RecordingHost(disposable=True)
 
@@ -69,18 +65,29 @@ class GuestTestbed:
         require_none_running(self.directory, self._local)
         return Store(self.directory)
 
-    def knobs(self, file: StudyFile) -> list[Knob]:
-        return study_catalogue(file) if self._service_knobs is None else list(self._service_knobs)
-
-    def now(self) -> float:
-        return time.monotonic()
-
     def plan(self, file: StudyFile, idle_settings: bool = False) -> Planned:
-        """Also raises UsageError where this machine cannot run the study's guests."""
+        """Also raises UsageError where this machine cannot run the guests, and for a kernel that it cannot have."""
         if shutil.which(QEMU) is None:
             raise UsageError(f"{file.where(('stack', 'host'))}: {QEMU} is not on the PATH; {INSTALL}")
         self._parallel(file)
-        return plan_guests(file, self._kind, self.knobs(file), idle_settings)
+        planned = plan_guests(file, self._kind, self.knobs(file), idle_settings)
+        return replace(planned, unchecked=(*planned.unchecked, *self._kernels_not_checked(file, planned)))
+
+    def _kernels_not_checked(self, file: StudyFile, planned: Planned) -> Iterator[str]:
+        """Sentences about kernels that cannot be looked up. Raises UsageError for those that there are not."""
+        factor = next((one.levels for one in planned.plan.factors if one.name == KERNEL), None)
+        if factor is None:
+            names = [planned.settings.get(KERNEL, DEFAULT_KERNEL)]
+            path = ("settings", KERNEL) if KERNEL in file.study.settings else ("guest", "kernel")
+        else:
+            names, path = list(factor), ("factors", KERNEL)
+        for name in names:
+            try:
+                kernels.require_known(str(name), self.watcher.message)
+            except UsageError as error:
+                raise UsageError(f"{file.where(path)}: {error}") from None
+            except LeadlineError as error:
+                yield f"that kernel {name} can be had: {error}"
 
     def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
         study = file.study
@@ -112,9 +119,6 @@ class GuestTestbed:
         finally:
             worlds.close(wait=True)
             shutil.rmtree(work, ignore_errors=True)
-
-    def resume(self, created: float, studies: Sequence[StudyRecord]) -> None:
-        """Nothing goes on between two runs."""
 
     def _host(self, guest: Guest) -> GuestHost:
         about = {
