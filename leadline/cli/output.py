@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-console = Console()
-errors = Console(stderr=True)
+console = Console(emoji=False)  # a name between colons is no emoji
+errors = Console(stderr=True, emoji=False)
 
 
 def say(*lines: str, to: Console = console) -> None:

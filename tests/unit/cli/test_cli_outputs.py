@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 import typer
+from rich.table import Table
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.cli.options import output_directory, output_file
+from leadline.cli.output import console, errors
 from leadline.model.errors import UsageError
 
 READ = {"--check", "--groups-file", "--lab", "--simulate", "--truth"}  # the lab has a check of its own
@@ -110,3 +112,14 @@ def test_what_belongs_to_others_is_refused(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert [line.rpartition(": ")[2] for line in done.stdout.splitlines()] == ["Permission denied"] * 3
+
+
+def test_names_between_colons_are_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file and a line of it, or a host and a path, are printed as they are."""
+    table = Table("where")
+    table.add_row("host:fire:x")
+    for one in (console, errors):
+        one.print("study:fire:3", table)
+    said = "".join(capsys.readouterr())
+    assert said.count("study:fire:3") == 2
+    assert said.count("host:fire:x") == 2
