@@ -47,7 +47,7 @@ class PlainWatcher:
     ) -> None: ...
 
     def _line(self, text: str) -> None:
-        self._console.print(f"{time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, soft_wrap=True)
+        self._console.print(f"{time.strftime('%H:%M:%S')} {text}", soft_wrap=True)
 
     def message(self, text: str) -> None:
         self._line(text)
@@ -108,7 +108,7 @@ class LiveWatcher:
         return Group(line, Text(f"  {self._label} · {self._step}"), Text(f"  {self._load}", style="cyan"))
 
     def message(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
+        self._console.print(text)
 
     def study(self, study_id: int, plan: Plan, done: int, seconds_left: float) -> None:
         self._plan, self._done = plan, done

@@ -75,4 +75,4 @@ def _run() -> int:
 
 
 def _say(text: str) -> None:
-    errors.print(text, markup=False, highlight=False, soft_wrap=True)
+    errors.print(text, soft_wrap=True)

@@ -10,14 +10,15 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-console = Console(emoji=False)  # a name between colons is no emoji
-errors = Console(stderr=True, emoji=False)
+# What users name (files, levels, hosts) is printed as it is: brackets are no markup, names between colons no emoji.
+console = Console(markup=False, emoji=False, highlight=False)
+errors = Console(stderr=True, markup=False, emoji=False, highlight=False)
 
 
 def say(*lines: str, to: Console = console) -> None:
     """Lines of plain text, never wrapped where they may be read by a program."""
     for line in lines:
-        to.print(line, markup=False, highlight=False, soft_wrap=True)
+        to.print(line, soft_wrap=True)
 
 
 def print_table(table: RenderableType | Sequence[str]) -> None:

@@ -33,7 +33,7 @@ def gc(
 
     Exits with 1 where a log says nothing of pauses.
     """
-    tell = partial(errors.print, markup=False, highlight=False, soft_wrap=True)
+    tell = partial(errors.print, soft_wrap=True)
     if json:
         document = report(files, reading(reader, tell))
         print_json(document)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from leadline.api import hosts
 from leadline.cli.options import JsonOption
@@ -23,9 +24,11 @@ def doctor(json: JsonOption = False) -> None:
         print_json({"findings": [_finding(finding) for finding in found]})
     else:
         table = Table("", "check", "finding", "to mend it", show_edge=False)
-        marks = {"ok": "[green]ok[/]", "warn": "[yellow]warn[/]", "bad": "[red]bad[/]"}
+        styles = {"ok": "green", "warn": "yellow", "bad": "red"}
         for finding in found:
-            table.add_row(marks[finding.level], finding.name, finding.sentence, finding.mend)
+            table.add_row(
+                Text(finding.level, style=styles[finding.level]), finding.name, finding.sentence, finding.mend
+            )
         console.print(table)
     if any(finding.level == "bad" for finding in found):
         raise typer.Exit(1)

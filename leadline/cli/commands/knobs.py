@@ -48,7 +48,7 @@ def knobs(
         console.print(Text("\n").join(lines), soft_wrap=True)
     for name, owners in absent.items():
         lacking = " and ".join(filter(None, (server, database)))
-        console.print(f"{name}: not in {lacking}, only in {', '.join(owners)}", markup=False, soft_wrap=True)
+        console.print(f"{name}: not in {lacking}, only in {', '.join(owners)}", soft_wrap=True)
 
 
 def _lines(knob: Knob, today: Level, reason: str) -> list[Text]:

@@ -121,7 +121,7 @@ def load(
     if preset is not None:
         from leadline.cli.output import errors
 
-        errors.print(f"preset {preset}: {find_preset(preset).equivalence}", markup=False, highlight=False)
+        errors.print(f"preset {preset}: {find_preset(preset).equivalence}")
 
         arguments = preset_options(preset, scenario, arguments, searching=find_knee)
     if json and not find_knee:
@@ -187,8 +187,6 @@ def _search(
             f"p99 {number(p99.value, '.2f')} ms [{number(p99.low, '.2f')}, {number(p99.high, '.2f')}]  "
             f"errors {number(errors.value, '.2%')} [{number(errors.low, '.2%')}, {number(errors.high, '.2%')}]  "
             f"{verdict}",
-            markup=False,
-            highlight=False,
             soft_wrap=True,
         )
 
@@ -203,9 +201,7 @@ def _search(
     conclusion = f"highest load that keeps the limits: {highest} (limit: {found.limited_by}; {found.reason})"
     say(conclusion)
     if found.knee.value is not None:
-        console.print(
-            f"knee: {found.knee.value:.1f} {unit} [{found.knee.low:.1f}, {found.knee.high:.1f}]", markup=False
-        )
+        console.print(f"knee: {found.knee.value:.1f} {unit} [{found.knee.low:.1f}, {found.knee.high:.1f}]")
 
 
 def _milliseconds(text: str) -> float:

@@ -40,7 +40,7 @@ def run(name: str, script: str | None, arguments: list[str], bounds: list[str], 
     passed, text = judge(out, bounds)
     note = read_summary(out).generator
     if as_json:
-        errors.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+        errors.print(text, end="", soft_wrap=True)
         print_json(json.loads((out / "summary.json").read_text(encoding="utf-8")))
     else:
         say(text.rstrip("\n"))

@@ -86,9 +86,7 @@ def _show(
         return
     console.print(_table(shown, knobs or {}), soft_wrap=not console.is_terminal)
     say(*(*shown.notes, *properties_text(properties), *lines))
-    console.print(
-        f"{len(shown.trials)} trials, {shown.kind}, blocks {shown.blocks}, seed {shown.seed}", highlight=False
-    )
+    console.print(f"{len(shown.trials)} trials, {shown.kind}, blocks {shown.blocks}, seed {shown.seed}")
 
 
 def _table(shown: Plan, knobs: Mapping[str, Knob]) -> Table:

@@ -41,6 +41,6 @@ def studies(
         print_json({name: one.model_dump(mode="json") for name, one in {**found, **tunings}.items()})
         return
     for name, study in found.items():
-        console.print(f"{name}: {study.question}", markup=False, highlight=False)
+        console.print(f"{name}: {study.question}")
     for name, tuning in tunings.items():
-        console.print(f"{name} (tuning): {tuning.question}", markup=False, highlight=False)
+        console.print(f"{name} (tuning): {tuning.question}")

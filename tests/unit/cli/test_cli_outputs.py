@@ -114,12 +114,12 @@ def test_what_belongs_to_others_is_refused(tmp_path: Path) -> None:
     assert [line.rpartition(": ")[2] for line in done.stdout.splitlines()] == ["Permission denied"] * 3
 
 
-def test_names_between_colons_are_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:
-    """A file and a line of it, or a host and a path, are printed as they are."""
+def test_names_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither brackets nor colons in what a user has named mean anything to the terminal."""
     table = Table("where")
-    table.add_row("host:fire:x")
+    table.add_row("host[/x]:fire:x")
     for one in (console, errors):
-        one.print("study:fire:3", table)
+        one.print("study[red]:fire:3", table)
     said = "".join(capsys.readouterr())
-    assert said.count("study:fire:3") == 2
-    assert said.count("host:fire:x") == 2
+    assert said.count("study[red]:fire:3") == 2
+    assert said.count("host[/x]:fire:x") == 2
