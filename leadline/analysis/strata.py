@@ -50,10 +50,12 @@ class Strata:
 
 
 def block_columns(table: StudyTable, sample: Sample) -> tuple[str, tuple[int, ...]]:
-    """How blocks enter (``columns``, ``swept`` or ``random``), and those that have a column."""
+    """How blocks enter (``columns``, ``swept`` or ``random``), and those that have a column. Few blocks are random only
+    where a factor changes between them and nowhere else.
+    """
     blocks = tuple(sorted({int(block) for block in sample.blocks}))
     nested = all(_nested(inner, sample.blocks) for inner in (sample.plots, sample.trials))
-    if nested and not table.complete and len(blocks) >= FEW_BLOCKS:
+    if nested and not table.complete and (table.between_blocks or len(blocks) >= FEW_BLOCKS):
         return "random", ()
     return ("swept", ()) if nested and len(blocks) > MANY_BLOCKS else ("columns", blocks)
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadline.design import KINDS
+from leadline.design.whole_host import between_blocks
 from leadline.model.naming import Describe
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation
@@ -36,6 +37,7 @@ class StudyTable:
     describe: Describe
     screening: bool = False  # the plan's runs alias interactions
     complete: bool = True  # every block was planned with the same treatments
+    between_blocks: bool = False  # some factor was planned to change between blocks only, as that of the host
     slots_in_block: int = 1  # slots after which the plan repeats its treatments inside a trial
     places: Mapping[int, int] = field(default_factory=dict)  # position -> place in its block, where squares balance it
     in_parallel: bool = False  # some block has several trials with slots: slots of one number meet the same arrivals
@@ -66,6 +68,7 @@ class StudyTable:
             describe=describe,
             screening=plan.kind in KINDS and KINDS[plan.kind].screening,
             complete=_complete(plan),
+            between_blocks=bool(between_blocks(plan)),
             places=_places(plan) if plan.blocks in SQUARES else {},
             in_parallel=_in_parallel(plan),
             forks=plan.forks,

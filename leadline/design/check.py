@@ -15,6 +15,7 @@ from leadline.design.forks import WORLDS
 from leadline.design.kinds import KINDS
 from leadline.design.plots import dear_factors, dear_levels
 from leadline.design.switchback import slot_problems
+from leadline.design.whole_host import between_blocks, without
 from leadline.model.errors import UsageError, quoted
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 
@@ -45,7 +46,8 @@ def plan_problems(plan: Plan) -> tuple[str, ...]:
         held = treatment.as_dict()
         if set(held) != set(levels) or any(held[name] not in levels[name] for name in levels):
             return ("some trial has a factor or level that the factors do not have",)
-    return tuple(_problems(plan))
+    host = between_blocks(plan) if plan.rotates else []
+    return tuple(_problems(without(plan, host) if 0 < len(host) < len(plan.factors) else plan))
 
 
 def _slots(trial: PlannedTrial) -> list[Treatment]:

@@ -24,6 +24,7 @@ from leadline.design.rotation_notes import notes_of
 from leadline.design.seeds import block_seed
 from leadline.design.slot_treatments import LARGEST, baseline_of, slot_treatments, trial_treatments
 from leadline.design.switchback import is_live
+from leadline.design.whole_host import check_host, with_host
 from leadline.model.plan import Factor, Plan, PlannedTrial, Slot, Treatment, Turn
 from leadline.model.study import Design, Duet, Rotation, Switchback, Workload
 from leadline.model.units import format_duration
@@ -42,8 +43,9 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
     whole slots. ``of_host``: names of knobs of the whole host.
 
     Live factors change between the slots of an instance, as in a switchback, the others between the instances of a
-    block. There are no sentinels: the baseline is in every block, and a drift of the machine meets all instances of a
-    block. Raises DesignError (a UsageError), naming the key.
+    block, those of the host between blocks where ``rotation.host`` says so. There are no sentinels: the baseline is in
+    every block, and a drift of the machine meets all instances of a block. Raises DesignError (a UsageError), naming
+    the key.
     """
     layout = design.beside or Rotation()
     key = key_of(layout)
@@ -54,8 +56,13 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
             ("design", "replicates"),
         )
     configurations = _configurations(factors, design)
-    live = [factor for factor in factors if is_live(factor)] if _in_slots(layout, configurations) else []
     together = isinstance(layout, Duet)
+    everything, host = factors, list[Factor]()
+    if isinstance(layout, Rotation) and layout.host == "between-rotations":
+        host = [factor for factor in factors if factor.name in of_host]
+        factors = [factor for factor in factors if factor not in host]
+        check_host(host, factors, design)
+    live = [factor for factor in factors if is_live(factor)] if _in_slots(layout, configurations) else []
     shared = [one for one in factors if one.name in of_host and (together or one not in live)]
     check_rotation(factors, design, workload, layout, shared)
     plan, told = _instances(factors, live, design, configurations)
@@ -99,7 +106,10 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
             else "every block of a rotation holds the baseline"
         )
         notes.append(f"No sentinels are added: {why}.")
-    return replace(rotated, factors=tuple(factors), notes=tuple(notes))
+    if host:
+        rotated, told_host = with_host(rotated, host, design)
+        notes += told_host
+    return replace(rotated, factors=tuple(everything), notes=tuple(notes))
 
 
 def _configurations(factors: Sequence[Factor], design: Design) -> Inside:

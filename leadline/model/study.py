@@ -308,6 +308,10 @@ class Rotation(_Strict):
     live: Literal["in-slots", "between-instances"] = Field(
         default="in-slots", description="where live factors differ; between-instances: as factors that need a restart"
     )
+    host: Literal["as-others", "between-rotations"] = Field(
+        default="as-others",
+        description="where factors of the whole host differ; between-rotations: all side by side have one level",
+    )
 
 
 class Duet(_Strict):

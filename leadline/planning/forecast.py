@@ -9,6 +9,7 @@ from leadline.analysis.composite import as_one_factor
 from leadline.design.duet import HALVES
 from leadline.design.forks import work
 from leadline.design.switchback import steady_seconds, wash_out_of
+from leadline.design.whole_host import between_blocks
 from leadline.model.guest import FORKS
 from leadline.model.plan import Plan, Role
 from leadline.model.study import Design, Workload
@@ -181,12 +182,21 @@ def forecast(
         chance=chance,
         need=need,
         others=others,
-        reason=f"{unknown} comparisons are between whole plots, whose noise the plan cannot estimate"
-        if unknown
-        else "",
+        reason=_not_forecast(plan, unknown),
         lasting=_lasting(found, noise, smallest[POWERS[0]]) if not slots else "",
         between=between,
     )
+
+
+def _not_forecast(plan: Plan, unknown: int) -> str:
+    """Why ``unknown`` comparisons have no forecast."""
+    if not unknown:
+        return ""
+    each = "1 comparison is" if unknown == 1 else f"{unknown} comparisons are"
+    if between := between_blocks(plan):
+        names = ", ".join(factor.name for factor in between)
+        return f"{each} between rotations ({names}), whose noise is known only from the run itself"
+    return f"{each} between whole plots, whose noise the plan cannot estimate"
 
 
 def replicates_of(plan: Plan) -> int:

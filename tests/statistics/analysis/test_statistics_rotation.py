@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from leadline.design import make_plan
 from leadline.design.rotation import rotation_plan
 from leadline.model.plan import Factor, Plan
+from leadline.model.result import Observation, ResponseAnalysis
 from leadline.model.study import Design, Rotation, Workload
 from leadline.simulate import parse_truth
-from leadline.simulate.rates import rates
+from leadline.simulate.rates import judge, rates
 
 NOISE = "noise: { trials: 3%, seconds: 15%, autocorrelation: 0.9, cpu_trials: 2%, latency_trials: 3% }"
 WORKLOAD = Workload(users=40, ramp_up=10.0, steady=24.0, ramp_down=1.0)
@@ -43,3 +46,22 @@ def test_planted_effects_are_found_on_a_disturbed_machine_where_plain_trials_mis
         assert found.family_error <= 0.08
     plain = make_plan(FACTORS, Design(replicates=6, seed=5, sentinels=None))
     assert rates(plain, truth, WORKLOAD, 150, seed=7).found["server.a", 20] <= 0.6
+
+
+HOST = [Factor("server.a", (10, 20), 10), Factor("vm.swappiness", (60, 10), 60)]
+
+
+def without_the_first_rotation(plan: Plan, observations: list[Observation], response: str) -> ResponseAnalysis:
+    return judge(plan, [one for one in observations if one.block != observations[0].block], response)
+
+
+@pytest.mark.parametrize("judged", [judge, without_the_first_rotation])
+def test_a_factor_of_the_host_is_judged_by_the_noise_between_rotations(judged: Callable[..., ResponseAnalysis]) -> None:
+    layout = Rotation(slot=4.0, host="between-rotations")
+    between = rotation_plan(HOST, Design(replicates=6, seed=5, rotation=layout), WORKLOAD, {"vm.swappiness"})
+    truth = parse_truth("truth: { noise: { trials: 3%, blocks: 4%, seconds: 15%, autocorrelation: 0.9 } }", "truth")
+    found = rates(between, truth, WORKLOAD, 200, seed=100, judge=judged)
+    assert found.intervals == 400
+    assert found.family_error <= 0.09  # 5 % and 2.5 standard errors
+    assert found.coverage is not None
+    assert found.coverage >= 0.92

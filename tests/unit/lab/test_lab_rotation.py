@@ -109,6 +109,39 @@ def test_several_instances_of_a_treatment_in_a_block() -> None:
         assert len({trial.seed for trial in block}) == 1
 
 
+HOST = STUDY.replace("server.cache: [true, false]", "vm.fake_live: [10, 20]").replace(
+    "replicates: 3, rotation: { slot: 4s }", "replicates: 6, rotation: { slot: 4s, host: between-rotations }"
+)
+
+
+def test_factors_of_the_host_have_one_level_in_a_rotation_and_every_stretch_has_all() -> None:
+    plan = plan_of(HOST)
+    check_plan(plan)
+    blocks = blocks_of(plan)
+    assert [len(block) for block in blocks] == [2] * 6
+    levels = [{trial.treatment["vm.fake_live"] for trial in block} for block in blocks]
+    assert all(len(level) == 1 for level in levels)
+    assert [levels[at] | levels[at + 1] for at in (0, 2, 4)] == [{10, 20}] * 3
+    assert {trial.treatment["server.pool"] for trial in blocks[0]} == {10, 2}
+    assert any("Between rotations: vm.fake_live" in note for note in plan.notes)
+    assert plan_from_json(plan_to_json(plan)) == plan
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("replicates: 6", "replicates: 4", "4 rotations for 2 combinations of levels of vm.fake_live; they need"),
+        ("replicates: 6", "replicates: 7", "say 8 replicates"),
+        ("  server.pool: [10, 2]\n", "", "all factors are of the whole host"),
+    ],
+)
+def test_factors_of_the_host_that_cannot_be_compared_are_refused(old: str, new: str, words: str) -> None:
+    assert old in HOST
+    with pytest.raises(UsageError) as error:
+        plan_of(HOST.replace(old, new))
+    assert words in str(error.value)
+
+
 def test_sentinels_that_are_asked_for_are_said_to_be_left_out() -> None:
     said = "No sentinels are added: every block of a rotation holds the baseline."
     assert said in plan_of(STUDY.replace("replicates: 3", "replicates: 3, sentinels: 2")).notes

@@ -1,0 +1,121 @@
+"""Factors of the whole host in a rotation: one level for all instances side by side, another in the next rotation.
+
+The rotations are whole plots: a factor of the host is compared between them, all other factors inside them (Jones and
+Nachtsheim, 2009, J. Quality Technology 41, 340-361). In every stretch of as many blocks as there are combinations of
+the host's levels each combination has one block, in random order, so that a drift meets all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from leadline.design.errors import DesignError
+from leadline.design.plots import dear_factors
+from leadline.design.seeds import shuffled
+from leadline.design.slot_treatments import trial_treatments
+from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
+from leadline.model.study import Design
+
+KEY = ("design", "rotation", "host")
+FEWEST_BLOCKS = 6  # with fewer the noise between rotations is not estimated (analysis.strata)
+
+
+def check_host(host: Sequence[Factor], others: Sequence[Factor], design: Design) -> None:
+    """Raises DesignError where factors of the host cannot change between rotations."""
+    if dear := dear_factors(host):
+        raise DesignError(
+            f"{dear[0].name} needs a {dear[0].apply_cost.value} of the host, which instances side by side do not "
+            "survive; leave design.rotation out",
+            ("factors", dear[0].name),
+        )
+    if not others:
+        raise DesignError(
+            "design.rotation.host: all factors are of the whole host, so the instances of a rotation are all alike; "
+            "leave design.rotation out, or host for slots of them",
+            KEY,
+        )
+    if design.kind == "configurations":
+        raise DesignError("design.rotation.host is for factors, not for configurations; leave it out", KEY)
+
+
+def with_host(plan: Plan, host: Sequence[Factor], design: Design) -> tuple[Plan, list[str]]:
+    """The rotation's plan with a combination of the host's levels for each block; and sentences on it.
+
+    The combinations are those of the design's kind over ``host``, else one factor at a time. Raises DesignError where
+    the blocks are too few to tell the noise between rotations.
+    """
+    each, told = trial_treatments(host, design)
+    blocks = list(dict.fromkeys(trial.block for trial in plan.trials))
+    fewest = math.ceil(max(FEWEST_BLOCKS, 2 * len(each)) / len(each)) * len(each)
+    if len(blocks) < fewest or len(blocks) % len(each):
+        wanted = max(fewest, math.ceil(len(blocks) / len(each)) * len(each))
+        instances = design.rotation.instances if design.rotation else 1
+        raise DesignError(
+            f"design.rotation.host: {len(blocks)} rotations for {len(each)} combinations of levels of "
+            f"{', '.join(one.name for one in host)}; they need a multiple of {len(each)}, and {fewest} or more, for "
+            f"the noise between rotations to be known: say {wanted * instances} replicates",
+            ("design", "replicates"),
+        )
+    order: list[Treatment] = []
+    for stretch in range(len(blocks) // len(each)):
+        order += shuffled(each, plan.seed, "host of rotations", stretch)
+    of_block = {block: levels.as_dict() for block, levels in zip(blocks, order, strict=True)}
+    trials = tuple(
+        replace(
+            trial,
+            treatment=Treatment.of(trial.treatment.as_dict() | of_block[trial.block]),
+            slots=tuple(
+                replace(slot, treatment=Treatment.of(slot.treatment.as_dict() | of_block[trial.block]))
+                for slot in trial.slots
+            ),
+        )
+        for trial in plan.trials
+    )
+    names = ", ".join(one.name for one in host)
+    told.append(
+        f"Between rotations: {names}, of the whole host; {len(blocks) // len(each)} rotations of each of {len(each)} "
+        "combinations. It is compared with the noise between rotations, so its intervals are wider."
+    )
+    whole = replace(plan, factors=(*plan.factors, *host))
+    trials = tuple(replace(trial, role=_role(whole, trial)) for trial in trials)
+    return replace(whole, trials=trials), told
+
+
+def between_blocks(plan: Plan) -> list[Factor]:
+    """The factors that have one level in each block of several trials, and not the same in all."""
+    blocks: dict[int, list[Treatment]] = {}
+    for trial in plan.trials:
+        blocks.setdefault(trial.block, []).extend([slot.treatment for slot in trial.slots] or [trial.treatment])
+    if max(map(len, blocks.values()), default=0) < 2:
+        return []
+    levels = [
+        (factor, [{treatment.as_dict().get(factor.name) for treatment in block} for block in blocks.values()])
+        for factor in plan.factors
+    ]
+    return [one for one, each in levels if all(len(block) == 1 for block in each) and len(set().union(*each)) > 1]
+
+
+def without(plan: Plan, host: Sequence[Factor]) -> Plan:
+    """The plan of the other factors alone."""
+    names = {one.name for one in host}
+    factors = tuple(one for one in plan.factors if one.name not in names)
+    rest = replace(plan, factors=factors)
+    reduced = [
+        replace(
+            trial,
+            treatment=_only(factors, trial.treatment),
+            slots=tuple(replace(slot, treatment=_only(factors, slot.treatment)) for slot in trial.slots),
+        )
+        for trial in plan.trials
+    ]
+    return replace(rest, trials=tuple(replace(trial, role=_role(rest, trial)) for trial in reduced))
+
+
+def _only(factors: Sequence[Factor], treatment: Treatment) -> Treatment:
+    return Treatment.of({one.name: treatment[one.name] for one in factors})
+
+
+def _role(plan: Plan, trial: PlannedTrial) -> Role:
+    return Role.BASELINE if trial.treatment == plan.baseline else Role.TREATMENT
