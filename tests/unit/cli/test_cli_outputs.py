@@ -19,12 +19,13 @@ from leadline.cli.options import output_directory, output_file
 from leadline.cli.output import console, errors
 from leadline.model.errors import UsageError
 
-READ = {"--check", "--groups-file", "--lab", "--simulate", "--truth"}  # the lab has a check of its own
+READ = {"--check", "--groups-file", "--import-json", "--lab", "--simulate", "--truth"}  # the lab has a check of its own
 FILES = (
     ("report", "none", "--out"),
     ("plan", "none", "--out"),
     ("confirm", "none", "--out"),
     ("advise", "none", "--write"),
+    ("command", "true", "--export-json"),
     ("scenario", "from-har", "none", "--out"),
     ("scenario", "from-openapi", "none", "--out"),
     ("scenario", "export", "none", "--to", "k6", "--out"),

@@ -1,0 +1,31 @@
+"""Programs timed as whole processes and compared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from leadline.host.local import LocalHost
+from leadline.lab import command as lab
+from leadline.lab.command import Command, Comparison, How, commands_of
+from leadline.lab.command_files import compared_file, document
+from leadline.model.errors import UsageError
+from leadline.report.command_text import answer, lines
+
+__all__ = ["Command", "Comparison", "How", "answer", "commands_of", "compare", "compared_file", "document", "lines"]
+
+
+def compare(commands: Sequence[Command], how: How, told: Callable[[str], None]) -> Comparison:
+    """Time the commands and compare them with the first. Raises UsageError."""
+    host: Any = LocalHost()
+
+    def drop() -> None:
+        try:
+            host.drop_page_cache()
+        except LookupError as error:
+            raise UsageError(f"--cache cold: {error}") from None
+
+    if how.cache == "cold":
+        drop()
+    return lab.compare(commands, how, drop, told, time.time)

@@ -1,0 +1,112 @@
+"""``command``: programs timed as whole processes."""
+
+from __future__ import annotations
+
+import signal
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.api.commands import How, answer, commands_of, compare, compared_file, document, lines
+from leadline.cli.options import JsonOption, file_option
+from leadline.cli.output import errors, print_answer, print_json, say
+from leadline.model.errors import UsageError, quoted
+
+
+class Order(StrEnum):
+    """Orders of runs."""
+
+    RANDOM = "random"
+    ABBA = "abba"
+    LATIN = "latin"
+    WILLIAMS = "williams"
+
+
+class Cache(StrEnum):
+    """Conditions of the page cache."""
+
+    AS_IS = "as-is"
+    WARM = "warm"
+    COLD = "cold"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command(epilog="Example: leadline command 'gzip -9 -k -f log' 'zstd -q -f log' --runs 20")(command)
+
+
+def command(
+    commands: Annotated[list[str] | None, typer.Argument(help="Commands; the first is the baseline.")] = None,
+    runs: Annotated[
+        int | None, typer.Option("--runs", "-r", min=1, max=100_000, help="Runs of each; 10 to 200 if absent, by time.")
+    ] = None,
+    warmup: Annotated[
+        int, typer.Option("--warmup", "-w", min=0, max=1000, help="Runs of each before, which are not measured.")
+    ] = 1,
+    order: Annotated[Order, typer.Option(help="The order of the runs.")] = Order.RANDOM,
+    cache: Annotated[
+        Cache, typer.Option(help="cold: the page cache is dropped before each run (root); warm: said in the output.")
+    ] = Cache.AS_IS,
+    setup: Annotated[str, typer.Option("--setup", "-s", metavar="CMD", help="Run once before all.")] = "",
+    prepare: Annotated[str, typer.Option("--prepare", "-p", metavar="CMD", help="Run before each run.")] = "",
+    cleanup: Annotated[str, typer.Option("--cleanup", "-c", metavar="CMD", help="Run once after all.")] = "",
+    parameter_list: Annotated[
+        list[str] | None,
+        typer.Option("--parameter-list", "-L", metavar="NAME=A,B", help="Values for {NAME} in the commands."),
+    ] = None,
+    shell: Annotated[
+        bool | None, typer.Option("--shell/--no-shell", help="By sh -c; if absent, only those with signs of the shell.")
+    ] = None,
+    ignore_failure: Annotated[
+        bool, typer.Option("--ignore-failure", "-i", help="Take every exit code for success.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, max=86_400, help="Seconds after which a run is ended.")] = 600.0,
+    equivalent: Annotated[
+        float, typer.Option(min=0.01, max=50, help="Percent of time within which there is no difference.")
+    ] = 2.0,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of the order.")] = 1,
+    import_json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Compare what hyperfine or --export-json wrote.")
+    ] = None,
+    export_json: Annotated[Path | None, file_option("Write hyperfine's JSON, with all runs.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Time programs as whole processes in a mixed order and compare them, with intervals."""
+    if import_json is not None:
+        if commands:
+            raise UsageError("--import-json compares what is in the file; leave the commands out")
+        found = compared_file(import_json, equivalent)
+    else:
+        if not commands:
+            raise UsageError("name a command: leadline command 'gzip -k -f log' 'zstd -q -f log'")
+        wanted = commands_of(commands, _lists(parameter_list or []), shell)
+        how = How(
+            runs, max(warmup, int(cache is Cache.WARM)), order.value, cache.value, seed, timeout, prepare, setup,
+            cleanup, ignore_failure, equivalent,
+        )  # fmt: skip
+        found = compare(wanted, how, lambda line: say(line, to=errors))
+    if export_json is not None:
+        import json as written
+
+        export_json.write_text(written.dumps(document(found), indent=1) + "\n", encoding="utf-8")
+    if json:
+        print_json(document(found) | {"answer": answer(found)})
+    else:
+        say(*lines(found))
+        print_answer(answer(found))
+    if found.interrupted:
+        raise typer.Exit(128 + signal.SIGINT)
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def _lists(given: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in given:
+        name, equals, values = one.partition("=")
+        if not equals or not name.isidentifier() or not values:
+            raise UsageError(f"--parameter-list {quoted(one)}: write NAME=A,B,C")
+        found[name] = values.split(",")
+    return found

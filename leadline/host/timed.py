@@ -1,0 +1,100 @@
+"""Programs timed as whole processes, by a small process of its own: run as a script it is that process.
+
+It imports nothing but the standard library and holds little memory, because Linux counts the memory of who starts a
+program in the program's peak (exec keeps the larger of both). Spoken to in lines of JSON; the end of its input ends
+what it started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+
+LONGEST = 2000  # bytes of what a program wrote to standard error that are kept
+_ABOUT = ("user", "system", "minor", "major", "voluntary", "involuntary", "read_blocks", "written_blocks", "peak_kib")
+
+
+class Gone(Exception):
+    """Who asked has ended."""
+
+
+def run(argv: list[str], timeout: float) -> dict[str, object]:
+    """One run: seconds, faults, switches, blocks of 512 bytes, KiB; ``status`` as of a shell (128 + signal).
+
+    ``timed_out`` and ``left`` (processes of its group that were still there; all are ended). Raises OSError where it
+    cannot be started, and Gone.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    said = os.memfd_create("stderr")
+    actions = [(os.POSIX_SPAWN_DUP2, nothing, 0), (os.POSIX_SPAWN_DUP2, nothing, 1), (os.POSIX_SPAWN_DUP2, said, 2)]
+    reset = [signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ]  # what Python ignores or handles
+    try:
+        begun = time.perf_counter_ns()
+        pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions, setpgroup=0, setsigdef=reset)
+        timed_out = _wait(pid, timeout)
+        _, status, used = os.wait4(pid, 0)
+        wall = time.perf_counter_ns() - begun
+        size = os.fstat(said).st_size
+        words = os.pread(said, LONGEST, max(0, size - LONGEST))
+    finally:
+        os.close(nothing)
+        os.close(said)
+    figures = (used.ru_utime, used.ru_stime, used.ru_minflt, used.ru_majflt, used.ru_nvcsw, used.ru_nivcsw)
+    found: dict[str, object] = dict(
+        zip(_ABOUT, (*figures, used.ru_inblock, used.ru_oublock, used.ru_maxrss), strict=True)
+    )
+    code = os.waitstatus_to_exitcode(status)
+    found |= {"wall": wall / 1e9, "status": code if code >= 0 else 128 - code, "timed_out": timed_out}
+    return found | {"left": _end(pid), "stderr": words.decode(errors="replace")}
+
+
+def _wait(pid: int, timeout: float) -> bool:
+    """Until the program has ended; True where it had to be ended."""
+    handle = os.pidfd_open(pid)
+    try:
+        ended, _, _ = select.select([handle, 0], [], [], timeout)
+        if handle in ended:
+            return False
+        _end(pid)
+        if ended:  # the input's end, as nobody writes during a run
+            os.waitpid(pid, 0)
+            raise Gone
+        select.select([handle], [], [])
+        return True
+    finally:
+        os.close(handle)
+
+
+def _end(group: int) -> bool:
+    """Whether there was somebody left to end."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def serve() -> None:
+    """One answer for each line of the input."""
+    while line := os.read(0, 1 << 20):
+        while not line.endswith(b"\n"):
+            more = os.read(0, 1 << 20)
+            if not more:
+                return
+            line += more
+        asked = json.loads(line)
+        try:
+            answer = run(asked["argv"], asked["timeout"])
+        except OSError as error:
+            answer = {"cannot": f"{asked['argv'][0]}: {error.strerror or error}"}
+        except Gone:
+            return
+        os.write(1, json.dumps(answer).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for who asked
+    serve()

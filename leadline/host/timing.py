@@ -1,0 +1,63 @@
+"""The side of who wants programs timed (``leadline.host.timed``)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from leadline.host import timed
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One run of a program. ``figures``: by the names of ``leadline.host.timed``. ``why``: it failed, and how."""
+
+    figures: dict[str, float]
+    why: str = ""
+    left: bool = False
+
+
+class Stopwatch:
+    """Times programs one after the other. A context manager; on leaving, what still runs is ended."""
+
+    def __enter__(self) -> Stopwatch:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(Path(timed.__file__))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def time(self, argv: Sequence[str], timeout: float, accept: frozenset[int] | None = frozenset({0})) -> Timed:
+        """One run. ``accept``: exit codes that are no failure, None for all."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"argv": list(argv), "timeout": timeout}).encode() + b"\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        if "cannot" in answer:
+            return Timed({}, str(answer["cannot"]))
+        words = str(answer.pop("stderr")).strip().splitlines()
+        left, timed_out, status = bool(answer.pop("left")), answer.pop("timed_out"), int(answer["status"])
+        why = ""
+        if timed_out:
+            why = f"it ran longer than {timeout:g} s and was ended"
+        elif accept is not None and status not in accept:
+            why = f"exit code {status}" + (f": {words[-1][:200]}" if words else "")
+        return Timed({name: float(value) for name, value in answer.items()}, why, left)

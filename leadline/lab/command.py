@@ -1,0 +1,319 @@
+"""Any programs timed as whole processes, in an order that was fixed beforehand, and compared (workload ``command``)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, Literal
+
+from leadline.analysis import analyse
+from leadline.analysis.order import OrderEffect, order_effects
+from leadline.design import make_plan
+from leadline.design.errors import DesignError
+from leadline.design.seeds import derived
+from leadline.host.timing import Stopwatch, Timed
+from leadline.model.errors import FailureClass, UsageError, quoted
+from leadline.model.knob import Level
+from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
+from leadline.model.result import Observation, StudyAnalysis
+from leadline.model.study import Design
+
+Order = Literal["random", "abba", "latin", "williams"]
+Cache = Literal["as-is", "warm", "cold"]
+FACTOR = "command"
+FEWEST, MOST = 10, 200  # runs of each command where their number is not given
+LONG_ENOUGH = 5.0  # seconds of each command that are wanted where they are short
+_SPECIAL = frozenset("|&;<>()$`*?[]#~!{}\n")
+_SEQUENCE = (
+    "all runs of one command came one after the other, so a drift of the machine cannot be told from a difference"
+)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One program and its arguments; ``shell``: run by ``sh -c``."""
+
+    text: str
+    argv: tuple[str, ...]
+    shell: bool = False
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class How:
+    """How programs are timed. ``runs`` of each, None for as many as the first runs suggest; ``margin`` in percent."""
+
+    runs: int | None = None
+    warmup: int = 1
+    order: Order = "random"
+    cache: Cache = "as-is"
+    seed: int = 1
+    timeout: float = 600.0
+    prepare: str = ""
+    setup: str = ""
+    cleanup: str = ""
+    ignore_failure: bool = False
+    margin: float = 2.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its place in the plan and its figures (``RESPONSES``), or why it failed."""
+
+    position: int
+    block: int
+    command: int
+    started: float
+    figures: Mapping[str, float] = field(default_factory=dict)
+    why: str = ""
+
+
+# name: unit, what
+RESPONSES = {
+    "wall": ("s", "time from the start of the program to its end"),
+    "cpu": ("s", "CPU time of it and of those it waited for"),
+    "user": ("s", "of which outside the kernel"),
+    "system": ("s", "of which in the kernel"),
+    "minor_faults": ("", "page faults without input from disk"),
+    "major_faults": ("", "page faults with input from disk"),
+    "context_switches": ("", "voluntary and involuntary ones"),
+    "peak_memory": ("MiB", "largest resident set of one process"),
+    "read": ("MiB", "read from disk"),
+    "written": ("MiB", "written towards disk"),
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Programs compared. ``analysis`` is None where luck cannot be told from a difference, with the reason ``nothing``.
+
+    ``sequence``: the order was not mixed. ``notes``: what the reader must know.
+    """
+
+    commands: tuple[Command, ...]
+    how: How
+    plan: Plan
+    runs: tuple[Run, ...]
+    analysis: StudyAnalysis | None
+    order: tuple[OrderEffect, ...] = ()
+    nothing: str = ""
+    sequence: bool = False
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+
+    def of(self, command: int, response: str) -> list[float]:
+        """Figures of the runs of a command that did not fail, in their order."""
+        return [run.figures[response] for run in self.runs if run.command == command and response in run.figures]
+
+    @property
+    def failed(self) -> tuple[Run, ...]:
+        return tuple(run for run in self.runs if run.why)
+
+
+def commands_of(texts: Sequence[str], lists: Mapping[str, Sequence[str]], shell: bool | None = None) -> list[Command]:
+    """The commands with every combination of the parameters they name in braces. ``shell``: None where only those
+    that need one get one. Raises UsageError.
+    """
+    found: list[Command] = []
+    for text in texts:
+        named = [name for name in lists if "{" + name + "}" in text]
+        for values in itertools.product(*(lists[name] for name in named)):
+            parameters = dict(zip(named, values, strict=True))
+            filled = text
+            for name, value in parameters.items():
+                filled = filled.replace("{" + name + "}", value)
+            found.append(_command(filled, parameters, shell))
+    for name in lists:
+        if not any("{" + name + "}" in text for text in texts):
+            raise UsageError(f"--parameter-list {name}: no command names {{{name}}}")
+    twice = next((one.text for at, one in enumerate(found) if one in found[:at]), "")
+    if twice:
+        raise UsageError(
+            f"command {quoted(twice)} is given twice; to see what luck alone does, add a comment: '... #2'"
+        )
+    return found
+
+
+def _command(text: str, parameters: Mapping[str, str], shell: bool | None) -> Command:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"command {quoted(text)}: {error}") from None
+    if not words:
+        raise UsageError("command '': name a program")
+    by_shell = (bool(set(text) & _SPECIAL) or "=" in words[0]) if shell is None else shell
+    return Command(text, ("/bin/sh", "-c", text) if by_shell else tuple(words), by_shell, parameters)
+
+
+def compare(
+    commands: Sequence[Command],
+    how: How,
+    drop_caches: Callable[[], None],
+    told: Callable[[str], None] = lambda _: None,
+    now: Callable[[], float] = lambda: 0.0,
+) -> Comparison:
+    """Time the commands in a mixed order and compare them with the first. Raises UsageError before anything is timed:
+    where a program cannot be started or a first run fails. An interruption ends it with what was measured.
+    """
+    accept = None if how.ignore_failure else frozenset({0})
+    runs: list[Run] = []
+    notes: list[str] = []
+    interrupted = left = False
+    with Stopwatch() as watch:
+        floor = watch.time(["/bin/true"], how.timeout, None).figures.get("peak_kib", math.inf)
+        _aside(watch, "--setup", how.setup, how)
+        try:
+            first = [_warm(watch, command, how, accept) for command in commands]
+            count = how.runs or min(MOST, max(FEWEST, math.ceil(LONG_ENOUGH / max(min(first), 1e-3))))
+            plan = _plan(len(commands), count, how)
+            told(f"{len(plan.trials)} runs, about {_seconds(len(plan.trials) * fmean(first))}")
+            for trial in plan.trials:
+                command = int(trial.treatment[FACTOR])
+                unprepared = _fails(watch, "--prepare", how.prepare, how)
+                if how.cache == "cold":
+                    drop_caches()
+                started = now()
+                found = Timed({}, unprepared) if unprepared else watch.time(commands[command].argv, how.timeout, accept)
+                left = left or found.left
+                runs.append(_run(trial, command, started, found))
+        except KeyboardInterrupt:
+            interrupted = True
+            plan = _plan(len(commands), how.runs or FEWEST, how) if not runs else plan
+        if why := _fails(watch, "--cleanup", how.cleanup, how):
+            notes.append(why)
+    if left:
+        notes.append("A program left processes behind in its group; they were ended, and their CPU is not counted.")
+    if any(command.shell for command in commands):
+        notes.append("Commands with signs of the shell run by sh -c; its start is in their figures.")
+    if any(0 < run.figures.get("peak_memory", 0) * 1024 <= floor for run in runs):
+        notes.append(f"Peak memory is left out: below {floor / 1024:.0f} MiB it is that of who starts the program.")
+        runs = [_without(run, "peak_memory") for run in runs]
+    return compared(commands, how, plan, runs, interrupted, tuple(notes))
+
+
+def compared(
+    commands: Sequence[Command], how: How, plan: Plan, runs: Sequence[Run], interrupted: bool, notes: tuple[str, ...]
+) -> Comparison:
+    """What the runs say; those of a plan may not all be there."""
+    good = [run for run in runs if not run.why]
+    nothing = ""
+    if len(commands) < 2:
+        nothing = "one command: nothing to compare it with"
+    elif any(sum(run.command == at for run in good) < 2 for at in range(len(commands))):
+        nothing = (
+            "one pair of times; how much two runs of one command differ is not known"
+            if all(sum(run.command == at for run in runs) == 1 for at in range(len(commands)))
+            else "too few runs to tell a difference from luck"
+        )
+    sequence = bool(plan.notes) and plan.notes[0] == _SEQUENCE
+    found = Comparison(tuple(commands), how, plan, tuple(runs), None, (), nothing, sequence, interrupted, notes)
+    if nothing:
+        return found
+    responses = [name for name in RESPONSES if all(run.figures.get(name, 0) > 0 for run in good)]
+    observations = [_observation(plan.trials[run.position], run) for run in runs]
+    analysis = analyse(
+        plan,
+        observations,
+        responses,
+        describe=lambda _, level: commands[int(level)].text,
+        equivalence_margin=how.margin,
+        verdicts_only=True,
+    )
+    order: tuple[OrderEffect, ...] = ()
+    if not sequence:
+        order = order_effects(
+            [run.figures["wall"] for run in good], [run.command for run in good], [run.block for run in good]
+        )
+    return Comparison(tuple(commands), how, plan, tuple(runs), analysis, order, "", sequence, interrupted, notes)
+
+
+def _observation(trial: PlannedTrial, run: Run) -> Observation:
+    return Observation(
+        trial=run.position,
+        position=run.position,
+        block=run.block,
+        replicate=trial.replicate,
+        role=trial.role,
+        treatment=trial.treatment,
+        started=run.started,
+        responses=dict(run.figures),
+        failure=FailureClass.WORKLOAD if run.why else None,
+    )
+
+
+def _plan(commands: int, runs: int, how: How) -> Plan:
+    if commands > 1 and runs > 1:
+        factor = Factor(FACTOR, tuple(range(commands)), 0)
+        blocks: Any = "by-replicate" if how.order == "random" else how.order
+        try:
+            return make_plan([factor], Design(replicates=runs, seed=how.seed, sentinels=None, blocks=blocks))
+        except DesignError as error:
+            raise UsageError(f"--order {how.order} with {runs} runs of each of {commands} commands: {error}") from None
+    order = sorted(range(commands), key=lambda one: derived(how.seed, "commands", one)) * runs
+    return plan_of_runs(commands, [Run(at, 0, one, 0.0) for at, one in enumerate(order)], sequence=False)
+
+
+def _warm(watch: Stopwatch, command: Command, how: How, accept: frozenset[int] | None) -> float:
+    """Seconds of the last of the first runs; with none asked for, one is run all the same to know that it can be."""
+    for _ in range(max(1, how.warmup)):
+        _aside(watch, "--prepare", how.prepare, how)
+        found = watch.time(command.argv, how.timeout, accept)
+        if found.why:
+            hint = "; --ignore-failure takes every exit code" if found.why.startswith("exit code") else ""
+            raise UsageError(f"command {quoted(command.text)} fails: {found.why}{hint}")
+    return found.figures["wall"]
+
+
+def _aside(watch: Stopwatch, option: str, text: str, how: How) -> None:
+    if why := _fails(watch, option, text, how):
+        raise UsageError(why)
+
+
+def _fails(watch: Stopwatch, option: str, text: str, how: How) -> str:
+    """Runs what is not timed; why it failed, else empty."""
+    found = watch.time(["/bin/sh", "-c", text], how.timeout) if text else Timed({})
+    return f"{option} {quoted(text)} fails: {found.why}" if found.why else ""
+
+
+def _run(trial: PlannedTrial, command: int, started: float, found: Timed) -> Run:
+    if found.why:
+        return Run(trial.position, trial.block, command, started, {}, found.why)
+    raw = found.figures
+    figures = {
+        "wall": raw["wall"],
+        "cpu": raw["user"] + raw["system"],
+        "user": raw["user"],
+        "system": raw["system"],
+        "minor_faults": raw["minor"],
+        "major_faults": raw["major"],
+        "context_switches": raw["voluntary"] + raw["involuntary"],
+        "peak_memory": raw["peak_kib"] / 1024,
+        "read": raw["read_blocks"] / 2048,
+        "written": raw["written_blocks"] / 2048,
+    }
+    return Run(trial.position, trial.block, command, started, figures)
+
+
+def _without(run: Run, response: str) -> Run:
+    kept = {name: value for name, value in run.figures.items() if name != response}
+    return Run(run.position, run.block, run.command, run.started, kept, run.why)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
+
+
+def plan_of_runs(commands: int, runs: Sequence[Run], sequence: bool) -> Plan:
+    """The plan of runs that were made before. ``sequence``: those of one command came one after the other."""
+    factor = Factor(FACTOR, tuple(range(max(commands, 2))), 0)
+    seen: dict[Level, int] = {}
+    trials = []
+    for run in runs:
+        replicate = seen[run.command] = seen.get(run.command, -1) + 1
+        role = Role.TREATMENT if run.command else Role.BASELINE
+        trials.append(PlannedTrial(run.position, run.block, replicate, role, Treatment.of({FACTOR: run.command}), 1))
+    return Plan("one-at-a-time", 1, (factor,), tuple(trials), (_SEQUENCE,) if sequence else ())

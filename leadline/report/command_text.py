@@ -1,0 +1,154 @@
+"""Programs compared, in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median, quantiles
+
+from leadline.conclude.answer import listed, signed
+from leadline.lab.command import RESPONSES, Comparison
+from leadline.model.result import Effect, Interval, Verdict
+from leadline.report.words import number
+
+_ORDERS = {"random": "random blocks", "abba": "ABBA blocks", "latin": "Latin squares", "williams": "Williams squares"}
+_SHOWN = 5  # failures that are told one by one
+
+
+def lines(found: Comparison) -> list[str]:
+    """How they were timed, a table of the times, what else differs, the order, failures, notes."""
+    return [*_head(found), *_table(found), *_others(found), *_order(found), *_failures(found), *found.notes]
+
+
+def _head(found: Comparison) -> Iterator[str]:
+    counts = sorted({sum(run.command == at for run in found.runs) for at in range(len(found.commands))})
+    times = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    order = "one after the other" if found.sequence else _ORDERS[found.how.order]
+    if len(found.commands) == 1:
+        order = "one after the other"
+    cache = (
+        ""
+        if found.sequence
+        else {"as-is": ", page cache as it was", "warm": ", page cache warm"}.get(
+            found.how.cache, ", page cache dropped before each run"
+        )
+    )
+    yield f"{times} runs of each command, {order}{cache}" + (", interrupted" if found.interrupted else "")
+
+
+def _table(found: Comparison) -> Iterator[str]:
+    rows: list[tuple[str, ...]] = [
+        ("command", "median", "middle half", "user", "system", "change", "95 % interval", "verdict")
+    ]
+    effects = _effects(found, "wall")
+    for at, command in enumerate(found.commands):
+        times = found.of(at, "wall")
+        cpu = [_seconds(median(of)) if (of := found.of(at, name)) else "–" for name in ("user", "system")]
+        middle = "–"
+        if len(times) > 3:
+            low, _, high = quantiles(times, n=4)
+            middle = f"{_seconds(low)} to {_seconds(high)}"
+        effect = effects.get(at)
+        change, interval, verdict = ("baseline", "", "") if at == 0 else ("–", "–", "")
+        if effect is not None and effect.percent is not None:
+            change, interval = f"{signed(effect.percent)} %", _interval(effect.simultaneous)
+        if effect is not None:
+            verdict = _verdict(effect)
+        rows.append((command.text, _seconds(median(times)) if times else "–", middle, *cpu, change, interval, verdict))
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if at in (0, 7) else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _others(found: Comparison) -> Iterator[str]:
+    """What besides the time differs."""
+    for at, command in enumerate(found.commands):
+        parts = []
+        for response in RESPONSES:
+            effect = _effects(found, response).get(at)
+            if response == "wall" or effect is None or effect.percent is None:
+                continue
+            if effect.verdict in (Verdict.BETTER, Verdict.WORSE):
+                parts.append(f"{_name(response)} {signed(effect.percent)} % {_interval(effect.simultaneous)}")
+        if parts:
+            yield f"Also of {command.text}: {listed(parts)}"
+
+
+def _order(found: Comparison) -> Iterator[str]:
+    for one in found.order:
+        what = "one place later in its block" if one.name == "later" else "after another command, not the same,"
+        told = f"a run {what} takes {signed(one.percent)} % time {_interval(one.interval)}"
+        yield f"Order: {told}" + ("; random blocks keep it out of the comparison" if one.found else ": none seen")
+
+
+def _failures(found: Comparison) -> Iterator[str]:
+    for run in found.failed[:_SHOWN]:
+        yield f"Run {run.position + 1} ({found.commands[run.command].text}) failed: {run.why}"
+    if len(found.failed) > _SHOWN:
+        yield f"and {len(found.failed) - _SHOWN} failures more"
+
+
+def answer(found: Comparison) -> str:
+    """The conclusion, one sentence for each command that is compared."""
+    if found.nothing:
+        return f"No conclusion: {found.nothing}."
+    said = [_said(found, at, effect) for at, effect in sorted(_effects(found, "wall").items())]
+    if found.sequence:
+        said.append("All runs of one command came one after the other: a drift of the machine would look the same.")
+    if found.failed:
+        said.insert(0, f"{len(found.failed)} of {len(found.runs)} runs failed.")
+    return " ".join(said)
+
+
+def _said(found: Comparison, at: int, effect: Effect) -> str:
+    name, baseline = found.commands[at].text, found.commands[0].text
+    if effect.percent is None:
+        return f"'{name}' cannot be compared with '{baseline}': {effect.reason or 'its runs failed'}."
+    interval = _interval(effect.simultaneous)
+    if effect.verdict is Verdict.EQUIVALENT:
+        return f"'{name}' takes as long as '{baseline}' within {found.how.margin:g} % {interval}."
+    if effect.verdict in (Verdict.BETTER, Verdict.WORSE):
+        less = "less" if effect.percent < 0 else "more"
+        return f"'{name}' takes {signed(abs(effect.percent))[1:]} % {less} time than '{baseline}' {interval}."
+    open_ = f"No difference in time of '{name}' and '{baseline}' is distinguishable from noise {interval}"
+    return f"{open_}; {_takes(found, effect)}."
+
+
+def _takes(found: Comparison, effect: Effect) -> str:
+    """Runs with which the interval would be as narrow as the margin."""
+    both = effect.simultaneous
+    runs = max(len(found.of(0, "wall")), 2)
+    if both is None:
+        return "more runs would tell"
+    reach = (both.high - both.low) / 2
+    wanted = max(runs + 1, round(runs * (reach / found.how.margin) ** 2))
+    return f"about {wanted} runs of each would tell {found.how.margin:g} %"
+
+
+def _effects(found: Comparison, response: str) -> dict[int, Effect]:
+    if found.analysis is None:
+        return {}
+    of = [one for one in found.analysis.responses if one.response == response]
+    return {
+        int(effect.level): effect for one in of for effect in one.effects if int(effect.level) < len(found.commands)
+    }
+
+
+def _verdict(effect: Effect) -> str:
+    words = {Verdict.BETTER: "faster", Verdict.WORSE: "slower", Verdict.EQUIVALENT: "no difference"}
+    return words.get(effect.verdict, effect.verdict.value)
+
+
+def _interval(interval: Interval | None) -> str:
+    return "–" if interval is None else f"[{signed(interval.low)}, {signed(interval.high)}]"
+
+
+def _name(response: str) -> str:
+    return {"cpu": "CPU time"}.get(response, response.replace("_", " "))
+
+
+def _seconds(value: float) -> str:
+    return f"{number(value * 1000)} ms" if value < 1 else f"{number(value)} s"

@@ -1,0 +1,216 @@
+"""Programs timed as whole processes: real ones, short."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from leadline.host.timing import Stopwatch
+from leadline.lab.command import Comparison, How, commands_of, compare
+from leadline.lab.command_files import compared_file, document
+from leadline.model.errors import UsageError
+from leadline.model.result import Verdict
+from leadline.report.command_text import answer, lines
+
+SLOW = "import time; time.sleep({s})"
+
+
+def no_drop() -> None:
+    raise AssertionError("the page cache was to stay")
+
+
+def compared(*texts: str, how: How) -> Comparison:
+    return compare(commands_of(texts, {}), how, no_drop)
+
+
+def test_a_run_is_measured_as_a_whole() -> None:
+    program = (
+        "import os\nfor _ in range(2_000_000): pass\nos.wait4(os.posix_spawn('/bin/sleep', ['sleep', '0.2'], {}), 0)"
+    )
+    with Stopwatch() as watch:
+        found = watch.time([sys.executable, "-c", program], 60)
+    assert not found.why
+    assert not found.left
+    assert found.figures["wall"] > 0.2
+    assert found.figures["user"] + found.figures["system"] > 0
+    assert found.figures["minor"] > 100
+    assert found.figures["voluntary"] >= 1
+    assert found.figures["peak_kib"] > 5000
+
+
+def test_failures_have_their_reason_and_are_no_figures() -> None:
+    with Stopwatch() as watch:
+        assert watch.time(["/bin/sh", "-c", "echo no disk >&2; exit 3"], 60).why == "exit code 3: no disk"
+        assert watch.time(["/bin/sh", "-c", "kill -9 $$"], 60).why == "exit code 137"
+        assert watch.time(["/bin/sh", "-c", "exit 3"], 60, None).why == ""
+        assert "No such file" in watch.time(["/not/there"], 60).why
+        begun = time.monotonic()
+        assert "longer than 0.2 s" in watch.time(["sleep", "30"], 0.2).why
+        assert time.monotonic() - begun < 20
+        assert not watch.time(["true"], 60).why  # and it goes on
+
+
+def test_what_a_program_leaves_behind_is_ended(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    with Stopwatch() as watch:
+        found = watch.time(["/bin/sh", "-c", f"sleep 300 & echo $! > {file}"], 60)
+    assert found.left
+    assert ended(int(file.read_text()))
+
+
+def test_who_asked_may_be_killed_and_nothing_stays(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    program = (
+        "from leadline.host.timing import Stopwatch\n"
+        f"with Stopwatch() as watch: watch.time(['/bin/sh', '-c', 'echo $$ > {file}; exec sleep 300'], 600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program])
+    until = time.monotonic() + 60
+    while not (file.exists() and file.read_text().strip()) and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert ended(int(file.read_text()))
+
+
+def ended(pid: int) -> bool:
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_slower_program_is_found_and_the_order_was_mixed() -> None:
+    found = compared("sleep 0.01", "sleep 0.06", how=How(runs=10, seed=3))
+    assert found.analysis is not None
+    (effect,) = found.analysis.responses[0].effects
+    assert effect.verdict is Verdict.WORSE
+    assert effect.percent is not None
+    assert effect.percent > 100
+    assert "'sleep 0.06' takes" in answer(found)
+    assert "more time than 'sleep 0.01'" in answer(found)
+    order = [run.command for run in found.runs]
+    assert order != sorted(order)
+    assert all(sorted(order[at : at + 2]) == [0, 1] for at in range(0, 20, 2))
+    assert any("Order:" in line for line in lines(found))
+
+
+@pytest.mark.parametrize("order", ["abba", "latin", "williams"])
+def test_orders(order: str) -> None:
+    found = compared("true", "/bin/true", how=How(runs=4, order=order, warmup=0))  # type: ignore[arg-type]
+    assert sorted(run.command for run in found.runs) == [0] * 4 + [1] * 4
+
+
+def test_failed_runs_are_told_and_left_out(tmp_path: Path) -> None:
+    flag = tmp_path / "ran"
+    sometimes = f"if [ -e {flag} ] && [ $(wc -c < {flag}) -gt 2 ]; then echo full >&2; exit 1; fi; echo >> {flag}"
+    found = compared("sleep 0.001", sometimes, how=How(runs=6))
+    assert len(found.failed) == 4
+    assert "4 of 12 runs failed." in answer(found)
+    assert any("exit code 1: full" in line for line in lines(found))
+
+
+def test_one_pair_of_times_is_no_conclusion(tmp_path: Path) -> None:
+    assert answer(compared("true", "sleep 0.01", how=How(runs=1))).startswith("No conclusion: one pair")
+    published = {"results": [{"command": "disk", "times": [4.334]}, {"command": "RAM disk", "times": [4.257]}]}
+    file = tmp_path / "published.json"
+    file.write_text(json.dumps(published), encoding="utf-8")
+    assert answer(compared_file(file, 2.0)).startswith("No conclusion: one pair")
+    assert "one command" in answer(compared("true", how=How(runs=3)))
+
+
+def test_files_are_those_of_hyperfine_and_are_read_again(tmp_path: Path) -> None:
+    found = compared("true", "sleep 0.02", how=How(runs=6, order="abba"))
+    file = tmp_path / "out.json"
+    file.write_text(json.dumps(document(found)), encoding="utf-8")
+    again = compared_file(file, 2.0)
+    assert answer(again) == answer(found)
+    assert lines(again)[1:] == lines(found)[1:]
+    read = json.loads(file.read_text(encoding="utf-8"))
+    assert [len(one["times"]) for one in read["results"]] == [6, 6]
+    del read["leadline"]
+    file.write_text(json.dumps(read), encoding="utf-8")
+    assert "came one after the other" in answer(compared_file(file, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{}", "not what `hyperfine --export-json` writes"),
+        ("[", "not what"),
+        ('{"results": []}', "it holds no command"),
+        ('{"results": [{"command": "a", "times": [-1]}]}', "not a positive number"),
+    ],
+)
+def test_files_that_are_none(text: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as error:
+        compared_file(file, 2.0)
+    assert str(file) in str(error.value)
+    assert words in str(error.value)
+
+
+def test_commands_and_their_parameters() -> None:
+    found = commands_of(["echo {n}", "sleep 1"], {"n": ["1", "2"]})
+    assert [one.text for one in found] == ["echo 1", "echo 2", "sleep 1"]
+    assert found[1].parameters == {"n": "2"}
+    assert not found[0].shell
+    assert commands_of(["a | b"], {})[0].argv == ("/bin/sh", "-c", "a | b")
+    assert commands_of(["A=1 b"], {})[0].shell
+    assert not commands_of(["a | b"], {}, False)[0].shell
+    for texts, lists, words in (
+        (["true", "true"], {}, "given twice"),
+        (["true"], {"n": ["1"]}, "no command names {n}"),
+        (["a 'b"], {}, "No closing quotation"),
+        ([""], {}, "name a program"),
+    ):
+        with pytest.raises(UsageError) as error:
+            commands_of(texts, lists)  # type: ignore[arg-type]
+        assert words in str(error.value)
+
+
+def test_a_command_that_fails_at_once_is_refused_before_anything_is_timed() -> None:
+    with pytest.raises(UsageError) as error:
+        compared("true", "false", how=How(runs=3))
+    assert "command 'false' fails: exit code 1; --ignore-failure" in str(error.value)
+    with pytest.raises(UsageError) as error:
+        compared("true", "false", how=How(runs=3, ignore_failure=True, setup="exit 4"))
+    assert "--setup 'exit 4' fails" in str(error.value)
+    assert not compared("true", "false", how=How(runs=3, ignore_failure=True)).failed
+
+
+def test_what_is_run_beside(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    how = How(runs=2, setup=f"echo s >> {file}", prepare=f"echo p >> {file}", cleanup=f"echo c >> {file}")
+    compared("true", "/bin/true", how=how)
+    assert file.read_text(encoding="utf-8").split() == ["s", *["p"] * 6, "c"]
+
+
+def test_an_interruption_keeps_what_was_measured(tmp_path: Path) -> None:
+    runs = 0
+
+    def interrupt() -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    found = compare(commands_of(["true", "/bin/true"], {}), How(runs=20, cache="cold"), interrupt)
+    assert found.interrupted
+    assert len(found.runs) == 6
+    assert found.analysis is not None
+    assert "interrupted" in lines(found)[0]
