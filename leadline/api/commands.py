@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,4 +27,4 @@ def compare(commands: Sequence[Command], how: How, told: Callable[[str], None]) 
 
     if how.cache == "cold":
         drop()
-    return lab.compare(commands, how, drop, told, time.time)
+    return lab.compare(commands, how, drop, told)

@@ -7,6 +7,7 @@ what it started.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -32,7 +33,7 @@ def run(argv: list[str], timeout: float) -> dict[str, object]:
     actions = [(os.POSIX_SPAWN_DUP2, nothing, 0), (os.POSIX_SPAWN_DUP2, nothing, 1), (os.POSIX_SPAWN_DUP2, said, 2)]
     reset = [signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ]  # what Python ignores or handles
     try:
-        begun = time.perf_counter_ns()
+        started, begun = time.time(), time.perf_counter_ns()
         pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions, setpgroup=0, setsigdef=reset)
         timed_out = _wait(pid, timeout)
         _, status, used = os.wait4(pid, 0)
@@ -47,7 +48,12 @@ def run(argv: list[str], timeout: float) -> dict[str, object]:
         zip(_ABOUT, (*figures, used.ru_inblock, used.ru_oublock, used.ru_maxrss), strict=True)
     )
     code = os.waitstatus_to_exitcode(status)
-    found |= {"wall": wall / 1e9, "status": code if code >= 0 else 128 - code, "timed_out": timed_out}
+    found |= {
+        "started": started,
+        "wall": wall / 1e9,
+        "status": code if code >= 0 else 128 - code,
+        "timed_out": timed_out,
+    }
     return found | {"left": _end(pid), "stderr": words.decode(errors="replace")}
 
 
@@ -78,7 +84,7 @@ def _end(group: int) -> bool:
 
 
 def serve() -> None:
-    """One answer for each line of the input."""
+    """A line of several programs: a line for each, all of them when the last has ended or who asked has gone."""
     while line := os.read(0, 1 << 20):
         while not line.endswith(b"\n"):
             more = os.read(0, 1 << 20)
@@ -86,13 +92,22 @@ def serve() -> None:
                 return
             line += more
         asked = json.loads(line)
+        answers: list[dict[str, object]] = []
         try:
-            answer = run(asked["argv"], asked["timeout"])
-        except OSError as error:
-            answer = {"cannot": f"{asked['argv'][0]}: {error.strerror or error}"}
+            for argv in asked["programs"]:
+                try:
+                    answers.append(run(argv, asked["timeout"]))
+                except OSError as error:
+                    answers.append({"cannot": f"{argv[0]}: {error.strerror or error}"})
         except Gone:
+            _tell(answers)
             return
-        os.write(1, json.dumps(answer).encode() + b"\n")
+        _tell(answers)
+
+
+def _tell(answers: list[dict[str, object]]) -> None:
+    with contextlib.suppress(BrokenPipeError), open(1, "wb", closefd=False) as out:
+        out.write(b"".join(json.dumps(one).encode() + b"\n" for one in answers))
 
 
 if __name__ == "__main__":

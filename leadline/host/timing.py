@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -46,18 +46,45 @@ class Stopwatch:
 
     def time(self, argv: Sequence[str], timeout: float, accept: frozenset[int] | None = frozenset({0})) -> Timed:
         """One run. ``accept``: exit codes that are no failure, None for all."""
+        return next(self.times([argv], timeout, accept))
+
+    def times(
+        self, programs: Sequence[Sequence[str]], timeout: float, accept: frozenset[int] | None = frozenset({0})
+    ) -> Iterator[Timed]:
+        """Several runs, told when the last has ended, so that nothing of ours runs between them. An interruption ends
+        the one under way, tells of those before it, and is raised then.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"argv": list(argv), "timeout": timeout}).encode() + b"\n")
+        asked = {"programs": [list(argv) for argv in programs], "timeout": timeout}
+        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
         self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        if "cannot" in answer:
-            return Timed({}, str(answer["cannot"]))
-        words = str(answer.pop("stderr")).strip().splitlines()
-        left, timed_out, status = bool(answer.pop("left")), answer.pop("timed_out"), int(answer["status"])
-        why = ""
-        if timed_out:
-            why = f"it ran longer than {timeout:g} s and was ended"
-        elif accept is not None and status not in accept:
-            why = f"exit code {status}" + (f": {words[-1][:200]}" if words else "")
-        return Timed({name: float(value) for name, value in answer.items()}, why, left)
+        told, interruption = 0, None
+        while told < len(programs):
+            try:
+                line = self._process.stdout.readline()
+            except KeyboardInterrupt as error:
+                interruption = error
+                self._process.stdin.close()
+                continue
+            if not line:
+                break
+            told += 1
+            yield _timed(json.loads(line), timeout, accept)
+        if interruption is not None:
+            raise interruption
+        if told < len(programs):
+            raise RuntimeError("the process that times programs has ended")
+
+
+def _timed(answer: dict[str, Any], timeout: float, accept: frozenset[int] | None) -> Timed:
+    if "cannot" in answer:
+        return Timed({}, str(answer["cannot"]))
+    words = str(answer.pop("stderr")).strip().splitlines()
+    left, timed_out, status = bool(answer.pop("left")), answer.pop("timed_out"), int(answer["status"])
+    why = ""
+    if timed_out:
+        why = f"it ran longer than {timeout:g} s and was ended"
+    elif accept is not None and status not in accept:
+        why = f"exit code {status}" + (f": {words[-1][:200]}" if words else "")
+    return Timed({name: float(value) for name, value in answer.items()}, why, left)

@@ -26,6 +26,7 @@ Order = Literal["random", "abba", "latin", "williams"]
 Cache = Literal["as-is", "warm", "cold"]
 FACTOR = "command"
 FEWEST, MOST = 10, 200  # runs of each command where their number is not given
+TOGETHER = 0.5  # seconds of runs that are told together
 LONG_ENOUGH = 5.0  # seconds of each command that are wanted where they are short
 _SPECIAL = frozenset("|&;<>()$`*?[]#~!{}\n")
 _SEQUENCE = (
@@ -154,7 +155,6 @@ def compare(
     how: How,
     drop_caches: Callable[[], None],
     told: Callable[[str], None] = lambda _: None,
-    now: Callable[[], float] = lambda: 0.0,
 ) -> Comparison:
     """Time the commands in a mixed order and compare them with the first. Raises UsageError before anything is timed:
     where a program cannot be started or a first run fails. An interruption ends it with what was measured.
@@ -171,15 +171,16 @@ def compare(
             count = how.runs or min(MOST, max(FEWEST, math.ceil(LONG_ENOUGH / max(min(first), 1e-3))))
             plan = _plan(len(commands), count, how)
             told(f"{len(plan.trials)} runs, about {_seconds(len(plan.trials) * fmean(first))}")
-            for trial in plan.trials:
-                command = int(trial.treatment[FACTOR])
+            together = 1 if how.prepare or how.cache == "cold" else max(1, min(MOST, int(TOGETHER / max(first))))
+            for trials in (plan.trials[at : at + together] for at in range(0, len(plan.trials), together)):
                 unprepared = _fails(watch, "--prepare", how.prepare, how)
                 if how.cache == "cold":
                     drop_caches()
-                started = now()
-                found = Timed({}, unprepared) if unprepared else watch.time(commands[command].argv, how.timeout, accept)
-                left = left or found.left
-                runs.append(_run(trial, command, started, found))
+                chosen = [commands[int(trial.treatment[FACTOR])].argv for trial in trials]
+                found = [Timed({}, unprepared)] if unprepared else watch.times(chosen, how.timeout, accept)
+                for trial, one in zip(trials, found, strict=True):
+                    left = left or one.left
+                    runs.append(_run(trial, one))
         except KeyboardInterrupt:
             interrupted = True
             plan = _plan(len(commands), how.runs or FEWEST, how) if not runs else plan
@@ -279,10 +280,11 @@ def _fails(watch: Stopwatch, option: str, text: str, how: How) -> str:
     return f"{option} {quoted(text)} fails: {found.why}" if found.why else ""
 
 
-def _run(trial: PlannedTrial, command: int, started: float, found: Timed) -> Run:
+def _run(trial: PlannedTrial, found: Timed) -> Run:
+    command, raw = int(trial.treatment[FACTOR]), found.figures
+    started = raw.get("started", 0.0)
     if found.why:
         return Run(trial.position, trial.block, command, started, {}, found.why)
-    raw = found.figures
     figures = {
         "wall": raw["wall"],
         "cpu": raw["user"] + raw["system"],
