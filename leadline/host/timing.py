@@ -13,6 +13,8 @@ from typing import Any
 
 from leadline.host import timed
 
+_AT_MOST = 10  # seconds for its end
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -40,8 +42,12 @@ class Stopwatch:
     ) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.stdin.close()  # which ends what it started, and it
+        try:
+            self._process.wait(_AT_MOST)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(_AT_MOST)
         self._process.stdout.close()
 
     def time(self, argv: Sequence[str], timeout: float, accept: frozenset[int] | None = frozenset({0})) -> Timed:
