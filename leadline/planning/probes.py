@@ -58,8 +58,9 @@ def _others(state: Bisection, end: int, picked: Sequence[int]) -> list[int]:
 
 
 def _inside(covariance: Floats, members: Sequence[int]) -> float:
+    """Nine digits, so that equals are equal on every processor: the first of them is taken."""
     part = covariance[np.ix_(members, members)]
-    return float(np.trace(part) - part.sum() / len(members))
+    return float(f"{np.trace(part) - part.sum() / len(members):.9g}")
 
 
 def over(state: Bisection, most: int = MOST) -> bool:
