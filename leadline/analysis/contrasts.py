@@ -8,13 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from leadline.analysis.columns import fitted_with_strata
+from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import EXACT, LOST, NO_NOISE, TOO_NOISY, Family
 from leadline.analysis.composite import as_one_factor
 from leadline.analysis.instances import between_instances
 from leadline.analysis.linear import Fit
+from leadline.analysis.pooled import Residual, pooled
 from leadline.analysis.scale import Scale, response_kind, scale_of
 from leadline.analysis.table import Sample, StudyTable, sample_of
+from leadline.analysis.unequal import FEWEST
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Interval, Observation, Verdict
 
@@ -55,12 +57,15 @@ def contrasts(
     *,
     level: float = 0.95,
     family_level: float | None = None,
+    others: Sequence[Residual] = (),
 ) -> list[Change]:
     """One change for each pair; the plan is one of whole configurations, each of which has its own noise.
 
     Least squares with blocks (docs/concepts/statistics.md); simultaneous intervals by the law of the largest
     of the correlated t statistics, at ``family_level`` (``level`` if absent). Positive responses are compared as
-    ratios. Where treatments change in slots, both of a pair are to share their instances.
+    ratios. Where treatments change in slots, both of a pair are to share their instances. ``others``: the noise of
+    comparisons of the same kind (``residual``), shared by this one where it is too small for a noise of each
+    configuration.
     """
     whole, seen = as_one_factor(plan, observations)
     named = _names(plan, whole)
@@ -74,9 +79,9 @@ def contrasts(
         return [_nothing(count, why or "no trial gave a figure") for count, why in zip(counts, missing, strict=True)]
     kind = response_kind(response)
     scale = scale_of(kind, sample)
-    model, fit, strata = fitted_with_strata(table, sample, scale.into(sample.values), timed=False)
-    if sample.slotted:
-        fit = between_instances(model, sample, scale, fit, strata).fit
+    model, fit, shares = _fitted(table, sample, scale)
+    if shares:
+        fit = pooled(fit, others)
     asked = [at for at, why in enumerate(missing) if not why]
     rows = [model.cell(table.cells[index[pairs[at][0]]]) - model.cell(table.cells[index[pairs[at][1]]]) for at in asked]
     family = Family.of(fit, rows, level if family_level is None else family_level)
@@ -89,6 +94,28 @@ def contrasts(
             base = _base(scale, sample, index[pairs[at][1]])
             found[at] = _change(counts[at], family, fit, place, base, sign, level, family_level or level)
     return found
+
+
+def residual(plan: Plan, observations: Sequence[Observation], response: str) -> Residual | None:
+    """The noise of such a plan, for others of the same kind; None where it has none to share: slots, figures that are
+    not compared as ratios, or configurations with a noise of their own.
+    """
+    whole, seen = as_one_factor(plan, observations)
+    table = StudyTable.of(whole, seen, lambda _factor, value: str(value))
+    sample, _ = sample_of(table, response)
+    if sample.size == 0:
+        return None
+    _, fit, shares = _fitted(table, sample, scale_of(response_kind(response), sample))
+    return Residual(fit.df, fit.sigma**2) if shares else None
+
+
+def _fitted(table: StudyTable, sample: Sample, scale: Scale) -> tuple[Model, Fit, bool]:
+    """Whether the noise is one that plans of the same kind share."""
+    model, fit, strata = fitted_with_strata(table, sample, scale.into(sample.values), timed=False)
+    if sample.slotted:
+        return model, between_instances(model, sample, scale, fit, strata).fit, False
+    few = int(np.bincount(sample.cells).max()) < FEWEST
+    return model, fit, scale.log and few and not strata.mixed and fit.df > 0 and fit.sigma > 0
 
 
 def _names(plan: Plan, whole: Plan) -> dict[Treatment, str]:

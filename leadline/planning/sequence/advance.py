@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leadline.model.tuning import Step, Tuning
@@ -14,9 +14,10 @@ from leadline.planning.sequence.keep import (
     confirm_part,
     confirmed_in,
     decision_levels,
+    shares_noise,
     step_part,
 )
-from leadline.planning.sequence.parts import Measured, Part, describe, modes_of
+from leadline.planning.sequence.parts import Measured, Part, Stage, describe, modes_of
 
 Results = Mapping[str, Measured]  # key of a part -> what it gave
 UNTRIED = "not tried yet"
@@ -86,8 +87,9 @@ def _step(
     part = step_part(tuning, step, kept, out)
     if not _complete(results, part):
         return [_not_tried(step, mode, UNTRIED) for mode in modes_of(tuning, step)], part
+    before = sharing(tuning, done, results) if shares_noise(tuning, step) else []
     done.append(part)
-    found = chosen_in(tuning, step, results[part.key], first)
+    found = chosen_in(tuning, step, results[part.key], first, before)
     chosen = [one for one in found if not one.settled]
     if not chosen:
         return found, None
@@ -97,6 +99,12 @@ def _step(
     done.append(fresh)
     by_mode = {one.mode: one for one in confirmed_in(tuning, step, chosen, results[fresh.key])}
     return [by_mode.get(one.mode, one) for one in found], None
+
+
+def sharing(tuning: Tuning, done: Sequence[Part], results: Results) -> list[Measured]:
+    """What the steps among ``done`` gave that share one noise."""
+    steps = {step.name for step in tuning.steps if shares_noise(tuning, step)}
+    return [results[part.key] for part in done if part.stage is Stage.STEP and part.step in steps]
 
 
 def _ending(

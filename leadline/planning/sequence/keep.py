@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leadline.analysis.contrasts import Change, contrasts
+from leadline.analysis.contrasts import Change, contrasts, residual
 from leadline.analysis.maxt import max_t
+from leadline.analysis.pooled import Residual
 from leadline.analysis.power import detectable
 from leadline.analysis.scale import response_kind
 from leadline.model.errors import BLAMED
@@ -95,8 +96,26 @@ def candidate_name(mode: str, step: Step, candidate: int) -> str:
     return f"{mode} {step.name}" + (f" {candidate}" if step.candidates > 1 else "")
 
 
-def chosen_in(tuning: Tuning, step: Step, measured: Measured, level: float) -> list[Decision]:
-    """The best candidate of each mode whose interval excludes none on the better side and that breaks no limit."""
+def noise_of_others(measured: Iterable[Measured], response: str) -> list[Residual]:
+    """What steps have in common beside the one that is judged: in rotations, whose instances are all warm and have
+    the same slots, the noise between these. Steps with a load or slots of their own have another.
+    """
+    found = (residual(one.plan, one.observations, response) for one in measured if one.plan.rotates)
+    return [one for one in found if one is not None]
+
+
+def shares_noise(tuning: Tuning, step: Step) -> bool:
+    """Whether the trials of a step have the load and the slots of the tuning."""
+    return tuning.rotation is not None and step.rotation is None and step.steady is None
+
+
+def chosen_in(
+    tuning: Tuning, step: Step, measured: Measured, level: float, before: Iterable[Measured] = ()
+) -> list[Decision]:
+    """The best candidate of each mode whose interval excludes none on the better side and that breaks no limit.
+
+    ``before``: earlier steps that share their noise. Later ones have no part in it, so that a decision stays.
+    """
     modes = modes_of(tuning, step)
     at = measured.treatments
     pairs = [
@@ -105,7 +124,8 @@ def chosen_in(tuning: Tuning, step: Step, measured: Measured, level: float) -> l
         for candidate in range(1, step.candidates + 1)
     ]
     response = tuning.responses[0]
-    changes = contrasts(measured.plan, measured.observations, response, pairs, family_level=level)
+    others = noise_of_others(before, response)
+    changes = contrasts(measured.plan, measured.observations, response, pairs, family_level=level, others=others)
     found = []
     for number, mode in enumerate(modes):
         mine = slice(number * step.candidates, (number + 1) * step.candidates)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from leadline.design.rotation import blocks_of
-from leadline.lab.tuning.check import steps_left_out
+from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import TuningFile, find_tuning, parse_tuning
 from leadline.lab.tuning.outline import Outline, outline
 from leadline.lab.tuning.part import part_file
@@ -183,9 +184,18 @@ def test_a_tuning_that_names_no_ramp_up_warms_until_it_is_over() -> None:
     assert plain.tuning.workload.warm_up is None
 
 
-def test_daytrader_is_a_rotation_of_which_the_live_steps_are_in_slots() -> None:
+def test_daytrader_has_as_many_instances_of_every_step(tmp_path: Path) -> None:
     file = find_tuning("daytrader")
     assert file is not None
-    assert file.tuning.rotation is not None
-    own = {step.name for step in file.tuning.steps if step.rotation is not None}
-    assert own == {"pool", "statements"}
+    testbed = SimulatedTestbed(parse_truth(TRUTH, "truth.yaml"), tmp_path, tuning_catalogue(file), host=[])
+    left_out = steps_left_out(file, testbed)
+    for step in file.tuning.steps:
+        if step.name not in left_out:
+            part = step_part(file.tuning, step, {mode: {} for mode in file.tuning.modes}, left_out)
+            plan = testbed.plan(part_file(file.tuning, part)).plan
+            count = Counter(trial.treatment for trial in plan.trials)
+            assert len(count) == 2 * len(step.modes or file.tuning.modes), step.name
+            assert set(count.values()) == {2}, step.name
+            assert not any(trial.slots for trial in plan.trials), step.name
+    told = outline(file.tuning, left_out, testbed)
+    assert max(told.seconds) <= 90 * 60
