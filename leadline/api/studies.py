@@ -10,6 +10,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from leadline.lab.hostchoice import on_host
 from leadline.lab.studyfile import StudyFile, builtin_studies, find_study, parse_study
 from leadline.lab.studyfile import json_schema as schema_of_studies
 from leadline.lab.tuning.file import TuningFile, builtin_tunings, find_tuning, parse_tuning
@@ -49,6 +50,11 @@ class Study:
         yaml.width = 4096
         yaml.dump(dict(keys), text)
         return cls(parse_study(text.getvalue(), f"{keys.get('study', 'study')}.yaml"))
+
+    def on(self, kind: str) -> tuple[Study, tuple[str, ...]]:
+        """The study on another kind of host (``here``, ``vm``, ``virtual-time``), and what of it is otherwise there."""
+        chosen = on_host(self.file, kind)
+        return Study(chosen.file), chosen.notes
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ from leadline.model.errors import FailureClass, TrialFailure
 
 KILLED = re.compile(r"[Oo]ut of memory: Killed process (\d+) \((.+?)\)")
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+UNPACKING = re.compile(r"Initramfs unpacking failed: (.*)")
 _FILE = re.compile("([0-9]+) ([0-9a-f]{64})")  # bytes, SHA-256
 _CONSOLE_LINES = 40  # of the evidence of a failure
 
@@ -96,7 +97,9 @@ def tail(console: str) -> str:
 
 
 def kernel_failure(console: str) -> TrialFailure | None:
-    """A process that the guest's kernel killed for want of memory, or the kernel's own end."""
+    """A process that the guest's kernel killed for want of memory, the kernel's own end, files that it has no room
+    for.
+    """
     if killed := KILLED.search(console):
         message = f"the guest ran out of memory: its kernel killed {killed[2]} (process {killed[1]})"
         return TrialFailure(FailureClass.CONFIGURATION, message, tail(console))
@@ -104,4 +107,7 @@ def kernel_failure(console: str) -> TrialFailure | None:
         return TrialFailure(
             FailureClass.CONFIGURATION, f"the guest's kernel panicked: {panic[1].strip()}", tail(console)
         )
+    if unpacking := UNPACKING.search(console):
+        why = f"its initial file system could not be unpacked ({unpacking[1].strip()}): give `guest` more memory"
+        return TrialFailure(FailureClass.CONFIGURATION, f"the guest has not all of its files: {why}", tail(console))
     return None

@@ -108,8 +108,16 @@ def check_guest(study: Study) -> None:
         told = "a study in virtual time compares forks of one guest"
         raise KeyedError(("stack", "host"), f"{told}: write `design: {{ kind: forks, worlds: {WORLDS} }}`")
     if kind in GUEST_KINDS:
+        _check_responses(study)
         _check_keys(study, {**_OF_GUESTS, **(_OF_VIRTUAL if kind == "virtual-time" else {})})
         _check_size(study, study.guest or Guest())
+
+
+def _check_responses(study: Study) -> None:
+    for at, name in enumerate(study.responses):
+        if name.startswith("completion_"):
+            told = f"{name} is read from the database after the load, and a guest's is gone with it"
+            raise KeyedError(("responses", at), f"{told}: leave {name} out")
 
 
 def _check_none(study: Study) -> None:

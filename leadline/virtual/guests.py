@@ -11,21 +11,19 @@ from leadline.guest.accelerator import Accelerator
 from leadline.guest.boot import Boot
 from leadline.guest.machine import Saved
 from leadline.guest.parameters import boot_parameters
-from leadline.guest.results import Outcome
+from leadline.guest.results import Outcome, tail
 from leadline.load.cluster.files import scenario_files
 from leadline.load.driver import DriverRun, find_binary
 from leadline.load.scenario import find_scenario, sent_variables
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.guest import KERNEL, Guest
 from leadline.model.study import Study
-from leadline.virtual import image, job
+from leadline.virtual import bounds, image, job
 from leadline.virtual.capture import Captured, Captures, RecordingHost
 from leadline.virtual.host import GuestHost
 from leadline.virtual.worlds import Levels, Order, Past
 
 DEFAULT_KERNEL = "6.1-cloud"
-_BOOT = 900.0  # wall seconds that a boot and the start of a stack may take, emulated on a busy machine
-_A_SECOND = 60.0  # wall seconds that a second of load may take there
 _DRAIN = 30.0  # seconds of the guest's time that the driver may need beyond its plan
 IMAGE = "guest.image"  # fact: SHA-256 of the stack's files
 _KERNEL = 128 << 20  # bytes of memory that a kernel takes beside what it unpacks
@@ -120,16 +118,23 @@ class Guests:
 
     def defaults(self, past: Past) -> Path:
         """How the kernel is set after a boot: its files below a directory. Raises TrialFailure."""
-        text = "\n".join([job.helpers(), job.told()])
-        done = machine.run(self._local, self._boot(past), text, self._work / "defaults", _BOOT)
-        return unpacked(done.files / "settings-before.tar")
+        text = "\n".join([job.helpers(), self._verified(past), job.told()])
+        done = machine.run(self._local, self._boot(past), text, self._work / "defaults", bounds.BOOT)
+        archive = done.files / "settings-before.tar"
+        if not archive.exists():
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE,
+                "the guest did not tell how its kernel is set",
+                tail(done.console.read_text(errors="replace")),
+            )
+        return unpacked(archive)
 
     def warm(self, past: Past, directory: Path) -> Saved:
         """Boot, start, warm and save; in real time nothing can be saved. Raises TrialFailure."""
         if self._accelerator is not None:
             return Saved(directory, _NOTHING, self._boot(past), {}, 0.0)
         text, seconds = self._past(past)
-        parts = "\n".join([job.helpers(), text, "save warm"])
+        parts = "\n".join([job.helpers(), self._verified(past), text, "save warm"])
         return machine.boot_and_save(self._local, self._boot(past), parts, directory, "warm", seconds)
 
     def fork(self, saved: Saved, order: Order, directory: Path) -> Outcome:
@@ -137,12 +142,12 @@ class Guests:
         _, captured = self.captured(order.past.services)
         run = self._driver(captured, order.past.seed, warm=False)
         kept = [job.LOG, *(one.spec.output for one in captured.processes), captured.directory / "raw" / "gc.log"]
-        parts = [job.helpers(), job.knobs(self._host.files(dict(order.live)))]
-        text, seconds = job.measured(self._load(run), run.out, kept), _BOOT + _A_SECOND * run.seconds
+        knobs = job.knobs(self._host.files(dict(order.live)))
+        text, seconds = job.measured(self._load(run), run.out, kept), bounds.of_fork(run.seconds)
         if self._accelerator is None:
-            return machine.fork(self._local, saved, "\n".join([*parts, text]), directory, seconds)
+            return machine.fork(self._local, saved, "\n".join([job.helpers(), knobs, text]), directory, seconds)
         before, more = self._past(order.past)
-        whole = "\n".join([*parts, before, text])
+        whole = "\n".join([job.helpers(), self._verified(order.past), knobs, before, text])
         return machine.run(self._local, saved.boot, whole, directory, seconds + more)
 
     def remove(self, saved: Saved) -> None:
@@ -156,7 +161,11 @@ class Guests:
         parts = [job.started(captured, number, self._study.ready_timeout)]
         if load.ramp_up:
             parts.append(self._load(self._driver(captured, past.seed, warm=True)))
-        return "\n".join(parts), _BOOT + _A_SECOND * load.ramp_up
+        return "\n".join(parts), bounds.of_past(load)
+
+    def _verified(self, past: Past) -> str:
+        """The script that ends a guest whose kernel, or one of whose boot parameters, is not that of its boot."""
+        return job.booted(self._kernels[self._kernel_name(past.boot)].release, self._boot(past).parameters)
 
     def _driver(self, captured: Captured, seed: int, warm: bool) -> DriverRun:
         """The load before the save point, or that of a trial."""

@@ -74,6 +74,13 @@ figures() { # NAME
   { for f in @MACHINE@; do grep -H '' /proc/$f; done
     for f in @PROCESSES@; do grep -H '' /proc/[0-9]*/task/[0-9]*/$f 2>/dev/null; done; } >/tmp/figures-"$1"
 }
+booted() { # RELEASE PARAMETER...: as it was to be booted
+  [ "$(uname -r)" = "$1" ] || fail infrastructure "the guest came up with kernel $(uname -r), not $1"
+  line=" $(cat /proc/cmdline) "; shift
+  for one; do
+    case $line in *" $one "*) ;; *) fail configuration "the boot parameter $one is not in /proc/cmdline:$line" ;; esac
+  done
+}
 knob() { # FILE TEXT
   [ -e "$1" ] || fail configuration "this kernel has no $1"
   said=$( { printf '%s\n' "$2" >"$1"; } 2>&1 ) || fail configuration "the kernel refuses $2 for $1: ${said##*: }"
@@ -100,6 +107,11 @@ def helpers() -> str:
     for mark, value in fill.items():
         text = text.replace(mark, value)
     return text
+
+
+def booted(release: str, parameters: Sequence[str]) -> str:
+    """Ends a guest with another kernel, and one whose command line lacks a parameter, before anything is started."""
+    return f"booted {_quoted([release, *parameters])}"
 
 
 def told() -> str:

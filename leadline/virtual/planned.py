@@ -11,6 +11,7 @@ from leadline.lab.planning import Planned, plan_study
 from leadline.lab.studyfile import StudyFile
 from leadline.model.guest import Guest, GuestKind
 from leadline.model.knob import Knob, Machine
+from leadline.virtual.bounds import told
 
 BOOT_KNOBS = catalogue.load("guest")
 _NOT_AUDITED = "In a guest the driver checks every response; the rows that it leaves in the database are not audited."
@@ -42,4 +43,5 @@ def plan_guests(file: StudyFile, kind: GuestKind, service_knobs: list[Knob], idl
     """The plan of a study in guests, which are all disposable. Raises UsageError with file and line."""
     guest = PlannedGuest(kind, file.study.guest or Guest())
     planned = plan_study(file, guest, service_knobs, disposable=True, idle_settings=idle_settings)
-    return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, _NOT_AUDITED)))
+    bound = told(file.study.workload, forks=kind == "virtual-time")
+    return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, _NOT_AUDITED, bound)))

@@ -71,7 +71,12 @@ class GuestTestbed(MachineTestbed):
             raise UsageError(f"{file.where(('stack', 'host'))}: {QEMU} is not on the PATH; {INSTALL}")
         self._parallel(file)
         planned = plan_guests(file, self._kind, self.knobs(file), idle_settings)
-        return replace(planned, unchecked=(*planned.unchecked, *self._kernels_not_checked(file, planned)))
+        unchecked = [*planned.unchecked, *self._kernels_not_checked(file, planned)]
+        if self._kind == "vm":
+            unchecked.append(
+                "that hardware virtualisation works: without it a boot, a start and a load take far longer"
+            )
+        return replace(planned, unchecked=tuple(unchecked))
 
     def _kernels_not_checked(self, file: StudyFile, planned: Planned) -> Iterator[str]:
         """Sentences about kernels that cannot be looked up. Raises UsageError for those that there are not."""

@@ -12,6 +12,7 @@ from leadline.api.running import open_testbed
 from leadline.api.studies import Study, read
 from leadline.cli.commands.execute import execute
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
+from leadline.cli.output import console, errors, say
 from leadline.model.errors import UsageError
 
 
@@ -26,6 +27,10 @@ def run(
     lab: LabOption = Path("lab"),
     set_: SetOption = None,
     factor: FactorOption = None,
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="Run on another kind of host than its file says: here, vm or virtual-time."),
+    ] = None,
     budget: Annotated[str | None, typer.Option(help="Wall time after which no trial is started: 30m")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; change nothing.")] = False,
     new: Annotated[bool, typer.Option("--new", help="Start anew even if an unfinished run exists.")] = False,
@@ -44,6 +49,11 @@ def run(
 ) -> None:
     """Run a study or a tuning, or go on with an unfinished run of it; write its report."""
     subject = read(study, [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])], factor or [])
+    if host is not None:
+        if not isinstance(subject, Study):
+            raise UsageError(f"--host is of studies; {study} is a tuning, which runs where its stack says")
+        subject, notes = subject.on(host)
+        say(*notes, to=errors if json else console)
     if twin:
         if not isinstance(subject, Study):
             raise UsageError(f"--aa is of studies; {study} is a tuning, whose knobs are in its steps")

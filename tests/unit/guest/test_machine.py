@@ -43,6 +43,22 @@ ENDS = {
         "kernel is no kernel that QEMU boots: qemu: invalid kernel header",
     ),
     "panic": (f"echo 'Kernel panic - not syncing: VFS' >console.txt; {OFF}", "configuration", "panicked: VFS"),
+    "no room": (
+        f"echo '[ 3.0] Initramfs unpacking failed: write error' >console.txt; {BEFORE}echo finish >>results; {OFF}",
+        "configuration",
+        r"has not all of its files: .* could not be unpacked \(write error\): give `guest` more memory",
+    ),
+    "reserve": (  # vm.min_free_kbytes at half of the memory: whoever allocates next is killed
+        "echo '[ 9.1] postgres invoked oom-killer: gfp_mask=0x140cca' >console.txt; "
+        "echo '[ 9.2] Out of memory: Killed process 71 (java) total-vm:1kB' >>console.txt; while :; do :; done",
+        "configuration",
+        r"the guest ran out of memory: its kernel killed java \(process 71\)",
+    ),
+    "reserve that kills all": (
+        f"echo 'Kernel panic - not syncing: System is deadlocked on memory' >console.txt; {OFF}",
+        "configuration",
+        "the guest's kernel panicked: System is deadlocked on memory",
+    ),
     "killed": (
         "echo 'Out of memory: Killed process 9 (java) x' >console.txt",  # and goes on: it is not waited for
         "configuration",

@@ -42,6 +42,28 @@ def test_a_knob_is_written_or_told_with_the_kernels_words(tmp_path: Path) -> Non
     assert said.startswith(f"fail configuration the kernel refuses 10 for {tmp_path}: ")
 
 
+SAID = 'uname() { echo 6.1.0-56-cloud-amd64; }; cat() { echo "console=ttyS0 quiet preempt=full mitigations=off"; }'
+
+
+def test_a_guest_that_is_booted_as_it_was_meant_goes_on() -> None:
+    text = job.booted("6.1.0-56-cloud-amd64", ["preempt=full", "mitigations=off"])
+    assert script(SAID, text, "echo on") == (0, "on\n")
+
+
+def test_a_wrong_uname_after_boot_is_a_failure_of_the_host() -> None:
+    assert script(SAID, job.booted("6.12.118+deb13-cloud-amd64", []), "echo on") == (
+        9,
+        "fail infrastructure the guest came up with kernel 6.1.0-56-cloud-amd64, not 6.12.118+deb13-cloud-amd64\n",
+    )
+
+
+@pytest.mark.parametrize("parameter", ["preempt=none", "preempt=ful", "transparent_hugepage=never"])
+def test_a_boot_parameter_that_does_not_read_back_is_a_failure_of_the_treatment(parameter: str) -> None:
+    code, said = script(SAID, job.booted("6.1.0-56-cloud-amd64", [parameter]), "echo on")
+    assert code == 9
+    assert said.startswith(f"fail configuration the boot parameter {parameter} is not in /proc/cmdline: console=")
+
+
 def test_a_load_ends_with_the_driver(tmp_path: Path) -> None:
     out, log = tmp_path / "out", tmp_path / "log"
     chown = "chown() { :; }"

@@ -1,0 +1,128 @@
+"""A study on another kind of host than its file says: its host replaced, its design written as that kind has it.
+
+Forks become replicates on a host that cannot fork, and replicates become worlds in virtual time. What means nothing
+there is left out where it changes no level, and refused where it does.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from ruamel.yaml.comments import CommentedMap
+
+from leadline.lab.studyfile import StudyFile, validated
+from leadline.lab.yamltree import Path_, Places
+from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.guest import FORKS, GUEST_KINDS
+from leadline.model.study import Design, Study, TreatmentsName
+
+KINDS: Mapping[str, str] = {"here": "local", "local": "local", "vm": "vm", "virtual-time": "virtual-time"}
+_CHOICES = "here, vm or virtual-time"
+_OF_FORKS = ("worlds", "of")  # keys of a design that nothing else has
+_IN_TIME = ("replicates", "blocks", "block_size", "sentinels")  # those that forks do not have
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """``notes``: a sentence for each thing that is not as the file says."""
+
+    file: StudyFile
+    notes: tuple[str, ...] = ()
+
+
+def on_host(file: StudyFile, word: str) -> Chosen:
+    """The study on the kind of host that ``word`` names. Raises UsageError for a kind that there is not, and with file
+    and line for what the study has and that kind cannot do.
+    """
+    kind, option = kind_of(word), f"--host {word}"
+    study = file.study
+    if kind == study.stack.host:
+        return Chosen(file)
+    _check_knobs(file, kind, option)
+    tree: CommentedMap = copy.deepcopy(file.places.tree)
+    given: dict[Path_, str] = {**file.places.given, ("stack", "host"): option}
+    _child(tree, "stack")["host"] = kind
+    notes = [f"{option}, where the file says {_word(study.stack.host)}"]
+    if kind not in GUEST_KINDS and tree.pop("guest", None) is not None:
+        notes.append("guest is left out: this machine has its own memory, CPUs and kernel")
+    if kind == "virtual-time":
+        notes += _as_forks(file, tree, given, option)
+    elif study.design.kind == FORKS:
+        notes += _as_replicates(study.design, tree, given, option)
+    places = Places(file.source, tree, given)
+    try:
+        return Chosen(StudyFile(validated(Study, places), file.text, places), tuple(notes))
+    except UsageError as error:
+        raise UsageError("\n".join(_of_option(line, option) for line in str(error).splitlines())) from None
+
+
+def kind_of(word: str) -> str:
+    """A kind of host as a study file names it. Raises UsageError."""
+    if word == "ssh" or word.startswith("ssh:"):
+        raise UsageError(f"--host {quoted(word)}: no study runs on a host over SSH yet; write {_CHOICES}")
+    if word not in KINDS:
+        near = nearest(word, list(KINDS))
+        hint = f"did you mean {near}?" if near else f"write {_CHOICES}"
+        raise UsageError(f"--host {quoted(word)}: there is no such kind of host; {hint}")
+    return KINDS[word]
+
+
+def _word(kind: str) -> str:
+    return "here" if kind == "local" else kind
+
+
+def _of_option(line: str, option: str) -> str:
+    return line if line.startswith(option) else f"{option}: {line}"
+
+
+def _check_knobs(file: StudyFile, kind: str, option: str) -> None:
+    """That no level of a guest is asked of this machine."""
+    if kind in GUEST_KINDS:
+        return
+    for key in ("factors", "settings", "baseline"):
+        for name, value in getattr(file.study, key).items():
+            if name.startswith("guest."):
+                levels = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+                raise UsageError(
+                    f"{option}: {file.where((key, name))}: {name} ({levels}) is of virtual machines, which can be"
+                    " booted so; write --host vm or --host virtual-time"
+                )
+
+
+def _as_forks(file: StudyFile, tree: CommentedMap, given: dict[Path_, str], option: str) -> Iterator[str]:
+    """Each replicate becomes a world."""
+    was = file.study.design
+    if was.kind not in get_args(TreatmentsName):
+        raise UsageError(
+            f"{option}: {file.where(('design', 'kind'))}: design.kind is {was.kind}, and a study in virtual time"
+            " compares all its treatments in every world; write one-at-a-time"
+        )
+    design = _child(tree, "design")
+    for key in _IN_TIME:
+        design.pop(key, None)
+    design.update({"kind": FORKS, "of": was.kind, "worlds": was.replicates})
+    given.update({("design", key): option for key in ("kind", "of", "worlds")})
+    yield f"{was.replicates} replicates are {was.replicates} worlds, each with forks of all treatments ({was.kind})"
+    usual = Design()
+    for key in ("blocks", "block_size"):
+        if getattr(was, key) != getattr(usual, key):
+            yield f"design.{key} ({getattr(was, key)}) is left out: each world is a block"
+
+
+def _as_replicates(was: Design, tree: CommentedMap, given: dict[Path_, str], option: str) -> Iterator[str]:
+    """Each world becomes a replicate, every trial with a boot or start of its own."""
+    design = _child(tree, "design")
+    for key in (*_OF_FORKS, "sentinels"):
+        design.pop(key, None)
+    design.update({"kind": was.treatments, "replicates": was.replicates})
+    given.update({("design", key): option for key in ("kind", "replicates")})
+    yield f"{was.replicates} worlds are {was.replicates} replicates ({was.treatments}), in real time"
+
+
+def _child(tree: CommentedMap, key: str) -> Any:
+    if not isinstance(tree.get(key), CommentedMap):
+        tree[key] = CommentedMap()
+    return tree[key]

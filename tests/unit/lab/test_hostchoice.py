@@ -1,0 +1,117 @@
+"""A study on another kind of host than its file says."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.lab.hostchoice import on_host
+from leadline.lab.studyfile import StudyFile, find_study, parse_study
+from leadline.model.errors import UsageError
+
+HERE = """\
+study: paging
+question: q
+stack: { server: tomcat }
+workload: { users: 8, ramp_up: 4s, steady: 4s, ramp_down: 1s }
+factors: { vm.swappiness: [60, 10] }
+design: { kind: full-factorial, replicates: 5, blocks: by-replicate, sentinels: 4, seed: 7 }
+"""
+FORKS = HERE.replace("tomcat }", "tomcat, host: virtual-time }\nguest: { memory: 1g }").replace(
+    "design: { kind: full-factorial, replicates: 5, blocks: by-replicate, sentinels: 4, seed: 7 }",
+    "design: { kind: forks, of: full-factorial, worlds: 5, seed: 7 }",
+)
+
+
+def study(text: str) -> StudyFile:
+    return parse_study(text, "paging.yaml")
+
+
+def test_replicates_are_worlds_in_virtual_time() -> None:
+    chosen = on_host(study(HERE), "virtual-time")
+    found = chosen.file.study
+    assert (found.stack.host, found.design.kind, found.design.of) == ("virtual-time", "forks", "full-factorial")
+    assert (found.design.worlds, found.design.sentinels, found.design.seed) == (5, None, 7)
+    assert chosen.notes[1] == "5 replicates are 5 worlds, each with forks of all treatments (full-factorial)"
+
+
+@pytest.mark.parametrize("word", ["vm", "here"])
+def test_worlds_are_replicates_where_nothing_forks(word: str) -> None:
+    chosen = on_host(study(FORKS), word)
+    found = chosen.file.study
+    assert (found.design.kind, found.design.replicates, found.design.worlds) == ("full-factorial", 5, None)
+    assert (found.guest is None) == (word == "here")
+    assert "5 worlds are 5 replicates (full-factorial), in real time" in chosen.notes
+    assert any("guest is left out" in note for note in chosen.notes) == (word == "here")
+
+
+def test_there_and_back_is_the_same_study() -> None:
+    there = on_host(study(FORKS), "vm").file
+    assert on_host(there, "virtual-time").file.study == study(FORKS).study
+
+
+def test_its_own_kind_of_host_changes_nothing_and_the_file_stays_as_it_is() -> None:
+    file = study(HERE)
+    assert on_host(file, "here").file is file
+    assert on_host(file, "local").notes == ()
+    on_host(file, "virtual-time")
+    assert file.study == study(HERE).study
+    assert "worlds" not in file.places.tree["design"]
+
+
+@pytest.mark.parametrize("word", ["vm", "virtual-time", "here"])
+def test_kernels_of_study_a_can_be_had_in_guests_alone(word: str) -> None:
+    file = find_study("kernels-vmm")
+    if word != "here":
+        assert on_host(file, word).file.study.design.treatments == "within-each"
+        return
+    with pytest.raises(
+        UsageError, match=r"^--host here: kernels-vmm.yaml \(built in\):\d+: guest.kernel \(6.1-cloud, "
+    ):
+        on_host(file, word)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("ssh:db1", "no study runs on a host over SSH yet; write here, vm or virtual-time"),
+        ("ssh", "no study runs on a host over SSH yet"),
+        ("virtual", "there is no such kind of host; did you mean virtual-time"),
+        ("cloud9", "there is no such kind of host; write here, vm or virtual-time"),
+        ("", "there is no such kind of host"),
+    ],
+)
+def test_other_kinds_are_refused(word: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        on_host(study(HERE), word)
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "message"),
+    [
+        (
+            HERE.replace("seed: 7", "rotation: { slot: 4s }"),
+            "vm",
+            r"^--host vm: paging.yaml:6: nothing is changed in a guest while it is loaded: leave the rotation out$",
+        ),
+        (
+            HERE.replace("full-factorial", "racing"),
+            "virtual-time",
+            r"^--host virtual-time: paging.yaml:6: design.kind is racing, .*; write one-at-a-time$",
+        ),
+        (
+            HERE + "repeat: { at_most: 2 }\n",
+            "virtual-time",
+            r"^--host virtual-time: paging.yaml:7: .*leave repeat out$",
+        ),
+        (HERE + "responses: [p50, completion_p50]\n", "vm", r"^--host vm: paging.yaml:7: completion_p50 is read from"),
+        (
+            FORKS.replace("{ vm.", "{ guest.preempt: [full, none], vm."),
+            "here",
+            r"^--host here: paging.yaml:6: guest.preempt \(full, none\) is of virtual machines.*--host vm or",
+        ),
+        (HERE + "placement: { server_cpus: '1' }\n", "vm", r"^--host vm: paging.yaml:7: 1: the guest has 1 CPU"),
+    ],
+)
+def test_what_that_host_cannot_do_is_said_with_its_line(text: str, word: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        on_host(study(text), word)
