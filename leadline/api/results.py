@@ -22,6 +22,7 @@ from leadline.stack.registry import stack_catalogue
 
 if TYPE_CHECKING:
     from leadline.report.advising import Advice
+    from leadline.report.summary import Summary
     from leadline.report.text import StudyTable
     from leadline.report.tuning.view import TuningView
 
@@ -88,6 +89,18 @@ class StudyResult:
 
         return build(self.record, self.analysis, out, self.knobs)
 
+    def summary(self) -> Summary:
+        """Answer, comparisons, checks and failures."""
+        from leadline.report.summary import summary
+
+        return summary(self.record, self.analysis)
+
+    def report_text(self, format_: str) -> str:
+        """The summary for a pull request or CI: ``md``, ``junit`` or ``json``. Raises UsageError for a format."""
+        from leadline.report.ci import text
+
+        return text(self.summary(), format_)
+
     def export(self, out: Path, formats: Iterable[str]) -> list[Path]:
         """Write trials and effects as CSV or JSON and the figures as PNG or SVG. Raises UsageError for a format."""
         from leadline.report.export import export
@@ -135,6 +148,10 @@ class TuningResult:
         from leadline.report.tuning.text import lines
 
         return list(lines(self.view))[:-1]
+
+    def report_text(self, format_: str) -> str:
+        """A tuning has no such summary: raises UsageError."""
+        raise UsageError(f"--format {format_}: {self.run} is a tuning, whose report is html only; see leadline export")
 
     def report(self, out: Path) -> Path:
         """Write the report, one HTML file."""

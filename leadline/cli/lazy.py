@@ -21,7 +21,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "confirm": ("confirm", "Confirm the best setting of a finished study by fresh trials against the baseline."),
     "bisect": ("bisect", "Find which change between two ends makes the difference: levels of a factor, or settings."),
     "show": ("results", "Print what a study or a tuning found."),
-    "report": ("results", "Write the report of a study or a tuning: one HTML file that needs no network."),
+    "report": (
+        "results",
+        "Write the report: one HTML file that needs no network, or a summary for pull requests and CI.",
+    ),
     "export": (
         "results",
         "Write the trials and effects of a study, or the steps of a tuning, as CSV and its figures as PNG or SVG.",

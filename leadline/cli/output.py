@@ -36,6 +36,11 @@ def print_answer(answer: str) -> None:
     console.print(Text(one_line(answer), style="bold"), soft_wrap=True)
 
 
+def print_text(text: str) -> None:
+    """A document as it is, nothing else on standard output."""
+    sys.stdout.write(text)
+
+
 def print_json(document: Any) -> None:
     """One JSON document on standard output, nothing else."""
     json.dump(document, sys.stdout, indent=2, default=str, allow_nan=False)

@@ -60,7 +60,7 @@ class _Setting:
 
     def of(self, *verdicts: Verdict) -> list[tuple[ResponseAnalysis, Effect]]:
         """Those with one of the verdicts; what is better or worse by less than the margin counts as equivalent."""
-        return [(one, effect) for one, effect in self.effects if _verdict(one, effect) in verdicts]
+        return [(one, effect) for one, effect in self.effects if verdict_of(one, effect) in verdicts]
 
 
 def answer(analysis: StudyAnalysis, facts: Facts) -> str:
@@ -98,7 +98,8 @@ def _settings(analysis: StudyAnalysis, describe: Describe) -> list[_Setting]:
     return [_Setting(f"{factor}={level}", tuple(effects)) for (factor, level), effects in found.items()]
 
 
-def _verdict(one: ResponseAnalysis, effect: Effect) -> Verdict:
+def verdict_of(one: ResponseAnalysis, effect: Effect) -> Verdict:
+    """What is better or worse by less than the margin is equivalent."""
     small = effect.verdict in _TOLD and inside(effect.simultaneous, one.margin) and HIDDEN not in effect.reason
     return Verdict.EQUIVALENT if small else effect.verdict
 

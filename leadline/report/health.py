@@ -16,6 +16,7 @@ from leadline.report.files import TrialFiles
 GOOD, WARN, BAD, UNKNOWN = "good", "warn", "bad", "unknown"
 _IN_MEMORY = ("tmpfs", "ramdisk")  # levels of knobs that place a store
 _TEMPORARY = (("mount", "mount", "gone"), ("directory", "private folder", "gone"), ("swap", "swap area", "on again"))
+TRIALS = "Trials"
 _LITTLE = 0.10  # relative error of Little's law from which the driver's own books do not balance
 
 
@@ -55,7 +56,7 @@ def _trials(record: StudyRecord) -> Item:
     state = GOOD if not details else WARN if states[TrialState.DONE] else BAD
     if states[TrialState.SKIPPED]:
         details.append(f"{states[TrialState.SKIPPED]} not needed")
-    return Item("Trials", state, value, ", ".join(details))
+    return Item(TRIALS, state, value, ", ".join(details))
 
 
 def _audits(record: StudyRecord) -> Item:

@@ -9,8 +9,9 @@ import typer
 
 from leadline.api.labs import load_lab
 from leadline.api.running import REPORT
+from leadline.api.telling import HTML
 from leadline.cli.options import JsonOption, LabOption, StudyArgument, directory_option, file_option
-from leadline.cli.output import print_answer, print_json, print_table, say
+from leadline.cli.output import print_answer, print_json, print_table, print_text, say
 
 
 def register(app: typer.Typer) -> None:
@@ -33,11 +34,25 @@ def show(study: StudyArgument, lab: LabOption = Path("lab"), json: JsonOption = 
 def report(
     study: StudyArgument,
     lab: LabOption = Path("lab"),
-    out: Annotated[Path, file_option("The page to write.")] = Path(REPORT),
+    out: Annotated[
+        Path | None, file_option("The file to write; report.html, or the terminal for other formats, if absent.")
+    ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="html; of a study also md for pull requests, junit and json for CI.")
+    ] = HTML,
     json: JsonOption = False,
 ) -> None:
-    """Write the report of a study or a tuning: one HTML file that needs no network."""
-    page = load_lab(lab).find(study).report(out)
+    """Write the report: one HTML file that needs no network, or a summary for pull requests and CI."""
+    found = load_lab(lab).find(study)
+    if format_ == HTML:
+        page = found.report(out or Path(REPORT))
+    else:
+        text = found.report_text(format_)
+        if out is None:
+            print_text(text)
+            return
+        out.write_text(text, encoding="utf-8")
+        page = out
     if json:
         print_json({"report": str(page), "bytes": page.stat().st_size})
     else:

@@ -1,0 +1,146 @@
+"""A study for pull requests and CI: Markdown, JUnit XML, and JSON of format ``leadline-report/1``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from leadline.model.errors import UsageError, nearest, printable, quoted
+from leadline.model.result import Interval
+from leadline.report import words
+from leadline.report.document import plain
+from leadline.report.summary import Comparison, Outcome, Summary
+
+FORMAT = "leadline-report/1"
+HTML = "html"
+SIMULATED = "SIMULATED: every figure comes from a simulated host; nothing was measured."
+_STATES = {"good": "good", "warn": "warning", "bad": "failed", "unknown": "unknown"}
+_MARKS = re.compile(r"([\\`*_{}\[\]#|~])")
+
+
+def text(found: Summary, format_: str) -> str:
+    """The summary in one of ``FORMATS``. Raises UsageError with the nearest format."""
+    if format_ not in FORMATS:
+        near = nearest(format_, [*FORMATS, HTML])
+        hint = f"did you mean {near}?" if near else ", ".join([HTML, *FORMATS])
+        raise UsageError(f"unknown format {quoted(format_)}; {hint}")
+    return FORMATS[format_](found)
+
+
+def markdown(found: Summary) -> str:
+    """For a pull request: the answer, effects with the intervals that hold for all comparisons together, checks."""
+    parts = [f"## leadline: {_escaped(found.run)}"]
+    if found.simulated:
+        parts.append(f"> **{SIMULATED}**")
+    parts.append(f"**{_escaped(found.answer)}**")
+    rows = [
+        (
+            words.kind_of(one.response).name,
+            one.setting,
+            *_change(one, found.digits),
+            str(one.trials) + (f" ({one.failures} failed)" if one.failures else ""),
+            one.verdict.value + (f": {one.reason}" if one.reason else ""),
+        )
+        for one in found.comparisons
+    ]
+    if rows:
+        head = ("response", "setting", "change", "all comparisons", "trials", "verdict")
+        parts.append(_table(head, rows, "llrrrl"))
+    if found.interactions:
+        parts.append("\n".join(f"- Interaction: {_escaped(sentence)}." for sentence in found.interactions))
+    checks = [(one.name, _STATES[one.state], one.value, one.detail) for one in found.checks]
+    parts.append(_table(("check", "state", "value", "detail"), checks, "llll"))
+    if found.failures:
+        failed = [(str(one.trial), one.treatment, one.failure, one.message) for one in found.failures]
+        parts.append(_table(("failed trial", "treatment", "class", "message"), failed, "rlll"))
+    if found.warnings:
+        parts.append("\n".join(f"- {_escaped(one)}" for one in found.warnings))
+    return "\n\n".join(parts) + "\n"
+
+
+def junit(found: Summary) -> str:
+    """A test case a comparison and a check. A failure: harm is shown, or a check failed; an error: trials failed or are
+    left; skipped: inconclusive, or not recorded.
+    """
+    suite = ElementTree.Element("testsuite", name=printable(found.run))
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in (("answer", found.answer), ("simulated", "yes" if found.simulated else "no")):
+        ElementTree.SubElement(properties, "property", name=name, value=printable(value))
+    for one in found.comparisons:
+        change, interval = _change(one, found.digits)
+        told = f"{one.verdict.value}: {one.response} {change} {interval}" + (f"; {one.reason}" if one.reason else "")
+        _case(suite, found, one.response, one.setting, one.outcome, told)
+    for check in found.checks:
+        told = f"{check.value}; {check.detail}" if check.detail else check.value
+        _case(suite, found, "checks", check.name, check.outcome, told, _failures(found))
+    suite.set("tests", str(len(found.outcomes)))
+    for name, outcome in (("failures", Outcome.FAILED), ("errors", Outcome.ERROR), ("skipped", Outcome.SKIPPED)):
+        suite.set(name, str(found.outcomes.count(outcome)))
+    root = ElementTree.Element("testsuites")
+    root.append(suite)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
+
+
+def document(found: Summary) -> dict[str, Any]:
+    """JSON types (docs/reference/json.md); intervals have ``low``, ``high`` and ``level``."""
+    row: dict[str, Any] = plain(found)
+    del row["digits"]
+    return {"format": FORMAT, "outcome": found.outcome.value, **row}
+
+
+def _json(found: Summary) -> str:
+    return json.dumps(document(found), indent=2, allow_nan=False) + "\n"
+
+
+FORMATS: Mapping[str, Callable[[Summary], str]] = {"md": markdown, "junit": junit, "json": _json}
+
+
+def _case(
+    suite: ElementTree.Element,
+    found: Summary,
+    group: str,
+    name: str,
+    outcome: Outcome,
+    told: str,
+    detail: str = "",
+) -> None:
+    told = ("SIMULATED: " if found.simulated else "") + printable(told)
+    case = ElementTree.SubElement(
+        suite, "testcase", classname=printable(f"{found.study}.{group}"), name=printable(name)
+    )
+    kinds = {Outcome.FAILED: "failure", Outcome.ERROR: "error", Outcome.SKIPPED: "skipped"}
+    if outcome is Outcome.PASSED:
+        ElementTree.SubElement(case, "system-out").text = told
+        return
+    bad = ElementTree.SubElement(case, kinds[outcome], message=told)
+    if outcome is Outcome.ERROR and detail:
+        bad.text = detail
+
+
+def _failures(found: Summary) -> str:
+    return "\n".join(
+        printable(f"trial {one.trial} ({one.treatment}) failed, {one.failure}: {one.message}") for one in found.failures
+    )
+
+
+def _change(one: Comparison, digits: int) -> tuple[str, str]:
+    wide: Interval | None = one.simultaneous
+    change = "–" if one.percent is None else f"{words.signed(one.percent, digits)} %"
+    return change, words.change_interval(wide, digits)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+    lines = [head, ["--:" if side == "r" else "---" for side in align]]
+    told = [[_escaped(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [*lines, *told])
+
+
+def _escaped(text: str) -> str:
+    """Text that is no markup, no HTML and no mention, in one line."""
+    line = " ".join(printable(text.replace("\n", " ")).split())
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
+    return _MARKS.sub(r"\\\1", line)
