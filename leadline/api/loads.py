@@ -5,7 +5,7 @@ from __future__ import annotations
 from leadline.load.cluster.command import check as check_drivers
 from leadline.load.cluster.command import run as run_together
 from leadline.load.cluster.spec import read_drivers
-from leadline.load.command import OUT, judge, option_value, run_scenario, scenario_schema
+from leadline.load.command import OUT, check_bounds, judge, option_value, run_scenario, scenario_schema
 from leadline.load.generators.base import Job
 from leadline.load.generators.run import Plan, run_generator
 from leadline.load.knee import Limits, Range, Step
@@ -20,6 +20,7 @@ __all__ = [
     "Plan",
     "Range",
     "Step",
+    "check_bounds",
     "check_drivers",
     "find_knee",
     "find_preset",

@@ -61,6 +61,13 @@ def load(
     limit_errors: Annotated[
         str | None, typer.Option(help="Share of failed transactions beyond which the run fails (default 1%).")
     ] = None,
+    fail: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="<condition>",
+            help="The run fails on it (exit code 1): p99>200ms, errors>0.1%, throughput<100; may be repeated.",
+        ),
+    ] = None,
     first: Annotated[float, typer.Option("--from", min=0.001, max=1e8, help="With --find-knee: the first load.")] = 10,
     to: Annotated[float, typer.Option("--to", max=1e8, help="With --find-knee: the highest load.")] = 100_000,
     step_factor: Annotated[float, typer.Option(min=1.05, max=100, help="With --find-knee: from stair to stair.")] = 1.5,
@@ -82,7 +89,7 @@ def load(
         bool, typer.Option("--json", help="With --find-knee or --generator: print the result as JSON.")
     ] = False,
 ) -> None:
-    """Run leadline-load alone; further options go to it as they are (docs/reference/load.md)."""
+    """Load a server and sum up how it did; further options are leadline-load's (docs/reference/load.md)."""
     if schema:
         typer.echo(scenario_schema(), nl=False)
         return
@@ -92,6 +99,7 @@ def load(
         _check(drivers)
         return
     output_directory(option_value("--out", [scenario or "", *context.args], OUT))
+    failing = [word for condition in fail or () for word in ("--fail", condition)]
     own = {"options": options, "program": program}
     if generator is not None:
         if preset is not None or find_knee:
@@ -106,16 +114,20 @@ def load(
             scenario = None
         arguments += [f"--{name}={value}" for name, value in own.items() if value is not None]
         bounds = [] if limit_errors is None else ["--limit-errors", limit_errors]
-        run(generator, scenario, arguments, bounds, json)
+        run(generator, scenario, arguments, [*bounds, *failing], json)
         return
     for name, value in own.items():
         if value is not None:
             raise UsageError(f"--{name} belongs to --generator; options of leadline-load are written as they are")
     if scenario is None or scenario.startswith("-"):
         raise UsageError("no scenario given: a built-in name or a YAML file, see docs/reference/load.md")
-    arguments = list(context.args)
+    arguments = [*context.args, *failing]
+    if fail and find_knee:
+        raise UsageError("--fail belongs to a run; --find-knee searches within --limit-p99 and --limit-errors")
     if limit_p99 is not None and not find_knee:
-        raise UsageError("--limit-p99 belongs to --find-knee; a transaction's own limits stand in the scenario")
+        raise UsageError(
+            f"--limit-p99 belongs to --find-knee: write --fail 'p99>{limit_p99}', or limits in the scenario"
+        )
     if limit_errors is not None and not find_knee:
         arguments += ["--limit-errors", limit_errors]
     if preset is not None:
