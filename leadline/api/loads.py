@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leadline.load.against import Change, Comparison, Load, compare, comparison_document, read_load
 from leadline.load.cluster.command import check as check_drivers
 from leadline.load.cluster.command import run as run_together
 from leadline.load.cluster.spec import read_drivers
@@ -15,13 +16,18 @@ from leadline.load.result import read_summary
 
 __all__ = [
     "OUT",
+    "Change",
+    "Comparison",
     "Job",
     "Limits",
+    "Load",
     "Plan",
     "Range",
     "Step",
     "check_bounds",
     "check_drivers",
+    "compare",
+    "comparison_document",
     "find_knee",
     "find_preset",
     "judge",
@@ -29,6 +35,7 @@ __all__ = [
     "option_value",
     "preset_options",
     "read_drivers",
+    "read_load",
     "read_summary",
     "run_generator",
     "run_scenario",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
@@ -68,6 +70,13 @@ def load(
             help="The run fails on it (exit code 1): p99>200ms, errors>0.1%, throughput<100; may be repeated.",
         ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="<path>",
+            help="Compare with the results of an earlier load, with intervals; without a scenario, those in --out.",
+        ),
+    ] = None,
     first: Annotated[float, typer.Option("--from", min=0.001, max=1e8, help="With --find-knee: the first load.")] = 10,
     to: Annotated[float, typer.Option("--to", max=1e8, help="With --find-knee: the highest load.")] = 100_000,
     step_factor: Annotated[float, typer.Option(min=1.05, max=100, help="With --find-knee: from stair to stair.")] = 1.5,
@@ -86,7 +95,7 @@ def load(
         str | None, typer.Option("--program", help="With --generator: where the tool is, if not on the PATH.")
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="With --find-knee or --generator: print the result as JSON.")
+        bool, typer.Option("--json", help="With --find-knee, --generator or --against: print the result as JSON.")
     ] = False,
 ) -> None:
     """Load a server and sum up how it did; further options are leadline-load's (docs/reference/load.md)."""
@@ -100,6 +109,18 @@ def load(
         return
     output_directory(option_value("--out", [scenario or "", *context.args], OUT))
     failing = [word for condition in fail or () for word in ("--fail", condition)]
+    tell = None
+    if against is not None:
+        if find_knee:
+            raise UsageError("--against compares two runs: it cannot stand beside --find-knee")
+        from leadline.cli.commands.load_against import comparing
+
+        tell = comparing(against, Path(option_value("--out", [scenario or "", *context.args], OUT)))
+        if generator is None and (scenario is None or scenario.startswith("-")):
+            tell(json)
+            return
+        if json:
+            raise UsageError("--json belongs to a comparison without a run: name --against and --out alone")
     own = {"options": options, "program": program}
     if generator is not None:
         if preset is not None or find_knee:
@@ -114,7 +135,7 @@ def load(
             scenario = None
         arguments += [f"--{name}={value}" for name, value in own.items() if value is not None]
         bounds = [] if limit_errors is None else ["--limit-errors", limit_errors]
-        run(generator, scenario, arguments, [*bounds, *failing], json)
+        _end(run(generator, scenario, arguments, [*bounds, *failing], json), tell)
         return
     for name, value in own.items():
         if value is not None:
@@ -143,7 +164,8 @@ def load(
     if drivers is not None:
         if find_knee:
             raise UsageError("--find-knee has one driver: it cannot stand beside --drivers")
-        _together(scenario, drivers, arguments)
+        passed = run_together(scenario, arguments, read_drivers(drivers), typer.echo)
+        _end(130 if passed is None else int(not passed), tell)
         return
     if find_knee:
         if not first <= to:
@@ -158,19 +180,20 @@ def load(
     code = run_scenario(scenario, arguments)
     if code < 0:
         raise LeadlineError(f"leadline-load was ended by signal {-code}")
-    if code:  # it said why
+    _end(code, tell)
+
+
+def _end(code: int, tell: Callable[[bool], None] | None) -> None:
+    """The comparison where one is wanted and the run was done; ends with ``code``, whose reason was told, unless 0."""
+    if tell is not None and code in (0, 1):
+        tell(False)
+    if code:
         sys.exit(code)
 
 
 def _check(drivers: str) -> None:
     for line in check_drivers(read_drivers(drivers)):
         typer.echo(line)
-
-
-def _together(scenario: str, drivers: str, options: list[str]) -> None:
-    passed = run_together(scenario, options, read_drivers(drivers), typer.echo)
-    if not passed:  # it was said why
-        sys.exit(130 if passed is None else 1)
 
 
 def _search(

@@ -16,8 +16,8 @@ from leadline.model.units import parse_duration
 _OPTIONS = ("--url", "--out", "--replace", "--options", "--program", "--ramp-up", "--steady", "--seed")
 
 
-def run(name: str, script: str | None, arguments: list[str], bounds: list[str], as_json: bool) -> None:
-    """Runs the tool, prints what it found and what its latencies mean; ends with code 1 when the run did not pass.
+def run(name: str, script: str | None, arguments: list[str], bounds: list[str], as_json: bool) -> int:
+    """Runs the tool, prints what it found and what its latencies mean; exit code 1 when the run did not pass.
     Raises UsageError, LeadlineError.
     """
     given = _given(arguments)
@@ -48,8 +48,7 @@ def run(name: str, script: str | None, arguments: list[str], bounds: list[str], 
         for line in (note.sentence, note.missing) if note is not None else ():
             if line:
                 say(line)
-    if not passed:
-        sys.exit(1)
+    return int(not passed)
 
 
 def _given(arguments: list[str]) -> dict[str, str]:

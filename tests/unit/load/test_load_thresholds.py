@@ -5,41 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from click.testing import Result
+from small_server import SCENARIO, small_server
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.load.result import read_summary
 
-SCENARIO = "scenario: one\nmix: { get: 1 }\npause: { shape: fixed, mean: 5ms }\ntransactions:\n  get: [{ get: / }]\n"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"ok")
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with small_server() as address:
+        yield address
 
 
 @pytest.fixture
