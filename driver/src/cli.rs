@@ -391,6 +391,10 @@ mod tests {
                 "run s.yaml --url http://h --out d --limit-errors 2",
                 "'2' for '--limit-errors <SHARE>': `2` is not a share",
             ),
+            (
+                "run s.yaml --url http://h --out d --fail p98>1s",
+                "'p98>1s' for '--fail <CONDITION>': `p98` is not measured; did you mean `p9",
+            ),
             ("run s.yaml --url http://h --out d --steady 5 parsecs", "unexpected argument 'parsecs'"),
             ("run s.yaml --url http://h --out d --users 0", "0 is not in 1..=10000000"),
             ("run s.yaml --url http://h --out d --users 2000", "above --max-sessions"),

@@ -76,6 +76,21 @@ fn broken_limits_fail_the_run() {
 }
 
 #[test]
+fn thresholds_fail_the_run() {
+    let url = answering(|_| page("200 OK", "", "fine"));
+    let broken = run(&url, GET, "--steady 300ms --fail throughput<1 --fail p50>0ms --fail errors>0.1%");
+    assert_eq!(broken.code, 1);
+    let lines: Vec<&str> = broken.output.lines().collect();
+    assert!(lines[0].starts_with("failed: p50 is ") && lines[0].ends_with(" ms (--fail p50>0ms)"), "{lines:?}");
+    assert!(lines[1].starts_with("kept: throughput is "), "{lines:?}");
+    assert_eq!(lines[2], "kept: errors are 0 % (--fail errors>0.1%)");
+    assert_eq!(broken.summary["verdict"]["thresholds"][1]["kept"], false);
+    assert_eq!(run(&url, GET, "--steady 300ms --fail p99>9s").code, 0);
+    // Whatever is permitted: a run in which nothing succeeded has failed.
+    nothing_succeeded(&run(&nobody(), GET, "--steady 200ms --limit-errors 100% --fail errors>100%"));
+}
+
+#[test]
 fn timeouts_are_response_times_of_at_least_so_long() {
     let url = server(|stream| {
         use std::io::{BufReader, Write};

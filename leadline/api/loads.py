@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from leadline.load.against import Change, Comparison, Load, compare, comparison_document, read_load
 from leadline.load.cluster.command import check as check_drivers
 from leadline.load.cluster.command import run as run_together
 from leadline.load.cluster.spec import read_drivers
-from leadline.load.command import OUT, judge, option_value, run_scenario, scenario_schema
+from leadline.load.command import OUT, check_bounds, judge, option_value, run_scenario, scenario_schema
 from leadline.load.generators.base import Job
 from leadline.load.generators.run import Plan, run_generator
 from leadline.load.knee import Limits, Range, Step
@@ -15,12 +16,18 @@ from leadline.load.result import read_summary
 
 __all__ = [
     "OUT",
+    "Change",
+    "Comparison",
     "Job",
     "Limits",
+    "Load",
     "Plan",
     "Range",
     "Step",
+    "check_bounds",
     "check_drivers",
+    "compare",
+    "comparison_document",
     "find_knee",
     "find_preset",
     "judge",
@@ -28,6 +35,7 @@ __all__ = [
     "option_value",
     "preset_options",
     "read_drivers",
+    "read_load",
     "read_summary",
     "run_generator",
     "run_scenario",

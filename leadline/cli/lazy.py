@@ -50,7 +50,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "up": ("stack", "Start a stack and leave it running; print its address."),
     "down": ("stack", "Stop the stack that ``up`` started and put the host back."),
-    "load": ("load", "Run leadline-load alone; further options go to it as they are (docs/reference/load.md)."),
+    "load": (
+        "load",
+        "Load a server and sum up how it did; further options are leadline-load's (docs/reference/load.md).",
+    ),
     "command": ("command", "Time programs as whole processes in a mixed order and compare them, with intervals."),
     "scenario": (
         "scenario",

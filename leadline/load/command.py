@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from leadline.host import here
+from leadline.host.scratch import Scratch
 from leadline.load.driver import as_own_user, find_binary
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError
@@ -29,6 +30,14 @@ def run_scenario(scenario: str, options: Sequence[str]) -> int:
     argv = [str(find_binary()), "run", str(found), *options, *extra]
     with as_own_user(argv, Path(option_value("--out", options, OUT)), found) as command:
         return here.foreground(command)[0]
+
+
+def check_bounds(options: Sequence[str]) -> None:
+    """Raises UsageError for options of ``leadline-load judge`` that it does not take."""
+    with Scratch() as nothing:
+        done = here.run([str(find_binary()), "judge", str(nothing), *options])
+    if done.returncode == 2:
+        raise UsageError(done.stderr.strip().removeprefix("leadline-load: "))
 
 
 def judge(directory: Path, options: Sequence[str] = ()) -> tuple[bool, str]:

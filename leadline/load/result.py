@@ -150,6 +150,19 @@ class GeneratorNote:
 
 
 @dataclass(frozen=True)
+class ThresholdResult:
+    """A condition of ``--fail``. ``value`` is None where nothing was measured, which does not keep it."""
+
+    condition: str  # p99>200ms
+    measure: str  # mean, p50, ..., max, errors, dropped or throughput
+    unit: str  # ms, share or per_second
+    bound: float
+    value: float | None
+    kept: bool
+    at_least: bool = False  # the value is a lower bound: timeouts are in it
+
+
+@dataclass(frozen=True)
 class Verdict:
     """Whether the run passed; ``problems`` has a sentence for each reason why not, the worst one first."""
 
@@ -157,6 +170,7 @@ class Verdict:
     problems: tuple[str, ...]
     limit_errors: float
     limit_dropped: float
+    thresholds: tuple[ThresholdResult, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -275,7 +289,8 @@ def _result(found: dict[str, Any]) -> DriverResult:
 
 
 def _verdict(found: dict[str, Any]) -> Verdict:
-    return Verdict(**{**found, "problems": tuple(found["problems"])})
+    thresholds = tuple(ThresholdResult(**threshold) for threshold in found.get("thresholds", ()))
+    return Verdict(**{**found, "problems": tuple(found["problems"]), "thresholds": thresholds})
 
 
 def _pair(values: Sequence[float]) -> tuple[float, float]:

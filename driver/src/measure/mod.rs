@@ -8,6 +8,7 @@ pub mod report;
 pub mod rows;
 pub mod slice;
 pub mod summary;
+pub mod threshold;
 pub mod verdict;
 pub mod whole;
 pub mod writer;

@@ -1,5 +1,6 @@
 //! The summary as plain text: what is wrong first, then the figures.
 
+use super::threshold::sentence;
 use super::verdict::{kinds, total};
 use serde_json::Value;
 use std::fmt::Write;
@@ -10,6 +11,10 @@ const FIGURES: [&str; 6] = ["mean", "p50", "p90", "p95", "p99", "max"];
 /// Of a summary with its verdict.
 pub fn text(summary: &Value, out: &Path) -> String {
     let mut found = verdict(summary);
+    let thresholds = summary["verdict"]["thresholds"].as_array().into_iter().flatten();
+    for judged in thresholds.filter(|judged| judged["kept"] == true) {
+        let _ = writeln!(found, "kept: {}", sentence(judged, summary));
+    }
     found += &table(summary);
     found += &timeouts(summary);
     found += &losses(summary);
@@ -114,7 +119,13 @@ mod tests {
             "response_at_least": ["mean", "p99", "p999", "max"],
         });
         let summary = json!({
-            "verdict": {"passed": false, "problems": ["3 of 100 transactions failed", "p99 of get is too long"]},
+            "verdict": {
+                "passed": false, "problems": ["3 of 100 transactions failed", "p99 of get is too long"],
+                "thresholds": [
+                    {"condition": "p50>2ms", "measure": "p50", "unit": "ms", "value": 1.25, "kept": true},
+                    {"condition": "p99>1s", "measure": "p99", "unit": "ms", "value": 1e4, "kept": false},
+                ],
+            },
             "steady": {"duration_s": 10.0, "transactions": {"get": part}, "all": part},
             "errors": {"timeout": 3},
             "error_samples": {"timeout": ["get: GET /\u{1b}[2J: no complete response in time"]},
@@ -122,8 +133,9 @@ mod tests {
             "driver": {"evidence": ["fine: a", "limit: the loop used 95 % of a core"]},
         });
         let found = text(&summary, Path::new("out"));
-        let lines: Vec<&str> = found.lines().collect();
+        let mut lines: Vec<&str> = found.lines().collect();
         assert_eq!(&lines[..2], ["failed: 3 of 100 transactions failed", "failed: p99 of get is too long"]);
+        assert_eq!(lines.remove(2), "kept: p50 is 1.25 ms (--fail p50>2ms)");
         assert!(lines[4].starts_with("get ") && lines[4].ends_with(">=10000.00  >=10001.00"), "{found}");
         assert_eq!(lines[6], "3 of 100 response times are timeouts, so at least the figure shown: mean, p99, max");
         assert_eq!(&lines[7..9], ["errors: timeout 3", "  timeout: get: GET /?[2J: no complete response in time"]);

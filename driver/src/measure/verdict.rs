@@ -1,36 +1,52 @@
 //! Did the run do what it was asked, and what is wrong with it, if anything.
 
+use super::threshold::{sentence, Threshold};
 use crate::units::parse_share;
 use clap::Args;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
 /// What a run may lose and still pass.
-#[derive(Clone, Copy, Debug, PartialEq, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct Bounds {
-    /// The run fails when a greater share of its transactions does.
-    #[arg(long = "limit-errors", value_name = "SHARE", default_value = "1%", value_parser = parse_share)]
-    pub errors: f64,
-    /// The run fails when a greater share of its arrivals was dropped.
-    #[arg(long = "limit-dropped", value_name = "SHARE", default_value = "1%", value_parser = parse_share)]
-    pub dropped: f64,
+    /// The run fails when a greater share of its transactions does (default 1%, none with --fail errors>...).
+    #[arg(long = "limit-errors", value_name = "SHARE", value_parser = parse_share)]
+    pub errors: Option<f64>,
+    /// The run fails when a greater share of its arrivals was dropped (default 1%, none with --fail dropped>...).
+    #[arg(long = "limit-dropped", value_name = "SHARE", value_parser = parse_share)]
+    pub dropped: Option<f64>,
+    /// The run fails on this condition, e.g. p99>200ms, errors>0.1%, throughput<100; may be repeated.
+    #[arg(long = "fail", value_name = "CONDITION", value_parser = Threshold::parse)]
+    pub fail: Vec<Threshold>,
 }
 
-impl Default for Bounds {
-    fn default() -> Self {
-        Bounds { errors: 0.01, dropped: 0.01 }
+impl Bounds {
+    /// Shares of failed transactions and of dropped arrivals that pass. A threshold stands in the default's place.
+    fn shares(&self) -> (f64, f64) {
+        let most = |given: Option<f64>, measure: &str| {
+            let named = self.fail.iter().any(|threshold| threshold.is_of(measure));
+            given.unwrap_or(if named { 1.0 } else { 0.01 })
+        };
+        (most(self.errors, "errors"), most(self.dropped, "dropped"))
     }
 }
 
-/// Adds the verdict to a summary: `passed`, the `problems` (the worst one first), and the bounds.
+/// Adds the verdict to a summary: `passed`, the `problems` (the worst one first), the bounds, and the `thresholds`
+/// where some were given.
 pub fn judge(summary: &mut Value, bounds: &Bounds) {
-    let problems = problems(summary, bounds);
+    let (errors, dropped) = bounds.shares();
+    let mut problems = problems(summary, errors, dropped);
+    let thresholds: Vec<Value> = bounds.fail.iter().map(|threshold| threshold.judge(summary)).collect();
+    problems.extend(thresholds.iter().filter(|judged| judged["kept"] == false).map(|judged| sentence(judged, summary)));
     summary["verdict"] = json!({
         "passed": problems.is_empty(),
         "problems": problems,
-        "limit_errors": bounds.errors,
-        "limit_dropped": bounds.dropped,
+        "limit_errors": errors,
+        "limit_dropped": dropped,
     });
+    if !thresholds.is_empty() {
+        summary["verdict"]["thresholds"] = json!(thresholds);
+    }
 }
 
 /// Whether the summary's verdict is that the run passed.
@@ -38,7 +54,7 @@ pub fn passed(summary: &Value) -> bool {
     summary["verdict"]["passed"].as_bool().unwrap_or(false)
 }
 
-fn problems(summary: &Value, bounds: &Bounds) -> Vec<String> {
+fn problems(summary: &Value, most_errors: f64, most_dropped: f64) -> Vec<String> {
     let mut found = Vec::new();
     if summary["completed"] == false {
         found.push("ended before its plan was over".to_string());
@@ -53,17 +69,17 @@ fn problems(summary: &Value, bounds: &Bounds) -> Vec<String> {
             _ => format!("no transaction succeeded: all {failed} failed ({})", kinds(summary)),
         });
     } else {
-        if share(failed, ok + failed) > bounds.errors {
+        if share(failed, ok + failed) > most_errors {
             let (all, share) = (ok + failed, percent(share(failed, ok + failed)));
-            let most = percent(bounds.errors);
+            let most = percent(most_errors);
             found.push(format!("{failed} of {all} transactions failed ({share}, at most {most}): {}", kinds(summary)));
         }
         if summary["completed"] != false && summary["steady"]["all"]["ok"] == 0 {
             found.push("no transaction succeeded in the steady phase".to_string());
         }
     }
-    if share(dropped, planned) > bounds.dropped {
-        let (share, most) = (percent(share(dropped, planned)), percent(bounds.dropped));
+    if share(dropped, planned) > most_dropped {
+        let (share, most) = (percent(share(dropped, planned)), percent(most_dropped));
         found.push(format!(
             "{dropped} of {planned} arrivals were dropped ({share}, at most {most}): all sessions of --max-sessions were \
              taken"
@@ -156,6 +172,24 @@ mod tests {
         assert_eq!(judged(&dead), ["no transaction succeeded: all 7 failed (connect 7)"]);
         assert_eq!(judged(&[("/steady/all/ok", json!(0))]), ["no transaction succeeded in the steady phase"]);
         assert_eq!(judged(&[("/completed", json!(false))]), ["ended before its plan was over"]);
+    }
+
+    #[test]
+    fn thresholds_stand_in_the_place_of_defaults() {
+        let mut found = summary();
+        found["total"]["a"]["failed"] = json!(5);
+        found["errors"] = json!({"reset": 5});
+        let bounds = |text: &str, errors: Option<f64>| {
+            let fail = vec![Threshold::parse(text).expect(text)];
+            Bounds { errors, fail, ..Bounds::default() }
+        };
+        judge(&mut found, &bounds("errors>9%", None));
+        assert!(passed(&found), "{found}");
+        assert_eq!(found["verdict"]["thresholds"][0]["kept"], true);
+        judge(&mut found, &bounds("errors>9%", Some(0.01)));
+        assert_eq!(found["verdict"]["problems"][0], "5 of 105 transactions failed (4.8 %, at most 1 %): reset 5");
+        judge(&mut found, &bounds("errors>1%", None));
+        assert_eq!(found["verdict"]["problems"], json!(["errors are 4.8 % (reset 5) (--fail errors>1%)"]));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
@@ -61,6 +63,20 @@ def load(
     limit_errors: Annotated[
         str | None, typer.Option(help="Share of failed transactions beyond which the run fails (default 1%).")
     ] = None,
+    fail: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="<condition>",
+            help="The run fails on it (exit code 1): p99>200ms, errors>0.1%, throughput<100; may be repeated.",
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="<path>",
+            help="Compare with the results of an earlier load, with intervals; without a scenario, those in --out.",
+        ),
+    ] = None,
     first: Annotated[float, typer.Option("--from", min=0.001, max=1e8, help="With --find-knee: the first load.")] = 10,
     to: Annotated[float, typer.Option("--to", max=1e8, help="With --find-knee: the highest load.")] = 100_000,
     step_factor: Annotated[float, typer.Option(min=1.05, max=100, help="With --find-knee: from stair to stair.")] = 1.5,
@@ -79,10 +95,10 @@ def load(
         str | None, typer.Option("--program", help="With --generator: where the tool is, if not on the PATH.")
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="With --find-knee or --generator: print the result as JSON.")
+        bool, typer.Option("--json", help="With --find-knee, --generator or --against: print the result as JSON.")
     ] = False,
 ) -> None:
-    """Run leadline-load alone; further options go to it as they are (docs/reference/load.md)."""
+    """Load a server and sum up how it did; further options are leadline-load's (docs/reference/load.md)."""
     if schema:
         typer.echo(scenario_schema(), nl=False)
         return
@@ -92,6 +108,19 @@ def load(
         _check(drivers)
         return
     output_directory(option_value("--out", [scenario or "", *context.args], OUT))
+    failing = [word for condition in fail or () for word in ("--fail", condition)]
+    tell = None
+    if against is not None:
+        if find_knee:
+            raise UsageError("--against compares two runs: it cannot stand beside --find-knee")
+        from leadline.cli.commands.load_against import comparing
+
+        tell = comparing(against, Path(option_value("--out", [scenario or "", *context.args], OUT)))
+        if generator is None and (scenario is None or scenario.startswith("-")):
+            tell(json)
+            return
+        if json:
+            raise UsageError("--json belongs to a comparison without a run: name --against and --out alone")
     own = {"options": options, "program": program}
     if generator is not None:
         if preset is not None or find_knee:
@@ -106,16 +135,20 @@ def load(
             scenario = None
         arguments += [f"--{name}={value}" for name, value in own.items() if value is not None]
         bounds = [] if limit_errors is None else ["--limit-errors", limit_errors]
-        run(generator, scenario, arguments, bounds, json)
+        _end(run(generator, scenario, arguments, [*bounds, *failing], json), tell)
         return
     for name, value in own.items():
         if value is not None:
             raise UsageError(f"--{name} belongs to --generator; options of leadline-load are written as they are")
     if scenario is None or scenario.startswith("-"):
         raise UsageError("no scenario given: a built-in name or a YAML file, see docs/reference/load.md")
-    arguments = list(context.args)
+    arguments = [*context.args, *failing]
+    if fail and find_knee:
+        raise UsageError("--fail belongs to a run; --find-knee searches within --limit-p99 and --limit-errors")
     if limit_p99 is not None and not find_knee:
-        raise UsageError("--limit-p99 belongs to --find-knee; a transaction's own limits stand in the scenario")
+        raise UsageError(
+            f"--limit-p99 belongs to --find-knee: write --fail 'p99>{limit_p99}', or limits in the scenario"
+        )
     if limit_errors is not None and not find_knee:
         arguments += ["--limit-errors", limit_errors]
     if preset is not None:
@@ -131,7 +164,8 @@ def load(
     if drivers is not None:
         if find_knee:
             raise UsageError("--find-knee has one driver: it cannot stand beside --drivers")
-        _together(scenario, drivers, arguments)
+        passed = run_together(scenario, arguments, read_drivers(drivers), typer.echo)
+        _end(130 if passed is None else int(not passed), tell)
         return
     if find_knee:
         if not first <= to:
@@ -146,19 +180,20 @@ def load(
     code = run_scenario(scenario, arguments)
     if code < 0:
         raise LeadlineError(f"leadline-load was ended by signal {-code}")
-    if code:  # it said why
+    _end(code, tell)
+
+
+def _end(code: int, tell: Callable[[bool], None] | None) -> None:
+    """The comparison where one is wanted and the run was done; ends with ``code``, whose reason was told, unless 0."""
+    if tell is not None and code in (0, 1):
+        tell(False)
+    if code:
         sys.exit(code)
 
 
 def _check(drivers: str) -> None:
     for line in check_drivers(read_drivers(drivers)):
         typer.echo(line)
-
-
-def _together(scenario: str, drivers: str, options: list[str]) -> None:
-    passed = run_together(scenario, options, read_drivers(drivers), typer.echo)
-    if not passed:  # it was said why
-        sys.exit(130 if passed is None else 1)
 
 
 def _search(

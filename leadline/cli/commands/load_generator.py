@@ -8,7 +8,7 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from leadline.api.loads import OUT, Job, Plan, judge, read_summary, run_generator
+from leadline.api.loads import OUT, Job, Plan, check_bounds, judge, read_summary, run_generator
 from leadline.cli.output import errors, print_json, say
 from leadline.model.errors import UsageError, nearest
 from leadline.model.units import parse_duration
@@ -16,8 +16,8 @@ from leadline.model.units import parse_duration
 _OPTIONS = ("--url", "--out", "--replace", "--options", "--program", "--ramp-up", "--steady", "--seed")
 
 
-def run(name: str, script: str | None, arguments: list[str], bounds: list[str], as_json: bool) -> None:
-    """Runs the tool, prints what it found and what its latencies mean; ends with code 1 when the run did not pass.
+def run(name: str, script: str | None, arguments: list[str], bounds: list[str], as_json: bool) -> int:
+    """Runs the tool, prints what it found and what its latencies mean; exit code 1 when the run did not pass.
     Raises UsageError, LeadlineError.
     """
     given = _given(arguments)
@@ -35,6 +35,7 @@ def run(name: str, script: str | None, arguments: list[str], bounds: list[str], 
     job = Job(given["--url"], out.resolve() / "raw", ramp_up + steady, int(seed), script, words, given.get("--program"))
     cut = steady if "--steady" in given and name not in ("wrk", "httperf") else None
     plan = Plan(name, job, out, ramp_up, cut, "--replace" in given)
+    check_bounds(bounds)
     with redirect_stdout(sys.stderr):
         run_generator(plan)
     passed, text = judge(out, bounds)
@@ -47,8 +48,7 @@ def run(name: str, script: str | None, arguments: list[str], bounds: list[str], 
         for line in (note.sentence, note.missing) if note is not None else ():
             if line:
                 say(line)
-    if not passed:
-        sys.exit(1)
+    return int(not passed)
 
 
 def _given(arguments: list[str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from leadline.model.drivers import DriverHost
 from leadline.model.errors import UsageError
 
 _OURS = ("--share", "--start-at", "--dead-man-switch")
+_BOUNDS = ("--limit-errors", "--limit-dropped", "--fail")
 _DEAD_MAN = 5.0  # seconds
 _POLL = 0.1
 
@@ -63,7 +64,7 @@ def run(
         cluster.begin(job, clear if earlier.REPLACE in last else lambda: None)
         stopped = _follow(cluster, progress, say)
         cluster.collect()
-    bounds = [word for name in ("--limit-errors", "--limit-dropped") if name in last for word in (name, last[name])]
+    bounds = [word for option in given if option[0] in _BOUNDS for word in option]
     passed, text = judge(out, bounds)
     sys.stdout.write(text) if progress != "json" else sys.stderr.write(text)
     return None if stopped else passed

@@ -19,7 +19,15 @@ from leadline.cli.options import output_directory, output_file
 from leadline.cli.output import console, errors
 from leadline.model.errors import UsageError
 
-READ = {"--check", "--groups-file", "--import-json", "--lab", "--simulate", "--truth"}  # the lab has a check of its own
+READ = {
+    "--against",
+    "--check",
+    "--groups-file",
+    "--import-json",
+    "--lab",
+    "--simulate",
+    "--truth",
+}  # the lab has a check of its own
 FILES = (
     ("report", "none", "--out"),
     ("plan", "none", "--out"),

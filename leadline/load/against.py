@@ -1,0 +1,276 @@
+"""Two loads compared: changes of throughput, response times and errors with intervals, and what else differs.
+
+The noise is that between the seconds of each run. What differs between instances of a server is not in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from leadline.load.result import DriverResult, read_summary
+from leadline.load.series import SecondResponses, seconds_between
+from leadline.model.errors import UsageError
+
+FORMAT = "leadline-against/1"
+LEVEL = 0.95
+_RESAMPLES = 2000
+_FEWEST = 5  # seconds of a steady phase
+_MOST = 400  # seconds that stand alone; of longer runs neighbours are taken together
+_TAIL = 5  # responses beyond a percentile that must be there in both
+_QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
+
+
+@dataclass(frozen=True)
+class Change:
+    """One measure of the steady phase in both loads. ``change`` with ``low`` and ``high``: percent, of errors
+    percentage points; None where ``reason`` says why.
+    """
+
+    measure: str  # throughput, mean, p50, ..., p999 or errors
+    unit: str  # per_second, ms or share
+    before: float | None
+    now: float | None
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+
+    @property
+    def distinguishable(self) -> bool:
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``differs``: a sentence for each fact that differs besides the server, or weakens the comparison."""
+
+    before: str
+    now: str
+    seconds: tuple[int, int]
+    changes: tuple[Change, ...]
+    differs: tuple[str, ...]
+    level: float = LEVEL  # at which the intervals hold for all measures together
+
+
+@dataclass(frozen=True)
+class Load:
+    """Results of one load: its directory, its summary, whole seconds of its steady phase."""
+
+    directory: Path
+    summary: DriverResult
+    seconds: Sequence[SecondResponses]
+
+
+def read_load(directory: Path) -> Load:
+    """Raises UsageError where there is nothing that can be compared, LeadlineError where it is damaged."""
+    if not (directory / "summary.json").is_file():
+        raise UsageError(f"{directory} holds no results of a load (no summary.json)")
+    summary = read_summary(directory)
+    if not (directory / "response.hlog").is_file():
+        name = summary.generator.name if summary.generator else "this load"
+        raise UsageError(f"{directory} cannot be compared: of {name} there are no seconds, only totals")
+    begin, end = summary.phases.steady
+    whole = math.floor(end + 1e-6) - math.ceil(begin - 1e-6)
+    if whole < _FEWEST:
+        raise UsageError(
+            f"{directory} cannot be compared: its steady phase has {max(whole, 0)} whole seconds, an interval needs at "
+            f"least {_FEWEST}: lengthen --steady"
+        )
+    return Load(directory, summary, seconds_between(directory, begin, end))
+
+
+def compare(before: Load, now: Load, seed: int = 1) -> Comparison:
+    """The change from ``before`` to ``now``."""
+    return Comparison(
+        str(before.directory),
+        str(now.directory),
+        (len(before.seconds), len(now.seconds)),
+        changes(before.seconds, now.seconds, _same_arrivals(before, now), seed),
+        _differences(before.summary, now.summary),
+    )
+
+
+def comparison_document(found: Comparison) -> dict[str, Any]:
+    """The comparison as JSON (docs/reference/load.md)."""
+    rows = [asdict(row) | {"distinguishable": row.distinguishable} for row in found.changes]
+    return {"format": FORMAT, **asdict(found), "changes": rows}
+
+
+def _same_arrivals(before: Load, now: Load) -> bool:
+    """Whether second i of both had the same arrivals: open ones of one seed and scenario."""
+    one, other = before.summary, now.summary
+    facts = [(run.arrivals, run.seed, run.scenario_sha256, run.phases.steady) for run in (one, other)]
+    return one.arrivals.model != "closed" and one.generator is other.generator is None and facts[0] == facts[1]
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """Figures of a run (measure -> value) and of its resamples (measure -> R values)."""
+
+    value: dict[str, float]
+    drawn: dict[str, np.ndarray]
+    count: float
+    failed: float
+    blocks: float  # of seconds that count as independent
+
+
+def changes(
+    before: Sequence[SecondResponses], now: Sequence[SecondResponses], paired: bool = False, seed: int = 1
+) -> tuple[Change, ...]:
+    """Changes with simultaneous intervals: a circular block bootstrap over the seconds of each run (Politis and Romano
+    1992) gives the standard errors of the log ratios and the critical value of their largest |t|, widened by Student's
+    t for the number of blocks. ``paired``: second i of both is drawn together, since both had the same arrivals.
+    """
+    tables = [_Table.of(seconds) for seconds in (before, now)]
+    blocks = [table.block() for table in tables]
+    if paired := paired and len(before) == len(now):
+        blocks = [max(blocks)] * 2
+    generators = np.random.default_rng(seed).spawn(2)
+    if paired:
+        generators = [np.random.default_rng(seed) for _ in tables]
+    one, other = (table.draws(block, rng) for table, block, rng in zip(tables, blocks, generators, strict=True))
+    names = [name for name in one.value if name in other.value]
+    ratios = {name: np.log(other.drawn[name] / one.drawn[name]) for name in names}
+    ratios["errors"] = other.drawn["errors"] - one.drawn["errors"]
+    small = max(math.sqrt(run.blocks / (run.blocks - 1)) for run in (one, other))
+    deviations = {name: (small * float(drawn.std()), drawn - drawn.mean()) for name, drawn in ratios.items()}
+    scaled = [np.abs(centred) * small / error for error, centred in deviations.values() if error > 0]
+    df = one.blocks - 1 if paired else one.blocks + other.blocks - 2
+    wider = float(stats.t.ppf((1 + LEVEL) / 2, df) / stats.norm.ppf((1 + LEVEL) / 2))
+    critical = wider * float(np.quantile(np.max(scaled, axis=0), LEVEL)) if scaled else 0.0
+    found = []
+    for measure, unit in (("throughput", "per_second"), ("mean", "ms"), *((name, "ms") for name, _ in _QUANTILES)):
+        first, second = one.value.get(measure), other.value.get(measure)
+        if first is None or second is None:
+            found.append(Change(measure, unit, first, second, reason=_why(one, other, measure)))
+            continue
+        centre, half = math.log(second / first), critical * deviations[measure][0]
+        change, low, high = (100 * math.expm1(value) for value in (centre, centre - half, centre + half))
+        found.append(Change(measure, unit, first, second, change, low, high))
+    return (*found, _errors(one, other, critical * deviations["errors"][0]))
+
+
+def _why(one: _Draws, other: _Draws, measure: str) -> str:
+    if min(one.count, other.count) == 0:
+        return "no transaction succeeded"
+    share = dict(_QUANTILES).get(measure, 0.0)
+    return f"too few responses: {_TAIL / (1 - share):.0f} needed in each"
+
+
+def _errors(one: _Draws, other: _Draws, half: float) -> Change:
+    """In percentage points; the wider of the bootstrap's interval and Newcombe's (1998, method 10)."""
+    counts = [run.count + run.failed for run in (one, other)]
+    if min(counts) == 0:
+        return Change("errors", "share", None, None, reason="no transaction ended")
+    first, second = (run.failed / count for run, count in zip((one, other), counts, strict=True))
+    difference = second - first
+    (low_one, high_one), (low_other, high_other) = (
+        _wilson(run.failed, count) for run, count in zip((one, other), counts, strict=True)
+    )
+    low = difference - max(half, math.hypot(second - low_other, high_one - first))
+    high = difference + max(half, math.hypot(high_other - second, first - low_one))
+    return Change("errors", "share", first, second, 100 * difference, 100 * low, 100 * high)
+
+
+def _wilson(failed: float, count: float) -> tuple[float, float]:
+    interval = stats.binomtest(round(failed), round(count)).proportion_ci(LEVEL, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Responses by second (of long runs by several) and value: ``counts`` is seconds x values."""
+
+    values: np.ndarray  # ms, ascending
+    counts: np.ndarray
+    failed: np.ndarray
+    lengths: np.ndarray  # seconds in each row
+
+    @classmethod
+    def of(cls, seconds: Sequence[SecondResponses]) -> _Table:
+        values = np.array(sorted({value for second in seconds for value in second.values_ms}))
+        together = math.ceil(len(seconds) / _MOST)
+        rows = math.ceil(len(seconds) / together)
+        found = cls(values, np.zeros((rows, len(values))), np.zeros(rows), np.zeros(rows))
+        for at, second in enumerate(seconds):
+            np.add.at(found.counts[at // together], np.searchsorted(values, second.values_ms), second.counts)
+            found.failed[at // together] += second.failed
+            found.lengths[at // together] += 1
+        return found
+
+    def block(self) -> int:
+        """Rows in a block: what is best for the mean of an autoregression of this first autocorrelation (Carlstein
+        1986), of the throughput or of the mean response time, at most a fourth of the run.
+        """
+        rows, counts = len(self.counts), self.counts.sum(axis=1)
+        means = np.divide(self.counts @ self.values, counts, out=np.zeros(rows), where=counts > 0)
+        rho = max(_autocorrelation(counts), _autocorrelation(means))
+        if rho <= 1 / math.sqrt(rows):  # within what independent seconds show
+            return 1
+        rho = min(rho + (1 + 3 * rho) / rows, 0.95)  # Kendall 1954: it is estimated too small
+        best = (math.sqrt(6) * rho / (1 - rho**2)) ** (2 / 3) * rows ** (1 / 3)
+        return max(1, min(math.ceil(float(best)), rows // 4))
+
+    def draws(self, block: int, generator: np.random.Generator) -> _Draws:
+        """Figures of the run and of resamples of its blocks, which go round its end."""
+        rows = len(self.counts)
+        starts = generator.integers(0, rows, (_RESAMPLES, math.ceil(rows / block)))
+        picked = ((starts[:, :, None] + np.arange(block)) % rows).reshape(_RESAMPLES, -1)[:, :rows]
+        weights = np.zeros((_RESAMPLES + 1, rows))
+        weights[0] = 1
+        np.add.at(weights, (np.arange(1, _RESAMPLES + 1)[:, None], picked), 1.0)
+        counts, failed = weights @ self.counts.sum(axis=1), weights @ self.failed
+        figures: dict[str, np.ndarray] = {}
+        if len(self.values) and counts.min() > 0:
+            figures["throughput"] = counts / (weights @ self.lengths)
+            figures["mean"] = (weights @ (self.counts @ self.values)) / counts
+            sums = np.cumsum(weights @ self.counts, axis=1)
+            for name, share in _QUANTILES:
+                if counts[0] * (1 - share) >= _TAIL:
+                    figures[name] = self.values[(sums < share * counts[:, None] - 1e-9).sum(axis=1)]
+        drawn = {name: figure[1:] for name, figure in figures.items()}
+        drawn["errors"] = failed[1:] / np.maximum(counts[1:] + failed[1:], 1.0)
+        value = {name: float(figure[0]) for name, figure in figures.items()}
+        return _Draws(value, drawn, float(counts[0]), float(failed[0]), max(rows / block, 2.0))
+
+
+def _autocorrelation(series: np.ndarray) -> float:
+    centred = series - series.mean()
+    spread = float(centred @ centred)
+    return float(centred[1:] @ centred[:-1]) / spread if spread > 0 else 0.0
+
+
+def _differences(before: DriverResult, now: DriverResult) -> tuple[str, ...]:
+    facts: list[tuple[str, object, object]] = [
+        ("scenario", before.scenario, now.scenario),
+        ("content of the scenario", before.scenario_sha256[:12], now.scenario_sha256[:12]),
+        ("url", before.url, now.url),
+        ("version of the driver", before.version, now.version),
+        ("generator", _generator(before), _generator(now)),
+    ]
+    one, other = asdict(before.arrivals), asdict(now.arrivals)
+    facts += [(name, one[name], other[name]) for name in one]
+    names = sorted({*before.variables, *now.variables})
+    facts += [(f"--var {name}", before.variables.get(name), now.variables.get(name)) for name in names]
+    found = [f"{name}: {_told(first)} before, {_told(second)} now" for name, first, second in facts if first != second]
+    for word, run in (("before", before), ("now", now)):
+        if run.driver.limit:
+            found.append(f"the driver was the limit {word}: its figures are not the server's")
+        if not run.completed:
+            found.append(f"the load {word} ended before its plan was over")
+    return tuple(found)
+
+
+def _generator(run: DriverResult) -> str:
+    return run.generator.name if run.generator else "leadline-load"
+
+
+def _told(value: object) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
