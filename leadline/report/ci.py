@@ -142,5 +142,5 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> st
 def _escaped(text: str) -> str:
     """Text that is no markup, no HTML and no mention, in one line."""
     line = " ".join(printable(text.replace("\n", " ")).split())
-    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
-    return _MARKS.sub(r"\\\1", line)
+    line = _MARKS.sub(r"\\\1", line)  # first: an entity's number sign is no heading
+    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")

@@ -65,7 +65,7 @@ def test_an_interrupted_study_is_an_error_and_fails_no_setting(tmp_path: Path) -
 def test_markdown_holds_the_answer_and_no_markup_from_outside(found: Summary) -> None:
     told = markdown(replace(found, answer=NASTY + " @everyone a|b\n# head", warnings=(NASTY,)))
     assert "<" not in told
-    assert "@" not in told
+    assert " &#64;everyone" in told
     assert "\\[bold\\]" in told
     assert "a\\|b \\# head" in told
     rows = [line for line in told.splitlines() if line.startswith("| throughput")]
