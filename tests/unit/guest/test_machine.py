@@ -48,7 +48,7 @@ ENDS = {
         "configuration",
         r"has not all of its files: .* could not be unpacked \(write error\): give `guest` more memory",
     ),
-    "reserve": (  # vm.min_free_kbytes at half of the memory: whoever allocates next is killed
+    "reserve": (  # as where a level leaves no memory: whoever allocates next is killed
         "echo '[ 9.1] postgres invoked oom-killer: gfp_mask=0x140cca' >console.txt; "
         "echo '[ 9.2] Out of memory: Killed process 71 (java) total-vm:1kB' >>console.txt; while :; do :; done",
         "configuration",
