@@ -51,11 +51,13 @@ class Strata:
 
 def block_columns(table: StudyTable, sample: Sample) -> tuple[str, tuple[int, ...]]:
     """How blocks enter (``columns``, ``swept`` or ``random``), and those that have a column. Few blocks are random only
-    where a factor changes between them and nowhere else.
+    where a factor changes between them and nowhere else, and so are the pairs of a duet: these are compared inside
+    only, so that every level may have a noise of its own.
     """
     blocks = tuple(sorted({int(block) for block in sample.blocks}))
     nested = all(_nested(inner, sample.blocks) for inner in (sample.plots, sample.trials))
-    if nested and not table.complete and (table.between_blocks or len(blocks) >= FEW_BLOCKS):
+    recovered = len(blocks) >= FEW_BLOCKS and not table.duet
+    if nested and not table.complete and (table.between_blocks or recovered):
         return "random", ()
     return ("swept", ()) if nested and len(blocks) > MANY_BLOCKS else ("columns", blocks)
 

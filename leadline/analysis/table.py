@@ -45,6 +45,7 @@ class StudyTable:
     covariates: tuple[str, ...] = ()  # figures of the machine that the plan names for the model
     forks: bool = False  # blocks are worlds, in which there is neither noise nor order
     halves: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # position -> a duet's half in each slot
+    duet: bool = False  # the trials of a block ran at the same time, on halves of the machine
 
     @classmethod
     def of(cls, plan: Plan, observations: Sequence[Observation], describe: Describe) -> StudyTable:
@@ -73,6 +74,7 @@ class StudyTable:
             in_parallel=_in_parallel(plan),
             forks=plan.forks,
             halves={trial.position: trial.halves for trial in plan.trials if trial.halves and trial.slots},
+            duet=bool(plan.duet),
             slots_in_block=max((len(set(_treatments(trial))) for trial in plan.trials), default=1),
         )
 

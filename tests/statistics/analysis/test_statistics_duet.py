@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from bench.statistics.layouts import study
 from leadline.design.rotation import rotation_plan
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
@@ -44,3 +45,10 @@ def test_planted_effects_are_found_where_the_machine_is_disturbed_and_a_half_is_
     assert found.family_error <= 0.08
     assert found.coverage is not None
     assert found.coverage >= 0.9
+
+
+def test_three_treatments_in_pairs_hold_where_one_of_them_has_three_times_the_noise() -> None:
+    """Pairs taken as random, with one noise for all levels, erred in 7 to 11 % of such studies."""
+    found = [study("duet", "rough", seed) for seed in range(200)]
+    assert sum(missed > 0 for _, missed, *_ in found) <= 0.07 * len(found)
+    assert sum(right for _, _, right, *_ in found) >= 0.7 * len(found)
