@@ -4,6 +4,7 @@ pub mod document;
 pub mod earlier;
 pub mod evidence;
 pub mod intervals;
+pub mod losses;
 pub mod report;
 pub mod rows;
 pub mod slice;

@@ -1,7 +1,7 @@
 //! The summary as plain text: what is wrong first, then the figures.
 
+use super::losses::{kinds, total};
 use super::threshold::sentence;
-use super::verdict::{kinds, total};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Conditions under which a run fails (`--fail 'p99>200ms'`), and what a summary says of them.
 
-use super::verdict::{kinds, percent, total};
+use super::losses::{kinds, percent, total};
 use crate::nearest::hint;
 use crate::units::{parse_share, parse_time};
 use serde_json::{json, Value};
