@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from leadline.analysis.carry import HIDDEN
 from leadline.analysis.contrasts import Change
-from leadline.analysis.equivalence import inside
 from leadline.analysis.scale import response_kind
 from leadline.model.errors import BLAMED, FailureClass
 from leadline.model.naming import Describe
@@ -59,8 +57,7 @@ class _Setting:
     effects: tuple[tuple[ResponseAnalysis, Effect], ...]
 
     def of(self, *verdicts: Verdict) -> list[tuple[ResponseAnalysis, Effect]]:
-        """Those with one of the verdicts; what is better or worse by less than the margin counts as equivalent."""
-        return [(one, effect) for one, effect in self.effects if verdict_of(one, effect) in verdicts]
+        return [(one, effect) for one, effect in self.effects if effect.verdict in verdicts]
 
 
 def answer(analysis: StudyAnalysis, facts: Facts) -> str:
@@ -96,12 +93,6 @@ def _settings(analysis: StudyAnalysis, describe: Describe) -> list[_Setting]:
         for effect in one.effects:
             found.setdefault((effect.factor, describe(effect.factor, effect.level)), []).append((one, effect))
     return [_Setting(f"{factor}={level}", tuple(effects)) for (factor, level), effects in found.items()]
-
-
-def verdict_of(one: ResponseAnalysis, effect: Effect) -> Verdict:
-    """What is better or worse by less than the margin is equivalent."""
-    small = effect.verdict in _TOLD and inside(effect.simultaneous, one.margin) and HIDDEN not in effect.reason
-    return Verdict.EQUIVALENT if small else effect.verdict
 
 
 def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting]) -> list[str]:
@@ -173,7 +164,7 @@ def _of_interactions(analysis: StudyAnalysis) -> list[str]:
     told: dict[tuple[object, ...], str] = {}
     for one in analysis.responses:
         for pair in one.interactions:
-            if pair.sentence and not inside(pair.simultaneous, one.margin):
+            if pair.sentence:
                 told.setdefault((*pair.factors, *pair.levels), pair.sentence)
     return list(told.values())[:MOST]
 

@@ -14,6 +14,7 @@ from leadline.conclude.configurations import configuration_names
 from leadline.conclude.confirmation import confirmations_of
 from leadline.conclude.disturbance import disturbance_of, width_cost
 from leadline.conclude.interactions import in_words
+from leadline.conclude.margin import within_margin
 from leadline.conclude.stopping import StoppingRule, rule_of
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.model.disturbance import OTHERS
@@ -51,7 +52,7 @@ def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRu
     stopped = rule.applied(found)
     found = replace(
         stopped.analysis,
-        responses=tuple(in_words(one, describe) for one in stopped.analysis.responses),
+        responses=tuple(in_words(within_margin(one), describe) for one in stopped.analysis.responses),
         failures=_failures(record),
         warnings=(*stopped.notes, *stopped.analysis.warnings, *told),
         simulated=record.simulated,

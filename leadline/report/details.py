@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leadline.model.record import StudyRecord
-from leadline.model.result import Interaction, ResponseAnalysis, Robust, StudyAnalysis
+from leadline.model.result import Interaction, ResponseAnalysis, Robust, StudyAnalysis, Verdict
 from leadline.report import words
 
 CHANCE = 0.5  # from this adjusted p on a level's failures get no sentence of their own
@@ -34,7 +34,10 @@ def interactions(one: ResponseAnalysis) -> list[str]:
     if not one.interactions:
         return []
     rows = [f"Interaction: {pair.sentence}; {interaction_text(pair)}." for pair in one.interactions if pair.sentence]
-    return rows or [f"None of {words.plural(len(one.interactions), 'interaction')} is distinguishable from none."]
+    looked = words.plural(len(one.interactions), "interaction")
+    if not rows and any(pair.verdict is Verdict.EQUIVALENT for pair in one.interactions):
+        return [f"None of {looked} is distinguishable from none and more than {words.number(one.margin)} %."]
+    return rows or [f"None of {looked} is distinguishable from none."]
 
 
 def quantiles(record: StudyRecord, analysis: StudyAnalysis) -> tuple[list[str], list[tuple[str, list[str]]]]:

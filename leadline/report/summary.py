@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from leadline.conclude.answer import verdict_of
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Interval, StudyAnalysis, Verdict
 from leadline.report import files as trial_files
@@ -134,7 +133,6 @@ def _comparisons(record: StudyRecord, analysis: StudyAnalysis) -> list[Compariso
     for one in analysis.responses:
         kind = words.kind_of(one.response)
         for effect in one.effects:
-            verdict = verdict_of(one, effect)
             found.append(
                 Comparison(
                     response=one.response,
@@ -144,8 +142,8 @@ def _comparisons(record: StudyRecord, analysis: StudyAnalysis) -> list[Compariso
                     level=words.level_text(record.study, effect.factor, effect.level),
                     baseline=words.level_text(record.study, effect.factor, effect.baseline),
                     setting=words.setting(record.study, effect.factor, effect.level),
-                    verdict=verdict,
-                    outcome=_OUTCOMES.get(verdict, Outcome.PASSED),
+                    verdict=effect.verdict,
+                    outcome=_OUTCOMES.get(effect.verdict, Outcome.PASSED),
                     percent=effect.percent,
                     interval=effect.interval,
                     simultaneous=effect.simultaneous,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from leadline.advice import advise
 from leadline.advice.facts import HostUse, Pool, TrialFacts
@@ -19,6 +22,9 @@ from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import StudyAnalysis, Verdict
 from leadline.report import health
+from leadline.report.export import export
+from leadline.report.summary import Outcome, summary
+from leadline.report.text import table
 from leadline.simulate import bound, parse_truth, simulate_observations
 from leadline.simulate.testbed import SimulatedTestbed
 from leadline.simulate.truth import Truth
@@ -94,6 +100,48 @@ def test_nothing_is_told_with_what_it_would_take() -> None:
 def test_what_makes_no_difference_is_said_within_the_margin() -> None:
     found = conclude(study("", "replicates: 12, seed: 3"))
     assert found.answer == "server.a=20 and server.b=20 make no difference (within 2 %)."
+
+
+def test_harm_within_the_margin_is_one_verdict_everywhere(tmp_path: Path) -> None:
+    record = study("{ when: { server.a: 20 }, percent: { throughput: -1.2% } }", "replicates: 12, seed: 3")
+    found = conclude(record)
+    assert found.answer == "server.b=20 and server.a=20 make no difference (within 2 %)."
+    told = next(one for one in found.responses[0].effects if one.factor == "server.a")
+    assert told.simultaneous is not None
+    assert told.simultaneous.high < 0
+    assert (told.verdict, told.reason) == (Verdict.EQUIVALENT, "worse, but by less than 2 %")
+    shown = console(record, found)
+    assert "equivalent: worse, but by less than 2 %" in shown
+    assert "  worse" not in shown
+    (row,) = (
+        one for one in summary(record, found).comparisons if (one.response, one.factor) == ("throughput", "server.a")
+    )
+    assert (row.verdict, row.outcome, row.reason) == (told.verdict, Outcome.PASSED, told.reason)
+    export(record, found, tmp_path, ["csv"])
+    with (tmp_path / "effects.csv").open(encoding="utf-8") as file:
+        (line,) = (
+            one for one in csv.DictReader(file) if (one["response"], one["factor"]) == ("throughput", "server.a")
+        )
+    assert line["verdict"] == "equivalent"
+    small = "{ when: { server.a: 20 }, percent: { throughput: 1% } }"
+    assert confirmed(small, 12).answer.startswith("Refuted: it makes no difference that matters: ")
+
+
+def test_a_small_interaction_is_told_nowhere() -> None:
+    both = "{ when: { server.a: 20, server.b: 20 }, percent: { throughput: 1% } }"
+    record = study(both, "kind: full-factorial, replicates: 24, seed: 3")
+    found = conclude(record)
+    pair = found.responses[0].interactions[0]
+    assert (pair.verdict, pair.sentence) == (Verdict.EQUIVALENT, "")
+    assert "None of 1 interaction is distinguishable from none and more than 2 %." in console(record, found)
+
+
+def console(record: StudyRecord, found: StudyAnalysis) -> str:
+    """What ``leadline show`` prints."""
+    out = Console(file=io.StringIO(), width=200)
+    out.print(table(record, found), soft_wrap=True)
+    assert isinstance(out.file, io.StringIO)
+    return out.file.getvalue()
 
 
 def test_an_interrupted_trial_fails_no_setting() -> None:
@@ -213,12 +261,12 @@ def test_a_race_says_what_it_found_and_the_costs_elsewhere() -> None:
     assert "p99 +50 %" in found.answer
 
 
-def confirmed(effects: str) -> StudyAnalysis:
+def confirmed(effects: str, replicates: int = 6) -> StudyAnalysis:
     more = (
         "confirms: { run: first@1, response: throughput, settings: "
         "[{ levels: { server.a: 20, server.b: 20 }, percent: 9.0, low: 5.0, high: 13.0 }] }\n"
     )
-    text = "kind: confirmation, replicates: 6, sentinels: null, seed: 5"
+    text = f"kind: confirmation, replicates: {replicates}, sentinels: null, seed: 5"
     record = study(effects, text, more=more)
     return conclude(record)
 

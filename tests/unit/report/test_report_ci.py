@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.model.errors import FailureClass, UsageError
-from leadline.model.result import Interval, Verdict
+from leadline.model.result import Verdict
 from leadline.report.ci import document, junit, markdown, text
 from leadline.report.summary import Outcome, Summary, summary
 from leadline.report.text import one_line
@@ -42,15 +42,6 @@ def test_outcomes_follow_the_verdicts(found: Summary) -> None:
     assert {one.name: one.outcome for one in found.checks}["Trials"] is Outcome.ERROR
     assert found.outcome is Outcome.ERROR
     assert [one.failure for one in found.failures] == ["configuration"] * 2
-
-
-def test_harm_within_the_margin_is_none(tmp_path: Path) -> None:
-    record, analysis = fake_study(tmp_path, replicates=1)
-    first = analysis.responses[0]
-    small = replace(first.effects[0], verdict=Verdict.WORSE, percent=-0.5, simultaneous=Interval(-0.9, -0.1))
-    analysis = replace(analysis, responses=(replace(first, effects=(small,), margin=2.0),))
-    (one,) = summary(record, analysis).comparisons
-    assert (one.verdict, one.outcome) == (Verdict.EQUIVALENT, Outcome.PASSED)
 
 
 def test_an_interrupted_study_is_an_error_and_fails_no_setting(tmp_path: Path) -> None:
