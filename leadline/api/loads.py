@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from leadline.load.against import Change, Comparison, Load, compare, comparison_document, read_load
+from leadline.load.bounds import Bound, read_bound
 from leadline.load.cluster.command import check as check_drivers
 from leadline.load.cluster.command import run as run_together
 from leadline.load.cluster.spec import read_drivers
 from leadline.load.command import OUT, check_bounds, judge, option_value, run_scenario, scenario_schema
 from leadline.load.generators.base import Job
 from leadline.load.generators.run import Plan, run_generator
-from leadline.load.knee import Limits, Range, Step
+from leadline.load.knee import Found, Limits, Range, Step, steps_at_most
 from leadline.load.knee_run import find_knee, knee_document
 from leadline.load.presets import find_preset, preset_options
 from leadline.load.result import read_summary
 
 __all__ = [
     "OUT",
+    "Bound",
     "Change",
     "Comparison",
+    "Found",
     "Job",
     "Limits",
     "Load",
@@ -34,6 +37,7 @@ __all__ = [
     "knee_document",
     "option_value",
     "preset_options",
+    "read_bound",
     "read_drivers",
     "read_load",
     "read_summary",
@@ -41,4 +45,5 @@ __all__ = [
     "run_scenario",
     "run_together",
     "scenario_schema",
+    "steps_at_most",
 ]

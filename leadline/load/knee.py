@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from scipy import stats
 
-from leadline.load.series import SecondResponses
+from leadline.load.bounds import QUANTILES, Bound
+from leadline.load.crossing import Crossing, Probe, crossing
+from leadline.load.series import ALL, SecondResponses
 
 _RESAMPLES = 500
 _LEVEL = 0.95
+_BEYOND = 1e6
 
-LimitedBy = Literal["server", "driver", "range"]
+LimitedBy = Literal["server", "driver", "range", "budget"]
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,18 @@ class Interval:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a step must keep: response time of the 99th percentile in ms, share of failed and dropped transactions."""
+    """What a step must keep: response time of the 99th percentile in ms (None: no such limit), share of failed and
+    dropped transactions, further limits of response times.
+    """
 
-    p99_ms: float
+    p99_ms: float | None
     errors: float
+    bounds: tuple[Bound, ...] = ()
+
+    @property
+    def all(self) -> tuple[Bound, ...]:
+        """The limits of response times."""
+        return self.bounds if self.p99_ms is None else (Bound(ALL, "p99", self.p99_ms), *self.bounds)
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,9 @@ class Step:
     driver_limit: bool
     evidence: tuple[str, ...] = ()
     confirms: bool = False  # measured after the search, at the load it ended at
+    broken: tuple[str, ...] = ()  # the limits that were, the worst one first
+    ratio: float | None = None  # the worst figure over its limit
+    runs: tuple[float | None, ...] = ()  # the same of each run
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,9 @@ class Found:
     steps: tuple[Step, ...]
     reason: str
     confirmation: Step | None = None  # ``highest`` measured once more, with a seed of its own
+    limit: Crossing | None = None  # the load at which the worst figure is at its limit, with its interval
+    gave_out: str | None = None  # the limit that was broken first
+    repeats: tuple[Step, ...] = ()  # measured beside the limit, for its interval
 
 
 @dataclass(frozen=True)
@@ -86,6 +103,15 @@ class Range:
     @property
     def top(self) -> float:
         return float(math.floor(self.highest)) if self.whole else self.highest
+
+
+def steps_at_most(loads: Range, repeats: int) -> tuple[int, int]:
+    """Of a search whose confirmation holds: steps, each of which may need two runs, and repeats of one run."""
+    up = math.log(loads.top / loads.first) / math.log(loads.factor)
+    down = math.log(loads.first / loads.lowest) / math.log(loads.factor)
+    finest = 1 + (1 / loads.highest if loads.whole else loads.resolution)
+    bisections = math.log2(max(1.0, math.log(loads.factor) / math.log(max(finest, 1 + loads.resolution))))
+    return math.ceil(max(up, down, 0.0)) + 1 + math.ceil(bisections) + 1, repeats
 
 
 @dataclass
@@ -203,14 +229,13 @@ def measure_step(
     driver_limit: bool = False,
     evidence: tuple[str, ...] = (),
     seed: int = 1,
+    single: Mapping[str, Sequence[SecondResponses]] | None = None,
 ) -> Step:
-    """Judges a load by its whole seconds. Intervals of the percentile come from a bootstrap with seconds as blocks,
-    of the throughput from Student's t over seconds, of the share of errors the wider of bootstrap and Clopper-Pearson.
+    """Judges a load by its whole seconds; ``single`` has the same seconds of single transactions that are limited.
+    Intervals of percentiles come from a bootstrap with seconds as blocks, of the throughput from Student's t over
+    seconds, of the share of errors the wider of bootstrap and Clopper-Pearson.
     """
-    values = np.array(sorted({value for second in seconds for value in second.values_ms}))
-    table = np.zeros((len(seconds), len(values)))
-    for row, second in zip(table, seconds, strict=True):
-        np.add.at(row, np.searchsorted(values, second.values_ms), second.counts)
+    values, table = _table(seconds)
     failed = np.array([second.failed for second in seconds], dtype=float)
     if len(seconds):
         failed += dropped / len(seconds)
@@ -222,14 +247,71 @@ def measure_step(
     p99 = _quantile(values, table, draws, 0.99)
     errors = _share(failed, ok, draws)
     mean = float((values * table.sum(axis=0)).sum() / total) if total else None
-    kept = p99.value is not None and p99.value <= limits.p99_ms and (errors.value or 0.0) <= limits.errors
-    sure = _outside(p99, limits.p99_ms, kept) and _outside(errors, limits.errors, kept)
-    if not kept:  # one limit surely broken is enough
-        sure = any(
-            interval.low is None or interval.low > limit
-            for interval, limit in ((p99, limits.p99_ms), (errors, limits.errors))
-        )
-    return Step(load, len(seconds), _mean(ok), mean, p99, errors, kept, sure, driver_limit, evidence)
+    times: list[tuple[str, Interval, float]] = []
+    for bound in limits.all:
+        own = (values, table) if bound.transaction == ALL else _table((single or {}).get(bound.transaction, ()))
+        times.append((bound.name, _quantile(*own, draws, QUANTILES[bound.measure]), bound.ms))
+    judged = [*times, ("errors", errors if errors.value is not None else Interval(0.0, 0.0, 0.0), limits.errors)]
+    ratios = {name: _ratio(found.value, limit) for name, found, limit in judged if found.value is not None}
+    broken = sorted((name for name, ratio in ratios.items() if ratio > 1), key=lambda name: -ratios[name])
+    kept = bool(total) and not broken
+    if kept:
+        sure = all(_outside(found, limit, kept) for _, found, limit in judged)
+    else:  # one limit surely broken is enough
+        sure = not total or any(found.low is not None and found.low > limit for _, found, limit in judged)
+    return Step(
+        load,
+        len(seconds),
+        _mean(ok),
+        mean,
+        p99,
+        errors,
+        kept,
+        sure,
+        driver_limit,
+        evidence,
+        broken=tuple(broken),
+        ratio=max(ratios.values()) if total else None,
+    )
+
+
+def limit_of(found: Found, steps: Sequence[Step]) -> Crossing | None:
+    """The load at which the worst figure is at its limit, from all runs of ``steps`` (as measured); None unless the
+    server was the limit.
+    """
+    if found.highest is None or found.lowest_failed is None or found.limited_by == "driver":
+        return None
+    probes = [Probe(step.load, ratio) for step in steps if not step.driver_limit for ratio in step.runs]
+    around, limit = math.sqrt(found.highest * found.lowest_failed), None
+    for _ in range(3):  # the probes that are near depend on the estimate
+        now = crossing(probes, around)
+        if now is None:
+            break
+        around, limit = now.load, now
+    return limit
+
+
+def gave_out(steps: Sequence[Step], limit: float) -> str | None:
+    """The limit that was the worst one most often in steps that broke limits less than 15 % from ``limit``; that of
+    the lowest such step where there is none.
+    """
+    broken = sorted((step for step in steps if step.broken and not step.driver_limit), key=lambda step: step.load)
+    near = [step.broken[0] for step in broken if abs(math.log(step.load / limit)) <= math.log(1.15)]
+    return max(near, key=near.count) if near else broken[0].broken[0] if broken else None
+
+
+def _table(seconds: Sequence[SecondResponses]) -> tuple[np.ndarray, np.ndarray]:
+    """Values that occur (ms, ascending), and how often each does in each second (seconds by values)."""
+    values = np.array(sorted({value for second in seconds for value in second.values_ms}))
+    table = np.zeros((len(seconds), len(values)))
+    for row, second in zip(table, seconds, strict=True):
+        np.add.at(row, np.searchsorted(values, second.values_ms), second.counts)
+    return values, table
+
+
+def _ratio(value: float, limit: float) -> float:
+    """Any error is far beyond a limit of none."""
+    return value / limit if limit else _BEYOND if value else 0.0
 
 
 def _outside(interval: Interval, limit: float, kept: bool) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,13 +14,15 @@ from typing import Any
 from leadline.host import here
 from leadline.host.scratch import Scratch
 from leadline.load import earlier
+from leadline.load.bounds import check_bounds, with_scenario
 from leadline.load.command import OUT
+from leadline.load.crossing import next_load
 from leadline.load.driver import as_own_user, find_binary
-from leadline.load.knee import Found, Limits, Range, Staircase, Step, measure_step
+from leadline.load.knee import Found, Limits, Range, Staircase, Step, gave_out, limit_of, measure_step
 from leadline.load.presets import FLAGS
 from leadline.load.result import read_summary
 from leadline.load.scenario import find_scenario
-from leadline.load.series import SecondResponses, seconds_between
+from leadline.load.series import ALL, SecondResponses, seconds_between
 from leadline.model.errors import LeadlineError, UsageError
 
 FORMAT = "leadline-knee/1"
@@ -26,6 +30,7 @@ _OURS = ("--rate", "--users", "--profile", "--bursts", "--replay", "--speed", "-
 _STOPPED = 130  # the driver's exit code when it was told to stop
 _MOST_RUNS = 10_000  # of a search
 _ROUNDS = 2  # a step in doubt is measured this often, its seconds taken together
+_BLOCK = 4  # repeats between two estimates of the limit
 
 
 def find_knee(
@@ -34,12 +39,15 @@ def find_knee(
     limits: Limits,
     loads: Range,
     tell: Callable[[Step], None],
+    repeats: int = 0,
+    budget_s: float = math.inf,
 ) -> Found:
     """Runs leadline-load step by step; ``options`` go to it as they are. ``tell`` hears each step. The load
-    that the search ends at is measured once more; when that run breaks the limits, the search goes on below. Every run
-    has a seed of its own, the next one. Writes ``knee.json`` and a directory for each run below ``--out`` (default
-    ``leadline-load.out``), which ``--replace`` clears of an earlier run's results once leadline-load has taken
-    scenario and options.
+    that the search ends at is measured once more; when that run breaks the limits, the search goes on below. Then
+    ``repeats`` runs beside the limit give it an interval. No step begins that would, if it takes as long as the longest
+    before it, end after ``budget_s`` seconds. Every run has a seed of its own, the next one. Writes ``knee.json`` and a
+    directory for each run below ``--out`` (default ``leadline-load.out``), which ``--replace`` clears of an earlier
+    run's results once leadline-load has taken scenario and options.
 
     Raises UsageError for options that the search sets itself and where results of an earlier run are, LeadlineError
     when a run fails.
@@ -58,30 +66,68 @@ def find_knee(
     seeds = itertools.count(_seed(given.pop("--seed", "1")))
     stairs = Staircase(loads)
     path = find_scenario(scenario)
+    check_bounds(limits.bounds, path)
     if replace_earlier:
         _Runner(path, given, arrivals, out, loads.first, itertools.repeat(1)).check()
         earlier.remove(out)
     else:
         earlier.refuse(out)
 
-    def measure(load: float, confirms: bool = False) -> None:
-        name = f"{'confirm' if confirms else 'step'}-{len(stairs.steps) + 1:02d}"
-        step = replace(_Runner(path, given, arrivals, out / name, load, seeds).measure(limits), confirms=confirms)
-        tell(step)
-        stairs.record(step)
+    measured: list[Step] = []
+    began, longest = time.monotonic(), 0.0
+
+    def over() -> bool:
+        return bool(measured) and time.monotonic() - began + longest > budget_s
+
+    def measure(load: float, kind: str) -> Step:
+        nonlocal longest
+        start = time.monotonic()
+        runner = _Runner(path, given, arrivals, out / f"{kind}-{len(measured) + 1:02d}", load, seeds)
+        step = runner.measure(limits, 1 if kind == "repeat" else _ROUNDS)
+        measured.append(replace(step, confirms=kind == "confirm"))
+        longest = max(longest, time.monotonic() - start)
+        tell(measured[-1])
+        return measured[-1]
 
     for _ in range(_MOST_RUNS):
-        confirms = (load := stairs.next()) is None
-        if confirms:
-            load = stairs.unconfirmed
-        if load is None:
+        kind = "step" if (load := stairs.next()) is not None else "confirm"
+        load = stairs.unconfirmed if load is None else load
+        if load is None or over():
             break
-        measure(load, confirms=confirms)
+        stairs.record(measure(load, kind))
     found = stairs.result()
+    if stairs.next() is not None or stairs.unconfirmed is not None:
+        found = replace(found, limited_by="budget", reason="the budget was used up before the search ended")
+    found = _with_interval(found, measured, repeats, loads.whole, over, measure)
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(knee_document(found, arrivals, limits), indent=2, allow_nan=False)
     (out / "knee.json").write_text(text + "\n", encoding="utf-8")
     return found
+
+
+def _with_interval(
+    found: Found,
+    measured: Sequence[Step],
+    repeats: int,
+    whole: bool,
+    over: Callable[[], bool],
+    measure: Callable[[float, str], Step],
+) -> Found:
+    """``found`` with its limit, after runs beside it; ``measured`` grows with each."""
+    if found.limited_by == "server" and found.highest is not None and found.lowest_failed is not None:
+        around = math.sqrt(found.highest * found.lowest_failed)
+        for at in range(repeats):
+            if over():
+                break
+            if at % _BLOCK == 0 and (limit := limit_of(found, measured)) is not None:
+                around = limit.load
+            load = next_load(around, at)
+            if whole:
+                load = float(max(1, math.floor(load) if load < around else math.ceil(load)))
+            found = replace(found, repeats=(*found.repeats, measure(load, "repeat")))
+    limit = limit_of(found, measured)
+    known = limit.load if limit is not None else found.lowest_failed
+    return replace(found, limit=limit, gave_out=None if known is None else gave_out(measured, known))
 
 
 def knee_document(found: Found, arrivals: str, limits: Limits) -> dict[str, Any]:
@@ -104,19 +150,31 @@ class _Runner:
         self._scenario, self._options, self._arrivals, self._out, self._load = scenario, options, arrivals, out, load
         self._seeds = seeds
 
-    def measure(self, limits: Limits) -> Step:
+    def measure(self, limits: Limits, rounds: int) -> Step:
         seconds: list[SecondResponses] = []
+        single: dict[str, list[SecondResponses]] = {}
+        runs: list[float | None] = []
         dropped, driver_limit = 0, False
-        for round_ in range(_ROUNDS):
+        for round_ in range(rounds):
             directory = self._run(round_)
             summary = read_summary(directory)
-            seconds += seconds_between(directory, *summary.phases.steady)
+            limits = replace(limits, bounds=with_scenario(limits.bounds, summary.limits))
+            new = seconds_between(directory, *summary.phases.steady)
+            own = {
+                name: seconds_between(directory, *summary.phases.steady, name)
+                for name in {bound.transaction for bound in limits.bounds if bound.transaction != ALL}
+            }
+            runs.append(measure_step(self._load, new, limits, summary.dropped, single=own).ratio)
+            seconds += new
+            for name, found in own.items():
+                single.setdefault(name, []).extend(found)
             dropped += summary.dropped
             driver_limit |= summary.driver.limit
-            step = measure_step(self._load, seconds, limits, dropped, driver_limit, summary.driver.evidence)
+            evidence = summary.driver.evidence
+            step = measure_step(self._load, seconds, limits, dropped, driver_limit, evidence, single=single)
             if step.sure or step.driver_limit:
                 break
-        return step
+        return replace(step, runs=tuple(runs))
 
     def _run(self, round_: int) -> Path:
         directory = self._out.with_name(f"{self._out.name}-{round_ + 1}")

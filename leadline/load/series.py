@@ -269,24 +269,24 @@ def _second(row: Mapping[str, str]) -> SecondRow:
 
 @dataclass(frozen=True)
 class SecondResponses:
-    """All transactions of one whole second: responses as values (ms) with counts, and how many failed."""
+    """Transactions of one whole second, all or of one kind: responses as values (ms) with counts; how many failed."""
 
     values_ms: tuple[float, ...]
     counts: tuple[int, ...]
     failed: int
 
 
-def seconds_between(directory: Path, from_s: float, until_s: float) -> list[SecondResponses]:
+def seconds_between(directory: Path, from_s: float, until_s: float, transaction: str = ALL) -> list[SecondResponses]:
     """One entry for each whole second inside [from_s, until_s)."""
     window = _Window.inside(from_s, until_s)
     merged: dict[int, HdrHistogram] = {}
-    for start, length, _, payload in _read_log(directory / "response.hlog"):
-        if window.holds(start, length):
+    for start, length, tag, payload in _read_log(directory / "response.hlog"):
+        if window.holds(start, length) and transaction in (ALL, tag):
             second = math.floor(start + 0.0015)
             merged.setdefault(second, HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)).decode_and_add(payload)
     failed: dict[int, int] = {}
     for row in _rows(directory):
-        if row["transaction"] == ALL:
+        if row["transaction"] == transaction:
             second = int(row["second"])
             failed[second] = failed.get(second, 0) + int(row["failed"])
     found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,18 +14,16 @@ from leadline.api.loads import (
     OUT,
     Limits,
     Range,
-    Step,
     check_drivers,
     find_preset,
-    knee_document,
     option_value,
     preset_options,
+    read_bound,
     read_drivers,
     run_scenario,
     run_together,
     scenario_schema,
 )
-from leadline.api.loads import find_knee as search
 from leadline.cli.options import output_directory
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.study import GeneratorName
@@ -58,7 +57,12 @@ def load(
         bool, typer.Option("--find-knee", help="Search for the highest load that keeps the limits.")
     ] = False,
     limit_p99: Annotated[
-        str | None, typer.Option(help="With --find-knee: 99th percentile of the response time (default 1s).")
+        str | None,
+        typer.Option(help="With --find-knee: 99th percentile of the response time (default 1s, none beside --limit)."),
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option("--limit", help="With --find-knee: a response time, as p90=2s or buy:p90=2s; may be repeated."),
     ] = None,
     limit_errors: Annotated[
         str | None, typer.Option(help="Share of failed transactions beyond which the run fails (default 1%).")
@@ -81,6 +85,15 @@ def load(
     to: Annotated[float, typer.Option("--to", max=1e8, help="With --find-knee: the highest load.")] = 100_000,
     step_factor: Annotated[float, typer.Option(min=1.05, max=100, help="With --find-knee: from stair to stair.")] = 1.5,
     resolution: Annotated[str, typer.Option(help="With --find-knee: bisect until this close.")] = "5%",
+    repeats: Annotated[
+        int, typer.Option(min=0, max=1000, help="With --find-knee: runs beside the limit, for its interval.")
+    ] = 8,
+    budget: Annotated[
+        str | None, typer.Option(help="With --find-knee: begin no step that would end later than this.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --find-knee: say how long the search takes, and run nothing.")
+    ] = False,
     preset: Annotated[
         str | None, typer.Option(help="Load in the shape of a known tool: fixed-rate, many-users, browser, ...")
     ] = None,
@@ -149,6 +162,10 @@ def load(
         raise UsageError(
             f"--limit-p99 belongs to --find-knee: write --fail 'p99>{limit_p99}', or limits in the scenario"
         )
+    if not find_knee:
+        for option, present in (("--limit", limit), ("--budget", budget), ("--dry-run", dry_run)):
+            if present:
+                raise UsageError(f"{option} belongs to --find-knee")
     if limit_errors is not None and not find_knee:
         arguments += ["--limit-errors", limit_errors]
     if preset is not None:
@@ -171,11 +188,19 @@ def load(
         if not first <= to:
             raise UsageError(f"--to {to:g} is below --from {first:g}")
         whole = "closed" in (argument.removeprefix("--arrivals=") for argument in arguments)
-        limits = (_milliseconds(limit_p99 or "1s"), _share("--limit-errors", limit_errors or "1%"))
-        loads = (first, to, step_factor, _share("--resolution", resolution))
-        if not whole and loads[-1] < _FINEST:
+        limited = tuple(read_bound(text) for text in limit or ())
+        p99 = None if limited and limit_p99 is None else _milliseconds("--limit-p99", limit_p99 or "1s")
+        limits = Limits(p99, _share("--limit-errors", limit_errors or "1%"), limited)
+        loads = Range(first, to, step_factor, _share("--resolution", resolution), whole)
+        if not whole and loads.resolution < _FINEST:
             raise UsageError(f"--resolution {resolution}: rates have no next one, so give at least {_FINEST:.1%}")
-        _search(scenario, arguments, limits, loads, whole, json)
+        seconds = math.inf if budget is None else _milliseconds("--budget", budget) / 1000
+        from leadline.cli.commands.load_knee import forecast, run_search
+
+        if dry_run:
+            forecast(arguments, loads, repeats, seconds, json)
+        else:
+            run_search(scenario, arguments, limits, loads, repeats, seconds, json)
         return
     code = run_scenario(scenario, arguments)
     if code < 0:
@@ -196,58 +221,15 @@ def _check(drivers: str) -> None:
         typer.echo(line)
 
 
-def _search(
-    scenario: str,
-    options: list[str],
-    limits: tuple[float, float],
-    loads: tuple[float, float, float, float],
-    whole: bool,
-    as_json: bool,
-) -> None:
-    from leadline.cli.output import console, print_json, say
-    from leadline.cli.output import errors as to_stderr
-
-    unit = "users" if whole else "/s"
-
-    def number(value: float | None, form: str = ".1f") -> str:
-        return "-" if value is None else format(value, form)
-
-    def tell(step: Step) -> None:
-        verdict = "confirmed" if step.kept and step.confirms else "kept" if step.kept else "broken"
-        verdict += "" if step.sure else ", in doubt"
-        verdict += ", the driver was the limit" if step.driver_limit else ""
-        p99, rate, errors = step.p99_ms, step.throughput, step.errors
-        (to_stderr if as_json else console).print(
-            f"{step.load:10.1f} {unit}  ok {number(rate.value)}/s [{number(rate.low)}, {number(rate.high)}]  "
-            f"p99 {number(p99.value, '.2f')} ms [{number(p99.low, '.2f')}, {number(p99.high, '.2f')}]  "
-            f"errors {number(errors.value, '.2%')} [{number(errors.low, '.2%')}, {number(errors.high, '.2%')}]  "
-            f"{verdict}",
-            soft_wrap=True,
-        )
-
-    first, to, factor, resolution = loads
-    found = search(scenario, options, Limits(*limits), Range(first, to, factor, resolution, whole), tell)
-    if as_json:
-        arrivals = "closed" if whole else option_value("--arrivals", options, "poisson")
-        print_json(knee_document(found, arrivals, Limits(*limits)))
-        return
-    above = "" if found.lowest_failed is None else f", below {found.lowest_failed:.1f}"
-    highest = "none" if found.highest is None else f"{found.highest:.1f} {unit}{above}, confirmed by a run of its own"
-    conclusion = f"highest load that keeps the limits: {highest} (limit: {found.limited_by}; {found.reason})"
-    say(conclusion)
-    if found.knee.value is not None:
-        console.print(f"knee: {found.knee.value:.1f} {unit} [{found.knee.low:.1f}, {found.knee.high:.1f}]")
-
-
-def _milliseconds(text: str) -> float:
+def _milliseconds(option: str, text: str) -> float:
     from leadline.model.units import parse_duration
 
     try:
         found = 1000 * parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"--limit-p99: {error}") from None
+        raise UsageError(f"{option}: {error}") from None
     if found <= 0:
-        raise UsageError(f"--limit-p99 {text} must be longer than 0")
+        raise UsageError(f"{option} {text} must be longer than 0")
     return found
 
 

@@ -165,7 +165,7 @@ def test_no_two_runs_of_a_search_have_the_same_seed(tmp_path: Path, monkeypatch:
         return subprocess.CompletedProcess(argv, 0)
 
     driver = SimpleNamespace(limit=False, evidence=[])
-    summary = SimpleNamespace(phases=SimpleNamespace(steady=(0, 10)), dropped=0, driver=driver)
+    summary = SimpleNamespace(phases=SimpleNamespace(steady=(0, 10)), dropped=0, driver=driver, limits=())
     monkeypatch.setattr(knee_run, "find_binary", lambda: Path("leadline-load"))
     monkeypatch.setattr(here, "run", fake_run)
     monkeypatch.setattr(knee_run, "read_summary", lambda _: summary)
