@@ -38,23 +38,23 @@ class Measured:
     wall_seconds: float
 
 
-def java_tree(directory: Path) -> Tree:
-    """The program with a runtime that has ``java.base`` alone, built in ``directory``. Raises LeadlineError."""
+def java_tree(directory: Path, programs: Sequence[Path] = (_PROGRAM,), modules: str = "java.base") -> Tree:
+    """Programs with a runtime that has these modules alone, built in ``directory``. Raises LeadlineError."""
     jdk = find_java()
     runtime, classes = directory / "jre", directory / "app"
-    link = [str(jdk / "bin" / "jlink"), "--add-modules", "java.base", "--no-header-files", "--no-man-pages"]
+    link = [str(jdk / "bin" / "jlink"), "--add-modules", modules, "--no-header-files", "--no-man-pages"]
     for command in (
         [*link, "--output", str(runtime)],
         [str(runtime / "bin" / "java"), "-Xshare:dump"],
-        [str(jdk / "bin" / "javac"), "-d", str(classes), str(_PROGRAM)],
+        [str(jdk / "bin" / "javac"), "-d", str(classes), *map(str, programs)],
     ):
         done = here.run(command, timeout=300)
         if done.returncode:
             raise LeadlineError(f"{command[0]} failed: {(done.stdout + done.stderr).strip()[-300:]}")
     files = [path for path in (*runtime.rglob("*"), *classes.rglob("*")) if path.is_file()]
-    programs = [runtime / "bin" / "java", runtime / "lib" / "server" / "libjvm.so"]
+    binaries = [runtime / "bin" / "java", runtime / "lib" / "server" / "libjvm.so"]
     tree = {str(path.relative_to(directory)): Node(path.resolve()) for path in files}
-    shared = initramfs.libraries(programs)  # its own are found beside it
+    shared = initramfs.libraries(binaries)  # its own are found beside it
     return {name: node for name, node in shared.items() if "jre/" not in name} | tree
 
 

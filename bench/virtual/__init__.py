@@ -1,0 +1,1 @@
+"""Virtual time beside real time: `python -m bench.virtual NAME`."""
