@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.api.results import StudyResult, TuningResult
+from leadline.lab.removal import Held, Usage, remove, to_prune, usage
+from leadline.lab.removal import find as find_held
 from leadline.lab.store import Store
 from leadline.lab.tuning.records import TuningRecords
+
+__all__ = ["Held", "Lab", "Usage", "find_held", "load_lab", "remove", "to_prune", "usage"]
 
 
 @dataclass(frozen=True)

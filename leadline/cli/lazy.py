@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "figures",
         "Study A's figures: gains against luck, failures, sensitivities, ranking over systems, test of a grouping.",
     ),
-    "lab": ("labs", "What a lab holds."),
+    "lab": ("labs", "What a lab holds and takes on the disk; remove studies."),
     "doctor": ("host", "What this machine can do and how noisy it is, each finding with the command that mends it."),
     "knobs": ("knobs", "List knobs: unit, range, default, risk, apply cost; for the host's also today's value."),
     "kernels": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
 import leadline
@@ -12,6 +12,7 @@ from leadline.design.rotation import blocks_of
 from leadline.host.base import TrialHost
 from leadline.host.watchdog import Watchdog
 from leadline.lab.interruption import Interruption
+from leadline.lab.inuse import PATIENCE, in_use
 from leadline.lab.lifecycle import TrialRunner
 from leadline.lab.looking import Gate, Looking, check_looks
 from leadline.lab.planning import OVERHEAD, Planned, load_seconds
@@ -68,7 +69,11 @@ class StudyRun:
         dead-man time that cannot be kept, LeadlineError when the host is in use or cannot be watched.
         """
         check_looks(self.file, self.planned.plan)
-        with self.guard(self.file.study.dead_man) as watchdog, Interruption() as interruption:
+        with (
+            self.guard(self.file.study.dead_man) as watchdog,
+            Interruption() as interruption,
+            ExitStack() as held,
+        ):
             if isinstance(watchdog, Watchdog):  # a simulated host has none
                 watchdog.tell(interruption.end)
             runner = TrialRunner(
@@ -84,7 +89,7 @@ class StudyRun:
             self._study_id, stopped = 0, ""
             try:
                 with interruption.listening():
-                    stopped = self._whole(runner, fresh, go_on)
+                    stopped = self._whole(runner, held, fresh, go_on)
             except TrialFailure as failure:
                 if not self._study_id:
                     raise
@@ -99,10 +104,13 @@ class StudyRun:
         left = [trial for trial in record.trials if trial.is_left]
         return RunResult(self._study_id, not left, stopped, restored)
 
-    def _whole(self, runner: TrialRunner, fresh: bool, go_on: int | None) -> str:
+    def _whole(self, runner: TrialRunner, held: ExitStack, fresh: bool, go_on: int | None) -> str:
         """Everything up to the last trial; why it ended before the plan's end, empty if it did not."""
         self._undo_leftovers()
+        lab = self.store.directory
+        held.enter_context(in_use(lab, f"services-{self.file.study.study}", shared=True, patience=PATIENCE))
         self._study_id = self._open(fresh, go_on)
+        held.enter_context(in_use(lab, f"study-{self._study_id}", patience=PATIENCE))
         self.opened(self._study_id)
         return self._prepare_and_run(self._study_id, runner)
 

@@ -1,23 +1,33 @@
-"""``lab list``."""
+"""``lab list``, ``du``, ``rm``, ``prune``."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from leadline.api.labs import load_lab
+from leadline.api.labs import Held, Lab, find_held, load_lab, remove, to_prune, usage
 from leadline.cli.options import JsonOption, LabOption
-from leadline.cli.output import console, print_json, say
+from leadline.cli.output import console, errors, print_json, say
+from leadline.model.errors import UsageError
 from leadline.model.record import TrialState
+
+YesOption = Annotated[bool, typer.Option("--yes", help="Remove without a question.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add this module's commands."""
-    labs = typer.Typer(help="What a lab holds.", no_args_is_help=True, rich_markup_mode=None)
+    labs = typer.Typer(
+        help="What a lab holds and takes on the disk; remove studies.", no_args_is_help=True, rich_markup_mode=None
+    )
     labs.command("list", epilog="Example: leadline lab list")(list_)
+    labs.command("du", epilog="Example: leadline lab du")(du)
+    labs.command("rm", epilog="Example: leadline lab rm pools@12 --yes")(rm)
+    labs.command("prune", epilog="Example: leadline lab prune --older-than 30d --yes")(prune)
     app.add_typer(labs, name="lab")
 
 
@@ -54,3 +64,131 @@ def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     for one in tunings:
         state = "finished" if one.finished else "not finished"
         say(f"tuning {one.tuning.tuning}@{one.id}: {len(one.parts)} studies, {state}")
+
+
+def du(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
+    """Print what a lab takes on the disk, by study; a tuning with its studies."""
+    found = usage(load_lab(lab).store)
+    if json:
+        rows = [_document(one) for one in found.held]
+        rest = {"services": found.services, "database": found.database, "other": found.other, "total": found.total}
+        print_json({"lab": str(lab), "studies": rows, **rest})
+        return
+    table = Table("study", "last run", "trials", "state", "size")
+    for one in found.held:
+        table.add_row(one.name, _day(one.last), str(one.trials), _state(one), _size(one.size))
+    console.print(table)
+    say(f"services (servers and databases, made again when needed): {_size(found.services)}")
+    say(f"database: {_size(found.database)}", f"other: {_size(found.other)}", f"all: {_size(found.total)}")
+
+
+def rm(
+    studies: Annotated[
+        list[str], typer.Argument(help="Studies or tunings in the lab: a name (the newest), a number, name@number.")
+    ],
+    lab: LabOption = Path("lab"),
+    yes: YesOption = False,
+) -> None:
+    """Remove studies or tunings from a lab: trials, results and reports. A study that runs is refused."""
+    held = load_lab(lab)
+    chosen = list({one.name: one for one in (find_held(held.store, study) for study in studies)}.values())
+    for one in chosen:
+        if one.running:
+            raise UsageError(f"{one.name} is running: end it first; nothing was removed")
+    _remove(held, chosen, yes)
+
+
+def prune(
+    lab: LabOption = Path("lab"),
+    older_than: Annotated[
+        str | None, typer.Option(help="Finished studies that did nothing for so long: 30d, 12h.")
+    ] = None,
+    to_size: Annotated[
+        str | None, typer.Option(help="Oldest finished studies first, until what is left takes this much: 20g.")
+    ] = None,
+    yes: YesOption = False,
+) -> None:
+    """Remove finished studies and tunings by age or size. Those that run or can be gone on with stay."""
+    if older_than is None and to_size is None:
+        raise UsageError("lab prune needs --older-than (30d) or --to-size (20g): nothing was removed")
+    before = None if older_than is None else time.time() - _age(older_than)
+    most = None if to_size is None else _bytes(to_size)
+    store = load_lab(lab)
+    found = usage(store.store).held
+    chosen = to_prune(found, before, most)
+    kept = [one.name for one in found if one.running or not one.finished]
+    if kept:
+        say(f"running or unfinished, so kept: {', '.join(kept)}")
+    if not chosen:
+        say("nothing to remove")
+        return
+    _remove(store, chosen, yes)
+    left = sum(one.size for one in found) - sum(one.size for one in chosen)
+    if most is not None and left > most:
+        say(f"what is left takes {_size(left)}, more than {to_size}: no other finished study is there")
+
+
+def _remove(lab: Lab, chosen: Sequence[Held], yes: bool) -> None:
+    """Tells what goes; asks on a terminal unless ``yes``. Raises UsageError where nobody can be asked."""
+    for one in chosen:
+        say(f"{one.name}, {one.trials} trials, {_state(one)}, last run {_day(one.last)}: {_size(one.size)}")
+    if not yes:
+        if not console.is_terminal:
+            raise UsageError("nothing was removed: add --yes to remove what is listed")
+        if not typer.confirm(f"Remove {_size(sum(one.size for one in chosen))} for good?"):
+            errors.print("nothing was removed")
+            raise typer.Exit(1)
+    freed = 0
+    for one in chosen:
+        freed += remove(lab.store, one)
+        say(f"removed {one.name}")
+    say(f"freed: {_size(freed)}")
+
+
+def _document(held: Held) -> dict[str, object]:
+    return {
+        "name": held.name,
+        "studies": list(held.studies),
+        "tuning": held.tuning,
+        "last": held.last,
+        "trials": held.trials,
+        "state": _state(held),
+        "bytes": held.size,
+    }
+
+
+def _state(held: Held) -> str:
+    return "running" if held.running else "finished" if held.finished else "unfinished"
+
+
+def _day(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+
+
+def _size(size: int) -> str:
+    value, units = float(size), iter(("B", "KiB", "MiB", "GiB"))
+    for unit in units:
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def _age(text: str) -> float:
+    from leadline.model.units import parse_duration
+
+    try:
+        found = parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--older-than: {error}") from None
+    return found
+
+
+def _bytes(text: str) -> int:
+    from leadline.model.units import parse_size
+
+    try:
+        found = parse_size(text)
+    except ValueError as error:
+        raise UsageError(f"--to-size: {error}") from None
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from leadline.lab.inuse import PATIENCE, in_use
 from leadline.lab.planning import OVERHEAD
 from leadline.lab.run import GIVE_UP
 from leadline.lab.store import Store
@@ -63,7 +64,7 @@ class TuningRun:
 
     def execute(self, fresh: bool = False) -> TuningResult:
         """Run what is left. Raises RestoreError if the host could not be put back."""
-        store, message, elapsed = self.testbed.store, self.testbed.watcher.message, self.testbed.now
+        store, message = self.testbed.store, self.testbed.watcher.message
         records = TuningRecords(store)
         tuning = self.file.tuning
         tuning_id = None if fresh else records.unfinished(tuning)
@@ -76,7 +77,13 @@ class TuningRun:
             records.pass_over(tuning_id, ())
             record = records.load(tuning_id)
             self.testbed.resume(record.created, [store.load(study) for study in record.parts.values()])
-        begun = elapsed()
+        with in_use(store.directory, f"tuning-{tuning_id}", patience=PATIENCE):
+            return self._parts(records, tuning_id)
+
+    def _parts(self, records: TuningRecords, tuning_id: int) -> TuningResult:
+        """Comparisons one after the other."""
+        store, message, elapsed = self.testbed.store, self.testbed.watcher.message, self.testbed.now
+        tuning, begun = self.file.tuning, elapsed()
         for _ in range(_MOST_PARTS):
             record = records.load(tuning_id)
             found, _, _ = progress_of(store, record)

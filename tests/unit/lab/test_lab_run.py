@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem, failing
 
+from leadline.lab.inuse import InUseError, in_use, is_used
 from leadline.lab.lifecycle import STEPS
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
@@ -60,6 +61,22 @@ def test_every_trial_runs_every_step_in_order_and_the_host_is_put_back(tmp_path:
     phases = [r.phase for trial in record.trials for r in trial.readings if r.knob == "vm.fake_live"]
     assert (phases.count("original"), phases.count("undone")) == (1, 1)
     assert result.restored == ["vm.fake_live is 10 again"]
+
+
+def test_a_run_holds_its_study_and_its_services(tmp_path: Path) -> None:
+    held: list[bool] = []
+
+    def effect(_settings: Settings, _host: FakeHost) -> float:
+        used = [is_used(tmp_path / "lab", name) for name in ("study-1", "services-fake")]
+        with pytest.raises(InUseError), in_use(tmp_path / "lab", "services-fake"):
+            pass
+        held.append(used == [True, False])  # other runs of that name may use the services, too
+        return 100.0
+
+    run(tmp_path, FakeSystem(FakeHost(), effect=effect))
+    assert held
+    assert all(held)
+    assert not is_used(tmp_path / "lab", "study-1")
 
 
 def test_what_was_made_for_a_time_is_looked_at_once_more(tmp_path: Path) -> None:

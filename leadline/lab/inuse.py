@@ -1,0 +1,57 @@
+"""What of a lab is in use by a run: locks that the kernel frees when their holder ends, however it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from leadline.model.errors import LeadlineError
+
+_FOLDER = ".in-use"
+PATIENCE = 2.0  # seconds of a run, for one that only looks
+
+
+class InUseError(LeadlineError):
+    """Another leadline uses it."""
+
+
+@contextmanager
+def in_use(lab: Path, what: str, shared: bool = False, patience: float = 0.0) -> Iterator[None]:
+    """Hold ``what`` of the lab (``study-12``, ``tuning-3``, ``services-NAME``) for the block, alone unless ``shared``.
+    Raises InUseError where another holds it for ``patience`` seconds, OSError.
+    """
+    path = lab / _FOLDER / what
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        deadline = time.monotonic() + patience
+        while not _locked(lock, shared):
+            if time.monotonic() >= deadline:
+                kind, _, name = what.partition("-")
+                raise InUseError(f"{kind} {name} of the lab {lab} is in use by another leadline")
+            time.sleep(0.02)
+        yield
+
+
+def is_used(lab: Path, what: str) -> bool:
+    """Whether a run holds it alone."""
+    if not (lab / _FOLDER / what).exists():
+        return False
+    try:
+        with in_use(lab, what, shared=True):
+            return False
+    except InUseError:
+        return True
+    except OSError:  # nobody may write there, so nobody runs
+        return False
+
+
+def _locked(lock: IO[str], shared: bool) -> bool:
+    try:
+        fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

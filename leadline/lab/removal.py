@@ -1,0 +1,217 @@
+"""What the studies of a lab take on the disk, and their removal: directories first, then the rows, so that a crash in
+between leaves a study that can be removed again, and no trial of another one meets its files.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import delete, func, select
+
+from leadline.host.needed import needed_to_undo
+from leadline.lab import schema as t
+from leadline.lab.inuse import InUseError, in_use, is_used
+from leadline.lab.store import Store
+from leadline.lab.tuning.records import TuningRecords
+from leadline.model.errors import FailureClass, LeadlineError, UsageError
+from leadline.model.record import TrialState
+
+_LEFT = (FailureClass.INTERRUPTED.value, FailureClass.DISTURBED.value)  # such trials run again
+
+
+@dataclass(frozen=True)
+class Held:
+    """A study, or a tuning with its studies. ``last``: unix seconds of the last thing it did; ``size``: bytes on the
+    disk of ``directories``, without its rows.
+    """
+
+    name: str  # pools@12, tuning daytrader@2
+    studies: tuple[int, ...]
+    tuning: int | None
+    last: float
+    trials: int
+    finished: bool
+    running: bool
+    directories: tuple[Path, ...]
+    size: int
+
+
+@dataclass(frozen=True)
+class Usage:
+    """A lab on the disk, bytes. ``services``: installed servers and databases of studies, which a run makes again."""
+
+    held: tuple[Held, ...]
+    services: int
+    database: int
+    other: int
+
+    @property
+    def total(self) -> int:
+        return sum(one.size for one in self.held) + self.services + self.database + self.other
+
+
+def disk_use(*paths: Path) -> int:
+    """Bytes that files and directories take; what vanishes or cannot be read meanwhile counts nothing."""
+    total, waiting = 0, list(paths)
+    while waiting:
+        path = waiting.pop()
+        try:
+            known = path.lstat()
+            total += known.st_blocks * 512
+            if stat.S_ISDIR(known.st_mode):
+                waiting += [Path(entry.path) for entry in os.scandir(path)]
+        except OSError:
+            continue
+    return total
+
+
+def usage(store: Store) -> Usage:
+    """All of a lab, oldest first; studies of a tuning are within it."""
+    lab = store.directory
+    held = tuple(_all_held(store))
+    known = [
+        lab / "services",
+        *(path for path in lab.glob("lab.sqlite*")),
+        *(directory for one in held for directory in one.directories),
+    ]
+    database = disk_use(*lab.glob("lab.sqlite*"))
+    services = disk_use(lab / "services")
+    return Usage(held, services, database, max(0, disk_use(lab) - disk_use(*known)))
+
+
+def find(store: Store, reference: str) -> Held:
+    """Raises UsageError for what is not there, and for a study that is part of a tuning."""
+    held = list(_all_held(store))
+    tuning = TuningRecords(store).find(reference)
+    if tuning is not None:
+        return next(one for one in held if one.tuning == tuning)
+    number = store.find(reference)
+    found = next(one for one in held if number in one.studies)
+    if found.tuning is not None:
+        raise UsageError(f"study {reference} is part of {found.name}: remove that")
+    return found
+
+
+def to_prune(held: Sequence[Held], before: float | None, most: int | None) -> list[Held]:
+    """Finished ones, oldest first: those that did nothing since ``before`` (unix seconds), then as many as it takes
+    until all that stay take ``most`` bytes.
+    """
+    candidates = sorted((one for one in held if one.finished and not one.running), key=lambda one: one.last)
+    chosen = [one for one in candidates if before is not None and one.last < before]
+    left = sum(one.size for one in held) - sum(one.size for one in chosen)
+    for one in candidates:
+        if most is not None and left > most and one not in chosen:
+            chosen.append(one)
+            left -= one.size
+    return chosen
+
+
+def remove(store: Store, held: Held) -> int:
+    """Remove a study or a tuning from the lab; bytes freed. Services of its name go with the last study of that name.
+    Raises InUseError while it runs, LeadlineError where the undo journal of this host still needs its files, OSError.
+    """
+    lab = store.directory
+    with ExitStack() as locks:
+        for study in held.studies:
+            locks.enter_context(in_use(lab, f"study-{study}"))
+        if held.tuning is not None:
+            locks.enter_context(in_use(lab, f"tuning-{held.tuning}"))
+        directories = [*held.directories, *_unshared_services(store, held, locks)]
+        if (needed := needed_to_undo(directories)) is not None:
+            raise LeadlineError(f"{needed} is needed to put this host back: run `leadline restore` first")
+        freed = disk_use(*directories)
+        for directory in directories:
+            if directory.is_dir() and not directory.is_symlink():
+                shutil.rmtree(directory)
+        _delete_rows(store, held)
+    return freed
+
+
+def _unshared_services(store: Store, held: Held, locks: ExitStack) -> list[Path]:
+    """Directories of services of names that no study but the held ones has; held alone, so that no run makes them."""
+    with store.transaction() as connection:
+        rows = connection.execute(select(t.studies.c.id, t.studies.c.name)).all()
+    kept = {row.name for row in rows if row.id not in held.studies}
+    found = []
+    for name in sorted({row.name for row in rows if row.id in held.studies} - kept):
+        try:
+            locks.enter_context(in_use(store.directory, f"services-{name}"))
+        except InUseError:  # a run of that name is about to begin
+            continue
+        found.append(store.directory / "services" / name)
+    return found
+
+
+def _delete_rows(store: Store, held: Held) -> None:
+    with store.transaction() as connection:
+        trials = select(t.trials.c.id).where(t.trials.c.study_id.in_(held.studies))
+        for table in reversed(t.metadata.sorted_tables):
+            if "trial_id" in table.c:
+                connection.execute(delete(table).where(table.c.trial_id.in_(trials)))
+        if held.tuning is not None:
+            connection.execute(delete(t.tuning_parts).where(t.tuning_parts.c.tuning_id == held.tuning))
+            connection.execute(delete(t.tunings).where(t.tunings.c.id == held.tuning))
+        connection.execute(delete(t.trials).where(t.trials.c.study_id.in_(held.studies)))
+        connection.execute(delete(t.studies).where(t.studies.c.id.in_(held.studies)))
+
+
+def _all_held(store: Store) -> list[Held]:
+    """Told from the rows alone: a study that this version cannot read can be removed, too."""
+    lab = store.directory
+    with store.transaction() as connection:
+        left = t.trials.c.state.in_((TrialState.PLANNED, TrialState.RUNNING)) | t.trials.c.failure.in_(_LEFT)
+        columns = (
+            t.trials.c.study_id,
+            func.count().label("trials"),
+            func.max(func.coalesce(t.trials.c.ended, t.trials.c.started, 0)).label("last"),
+            func.sum(left).label("left"),
+        )
+        counts = {row.study_id: row for row in connection.execute(select(*columns).group_by(t.trials.c.study_id))}
+        ids: dict[int, list[int]] = {}
+        for row in connection.execute(select(t.trials.c.id, t.trials.c.study_id)):
+            ids.setdefault(row.study_id, []).append(row.id)
+        studies = connection.execute(select(t.studies.c.id, t.studies.c.name, t.studies.c.created)).all()
+        tunings = connection.execute(
+            select(t.tunings.c.id, t.tunings.c.name, t.tunings.c.created, t.tunings.c.finished)
+        ).all()
+        parts: dict[int, list[int]] = {}
+        for row in connection.execute(select(t.tuning_parts)):
+            parts.setdefault(row.tuning_id, []).append(row.study_id)
+
+    def of(numbers: Sequence[int], reports: Sequence[str]) -> tuple[Path, ...]:
+        trials = [lab / "trials" / str(trial) for number in numbers for trial in ids.get(number, ())]
+        return tuple(path for path in (*trials, *(lab / "reports" / name for name in reports)) if path.is_dir())
+
+    by_id = {row.id: row for row in studies}
+    within = {number for numbers in parts.values() for number in numbers}
+    found = []
+    for row in [*studies, *tunings]:
+        tuning = hasattr(row, "finished")
+        if not tuning and row.id in within:
+            continue
+        numbers = tuple(sorted(parts.get(row.id, ()))) if tuning else (row.id,)
+        reports = [f"{by_id[number].name}-{number}" for number in numbers if number in by_id]
+        reports += [f"{row.name}@{row.id}"] if tuning else []
+        told = [counts[number] for number in numbers if number in counts]
+        directories = of(numbers, reports)
+        names = [f"study-{number}" for number in numbers] + ([f"tuning-{row.id}"] if tuning else [])
+        found.append(
+            Held(
+                name=f"tuning {row.name}@{row.id}" if tuning else f"{row.name}@{row.id}",
+                studies=numbers,
+                tuning=row.id if tuning else None,
+                last=max([row.created, *(one.last for one in told)]),
+                trials=sum(one.trials for one in told),
+                finished=row.finished is not None if tuning else not any(one.left for one in told),
+                running=any(is_used(lab, name) for name in names),
+                directories=directories,
+                size=disk_use(*directories),
+            )
+        )
+    return sorted(found, key=lambda one: one.last)
