@@ -15,7 +15,7 @@ from leadline.analysis.instances import between_instances
 from leadline.analysis.linear import Fit
 from leadline.analysis.pooled import Residual, pooled
 from leadline.analysis.scale import Scale, response_kind, scale_of
-from leadline.analysis.table import Sample, StudyTable, sample_of
+from leadline.analysis.table import Floats, Sample, StudyTable, sample_of
 from leadline.analysis.unequal import FEWEST
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Interval, Observation, Verdict
@@ -67,15 +67,38 @@ def contrasts(
     comparisons of the same kind (``residual``), shared by this one where it is too small for a noise of each
     configuration.
     """
+    groups = [(pair,) for pair in pairs]
+    return mean_contrasts(plan, observations, response, groups, level=level, family_level=family_level, others=others)
+
+
+def mean_contrasts(
+    plan: Plan,
+    observations: Sequence[Observation],
+    response: str,
+    groups: Sequence[Sequence[Pair]],
+    *,
+    level: float = 0.95,
+    family_level: float | None = None,
+    others: Sequence[Residual] = (),
+) -> list[Change]:
+    """As ``contrasts``, one change for each group of pairs: the mean of their changes, equally weighted, on the scale
+    of the analysis (of positive responses the geometric mean of the ratios).
+    """
     whole, seen = as_one_factor(plan, observations)
     named = _names(plan, whole)
     table = StudyTable.of(whole, seen, lambda _factor, value: str(value))
     sample, _ = sample_of(table, response)
     cells = {factor_level: number for number, factor_level in enumerate(_levels(table))}
     index = {treatment: cells[name] for treatment, name in named.items() if name in cells}
-    counts = [_counts(seen, whole, named, one) for one in pairs]
-    missing = [_missing(sample, index, pair, count) for pair, count in zip(pairs, counts, strict=True)]
-    if not pairs or sample.size == 0 or all(missing):
+    single = [[_counts(seen, whole, named, pair) for pair in group] for group in groups]
+    counts = [_summed(each) for each in single]
+    missing = [
+        next(
+            (why for pair, count in zip(group, each, strict=True) if (why := _missing(sample, index, pair, count))), ""
+        )
+        for group, each in zip(groups, single, strict=True)
+    ]
+    if not groups or sample.size == 0 or all(missing):
         return [_nothing(count, why or "no trial gave a figure") for count, why in zip(counts, missing, strict=True)]
     kind = response_kind(response)
     scale = scale_of(kind, sample)
@@ -83,7 +106,7 @@ def contrasts(
     if shares:
         fit = pooled(fit, others)
     asked = [at for at, why in enumerate(missing) if not why]
-    rows = [model.cell(table.cells[index[pairs[at][0]]]) - model.cell(table.cells[index[pairs[at][1]]]) for at in asked]
+    rows = [_mean_row(model, table, index, groups[at]) for at in asked]
     family = Family.of(fit, rows, level if family_level is None else family_level)
     sign = 1.0 if kind.higher_is_better else -1.0
     found = [_nothing(count, why) for count, why in zip(counts, missing, strict=True)]
@@ -91,9 +114,20 @@ def contrasts(
         if place is None:
             found[at] = _nothing(counts[at], LOST)
         else:
-            base = _base(scale, sample, index[pairs[at][1]])
+            base = _base(scale, sample, [index[other] for _, other in groups[at]])
             found[at] = _change(counts[at], family, fit, place, base, sign, level, family_level or level)
     return found
+
+
+def _mean_row(model: Model, table: StudyTable, index: dict[Treatment, int], group: Sequence[Pair]) -> Floats:
+    """Contrast (p) of the mean of a group's pairs."""
+    rows = [model.cell(table.cells[index[one]]) - model.cell(table.cells[index[other]]) for one, other in group]
+    return np.asarray(np.mean(rows, axis=0), dtype=np.float64)
+
+
+def _summed(counts: Sequence[tuple[int, int, int]]) -> tuple[int, int, int]:
+    trials, failed, against = (sum(column) for column in zip(*counts, strict=True))
+    return trials, failed, against
 
 
 def residual(plan: Plan, observations: Sequence[Observation], response: str) -> Residual | None:
@@ -165,9 +199,11 @@ def _nothing(count: tuple[int, int, int], reason: str) -> Change:
     return Change(verdict, trials, failed, against, reason=reason)
 
 
-def _base(scale: Scale, sample: Sample, cell: int) -> Scale:
-    """The scale with differences in percent of the treatment that is compared with."""
-    return scale if scale.log else Scale(False, float(sample.values[sample.cells == cell].mean()))
+def _base(scale: Scale, sample: Sample, cells: Sequence[int]) -> Scale:
+    """The scale with differences in percent of the treatments that are compared with."""
+    if scale.log:
+        return scale
+    return Scale(False, float(np.mean([sample.values[sample.cells == cell].mean() for cell in cells])))
 
 
 def _change(

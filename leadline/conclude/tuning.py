@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from leadline.analysis.contrasts import Change, contrasts
 from leadline.analysis.equivalence import inside
 from leadline.conclude.answer import MOST, SIMULATED, changes, listed, noun
+from leadline.conclude.over_modes import Averages, over_modes, told_over_modes
 from leadline.model.result import Disturbance, Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Progress, Stage
@@ -23,10 +24,12 @@ Tried = Mapping[str, Mapping[tuple[str, str, int], Change]]  # response -> step,
 class TuningConclusion:
     """``gains``: of every response, simultaneous over the modes; the first response's are the comparison's own.
     ``tried``: of every response, what each step did by mode and candidate, simultaneous over all steps.
+    ``over_modes``: of every response, what each step did over all its modes, simultaneous over all steps.
     """
 
     gains: Gains
     tried: Tried
+    over_modes: Averages
     answer: str
 
 
@@ -49,13 +52,15 @@ def conclude_tuning(
         count = f"{kept} {'step' if kept == 1 else 'steps'}"
         sentences.append(f"Not finished: {count} kept so far; the comparison of untuned and tuned is still to run")
     tried = _tried(tuning, progress, results)
+    averages = over_modes(tuning, progress, results)
+    sentences += told_over_modes(tuning, averages)
     moved = _not_kept(tuning, progress, tried)
     sentences += moved[:MOST]
     if len(moved) > MOST:
         sentences.append(f"{len(moved) - MOST} more candidates changed a response and were not kept")
     if progress.comparison is None and progress.next is None and not moved:
         sentences.append("What is not distinguishable from noise may still help: the steps' intervals say by how much")
-    return TuningConclusion(gains, tried, (SIMULATED if simulated else "") + ". ".join(sentences) + ".")
+    return TuningConclusion(gains, tried, averages, (SIMULATED if simulated else "") + ". ".join(sentences) + ".")
 
 
 def _gains(tuning: Tuning, progress: Progress, results: Mapping[str, Measured]) -> Gains:

@@ -33,6 +33,7 @@ def document(view: TuningView) -> dict[str, Any]:
         "kept": plain(progress.kept),
         "comparison": plain(progress.comparison),
         "gains": {response: plain(by_mode) for response, by_mode in view.gains.items()},
+        "over_modes": {response: [plain(one) for one in rows] for response, rows in view.averages.items()},
         "measured": [plain(one) for one in view.measured],
         "waterfall": {mode: [plain(bar) for bar in bars] for mode, bars in view.bars.items()},
         "steps_together": plain(view.sums),

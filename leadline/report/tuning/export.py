@@ -20,9 +20,10 @@ _CHANGE = ("percent", "low", "high", "simultaneous_low", "simultaneous_high", "p
 def export(view: TuningView, out_dir: Path, formats: Iterable[str]) -> list[Path]:
     """Write to ``out_dir``; returns the files.
 
-    ``csv``: steps.csv (a row a step, mode, candidate and response, and one for a confirmation), comparison.csv (a row
-    a difference). ``json``: tuning.json. ``png`` and ``svg``: the figures. Raises UsageError for an unknown format,
-    OSError when ``out_dir`` cannot be written.
+    ``csv``: steps.csv (a row a step, mode, candidate and response, and one for a confirmation), over_modes.csv (a row a
+    step, candidate and response, where there are several modes), comparison.csv (a row a difference). ``json``:
+    tuning.json. ``png`` and ``svg``: the figures. Raises UsageError for an unknown format, OSError when ``out_dir``
+    cannot be written.
     """
     wanted = check_formats(formats)
     out_dir.mkdir(parents=True, exist_ok=True)
@@ -33,6 +34,8 @@ def export(view: TuningView, out_dir: Path, formats: Iterable[str]) -> list[Path
         written.append(path)
     if "csv" in wanted:
         written.append(_csv(out_dir / "steps.csv", _steps(view), view.simulated))
+        if view.averages:
+            written.append(_csv(out_dir / "over_modes.csv", _over_modes(view), view.simulated))
         written.append(_csv(out_dir / "comparison.csv", _comparison(view), view.simulated))
     for figure in figures(view).values() if {"svg", "png"} & set(wanted) else ():
         if "svg" in wanted:
@@ -74,6 +77,13 @@ def _steps(view: TuningView) -> list[list[object]]:
             if chosen and one.confirmed is not None:
                 row = [one.mode, one.step, number, "confirmation", view.response]
                 rows.append([*row, *_cells(one.confirmed), *kept])
+    return rows
+
+
+def _over_modes(view: TuningView) -> list[list[object]]:
+    rows: list[list[object]] = [["step", "candidate", "modes", "response", *_CHANGE]]
+    for response, steps in view.averages.items():
+        rows += [[one.step, one.candidate, " ".join(one.modes), response, *_cells(one.change)] for one in steps]
     return rows
 
 

@@ -9,6 +9,7 @@ from leadline.report.charts.theme import Figure, marked
 from leadline.report.page import render_page, write_page
 from leadline.report.tuning.bars import bars_figure, measured_bars, published_bars
 from leadline.report.tuning.interactions import interactions_figure, steps_figure
+from leadline.report.tuning.over_modes import over_modes_figure
 from leadline.report.tuning.view import TuningView, change_text, spread_text
 from leadline.report.tuning.waterfall import waterfall
 
@@ -27,6 +28,7 @@ def figures(view: TuningView) -> dict[str, Figure]:
         note = "Published without intervals, on another system: only the shape can be compared."
         reference = next(iter(tuning.published.bars))
         found.append(bars_figure(published_bars(tuning.published), "bars-published", title, reference, note))
+    found.append(over_modes_figure(view))
     found += [waterfall(view, mode) for mode in tuning.modes]
     for one in view.progress.factorials:
         found += [steps_figure(one), interactions_figure(one)]

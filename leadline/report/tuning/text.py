@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.conclude.answer import SIMULATED
+from leadline.conclude.over_modes import OverModes
 from leadline.lab.tuning.check import SKIPPED
 from leadline.model.result import Interaction, Verdict
 from leadline.planning.sequence import Decision
@@ -26,6 +27,11 @@ def lines(view: TuningView) -> list[str]:
         found += ["", f"{mode}: steps in order, change of {view.response} against the best so far"]
         shown = [one for one in view.progress.of(mode) if one.reason != SKIPPED]
         found += _aligned([_HEAD, *(_row(one) for one in shown)])
+    if view.over_modes:
+        heading = f"Every step over its modes, change of {view.response} against the best so far; {OVER_ALL}"
+        found += ["", heading]
+        columns = ("step", "setting", "over modes", "95 % interval", "all steps", *tuning.modes)
+        found += _aligned([columns, *(_averaged(one, tuning.modes) for one in view.over_modes)])
     if view.progress.comparison is not None:
         found += ["", f"Untuned against tuned, {view.response}, trials of their own; intervals of all lines together"]
         rows: list[tuple[str, ...]] = [
@@ -63,6 +69,7 @@ def lines(view: TuningView) -> list[str]:
     return [*found, view.answer]
 
 
+OVER_ALL = "modes with the interval of all steps"
 _HEAD = ("step", "setting", "tried", "fresh trials", "kept")
 
 
@@ -80,6 +87,14 @@ def _pair(pair: Interaction) -> tuple[str, ...]:
 def _row(one: Decision) -> tuple[str, ...]:
     kept = "yes" if one.kept else f"no: {_line(one.reason)}"
     return one.step, _line(one.setting), change_text(one.change), change_text(one.confirmed), kept
+
+
+def _averaged(one: OverModes, modes: Sequence[str]) -> tuple[str, ...]:
+    by_mode = [change_text(one.by_mode.get(mode)) for mode in modes]
+    change = one.change
+    percent = "–" if change.percent is None else f"{words.signed(change.percent)} %"
+    intervals = words.change_interval(change.interval), words.change_interval(change.simultaneous)
+    return one.step, _line(one.setting), percent, *intervals, *by_mode
 
 
 def _line(text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from leadline.analysis.contrasts import Change
 from leadline.conclude.disturbance import disturbance_of
+from leadline.conclude.over_modes import Averages, OverModes
 from leadline.conclude.tuning import Gains, Tried, conclude_tuning
 from leadline.lab.store import Store
 from leadline.lab.tuning.check import SKIPPED
@@ -75,12 +76,18 @@ class TuningView:
     measured: tuple[Measurement, ...]
     gains: Gains
     tried: Tried
+    averages: Averages  # response -> steps over all their modes
     answer: str
     notes: tuple[str, ...]
 
     @property
     def response(self) -> str:
         return self.record.tuning.responses[0]
+
+    @property
+    def over_modes(self) -> Sequence[OverModes]:
+        """Of the first response."""
+        return self.averages.get(self.response, ())
 
     @property
     def simulated(self) -> bool:
@@ -122,6 +129,7 @@ def gather(store: Store, record: TuningRecord) -> TuningView:
         measured=tuple(_measured(record.tuning, progress, results)),
         gains=concluded.gains,
         tried=concluded.tried,
+        averages=concluded.over_modes,
         answer=concluded.answer,
         notes=tuple(_notes(progress, bars, sums)),
     )

@@ -20,7 +20,10 @@ from leadline.model.plan import Plan
 from leadline.model.tuning import MODE
 from leadline.planning.sequence.compare import compare_part
 from leadline.planning.sequence.keep import step_part
+from leadline.report.tuning.document import document
 from leadline.report.tuning.export import export
+from leadline.report.tuning.page import figures, render
+from leadline.report.tuning.text import lines
 from leadline.report.tuning.view import gather
 from leadline.simulate import SimulatedTestbed, parse_truth
 
@@ -124,7 +127,26 @@ def test_what_is_planted_is_kept_and_its_gain_held(tmp_path: Path) -> None:
         assert change.df == 2.0  # two modes with two instances each
     assert view.progress.comparison is not None
     assert view.progress.comparison.gains["orm"].percent == pytest.approx(82, abs=12)
+    over = {one.step: one for one in view.over_modes}
+    for step, truth in {"heap": 0, "pool": 100 * (1.4**0.5 - 1), "cache": 30}.items():
+        change = over[step].change
+        assert over[step].modes == ("orm", "direct")
+        assert change.simultaneous is not None
+        assert change.interval is not None
+        assert change.interval.low < change.percent < change.interval.high
+        assert change.percent == pytest.approx(truth, abs=4)  # one play: coverage is of many
+        product = (1 + over[step].by_mode["orm"].percent / 100) * (1 + over[step].by_mode["direct"].percent / 100)
+        assert 100 * (product**0.5 - 1) == pytest.approx(change.percent)
+    assert (over["heap"].change.trials, over["heap"].change.against) == (4, 4)
+    text = "\n".join(lines(view))
+    assert "Every step over its modes, change of throughput" in text
+    assert "over-modes" in figures(view)
+    assert 'id="over-modes-head"' in render(view)
+    assert set(document(view)["over_modes"]) == {"throughput", "p99"}
+    assert "over orm, direct: throughput +" in view.answer
     export(view, tmp_path / "files", ["csv"])
+    averages = (tmp_path / "files" / "over_modes.csv").read_text().splitlines()
+    assert [row.split(",")[3] for row in averages[1:]] == ["throughput"] * 3 + ["p99"] * 3
     rows = [row.split(",") for row in (tmp_path / "files" / "steps.csv").read_text().splitlines()]
     assert [row[4] for row in rows[1:]] == ["throughput", "p99"] * 6
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from leadline.analysis.contrasts import contrasts
+from leadline.analysis.contrasts import contrasts, mean_contrasts
 from leadline.design import DesignError, make_plan, plan_problems
 from leadline.lab.planning import plan_study
 from leadline.lab.tuning.part import measured, part_file
@@ -265,3 +265,18 @@ def _plan(named: dict[str, dict[str, object]]) -> Plan:
 def test_configurations_that_cannot_be_compared_are_refused(named: dict[str, dict[str, object]], words: str) -> None:
     with pytest.raises(DesignError, match=words):
         _plan(named)
+
+
+def test_over_its_modes_a_step_is_the_mean_of_its_pairs() -> None:
+    whole = tuning()
+    found, parts = played(whole, {"heap": 10, "pool": 20, "watch": -5})
+    part = next(part for part in parts if part.step == "pool")
+    known = _measured(whole, part, {"heap": 10, "pool": 20}, {}, {}, {})
+    at = known.treatments
+    pairs = [(at[f"{mode} pool"], at[f"{mode} before"]) for mode in ("orm", "direct")]
+    single = contrasts(known.plan, known.observations, "throughput", pairs)
+    (mean,) = mean_contrasts(known.plan, known.observations, "throughput", [pairs])
+    ratios = [1 + one.percent / 100 for one in single if one.percent is not None]
+    assert mean.percent == pytest.approx(100 * ((ratios[0] * ratios[1]) ** 0.5 - 1))
+    assert (mean.trials, mean.against) == (4, 4)
+    assert found.next is None
