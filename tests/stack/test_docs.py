@@ -175,7 +175,9 @@ def _real(word: str, study: RealStudy, *, stored: bool) -> str:
         return str(Path(study.document["trials"][0]["directory"]) / "raw" / "gc.log")
     if "/" in word and (ROOT / word).is_file():
         return str(ROOT / word)
-    return "mini" if stored and word in ("quickstart", "pools-and-heap") else word
+    if stored and word == "lab/simulated":  # as tests/unit/report/test_report_ci.py has it
+        return "lab"
+    return "mini" if stored and word in ("quickstart", "pools-and-heap", "gate") else word
 
 
 @pytest.mark.parametrize(("page", "text"), [pair for pair in blocks("yaml") if pair[1].startswith("study:")])
