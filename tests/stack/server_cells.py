@@ -123,7 +123,7 @@ def run(made: Stack, place: Path, levels: Settings, check: Callable[[Stack], Non
         assert "Pause" in (trial / "raw" / "gc.log").read_text()
     finally:
         unclean = made.down()
-    assert unclean == []
+    assert unclean == [], unclean
     ok, failed = (sum(each[kind] for each in counts.values()) for kind in ("ok", "failed"))
     assert ok > 0
     return Cell(ready, cpu, resident, ok, failed, result.all.per_second, copied, pools)
