@@ -52,11 +52,11 @@ test-java: lint-java  # the compiler lints too
 	@touch $(JAVA)
 
 test-host:  # tests that take the host's lease or change its settings, one after the other; then some of the others
-	$(BIN)/pytest -vv --no-header -m host tests/stack tests/browser
-	$(BIN)/pytest -vv --no-header -m "not host" $(AFTER_HOST)
+	$(BIN)/pytest -vv --no-header --durations=12 -m host tests/stack tests/browser
+	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(AFTER_HOST)
 
 test-beside:  # real servers, databases and pages that need nothing to themselves
-	$(BIN)/pytest -vv --no-header -m "not host" $(AFTER_HOST:%=--ignore=%) tests/stack tests/browser
+	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(AFTER_HOST:%=--ignore=%) tests/stack tests/browser
 
 lint: check-tools $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust lint-java
