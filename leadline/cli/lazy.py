@@ -37,6 +37,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "figures",
         "Study A's figures: gains against luck, failures, sensitivities, ranking over systems, test of a grouping.",
     ),
+    "compare": ("compare", "Compare two runs of a lab: what moved, with intervals, and which facts differ."),
+    "history": ("compare", "A figure over all runs of a study, with change points and what differed between runs."),
     "lab": ("labs", "What a lab holds and takes on the disk; remove studies."),
     "doctor": ("host", "What this machine can do and how noisy it is, each finding with the command that mends it."),
     "knobs": ("knobs", "List knobs: unit, range, default, risk, apply cost; for the host's also today's value."),

@@ -41,6 +41,8 @@ ELSEWHERE = {
     "python -m bench.fuzz": "tests/unit/bench/test_fuzz.py runs a short form",
     "leadline quickstart": "tests/stack/test_commands.py runs a smaller study",
     "leadline run": "tests/stack/test_commands.py",
+    "leadline compare": "tests/unit/cli/test_compare_cli.py",
+    "leadline history": "tests/unit/cli/test_compare_cli.py",
     "leadline bisect": "tests/unit/lab/test_bisect.py",
     "leadline confirm": "tests/statistics/planning/test_planning_confirm.py",
     "leadline simulate": "tests/unit/simulate/test_simulate_run.py",

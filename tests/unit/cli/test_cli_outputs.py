@@ -27,6 +27,7 @@ READ = {
     "--lab",
     "--simulate",
     "--truth",
+    "--with-lab",
 }  # the lab has a check of its own
 FILES = (
     ("report", "none", "--out"),

@@ -1,0 +1,90 @@
+"""Runs of a lab against each other: any two, and one study's over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from leadline.api.labs import Lab
+from leadline.api.results import StudyResult
+from leadline.conclude.between import Between, History, Run, between, history
+from leadline.model.errors import UsageError
+
+__all__ = [
+    "Between",
+    "History",
+    "compare_runs",
+    "comparison_document",
+    "comparison_table",
+    "history_document",
+    "history_of",
+    "history_table",
+]
+
+
+def compare_runs(first: StudyResult, second: StudyResult) -> Between:
+    """What moved from the first to the second, with intervals, and which facts differ. Raises UsageError."""
+    if (first.store.directory, first.record.id) == (second.store.directory, second.record.id):
+        raise UsageError(f"{first.run} would be compared with itself; name two runs, such as {_others(first)}")
+    for one in (first, second):
+        if one.failed:
+            raise UsageError(f"{one.run} is not finished, or every trial failed: there is nothing to compare")
+    return between(_run(first), _run(second))
+
+
+def history_of(labs: Sequence[Lab], study: str, response: str | None = None, level: str = "") -> History:
+    """One figure over all finished runs of a study in these labs: the baseline's mean of ``response`` (the study's
+    first if None), or the effect of ``level``, ``factor=level``. Raises UsageError.
+    """
+    factor, equals, value = level.partition("=")
+    if level and not (factor and equals and value):
+        raise UsageError(f"--level {level!r}: write factor=level, as the study file does")
+    found = [run for lab in labs for run in lab.studies() if run.record.study.study == study]
+    runs = [_run(run) for run in found if not run.failed]
+    if not runs:
+        names = sorted({run.record.study.study for lab in labs for run in lab.studies()})
+        raise UsageError(
+            f"no finished run of {study!r} in {', '.join(str(lab.directory) for lab in labs)}; "
+            f"studies there: {', '.join(names) or 'none yet'}"
+        )
+    times = {(run.record.study.time, run.record.simulated) for run in runs}
+    if len(times) > 1:
+        raise UsageError(f"runs of {study} are in different times (real, virtual or simulated): they make no history")
+    return history(runs, response or runs[-1].record.study.responses[0], factor, value)
+
+
+def comparison_table(found: Between) -> list[str]:
+    """In lines: a table for each response, and what differs."""
+    from leadline.report.between_text import between_lines
+
+    return between_lines(found)
+
+
+def history_table(found: History) -> list[str]:
+    """In lines: a row for each run, and what differed from the run before."""
+    from leadline.report.between_text import history_lines
+
+    return history_lines(found)
+
+
+def comparison_document(found: Between) -> dict[str, Any]:
+    """As JSON types (docs/reference/json.md)."""
+    return {"format": "leadline-compare/1", **asdict(found)}
+
+
+def history_document(found: History) -> dict[str, Any]:
+    """As JSON types (docs/reference/json.md)."""
+    return {"format": "leadline-history/1", **asdict(found)}
+
+
+def _run(result: StudyResult) -> Run:
+    return Run(result.record, result.analysis)
+
+
+def _others(result: StudyResult) -> str:
+    name = result.record.study.study
+    others = [
+        f"{name}@{one.id}" for one in result.store.studies() if one.study.study == name and one.id != result.record.id
+    ]
+    return f"{others[-1]} and {result.run}" if others else "another after `leadline run --new`"

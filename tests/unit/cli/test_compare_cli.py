@@ -1,0 +1,97 @@
+"""``compare`` and ``history`` on runs of known truth."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import leadline
+from leadline.cli.main import app
+from leadline.model.errors import UsageError
+
+KEYS = {
+    "study": "heap",
+    "question": "q",
+    "factors": {"jvm.heap": ["256m", "512m"]},
+    "workload": {"users": 40, "ramp_up": "1s", "steady": "20s", "ramp_down": "0s"},
+    "responses": ["throughput", "p50"],
+    "design": {"replicates": 4},
+}
+RUNS = 9
+CHANGED = 6  # the first run with more demand and a better setting
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("runs")
+    for number in range(1, RUNS + 1):
+        demand, gain = (3.6, 12) if number >= CHANGED else (3, 4)
+        (place / "truth.yaml").write_text(
+            f"truth: {{ seed: {number}, server: {{ demand: {demand}ms, think: 10ms }}, noise: {{ trials: 0.4%, latency_trials: 0.4%, seconds: 1% }}, "
+            f"effects: [ {{ when: {{ jvm.heap: 512m }}, percent: {{ throughput: {gain}% }} }} ] }}\n"
+        )
+        leadline.run(leadline.Study.of(KEYS), place / "lab", truth=place / "truth.yaml", fresh=True)
+    return place / "lab" / "simulated"
+
+
+def told(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def document(*words: object) -> dict[str, object]:
+    done = told(*words, "--json")
+    assert done.exit_code == 0, done.output
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_what_moved_between_two_runs(place: Path) -> None:
+    done = told("compare", "heap@1", 8, "--lab", place)
+    assert done.exit_code == 0, done.output
+    assert "Differs: version.simulated" in done.stdout
+    last = done.stdout.strip().splitlines()[-1]
+    assert last.startswith("SIMULATED: From heap@1 to heap@8: ")
+    assert "jvm.heap=512m on throughput +" in last
+    assert "the baseline's p50 +" in last
+
+
+def test_two_runs_of_one_truth_differ_in_nothing(place: Path) -> None:
+    found = document("compare", 1, 2, "--lab", place)
+    rows = found["moved"]
+    assert isinstance(rows, list)
+    assert {row["verdict"] for row in rows} <= {"undetermined", "equivalent"}
+    assert {(row["response"], row["what"]) for row in rows} == {
+        (response, what) for response in ("throughput", "p50") for what in ("baseline", "jvm.heap=512m")
+    }
+
+
+@pytest.mark.parametrize("words", [(), ("--response", "p50"), ("--level", "jvm.heap=512m")], ids=" ".join)
+def test_a_history_shows_where_it_changed(place: Path, words: tuple[str, ...]) -> None:
+    found = document("history", "heap", *words, "--lab", place)
+    points, changes = found["points"], found["changes"]
+    assert isinstance(points, list)
+    assert isinstance(changes, list)
+    assert [point["run"] for point in points] == [f"heap@{number}" for number in range(1, RUNS + 1)]
+    assert len(changes) == 1
+    assert changes[0]["from_"] <= CHANGED - 1 <= changes[0]["until"]
+    assert "changed from" in str(found["answer"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("compare", "heap@1", "heap@1"), "compared with itself"),
+        (("compare", "heap@1", "heap@77"), "no study 'heap@77'"),
+        (("history", "heep"), "studies there: heap"),
+        (("history", "heap", "--response", "p98"), "has the responses throughput, p50"),
+        (("history", "heap", "--level", "jvm.heap"), "write factor=level"),
+        (("history", "heap", "--level", "jvm.heap=1g"), "the levels jvm.heap=512m"),
+    ],
+)
+def test_bad_input(place: Path, words: tuple[str, ...], message: str) -> None:
+    done = told(*words, "--lab", place)
+    assert isinstance(done.exception, UsageError)
+    assert message in str(done.exception)
