@@ -16,7 +16,7 @@ KEYS = {
     "study": "heap",
     "question": "q",
     "factors": {"jvm.heap": ["256m", "512m"]},
-    "workload": {"users": 40, "ramp_up": "1s", "steady": "20s", "ramp_down": "0s"},
+    "workload": {"users": 40, "ramp_up": "1s", "steady": "8s", "ramp_down": "0s"},
     "responses": ["throughput", "p50"],
     "design": {"replicates": 4},
 }
@@ -30,7 +30,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(1, RUNS + 1):
         demand, gain = (3.6, 12) if number >= CHANGED else (3, 4)
         (place / "truth.yaml").write_text(
-            f"truth: {{ seed: {number}, server: {{ demand: {demand}ms, think: 10ms }}, noise: {{ trials: 0.4%, latency_trials: 0.4%, seconds: 1% }}, "
+            f"truth: {{ seed: {number}, server: {{ demand: {demand}ms, think: 10ms }}, "
+            "noise: { trials: 0.4%, latency_trials: 0.4%, seconds: 1% }, "
             f"effects: [ {{ when: {{ jvm.heap: 512m }}, percent: {{ throughput: {gain}% }} }} ] }}\n"
         )
         leadline.run(leadline.Study.of(KEYS), place / "lab", truth=place / "truth.yaml", fresh=True)
