@@ -193,7 +193,18 @@ def compare(
     if any(0 < run.figures.get("peak_memory", 0) * 1024 <= floor for run in runs):
         notes.append(f"Peak memory is left out: below {floor / 1024:.0f} MiB it is that of who starts the program.")
         runs = [_without(run, "peak_memory") for run in runs]
+    notes += _as_said(how.cache, runs)
     return compared(commands, how, plan, runs, interrupted, tuple(notes))
+
+
+def _as_said(cache: Cache, runs: Sequence[Run]) -> list[str]:
+    """Whether what the runs read agrees with the stated condition of the page cache."""
+    read = [run.figures["read"] > 0 for run in runs if "read" in run.figures]
+    if cache == "cold" and read and not any(read):
+        return ["Cold in name only: no run read from a disk; what the programs read does not lie on one (tmpfs?)."]
+    if cache == "warm" and any(read):
+        return [f"Not warm throughout: {sum(read)} of {len(read)} runs read from a disk; --warmup takes more runs."]
+    return []
 
 
 def compared(

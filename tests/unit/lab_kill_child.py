@@ -1,14 +1,19 @@
 """Run by test_lab_kill: a study on a real host with a stand-in system; ends itself by SIGKILL at one step.
 
+Each line of its input, ``[lab, state, root, step, output]`` in JSON, is a process of its own, forked, so that the
+libraries, which take most of its time, are imported once; its exit code is written as a line, negative for a signal.
+
 A step ``slot 3 of 8`` is that of the study with slots; ``write 12`` ends it after its 12th write of a knob; ``slots``
 runs that study to its end. ``rotation STEP`` is that of the study whose trials stand side by side.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -137,5 +142,30 @@ def main(lab: Path, state: Path, root: Path, step: str) -> None:
     StudyRun(file, planned, Store(lab), host, system, watcher, guard).execute()
 
 
+def forked(lab: Path, state: Path, root: Path, step: str, output: Path) -> int:
+    """The exit code of ``main`` in a process of its own, whose output goes to a file."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    code = 1
+    try:
+        os.setsid()
+        file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for number in (1, 2):
+            os.dup2(file, number)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)  # else what it starts would hold the pipe
+        main(lab, state, root, step)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4] if len(sys.argv) > 4 else "")
+    for line in sys.stdin:
+        lab, state, root, step, output = json.loads(line)
+        print(forked(Path(lab), Path(state), Path(root), step, Path(output)), flush=True)

@@ -214,3 +214,13 @@ def test_an_interruption_keeps_what_was_measured(tmp_path: Path) -> None:
     assert len(found.runs) == 6
     assert found.analysis is not None
     assert "interrupted" in lines(found)[0]
+
+
+def test_the_condition_of_the_page_cache_is_held_against_what_was_read(tmp_path: Path) -> None:
+    dropped: list[int] = []
+    found = compare(commands_of(["true", "true #2"], {}, False), How(runs=2, cache="cold"), lambda: dropped.append(1))
+    assert len(dropped) == 4
+    assert any(note.startswith("Cold in name only") for note in found.notes)  # nothing was dropped
+    file = tmp_path / "out.json"
+    file.write_text(json.dumps(document(found)), encoding="utf-8")
+    assert "dropped before each run" in lines(compared_file(file, 2.0))[0]

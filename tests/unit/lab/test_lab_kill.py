@@ -1,10 +1,13 @@
 """kill -9 of leadline at every step of a trial: nothing measured is lost, the host is put back, the study goes on."""
 
+import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from leadline.model.errors import FailureClass
 from leadline.model.record import TrialRecord
 
 CHILD = Path(__file__).parents[1] / "lab_kill_child.py"
+Child = Callable[..., subprocess.CompletedProcess[str]]
 ORIGINAL = "1234"  # neither of the study's levels
 
 
@@ -31,13 +35,36 @@ def root(tmp_path: Path) -> Path:
     return path
 
 
-def child(tmp_path: Path, root: Path, step: str = "") -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, str(CHILD), str(tmp_path / "lab"), str(tmp_path / "state"), str(root)]
-    ended = subprocess.run([*argv, step], capture_output=True, text=True, timeout=120, check=False)
-    if ended.returncode == -signal.SIGKILL:
-        # it saw the end of its pipe, or will: it need not wait for the dead-man time
-        os.kill(int((tmp_path / "watchdog").read_text()), signal.SIGTERM)
-    return ended
+@pytest.fixture(scope="module")
+def children() -> Iterator[subprocess.Popen[str]]:
+    """Forks a process for each line of its input."""
+    argv = [sys.executable, str(CHILD)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(30)
+
+
+@pytest.fixture
+def child(children: subprocess.Popen[str], tmp_path: Path, root: Path) -> Child:
+    """A run of the study, killed at a step if one is given."""
+
+    def run(step: str = "") -> subprocess.CompletedProcess[str]:
+        assert children.stdin is not None
+        assert children.stdout is not None
+        output = tmp_path / "output"
+        asked = [str(path) for path in (tmp_path / "lab", tmp_path / "state", root, step, output)]
+        children.stdin.write(json.dumps(asked) + "\n")
+        children.stdin.flush()
+        assert select.select([children.stdout], [], [], 120)[0], output.read_text()
+        ended = subprocess.CompletedProcess(asked, int(children.stdout.readline()), output.read_text(), "")
+        if ended.returncode == -signal.SIGKILL:
+            # it saw the end of its pipe, or will: it need not wait for the dead-man time
+            os.kill(int((tmp_path / "watchdog").read_text()), signal.SIGTERM)
+        return ended
+
+    return run
 
 
 def running(pid: int) -> bool:
@@ -57,9 +84,9 @@ def wait_for(condition: object, what: str) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_at_a_step(tmp_path: Path, root: Path, step: str) -> None:
-    ended = child(tmp_path, root, step)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+def test_killed_at_a_step(child: Child, tmp_path: Path, root: Path, step: str) -> None:
+    ended = child(step)
+    assert ended.returncode == -signal.SIGKILL, ended.stdout
 
     store = Store(tmp_path / "lab")
     before = store.load(store.find("killed"))
@@ -79,8 +106,8 @@ def test_killed_at_a_step(tmp_path: Path, root: Path, step: str) -> None:
     if pid_file.exists():
         wait_for(lambda: not running(int(pid_file.read_text())), "the end of the process left behind")
 
-    again = child(tmp_path, root)
-    assert again.returncode == 0, again.stderr
+    again = child()
+    assert again.returncode == 0, again.stdout
     after = store.load(before.id)
     assert f"trial 2/{len(after.trials)} was cut off by the end of an earlier leadline; it will run" in again.stdout
     assert all(trial.state == "done" for trial in after.trials)
@@ -90,10 +117,10 @@ def test_killed_at_a_step(tmp_path: Path, root: Path, step: str) -> None:
     assert knob(root).read_text().strip() == ORIGINAL
 
 
-def test_killed_inside_slots(tmp_path: Path, root: Path) -> None:
+def test_killed_inside_slots(child: Child, tmp_path: Path, root: Path) -> None:
     """Just before the levels of a slot of the second trial are set; then after a write that nobody was told of."""
-    ended = child(tmp_path, root, "slot 5 of 8")
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    ended = child("slot 5 of 8")
+    assert ended.returncode == -signal.SIGKILL, ended.stdout
     store = Store(tmp_path / "lab")
     before = store.load(store.find("killed"))
     done, cut_off = before.trials
@@ -104,16 +131,16 @@ def test_killed_inside_slots(tmp_path: Path, root: Path) -> None:
     cut_off_in_a_slot(cut_off)
     wait_for(lambda: knob(root).read_text().strip() == ORIGINAL, "the watchdog's putting the knob back")
 
-    ended = child(tmp_path, root, "write 4")
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    ended = child("write 4")
+    assert ended.returncode == -signal.SIGKILL, ended.stdout
     cut_off = store.load(before.id).trials[1]
     assert cut_off.attempt == 2
     assert cut_off.slots[-1].index > 0
     cut_off_in_a_slot(cut_off)
     wait_for(lambda: knob(root).read_text().strip() == ORIGINAL, "the watchdog's putting the knob back")
 
-    again = child(tmp_path, root, "slots")
-    assert again.returncode == 0, again.stderr
+    again = child("slots")
+    assert again.returncode == 0, again.stdout
     after = store.load(before.id)
     assert [(trial.state, trial.attempt) for trial in after.trials] == [("done", 1), ("done", 3)]
     assert after.trials[0].slots == done.slots
@@ -124,11 +151,11 @@ def test_killed_inside_slots(tmp_path: Path, root: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["start-server", "start-observers", "slot 2 of 2", "audit", "measure"])
-def test_killed_in_a_rotation(tmp_path: Path, root: Path, step: str) -> None:
+def test_killed_in_a_rotation(child: Child, tmp_path: Path, root: Path, step: str) -> None:
     """Every instance is ended, and the whole block runs again: its trials share their time."""
     (root / "proc" / "meminfo").write_text("MemTotal: 16000000 kB\n")
-    ended = child(tmp_path, root, f"rotation {step}")
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    ended = child(f"rotation {step}")
+    assert ended.returncode == -signal.SIGKILL, ended.stdout
     store = Store(tmp_path / "lab")
     before = store.load(store.find("killed"))
     block = [trial for trial in before.trials if trial.planned.block == 0]
@@ -139,8 +166,8 @@ def test_killed_in_a_rotation(tmp_path: Path, root: Path, step: str) -> None:
         wait_for(lambda pid=pid: not running(pid), "the end of an instance left behind")
     wait_for(lambda: knob(root).read_text().strip() == ORIGINAL, "the watchdog's putting the knob back")
 
-    again = child(tmp_path, root, "rotation")
-    assert again.returncode == 0, again.stderr
+    again = child("rotation")
+    assert again.returncode == 0, again.stdout
     after = store.load(before.id)
     assert all(trial.state == "done" for trial in after.trials), [trial.failure_message for trial in after.trials]
     assert len(store.studies()) == 1
@@ -156,8 +183,8 @@ def cut_off_in_a_slot(trial: TrialRecord) -> None:
     assert trial.observation().responses == {}
 
 
-def test_an_earlier_attempt_is_kept_as_interrupted(tmp_path: Path, root: Path) -> None:
-    child(tmp_path, root, "load")
+def test_an_earlier_attempt_is_kept_as_interrupted(child: Child, tmp_path: Path, root: Path) -> None:
+    child("load")
     store = Store(tmp_path / "lab")
     study = store.find("killed")
     orphans = store.close_orphans(study)
