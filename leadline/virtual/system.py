@@ -165,7 +165,7 @@ class GuestSystem(AtStart):
         measured = measure_turns(directory, startup, [summary.phases.steady])
         found = figures.added(directory)
         transactions = sum(total.ok for total in summary.total.values())
-        return replace(measured, responses={**measured.responses, **figures.cpu_per_transaction(found, transactions)})
+        return replace(measured, responses={**measured.responses, **figures.responses(found, transactions)})
 
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
         return measure_windows(directory, windows)
