@@ -13,6 +13,7 @@ from leadline.lab.results import analysis_of
 from leadline.lab.run import study_failed
 from leadline.lab.store import Store
 from leadline.lab.tuning.records import TuningRecord
+from leadline.load.knobs import load_knobs
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
@@ -66,8 +67,12 @@ class StudyResult:
     @cached_property
     def knobs(self) -> Mapping[str, Knob]:
         """Of the study's stack and of this host, by name; none where the stack is not known here."""
+        study = self.record.study
         try:
-            return {knob.name: knob for knob in (*LocalHost().knobs(), *stack_catalogue(self.record.study.stack))}
+            return {
+                knob.name: knob
+                for knob in (*LocalHost().knobs(), *stack_catalogue(study.stack), *load_knobs(study.workload))
+            }
         except UsageError:
             return {}
 

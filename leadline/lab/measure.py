@@ -30,6 +30,7 @@ from leadline.observe.window import (
     Recorded,
     Windows,
     compiling,
+    context_switches,
     cpu_per_transaction,
     deoptimised,
     gc_share,
@@ -40,6 +41,7 @@ from leadline.observe.window import (
 # Responses that observers recorded: of windows of the load in unix seconds, and its transactions a second there.
 RECORDED: tuple[Callable[[Recorded, Windows, float], Mapping[str, float]], ...] = (
     cpu_per_transaction,
+    context_switches,
     gc_share,
 )
 STARVING = 0.5  # of the samples: a compiler that always has methods waiting gets too little CPU

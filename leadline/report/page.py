@@ -76,7 +76,7 @@ def render(content: View) -> str:
         study_a=study_a,
         latency_all=latency.ALL,
         quantiles=list(latency.QUANTILES),
-        load=load_text(content.record.study.workload),
+        load=load_text(content.record.study.workload, content.record.study.factors),
         advice_text=advice_text,
         sizes=content.sizes,
         change_text=change_text,

@@ -46,7 +46,6 @@ class Figures:
     machine: Mapping[str, int]
     memory: Mapping[str, int] = field(default_factory=dict)  # bytes by service: private, and shared ones once
     ticks: tuple[int, int] = (0, 0)  # of all services: in user mode, in the kernel
-    uptime: float = 0.0  # seconds
     cpu: Mapping[str, int] = field(default_factory=dict)  # ticks of all CPUs by kind
 
 
@@ -55,22 +54,20 @@ def read(path: Path) -> Figures:
     threads: dict[tuple[int, int], _Thread] = defaultdict(_Thread)
     machine: dict[str, int] = {}
     heads: dict[str, list[str]] = {}
-    uptime, cpu = 0.0, dict[str, int]()
+    cpu: dict[str, int] = {}
     for line in path.read_text(errors="replace").splitlines():
         if found := _LINE.match(line):
             _of_thread(threads[int(found[1]), int(found[2])], found[3], found[4])
         elif line.startswith("/proc/"):
             file, _, text = line.partition(":")
-            if file == "/proc/uptime":
-                uptime = float(text.split()[0])
-            elif file == "/proc/stat" and text.startswith("cpu "):
+            if file == "/proc/stat" and text.startswith("cpu "):
                 cpu = dict(zip(_OF_CPU, map(int, text.split()[1:]), strict=False))
             else:
                 machine.update(_of_machine(file, text, heads))
     parts = {key: (_part(one), one.counts) for key, one in threads.items() if one.counts}
     services = [one for one in threads.values() if _NAMES.get(one.user) in SERVICES]
     ticks = sum(one.ticks[0] for one in services), sum(one.ticks[1] for one in services)
-    return Figures(parts, machine, _memory(threads), ticks, uptime, cpu)
+    return Figures(parts, machine, _memory(threads), ticks, cpu)
 
 
 def _memory(threads: Mapping[tuple[int, int], _Thread]) -> dict[str, int]:
@@ -134,13 +131,12 @@ def _part(thread: _Thread) -> str:
 @dataclass(frozen=True)
 class Added:
     """What the load of a trial added. ``counts``: ``PART.COUNT`` and the kernel's counters by their names, those that
-    changed; ``ticks`` of the services' CPU in user mode and in the kernel; ``seconds`` of the guest's time; ``busy``:
-    the share of its CPUs that was not idle; ``memory``: bytes of each service after the load.
+    changed; ``ticks`` of the services' CPU in user mode and in the kernel; ``busy``: the
+    share of its CPUs that was not idle; ``memory``: bytes of each service after the load.
     """
 
     counts: Mapping[str, float]
     ticks: tuple[int, int] = (0, 0)
-    seconds: float = 0.0
     busy: float | None = None
     memory: Mapping[str, int] = field(default_factory=dict)
 
@@ -166,18 +162,17 @@ def added(directory: Path) -> Added:
     ticks = {name: value - before.cpu.get(name, 0) for name, value in after.cpu.items()}
     busy = 1 - sum(ticks[name] for name in _IDLE) / sum(ticks.values()) if sum(ticks.values()) else None
     services = after.ticks[0] - before.ticks[0], after.ticks[1] - before.ticks[1]
-    return Added(changed, services, after.uptime - before.uptime, busy, after.memory)
+    return Added(changed, services, busy, after.memory)
 
 
-def responses(load: Added, transactions: int) -> dict[str, float]:
+def responses(load: Added, transactions: int, seconds: float) -> dict[str, float]:
     """CPU a transaction in ms, by service and together, in user mode and in the kernel; the guest's CPU and context
-    switches; its services' memory in MiB.
+    switches, ``seconds``: of the load; its services' memory in MiB.
     """
     found = _cpu_per_transaction(load, transactions) if transactions else {}
     if load.busy is not None:
         found["host_cpu"] = load.busy
-    if load.seconds > 0:
-        found["context_switches"] = load.counts.get("stat.ctxt", 0.0) / load.seconds
+    found |= _context_switches(load.counts, transactions, seconds)
     if load.memory:
         found["memory"] = sum(load.memory.values()) / 2**20
     return found
@@ -193,7 +188,25 @@ def _cpu_per_transaction(load: Added, transactions: int) -> dict[str, float]:
         if count == "cpu_ns" and (service := part.split()[0]) in SERVICES:
             used[f"{service}_cpu_per_transaction"] += value / 1e6 / transactions
     found = {**used, "cpu_per_transaction": sum(used.values())}
+    if driver := load.counts.get("driver.cpu_ns"):
+        found["driver_cpu_per_transaction"] = driver / 1e6 / transactions
     if all_ticks := sum(load.ticks):
         for kind, ticks in zip(("user", "system"), load.ticks, strict=True):
             found[f"{kind}_cpu_per_transaction"] = found["cpu_per_transaction"] * ticks / all_ticks
     return found
+
+
+def _context_switches(counts: Mapping[str, float], transactions: int, seconds: float) -> dict[str, float]:
+    """Switches a second of the guest's kernel in its load of so many seconds, and by transaction: of the guest and of
+    each service. The driver has ended when the figures are taken: its own are in the guest's alone.
+    """
+    if not transactions or "stat.ctxt" not in counts:
+        return {}
+    found = {f"{service}_context_switches_per_transaction": 0.0 for service in SERVICES}
+    for name, value in counts.items():
+        part, _, count = name.partition(".")
+        if count in _OF_STATUS.values() and (service := part.split()[0]) in SERVICES:
+            found[f"{service}_context_switches_per_transaction"] += value / transactions
+    switches = counts["stat.ctxt"]
+    own = {name: value for name, value in found.items() if value}
+    return {"context_switches": switches / seconds, "context_switches_per_transaction": switches / transactions, **own}

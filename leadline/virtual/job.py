@@ -20,7 +20,7 @@ SETTINGS = "/leadline/settings"  # a file with the patterns of files that tell h
 LOG = Path("/tmp/driver.log")
 _LISTENS = 120  # seconds until the database must listen
 _PROCESSES = "comm schedstat stat status io"
-_MACHINE = "uptime stat vmstat meminfo net/snmp net/netstat"
+_MACHINE = "stat vmstat meminfo net/snmp net/netstat"
 _GROUPS = "/sys/fs/cgroup"
 _HELPERS = r"""
 as() { # USER ARGV...: in place of this shell

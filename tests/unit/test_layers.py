@@ -18,7 +18,7 @@ ALLOWED = {
     "catalogue": {"model"},
     "host": {"model", "catalogue"},
     "stack": {"model", "catalogue", "host"},
-    "load": {"model", "host"},
+    "load": {"model", "catalogue", "host"},
     "observe": {"model", "host", "gcanalysis"},
     "guest": {"model", "host"},
     "lab": {"model", "design", "analysis", "planning", "conclude", "host", "stack", "load", "observe"},

@@ -56,7 +56,6 @@ def cpu_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
     before = "\n".join(
         [
-            "/proc/uptime:100.00 50.00",
             "/proc/stat:cpu  10 0 20 30 5 0 0 0 0 0",
             "/proc/stat:cpu0 10 0 20 30 5 0 0 0 0 0",
             "/proc/stat:ctxt 1000",
@@ -71,7 +70,6 @@ def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
     )
     after = "\n".join(
         [
-            "/proc/uptime:104.00 50.50",
             "/proc/stat:cpu  190 0 140 60 15 10 50 0 0 0",
             "/proc/stat:ctxt 9000",
             "/proc/vmstat:pgfault 130",
@@ -100,22 +98,33 @@ def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
         "vmstat.pgfault": 30,
     }
     assert json.loads((tmp_path / figures.FIGURES).read_text()) == found.counts
-    assert (found.ticks, found.seconds) == ((31, 10), 4.0)
+    assert found.ticks == (31, 10)
     assert found.busy == pytest.approx(1 - (30 + 10) / 400)
     assert found.memory == {"server": 6 << 20, "database": (2 * 2 + 1) << 20}
 
 
 def test_responses_are_of_all_threads_of_the_services() -> None:
     counts = {"server.cpu_ns": 8e6, "server compiler.cpu_ns": 2e6, "database.cpu_ns": 5e6, "driver.cpu_ns": 9e6}
-    load = figures.Added({**counts, "stat.ctxt": 600}, (30, 10), 4.0, 0.9, {"server": 6 << 20, "database": 5 << 19})
-    assert figures.responses(load, 5) == {
+    load = figures.Added(counts, (30, 10), 0.9, {"server": 6 << 20, "database": 5 << 19})
+    assert figures.responses(load, 5, 2.0) == {
         "server_cpu_per_transaction": 2.0,
         "database_cpu_per_transaction": 1.0,
         "cpu_per_transaction": 3.0,
+        "driver_cpu_per_transaction": 1.8,
         "user_cpu_per_transaction": 2.25,
         "system_cpu_per_transaction": 0.75,
         "host_cpu": 0.9,
-        "context_switches": 150.0,
         "memory": 8.5,
     }
-    assert figures.responses(figures.Added({"server.cpu_ns": 1.0}), 0) == {}
+    assert figures.responses(figures.Added({"server.cpu_ns": 1.0}), 0, 4.0) == {}
+
+
+def test_context_switches_of_the_guest_and_its_services() -> None:
+    counts = {"stat.ctxt": 600.0, "server.waits": 90.0, "server compiler.preemptions": 10.0, "driver.waits": 7.0}
+    assert figures.responses(figures.Added(counts), 5, 2.0) == {
+        "cpu_per_transaction": 0,
+        "context_switches": 300.0,
+        "context_switches_per_transaction": 120.0,
+        "server_context_switches_per_transaction": 20.0,
+    }
+    assert figures.responses(figures.Added(counts), 0, 2.0) == {}
