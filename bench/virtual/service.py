@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from statistics import median
 
@@ -53,22 +54,23 @@ class Treatment:
 
 @dataclass(frozen=True)
 class Measured:
-    """``nanos`` for all requests together and ``each`` of them, ``typical`` is their median."""
+    """``nanos`` for all requests together and ``each`` of them, ``typical`` is their median; ``facts`` of the guest."""
 
     nanos: int
     each: tuple[int, ...]
     text: str
     wall_seconds: float
+    facts: Mapping[str, str] = field(default_factory=dict)  # of the guest
 
     @property
     def typical(self) -> float:
         return median(self.each)
 
 
-def read(text: str, wall_seconds: float) -> Measured:
+def read(text: str, wall_seconds: float, facts: Mapping[str, str] | None = None) -> Measured:
     """What the service wrote."""
     total, *each = map(int, text.split())
-    return Measured(total, tuple(each), text, wall_seconds)
+    return Measured(total, tuple(each), text, wall_seconds, facts or {})
 
 
 class Bench:
@@ -87,7 +89,7 @@ class Bench:
         self.kernel = kernels.provision(kernel, tell)
         archive = image(self.kernel, directory, initramfs.cached(tree, directory / "parts"))
         self.boot = Boot(self.kernel.image, archive, MEMORY)
-        self._count = 0
+        self._numbers = count(1)  # threads may ask
 
     def _compiled(self, target: Path) -> Path | None:
         """The filter, or None without a C compiler."""
@@ -101,8 +103,7 @@ class Bench:
 
     def place(self) -> Path:
         """A directory for one guest or trial."""
-        self._count += 1
-        return self.directory / f"trial-{self._count}"
+        return self.directory / f"trial-{next(self._numbers)}"
 
     # -- in a guest
 
@@ -131,9 +132,9 @@ class Bench:
         job = self.start(load) + "echo $service >/tmp/service; save warm\n"
         return machine.boot_and_save(self.host, boot, job, self.place(), "warm", LIMIT)
 
-    def fork(self, saved: Saved, load: Load, treatment: Treatment) -> Measured:
+    def fork(self, saved: Saved, load: Load, treatment: Treatment | None = None) -> Measured:
         """The world goes on under a treatment."""
-        job = "service=$(cat /tmp/service)\n" + self.measure(load, treatment)
+        job = "service=$(cat /tmp/service)\n" + self.measure(load, treatment or Treatment())
         return _measured(machine.fork(self.host, saved, job, self.place(), LIMIT))
 
     def booted(self, load: Load, boot: Boot, treatment: Treatment | None = None) -> Measured:
@@ -143,14 +144,14 @@ class Bench:
 
     # -- on this machine
 
-    def native(self, load: Load, treatment: Treatment | None = None) -> Measured:
-        """The same trial in real time on this machine."""
+    def native(self, load: Load, treatment: Treatment | None = None, before: Sequence[str] = ()) -> Measured:
+        """The same trial in real time on this machine; ``before`` begins the command line."""
         chosen = treatment or Treatment()
         with tempfile.TemporaryDirectory(dir=self.directory) as name:
             words = f"{chosen.extra} {chosen.instructions} {load.requests} {self.filter}"
             Path(name, "go").write_text(words)
             begin = time.monotonic()
-            done = here.run([self.java, "-cp", self.classes, *load.arguments(name)], timeout=LIMIT)
+            done = here.run([*before, self.java, "-cp", self.classes, *load.arguments(name)], timeout=LIMIT)
             wall = time.monotonic() - begin
             if done.returncode:
                 raise LeadlineError(f"the service ended with {done.returncode}: {done.stderr.strip()[-300:]}")
@@ -158,4 +159,4 @@ class Bench:
 
 
 def _measured(outcome: Outcome) -> Measured:
-    return read((outcome.files / "out").read_text(), outcome.wall_seconds)
+    return read((outcome.files / "out").read_text(), outcome.wall_seconds, outcome.facts)

@@ -33,6 +33,8 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("p999", "ms", False, "99.9th percentile of the response time"),
         ResponseKind("max", "ms", False, "largest response time"),
         ResponseKind("cpu_per_transaction", "ms", False, "CPU of server, database and web server for one transaction"),
+        ResponseKind("user_cpu_per_transaction", "ms", False, "the same CPU in user mode"),
+        ResponseKind("system_cpu_per_transaction", "ms", False, "the same CPU in the kernel"),
         ResponseKind("server_cpu_per_transaction", "ms", False, "CPU of the server for one transaction"),
         ResponseKind("database_cpu_per_transaction", "ms", False, "CPU of the database for one transaction"),
         ResponseKind("web_cpu_per_transaction", "ms", False, "CPU of the web server for one transaction"),
@@ -53,6 +55,8 @@ RESPONSES: Mapping[str, ResponseKind] = {
                 ("driver_", "load driver"),
             )
         ),
+        ResponseKind("host_cpu", "share", False, "share of the host's CPUs that was not idle"),
+        ResponseKind("memory", "MiB", False, "memory of server, database and web server"),
         ResponseKind("gc_share", "share", False, "share of the steady state spent in collection pauses"),
         ResponseKind("completion_mean", "ms", False, "mean time from an order's acceptance by the queue to its effect"),
         ResponseKind("completion_p50", "ms", False, "median time from an order's acceptance to its effect"),

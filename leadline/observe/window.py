@@ -25,6 +25,7 @@ class CpuUse:
 
 ROLES = ("server", "database", "web")  # of services
 DRIVER = "driver"  # role of the load driver
+_MODES = ("user", "system")  # of CPU
 _KINDS_OF_SWITCH = ("voluntary", "involuntary")
 _FEWEST_SAMPLES = 2
 _SAMPLE = 2.0  # seconds between two samples of the agent, at most
@@ -122,7 +123,27 @@ class Recorded:
     @cached_property
     def switches(self) -> dict[str, Line]:
         """The same of each role: sums of voluntary ones and others, which are sampled together."""
-        kinds = [series(self.series_dir, "processes", f"context_switches.{kind}") for kind in _KINDS_OF_SWITCH]
+        return self._by_role(*(f"context_switches.{kind}" for kind in _KINDS_OF_SWITCH))
+
+    @cached_property
+    def modes(self) -> dict[str, dict[str, Line]]:
+        """CPU of each role in user mode and in the kernel, as a share of one CPU."""
+        return {mode: self._by_role(f"cpu.{mode}") for mode in _MODES}
+
+    @cached_property
+    def memory(self) -> dict[str, Line]:
+        """Bytes of each role: private ones, and shared ones once."""
+        return self._by_role("rss.anon", "rss.shared")
+
+    @cached_property
+    def idle(self) -> Line:
+        """Share of all CPUs that had nothing to run."""
+        kinds = [series(self.series_dir, "host", f"cpu.{kind}", "host") for kind in ("idle", "iowait")]
+        return _line(pl.concat(kinds).group_by("time_ns").agg(pl.col("value").sum()).sort("time_ns"))
+
+    def _by_role(self, *metrics: str) -> dict[str, Line]:
+        """Sums of metrics that are sampled together."""
+        kinds = [series(self.series_dir, "processes", metric) for metric in metrics]
         rows = pl.concat(kinds).group_by("subject", "time_ns").agg(pl.col("value").sum()).sort("time_ns")
         return {str(role): _line(part) for (role,), part in rows.partition_by("subject", as_dict=True).items()}
 
@@ -158,6 +179,23 @@ def context_switches(recorded: Recorded, windows: Windows, throughput: float) ->
     for role, line in recorded.switches.items():
         if role in (*ROLES, DRIVER) and (own := _mean_over(line, windows)) is not None:
             found[f"{role}_context_switches_per_transaction"] = own / throughput
+    return found
+
+
+def modes_and_memory(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
+    """Milliseconds of CPU a transaction of all services in user mode and in the kernel, the share of the host's CPUs
+    that was not idle, the services' memory in MiB. What is not known of one of them is left out.
+    """
+    roles, found = _services(recorded.cpu), {}
+    for mode, lines in recorded.modes.items():
+        shares = [_mean_over(lines[role], windows) if role in lines else None for role in roles]
+        if throughput > 0 and None not in shares:
+            found[f"{mode}_cpu_per_transaction"] = 1000 * sum(one for one in shares if one is not None) / throughput
+    if (idle := _mean_over(recorded.idle, windows)) is not None:
+        found["host_cpu"] = 1 - idle
+    sizes = [_mean_over(recorded.memory[role], windows) if role in recorded.memory else None for role in roles]
+    if None not in sizes:
+        found["memory"] = sum(one for one in sizes if one is not None) / 2**20
     return found
 
 

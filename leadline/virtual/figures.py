@@ -24,6 +24,8 @@ _JVM = {
 }
 _OF_STATUS = {"voluntary_ctxt_switches": "waits", "nonvoluntary_ctxt_switches": "preemptions"}
 _OF_IO = {"syscr": "reads", "syscw": "writes"}
+_OF_CPU = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")  # fields of /proc/stat, proc(5)
+_IDLE = ("idle", "iowait")
 
 
 @dataclass
@@ -31,6 +33,9 @@ class _Thread:
     name: str = ""
     user: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+    ticks: tuple[int, int] = (0, 0)  # in user mode, in the kernel
+    private: int = 0  # bytes
+    shared: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,9 @@ class Figures:
 
     threads: Mapping[tuple[int, int], tuple[str, Mapping[str, int]]]  # (process, thread) -> its part, its counts
     machine: Mapping[str, int]
+    memory: Mapping[str, int] = field(default_factory=dict)  # bytes by service: private, and shared ones once
+    ticks: tuple[int, int] = (0, 0)  # of all services: in user mode, in the kernel
+    cpu: Mapping[str, int] = field(default_factory=dict)  # ticks of all CPUs by kind
 
 
 def read(path: Path) -> Figures:
@@ -46,13 +54,31 @@ def read(path: Path) -> Figures:
     threads: dict[tuple[int, int], _Thread] = defaultdict(_Thread)
     machine: dict[str, int] = {}
     heads: dict[str, list[str]] = {}
+    cpu: dict[str, int] = {}
     for line in path.read_text(errors="replace").splitlines():
         if found := _LINE.match(line):
             _of_thread(threads[int(found[1]), int(found[2])], found[3], found[4])
         elif line.startswith("/proc/"):
             file, _, text = line.partition(":")
-            machine.update(_of_machine(file, text, heads))
-    return Figures({key: (_part(one), one.counts) for key, one in threads.items() if one.counts}, machine)
+            if file == "/proc/stat" and text.startswith("cpu "):
+                cpu = dict(zip(_OF_CPU, map(int, text.split()[1:]), strict=False))
+            else:
+                machine.update(_of_machine(file, text, heads))
+    parts = {key: (_part(one), one.counts) for key, one in threads.items() if one.counts}
+    services = [one for one in threads.values() if _NAMES.get(one.user) in SERVICES]
+    ticks = sum(one.ticks[0] for one in services), sum(one.ticks[1] for one in services)
+    return Figures(parts, machine, _memory(threads), ticks, cpu)
+
+
+def _memory(threads: Mapping[tuple[int, int], _Thread]) -> dict[str, int]:
+    """By service: the private memory of its processes, and the shared memory of the one that has most of it."""
+    private: dict[str, int] = defaultdict(int)
+    shared: dict[str, int] = defaultdict(int)
+    for (process, number), thread in threads.items():
+        if process == number and (service := _NAMES.get(thread.user)) in SERVICES:
+            private[service] += thread.private
+            shared[service] = max(shared[service], thread.shared)
+    return {service: private[service] + shared[service] for service in private}
 
 
 def _of_thread(thread: _Thread, file: str, text: str) -> None:
@@ -64,10 +90,15 @@ def _of_thread(thread: _Thread, file: str, text: str) -> None:
     elif file == "stat":
         rest = text.rpartition(")")[2].split()  # from the state on, proc(5)
         counts["faults"], counts["major_faults"] = int(rest[7]), int(rest[9])
+        thread.ticks = (int(rest[11]), int(rest[12]))
     else:
         name, _, value = text.partition(":")
         if file == "status" and name == "Uid":
             thread.user = int(value.split()[0])
+        elif file == "status" and name == "RssAnon":
+            thread.private = int(value.split()[0]) << 10
+        elif file == "status" and name == "RssShmem":
+            thread.shared = int(value.split()[0]) << 10
         elif known := (_OF_STATUS if file == "status" else _OF_IO).get(name):
             counts[known] = int(value)
 
@@ -97,9 +128,22 @@ def _part(thread: _Thread) -> str:
     return f"{service} {kind}" if kind else service
 
 
-def added(directory: Path) -> dict[str, float]:
-    """What the load of a trial added: ``PART.COUNT`` and the kernel's counters by their names, those that changed; kept
-    as ``FIGURES``. The driver has ended when the figures are taken, so its CPU is what it says of itself.
+@dataclass(frozen=True)
+class Added:
+    """What the load of a trial added. ``counts``: ``PART.COUNT`` and the kernel's counters by their names, those that
+    changed; ``ticks`` of the services' CPU in user mode and in the kernel; ``busy``: the
+    share of its CPUs that was not idle; ``memory``: bytes of each service after the load.
+    """
+
+    counts: Mapping[str, float]
+    ticks: tuple[int, int] = (0, 0)
+    busy: float | None = None
+    memory: Mapping[str, int] = field(default_factory=dict)
+
+
+def added(directory: Path) -> Added:
+    """The counts are kept as ``FIGURES``. The driver has ended when the figures are taken, so its CPU is what it says
+    of itself.
 
     Raises OSError, ValueError.
     """
@@ -115,33 +159,54 @@ def added(directory: Path) -> dict[str, float]:
     found["driver.cpu_ns"] = (driver.cpu_user_s + driver.cpu_system_s) * 1e9
     changed = {name: value for name, value in sorted(found.items()) if value}
     (directory / FIGURES).write_text(json.dumps(changed, indent=1), encoding="utf-8")
-    return changed
+    ticks = {name: value - before.cpu.get(name, 0) for name, value in after.cpu.items()}
+    busy = 1 - sum(ticks[name] for name in _IDLE) / sum(ticks.values()) if sum(ticks.values()) else None
+    services = after.ticks[0] - before.ticks[0], after.ticks[1] - before.ticks[1]
+    return Added(changed, services, busy, after.memory)
 
 
-def cpu_per_transaction(figures: Mapping[str, float], transactions: int) -> dict[str, float]:
-    """Milliseconds of CPU a transaction, by service and together."""
-    if not transactions:
-        return {}
+def responses(load: Added, transactions: int, seconds: float) -> dict[str, float]:
+    """CPU a transaction in ms, by service and together, in user mode and in the kernel; the guest's CPU and context
+    switches, ``seconds``: of the load; its services' memory in MiB.
+    """
+    found = _cpu_per_transaction(load, transactions) if transactions else {}
+    if load.busy is not None:
+        found["host_cpu"] = load.busy
+    found |= _context_switches(load.counts, transactions, seconds)
+    if load.memory:
+        found["memory"] = sum(load.memory.values()) / 2**20
+    return found
+
+
+def _cpu_per_transaction(load: Added, transactions: int) -> dict[str, float]:
+    """The scheduler counts nanoseconds, user mode and the kernel are told apart in ticks of 10 ms: so the ticks share
+    the nanoseconds out.
+    """
     used: dict[str, float] = defaultdict(float)
-    for name, value in figures.items():
+    for name, value in load.counts.items():
         part, _, count = name.partition(".")
         if count == "cpu_ns" and (service := part.split()[0]) in SERVICES:
             used[f"{service}_cpu_per_transaction"] += value / 1e6 / transactions
-    driver = {"driver_cpu_per_transaction": figures["driver.cpu_ns"] / 1e6 / transactions}
-    return {**used, "cpu_per_transaction": sum(used.values()), **(driver if figures.get("driver.cpu_ns") else {})}
+    found = {**used, "cpu_per_transaction": sum(used.values())}
+    if driver := load.counts.get("driver.cpu_ns"):
+        found["driver_cpu_per_transaction"] = driver / 1e6 / transactions
+    if all_ticks := sum(load.ticks):
+        for kind, ticks in zip(("user", "system"), load.ticks, strict=True):
+            found[f"{kind}_cpu_per_transaction"] = found["cpu_per_transaction"] * ticks / all_ticks
+    return found
 
 
-def context_switches(figures: Mapping[str, float], transactions: int, seconds: float) -> dict[str, float]:
+def _context_switches(counts: Mapping[str, float], transactions: int, seconds: float) -> dict[str, float]:
     """Switches a second of the guest's kernel in its load of so many seconds, and by transaction: of the guest and of
     each service. The driver has ended when the figures are taken: its own are in the guest's alone.
     """
-    if not transactions or "stat.ctxt" not in figures:
+    if not transactions or "stat.ctxt" not in counts:
         return {}
     found = {f"{service}_context_switches_per_transaction": 0.0 for service in SERVICES}
-    for name, value in figures.items():
+    for name, value in counts.items():
         part, _, count = name.partition(".")
         if count in _OF_STATUS.values() and (service := part.split()[0]) in SERVICES:
             found[f"{service}_context_switches_per_transaction"] += value / transactions
-    switches = figures["stat.ctxt"]
+    switches = counts["stat.ctxt"]
     own = {name: value for name, value in found.items() if value}
     return {"context_switches": switches / seconds, "context_switches_per_transaction": switches / transactions, **own}

@@ -171,10 +171,7 @@ class GuestSystem(AtStart):
         measured = measure_turns(directory, startup, [summary.phases.steady])
         found = figures.added(directory)
         transactions = sum(total.ok for total in summary.total.values())
-        more = {
-            **figures.cpu_per_transaction(found, transactions),
-            **figures.context_switches(found, transactions, summary.phases.drained),
-        }
+        more = figures.responses(found, transactions, summary.phases.drained)
         return replace(measured, responses={**measured.responses, **more})
 
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:

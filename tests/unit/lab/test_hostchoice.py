@@ -59,14 +59,16 @@ def test_its_own_kind_of_host_changes_nothing_and_the_file_stays_as_it_is() -> N
 
 
 @pytest.mark.parametrize("word", ["vm", "virtual-time", "here"])
-def test_kernels_of_study_a_can_be_had_in_guests_alone(word: str) -> None:
-    file = find_study("kernels-vmm")
+@pytest.mark.parametrize(
+    ("name", "treatments"),
+    [("kernels-vmm", "within-each"), ("kernels-web", "one-at-a-time"), ("kernels-app", "full-factorial")],
+)
+def test_kernels_of_built_in_studies_can_be_had_in_guests_alone(name: str, treatments: str, word: str) -> None:
+    file = find_study(name)
     if word != "here":
-        assert on_host(file, word).file.study.design.treatments == "within-each"
+        assert on_host(file, word).file.study.design.treatments == treatments
         return
-    with pytest.raises(
-        UsageError, match=r"^--host here: kernels-vmm.yaml \(built in\):\d+: guest.kernel \(6.1-cloud, "
-    ):
+    with pytest.raises(UsageError, match=rf"^--host here: {name}.yaml \(built in\):\d+: guest.kernel \(6.1-cloud, "):
         on_host(file, word)
 
 

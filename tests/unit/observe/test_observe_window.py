@@ -16,6 +16,7 @@ from leadline.observe.window import (
     gc_share,
     host_cpu_between,
     mean_between,
+    modes_and_memory,
     services_cpu,
     waiting_to_compile,
 )
@@ -155,6 +156,26 @@ def test_context_switches_of_host_and_roles_by_second_and_transaction(tmp_path: 
     assert context_switches(Recorded(tmp_path), [(100, 101), (101, 102)], 0.0) == {"context_switches": 2000.0}
     assert context_switches(Recorded(tmp_path), [(200, 202)], 50.0) == {}
     assert context_switches(Recorded(tmp_path / "none"), [(100, 102)], 50.0) == {}
+
+
+def test_cpu_by_mode_idle_cpu_and_memory_in_windows(tmp_path: Path) -> None:
+    host, processes = TallTable(), TallTable()
+    for second in range(4):
+        time_ns, late = (100 + second) * 10**9, 9.0 * (second == 3)  # the last sample is outside
+        host.add(time_ns, "cpu.idle", "host", 0.25)
+        host.add(time_ns, "cpu.iowait", "host", 0.05 + late)
+        for role, share in (("server", 0.4), ("database", 0.1), ("driver", 0.7)):
+            processes.add(time_ns, "cpu.user", role, share + late)
+            processes.add(time_ns, "cpu.system", role, share / 5)
+            processes.add(time_ns, "rss.anon", role, 3 * 2**20)
+            processes.add(time_ns, "rss.shared", role, 2**20)
+    host.write(tmp_path / "host.parquet")
+    processes.write(tmp_path / "processes.parquet")
+    known = {"host_cpu": 0.7, "memory": 8.0}
+    each = {"user_cpu_per_transaction": 10.0, "system_cpu_per_transaction": 2.0}
+    assert modes_and_memory(Recorded(tmp_path), [(100, 101), (101, 102)], 50.0) == pytest.approx(known | each)
+    assert modes_and_memory(Recorded(tmp_path), [(100, 102)], 0.0) == pytest.approx(known)
+    assert modes_and_memory(Recorded(tmp_path / "none"), [(100, 102)], 50.0) == {}
 
 
 def test_the_drivers_cpu_is_told_beside_that_of_the_services(tmp_path: Path) -> None:

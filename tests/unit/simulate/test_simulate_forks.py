@@ -153,7 +153,7 @@ def test_a_confirmation_forks_fresh_worlds(tmp_path: Path) -> None:
     assert not {trial.seed for trial in first.plan.trials} & {trial.seed for trial in second.plan.trials}
 
 
-@pytest.mark.parametrize("name", ["kernels", "kernels-vmm"])
+@pytest.mark.parametrize("name", ["kernels", "kernels-app", "kernels-vmm", "kernels-web"])
 def test_a_built_in_study_costs_what_it_says(name: str) -> None:
     text = builtin_studies()[name]
     said = re.search(r"(\d+) trials,\s+(?:# )?about (\d+)\s+(?:# )?minutes", text)

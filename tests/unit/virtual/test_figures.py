@@ -10,15 +10,27 @@ from leadline.virtual import figures
 STATUS = "/proc/{0}/task/{1}/status:"
 
 
-def thread(pid: int, tid: int, name: str, user: int, cpu: int, faults: int = 0, waits: int = 0) -> str:
+def thread(
+    pid: int,
+    tid: int,
+    name: str,
+    user: int,
+    cpu: int,
+    faults: int = 0,
+    waits: int = 0,
+    ticks: str = "0 0",
+    kib: int = 0,
+) -> str:
     at = f"/proc/{pid}/task/{tid}"
     zeros = " ".join(["0"] * 30)
     return "\n".join(
         [
             f"{at}/comm:{name}",
             f"{at}/schedstat:{cpu} 5 6",
-            f"{at}/stat:{tid} ({name}) S 1 2 3 4 5 6 {faults} 0 0 0 {zeros}",
+            f"{at}/stat:{tid} ({name}) S 1 2 3 4 5 6 {faults} 0 0 0 {ticks} {zeros}",
             f"{at}/status:Uid:\t{user}\t{user}\t{user}\t{user}",
+            f"{at}/status:RssAnon:\t{kib} kB",
+            f"{at}/status:RssShmem:\t{kib // 2} kB",
             f"{at}/status:voluntary_ctxt_switches:\t{waits}",
         ]
     )
@@ -44,6 +56,9 @@ def cpu_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
     before = "\n".join(
         [
+            "/proc/stat:cpu  10 0 20 30 5 0 0 0 0 0",
+            "/proc/stat:cpu0 10 0 20 30 5 0 0 0 0 0",
+            "/proc/stat:ctxt 1000",
             "/proc/vmstat:pgfault 100",
             "/proc/vmstat:pgmajfault 1",
             "/proc/net/snmp:Tcp: InSegs OutSegs",
@@ -55,18 +70,22 @@ def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
     )
     after = "\n".join(
         [
+            "/proc/stat:cpu  190 0 140 60 15 10 50 0 0 0",
+            "/proc/stat:ctxt 9000",
             "/proc/vmstat:pgfault 130",
             "/proc/vmstat:pgmajfault 1",
             "/proc/net/snmp:Tcp: InSegs OutSegs",
             "/proc/net/snmp:Tcp: 15 29",
-            thread(50, 50, "java", 1002, 5_000, faults=9, waits=8),
-            thread(50, 51, "C2 CompilerThre", 1002, 2_500),
+            thread(50, 50, "java", 1002, 5_000, faults=9, waits=8, ticks="30 7", kib=4096),
+            thread(50, 51, "C2 CompilerThre", 1002, 2_500, ticks="1 2", kib=4096),
+            thread(70, 70, "postgres", 1001, 0, ticks="0 1", kib=2048),
+            thread(71, 71, "postgres", 1001, 0, kib=2048),
             thread(50, 60, "http (1) a", 1002, 700, faults=1),
             thread(2, 2, "kthreadd", 0, 40),
         ]
     )
     found = figures.added(trial(tmp_path, before, after))
-    assert found == {
+    assert found.counts == {
         "driver.cpu_ns": 3e8,
         "kernel.cpu_ns": 30,
         "net.Tcp:InSegs": 5,
@@ -75,29 +94,37 @@ def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
         "server.cpu_ns": 4_700,
         "server.faults": 3,
         "server.waits": 5,
+        "stat.ctxt": 8000,
         "vmstat.pgfault": 30,
     }
-    assert json.loads((tmp_path / figures.FIGURES).read_text()) == found
+    assert json.loads((tmp_path / figures.FIGURES).read_text()) == found.counts
+    assert found.ticks == (31, 10)
+    assert found.busy == pytest.approx(1 - (30 + 10) / 400)
+    assert found.memory == {"server": 6 << 20, "database": (2 * 2 + 1) << 20}
 
 
-def test_cpu_per_transaction_counts_all_threads_of_the_services() -> None:
-    found = figures.cpu_per_transaction(
-        {"server.cpu_ns": 8e6, "server compiler.cpu_ns": 2e6, "database.cpu_ns": 5e6, "driver.cpu_ns": 9e6}, 5
-    )
-    assert found == {
+def test_responses_are_of_all_threads_of_the_services() -> None:
+    counts = {"server.cpu_ns": 8e6, "server compiler.cpu_ns": 2e6, "database.cpu_ns": 5e6, "driver.cpu_ns": 9e6}
+    load = figures.Added(counts, (30, 10), 0.9, {"server": 6 << 20, "database": 5 << 19})
+    assert figures.responses(load, 5, 2.0) == {
         "server_cpu_per_transaction": 2.0,
         "database_cpu_per_transaction": 1.0,
         "cpu_per_transaction": 3.0,
         "driver_cpu_per_transaction": 1.8,
+        "user_cpu_per_transaction": 2.25,
+        "system_cpu_per_transaction": 0.75,
+        "host_cpu": 0.9,
+        "memory": 8.5,
     }
-    assert figures.cpu_per_transaction({"server.cpu_ns": 1.0}, 0) == {}
+    assert figures.responses(figures.Added({"server.cpu_ns": 1.0}), 0, 4.0) == {}
 
 
 def test_context_switches_of_the_guest_and_its_services() -> None:
     counts = {"stat.ctxt": 600.0, "server.waits": 90.0, "server compiler.preemptions": 10.0, "driver.waits": 7.0}
-    assert figures.context_switches(counts, 5, 2.0) == {
+    assert figures.responses(figures.Added(counts), 5, 2.0) == {
+        "cpu_per_transaction": 0,
         "context_switches": 300.0,
         "context_switches_per_transaction": 120.0,
         "server_context_switches_per_transaction": 20.0,
     }
-    assert figures.context_switches(counts, 0, 2.0) == {}
+    assert figures.responses(figures.Added(counts), 0, 2.0) == {}
