@@ -10,7 +10,6 @@ import numpy as np
 from leadline.analysis.table import Floats, Ints, Sample, StudyTable
 
 MANY_BLOCKS = 40  # beyond, fixed blocks are swept out instead of having columns
-FEW_BLOCKS = 6  # with fewer, or fewer degrees of freedom than three, incomplete blocks stay fixed
 FEW_SLOTS = 8  # beyond the first of each trial; with fewer no autocorrelation is estimated
 
 
@@ -50,14 +49,13 @@ class Strata:
 
 
 def block_columns(table: StudyTable, sample: Sample) -> tuple[str, tuple[int, ...]]:
-    """How blocks enter (``columns``, ``swept`` or ``random``), and those that have a column. Few blocks are random only
-    where a factor changes between them and nowhere else, and so are the pairs of a duet: these are compared inside
-    only, so that every level may have a noise of its own.
+    """How blocks enter (``columns``, ``swept`` or ``random``), and those that have a column. They are random only where
+    a factor changes between them and nowhere else. Of other incomplete blocks what is known between them is given up:
+    inside them every level may have a noise of its own, which the mixed model has not.
     """
     blocks = tuple(sorted({int(block) for block in sample.blocks}))
     nested = all(_nested(inner, sample.blocks) for inner in (sample.plots, sample.trials))
-    recovered = len(blocks) >= FEW_BLOCKS and not table.duet
-    if nested and not table.complete and (table.between_blocks or recovered):
+    if nested and table.between_blocks:
         return "random", ()
     return ("swept", ()) if nested and len(blocks) > MANY_BLOCKS else ("columns", blocks)
 

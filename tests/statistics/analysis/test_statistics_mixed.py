@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pandas
@@ -63,8 +64,12 @@ def oats() -> tuple[Plan, list[Observation]]:
     return Plan("full-factorial", 1, factors, tuple(trials)), seen
 
 
-def solved(plan: Plan, seen: list[Observation], response: str = "throughput") -> tuple[Sample, Model, Fit, Strata]:
+def solved(
+    plan: Plan, seen: list[Observation], response: str = "throughput", *, between: bool = False
+) -> tuple[Sample, Model, Fit, Strata]:
+    """``between``: blocks are random whether or not a factor changes between them alone."""
     table = StudyTable.of(plan, seen, plain_level)
+    table = replace(table, between_blocks=between or table.between_blocks)
     sample, _ = sample_of(table, response)
     return sample, *fitted_with_strata(table, sample, np.log(sample.values), False)
 
@@ -149,7 +154,7 @@ def test_whitening_is_the_inverse_root_of_the_covariance() -> None:
 def test_random_intercepts_of_an_unbalanced_study_agree_with_statsmodels() -> None:
     plan = incomplete_plan()
     seen = [one for one in SimulatedStrata(block_cv=0.06).run(plan, 4) if one.position not in {3, 11, 30}]
-    _, model, fit, strata = solved(plan, seen)
+    _, model, fit, strata = solved(plan, seen, between=True)
     assert [stratum.name for stratum in strata.random] == ["block"]
     frame = pandas.DataFrame(
         {

@@ -34,8 +34,8 @@ def test_power_of_two_groups_is_statsmodels(size: float, count: int) -> None:
 
 
 def test_the_smallest_effect_is_what_the_analysis_reports() -> None:
-    """Of plain plans, of squares, which spend degrees of freedom on places, of incomplete blocks, whose levels share
-    one noise, and of a fraction, where interactions are estimated beside the levels.
+    """Of plain plans, of squares, which spend degrees of freedom on places, of incomplete blocks, which compare inside
+    alone, and of a fraction, where interactions are estimated beside the levels.
     """
     square, short = {"blocks": "latin", "replicates": 8}, {"blocks": "incomplete", "block_size": 3, "replicates": 4}
     designs: list[tuple[int, dict[str, Any]]] = [
