@@ -33,7 +33,9 @@ class Change:
     p_value: float
 
 
-def changes(values: Sequence[float] | _Floats, alpha: float = 0.05, permutations: int = 999, seed: int = 1) -> list[Change]:
+def changes(
+    values: Sequence[float] | _Floats, alpha: float = 0.05, permutations: int = 999, seed: int = 1
+) -> list[Change]:
     """The changes of a series (n,), in its order. None where it is shorter than :data:`FEWEST`."""
     series = np.asarray(values, dtype=np.float64)
     skipped = max(0, len(series) - MOST)

@@ -76,6 +76,16 @@ def load_agent(host: Host, java_home: Path | None, pid: int, options: Path, time
         raise AttachError(f"JVM {pid} did not load the agent: {' '.join(lines) or 'it said nothing'}")
 
 
+def jcmd(host: Host, java_home: Path | None, pid: int, words: list[str], timeout: float = 10.0) -> tuple[int, str]:
+    """Exit code and answer of a command of the JDK's jcmd, such as ``VM.flags``. Raises AttachError."""
+    try:
+        return _asked(host, pid, " ".join(words), timeout) or _jcmd(host, java_home, pid, words, timeout)
+    except TimeoutError:
+        raise AttachError(f"JVM {pid} did not answer {' '.join(words)} within {timeout:g} s") from None
+    except OSError as error:  # it ended meanwhile
+        raise AttachError(f"JVM {pid} did not answer {' '.join(words)}: {error}") from error
+
+
 def _jcmd(host: Host, java_home: Path | None, pid: int, words: list[str], timeout: float) -> tuple[int, str]:
     jcmd = find_java_home(java_home) / "bin" / "jcmd"
     if not jcmd.exists():

@@ -25,6 +25,7 @@ _OF_GENERATORS = {"generator", "load_units", "ramp_up", "steady", "ramp_down"}  
 def check_load(file: StudyFile) -> list[str]:
     """What the study says of its load, its scenario as the driver reads it; returns what only a run can tell."""
     workload, unchecked = file.study.workload, not_checked(file)
+    _check_named(file)
     try:
         find_scenario(workload.scenario)
     except UsageError as error:
@@ -75,6 +76,16 @@ def check_loads(file: StudyFile, factors: Sequence[Factor], settings: Mapping[st
                 raise UsageError(f"{where}: {factor.name}: {error}") from None
             except LeadlineError:  # the driver is not built, which is told once
                 return
+
+
+def _check_named(file: StudyFile) -> None:
+    """The scenario that a study has where it names none is of the reference application."""
+    study = file.study
+    own = study.stack.own
+    if own is None or study.workload.generator is not None or "scenario" in study.workload.model_fields_set:
+        return
+    told = f"{own.content.stack} has no scenario: name one, here or in {own.file}; leadline scenario makes a first one"
+    raise UsageError(f"{file.where(('workload',))}: {told}")
 
 
 def without_effect(workload: Workload) -> list[str]:

@@ -22,7 +22,7 @@ from leadline.model.plan import Plan
 from leadline.model.shapes import address_count
 from leadline.model.study import Study
 from leadline.model.units import format_size
-from leadline.stack.registry import server
+from leadline.stack.registry import server_of
 
 NOT_CHECKED = (
     "that downloads are to be had and the services start with these levels: a trial where they do not fails as "
@@ -73,7 +73,7 @@ def _problems(file: StudyFile, host: Host) -> Iterator[tuple[tuple[str | int, ..
         home = Path(study.stack.java)
         if problem := _refused(lambda: java_home(home)):
             yield ("stack", "java"), problem
-    if problem := _refused(lambda: server(study.stack.server).check_java(study.stack.java)):
+    if problem := _refused(lambda: server_of(study.stack).check_java(study.stack.java)):
         yield ("stack", "java" if study.stack.java else "server"), problem
     if study.drivers and study.placement.driver_cpus is not None:
         yield ("placement", "driver_cpus"), "each of several drivers has CPUs of its own: write `cpus` in drivers"
@@ -197,6 +197,12 @@ def apart(study: Study) -> tuple[tuple[str, ...], str] | None:
     """The key of a study whose instances cannot stand side by side, and why."""
     if study.drivers:
         return ("drivers",), "instances side by side have a driver each: leave drivers out"
+    own = study.stack.own
+    if own is not None and own.content.port is not None:
+        return ("stack",), "instances side by side need ports of their own: write ${port} in place of `port`"
+    if own is not None and own.content.database.kind in ("command", "keep"):
+        told = f"instances side by side have data of their own, and `database` is {own.content.database.kind}"
+        return ("stack",), f"{told}: write postgres, mariadb or none"
     if study.reset.database == "keep":
         return ("reset", "database"), "instances side by side have data of their own: write snapshot"
     if study.design.duet is not None:

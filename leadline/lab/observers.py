@@ -20,14 +20,21 @@ from leadline.stack.web.common import GAUGES as WEB_GAUGES
 OBSERVERS: tuple[Callable[[Host, Stack], Observer | None], ...] = (
     lambda host, _: HostObserver(host.files),
     lambda _host, _stack: GcObserver(),
-    lambda host, _: PoolsObserver(host),
-    lambda _, stack: database_observer(stack.database.stats, stack.database.gauges(), interval=1.0),
+    lambda host, stack: PoolsObserver(host) if _has_jvm(stack) else None,
+    lambda _, stack: (
+        database_observer(stack.database.stats, stack.database.gauges(), interval=1.0) if stack.database.runs else None
+    ),
     lambda _, stack: (
         None
         if stack.front.server is None
         else CounterObserver("web", "web", stack.front.stats, WEB_GAUGES, interval=1.0)
     ),
 )
+
+
+def _has_jvm(stack: Stack) -> bool:
+    own = stack.choice.own
+    return own is None or own.content.jvm
 
 
 def observers_of(study: Study, host: Host, stack: Stack) -> list[Observer]:

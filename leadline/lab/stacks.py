@@ -17,7 +17,7 @@ from leadline.model.study import Workload
 from leadline.model.units import format_size
 from leadline.stack.base import Application
 from leadline.stack.deployment import Feature
-from leadline.stack.registry import SERVERS, StackError, application, stack_catalogue
+from leadline.stack.registry import StackError, application_of, server_of, stack_catalogue
 from leadline.stack.servers import knobs, messaging
 
 _BOUNDS = ((knobs.MIN_CONNECTIONS, knobs.MAX_CONNECTIONS), (knobs.MIN_THREADS, knobs.THREADS))
@@ -77,7 +77,7 @@ def check_levels(
 
 def _check_messages(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: str, name: str) -> None:
     stack = file.study.stack
-    app = application(stack.app)
+    app = application_of(stack)
     own = [knob.name for knob in _switches(app) if knob.name in levels]
     for combined in product(*(levels[each] for each in own)):
         if _needs(app, stack.mode, dict(zip(own, combined, strict=True)), Feature.MESSAGING):
@@ -110,7 +110,7 @@ def starved_calls(file: StudyFile, plan: Plan, settings: Mapping[str, Level]) ->
     requests at once as there are threads wait for each other until the server gives up.
     """
     stack = file.study.stack
-    server, app = SERVERS[stack.server], application(stack.app)
+    server, app = server_of(stack), application_of(stack)
     if not server.second_thread:
         return []
     held = [(trial.treatment, *(slot.treatment for slot in trial.slots)) for trial in plan.trials]

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from ruamel.yaml.comments import CommentedMap
 
 from leadline.host.textfile import is_file, read_text
+from leadline.lab.stackfile import put_stack_file
 from leadline.lab.yamltree import Path_, Places, plain
 from leadline.model.errors import KeyedError, UsageError, nearest, quoted, shortened
 from leadline.model.shapes import NOT_IN_WORKLOAD
@@ -81,6 +82,7 @@ def _tunings() -> list[str]:
 def parse_study(text: str, source: str, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> StudyFile:
     """A Study from YAML text. Raises UsageError with ``source:line``."""
     tree = load_tree(text, source, Study)
+    put_stack_file(tree, source)
     given = {set_key(tree, override): option_of("--set", override) for override in overrides}
     given |= {_set_factor(tree, factor): option_of("--factor", factor) for factor in factors}
     places = Places(source, tree, given)

@@ -11,8 +11,8 @@ from leadline.load.scenario import find_scenario, read_scenario
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.plan import Factor
-from leadline.model.study import Study
-from leadline.stack.registry import SERVERS, application, check_http, servers_with
+from leadline.model.study import StackChoice, Study
+from leadline.stack.registry import application_of, check_http, server_of, servers_with
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs
 
@@ -61,7 +61,7 @@ def check_web(
                 raise UsageError(f"{file.where(('placement', key))}: {what} for a web server; {remedy}")
     if present:
         _check_place(file, host, places, where(knobs.PLACE.name))
-        if "unix" in among(knobs.UPSTREAM.name, "tcp") and not SERVERS[study.stack.server].unix_socket:
+        if "unix" in among(knobs.UPSTREAM.name, "tcp") and not server_of(study.stack).unix_socket:
             raise UsageError(
                 f"{where(knobs.UPSTREAM.name)}: {study.stack.server} listens on TCP only;"
                 f" {' and '.join(servers_with(lambda kind: kind.unix_socket))} can listen on a Unix socket"
@@ -74,7 +74,7 @@ def check_web(
         if True in among(knobs.COMPRESSION.name, False) and not _asks_compressed(study.workload.scenario):
             raise UsageError(
                 f"{where(knobs.COMPRESSION.name)}: scenario {study.workload.scenario} does not ask for compressed"
-                f" answers, so nothing would change; take one with `compression: true`{_such_as(study.stack.app)}"
+                f" answers, so nothing would change; take one with `compression: true`{_such_as(study.stack)}"
             )
         if study.workload.http == "2" and among(knobs.HTTP2.name, False) != {True}:
             raise UsageError(
@@ -89,13 +89,13 @@ def check_web(
             )
     if absent or not present:
         try:
-            check_http(study.stack.server, study.workload.http)
+            check_http(study.stack, study.workload.http)
         except UsageError as error:
             raise UsageError(f"{file.where(('workload', 'http'))}: {error}") from None
 
 
-def _such_as(app: str) -> str:
-    return next((f", such as {name}" for name in application(app).scenarios() if _asks_compressed(name)), "")
+def _such_as(choice: StackChoice) -> str:
+    return next((f", such as {name}" for name in application_of(choice).scenarios() if _asks_compressed(name)), "")
 
 
 def _asks_compressed(scenario: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from leadline.model.bounds import (
     DAY,
@@ -33,6 +34,7 @@ from leadline.model.errors import KeyedError, nearest
 from leadline.model.guest import MOST_WORLDS, Guest, GuestKind, check_forks, check_guest, forked
 from leadline.model.knob import ApplyCost
 from leadline.model.load import filled
+from leadline.model.ownstack import OrStackFile, OwnFile, named_after
 from leadline.model.result import RESPONSES
 from leadline.model.shapes import PresetName, check_addresses, check_bursts, check_profile, expand, http_word
 from leadline.model.units import format_duration
@@ -123,7 +125,7 @@ Covariates = Annotated[list[Annotated[str, Field(max_length=100)]], AfterValidat
 
 
 class StackChoice(_Strict):
-    """Which application, server and database, in which persistence mode."""
+    """Which application, server and database, in which persistence mode; ``own``: what a stack file says instead."""
 
     app: str = "brokerage"
     mode: Mode = "direct"
@@ -131,6 +133,25 @@ class StackChoice(_Strict):
     database: str = "postgres"
     host: HostKind = "local"
     java: FilePath | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
+    own: SkipJsonSchema[OwnFile | None] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, found: Any) -> Any:
+        return named_after(found)
+
+    @property
+    def title(self) -> str:
+        """What runs, for people."""
+        if self.own is not None:
+            return f"{self.app} ({self.own.title})"
+        return f"{self.app} ({self.mode}) on {self.server} with {self.database}"
+
+    @model_validator(mode="after")
+    def _own_runs_here(self) -> StackChoice:
+        if self.own is not None and self.host != "local":
+            raise KeyedError(("host",), f"an application of one's own runs on this host only, not on {self.host}")
+        return self
 
 
 def _words(options: object) -> object:
@@ -498,7 +519,7 @@ class Study(_Strict):
 
     study: StudyName = Field(description="name of the study")
     question: Question
-    stack: StackChoice = StackChoice()
+    stack: Annotated[StackChoice, OrStackFile()] = StackChoice()
     guest: Guest | None = Field(default=None, description="the virtual machine, of `host: vm` and `host: virtual-time`")
     workload: Workload = Workload()
     factors: dict[Label, Levels] = Field(

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from leadline.model.bounds import DAY, FilePath, Label, Seed, count, duration, number
 from leadline.model.errors import KeyedError, nearest
+from leadline.model.ownstack import OrStackFile, OwnFile, named_after
 from leadline.model.study import (
     Budget,
     DeadMan,
@@ -42,6 +44,17 @@ class TuningStack(_Strict):
     database: str = "postgres"
     host: MachineKind = "local"
     java: FilePath | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
+    own: SkipJsonSchema[OwnFile | None] = None
+
+    @property
+    def title(self) -> str:
+        """What runs, for people, without the modes."""
+        return f"{self.app} ({self.own.title})" if self.own else f"{self.app} on {self.server} with {self.database}"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, found: Any) -> Any:
+        return named_after(found)
 
 
 class Step(_Strict):
@@ -163,7 +176,7 @@ class Tuning(_Strict):
 
     tuning: StudyName = Field(description="name of the tuning")
     question: Question
-    stack: TuningStack = TuningStack()
+    stack: Annotated[TuningStack, OrStackFile()] = TuningStack()
     modes: list[Mode] = Field(default=["orm"], min_length=1, description="the first is the reference of the bars")
     workload: Workload = Workload()
     steps: list[Step] = Field(min_length=1, max_length=100, description="in the order in which they are tried")

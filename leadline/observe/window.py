@@ -52,6 +52,7 @@ class CpuLines:
 
     def __init__(self, series_dir: Path) -> None:
         rows = series(series_dir, "processes", "cpu.seconds")
+        self.named = frozenset(rows["subject"])
         self._lines = {
             str(role): (part["time_ns"].to_numpy() / 1e9, part["value"].to_numpy())
             for (role,), part in rows.partition_by("subject", as_dict=True).items()
@@ -86,7 +87,9 @@ class CpuLines:
 
 
 def _services(lines: CpuLines) -> list[str]:
-    return ["server", "database", *(["web"] if "web" in lines.roles else [])]
+    """An application of one's own may have no database that leadline knows."""
+    known = {"server", "web"} >= lines.named - {OWN, "driver"} and "server" in lines.named
+    return ["server", *([] if known else ["database"]), *(["web"] if "web" in lines.roles else [])]
 
 
 def services_cpu(lines: CpuLines, from_s: float, until_s: float) -> float | None:

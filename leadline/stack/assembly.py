@@ -73,13 +73,13 @@ class Stack:
     """
 
     def __init__(self, choice: StackChoice, host: Host, home: Path, options: StackOptions | None = None) -> None:
-        registry.check_mode(choice.app, choice.mode, choice.server)
-        registry.SERVERS[choice.server].check_java(choice.java)
+        registry.check_stack(choice)
         self.choice = choice
         self.options = options or StackOptions()
-        self.server = registry.server(choice.server)
-        self.database: Database = registry.database(choice.database, self.options.database_port)
-        self.application: Application = registry.application(choice.app)
+        self.server = registry.server_of(choice)
+        self.server.check_java(choice.java)
+        self.database: Database = registry.database_of(choice, self.options.database_port)
+        self.application: Application = registry.application_of(choice)
         self._host = host
         self._home = home.absolute()
         self._processes: dict[str, Process] = {}
@@ -183,6 +183,8 @@ class Stack:
             self.database.configure(self._context(directory / self.database.name, directory), {})
             self._start_database()
             self.application.load_data(self.endpoint(), units, seed, directory / "logs" / "load.log")
+            if self.deployment().first_start:
+                self._first_start(directory, progress)
             self.database.settle()
             if not self._stop_database():
                 raise TrialFailure(
@@ -194,6 +196,13 @@ class Stack:
         shutil.rmtree(directory, ignore_errors=True)
         progress(f"loaded and kept as a snapshot in {time.monotonic() - began:.1f} s")
 
+    def _first_start(self, directory: Path, progress: Progress) -> None:
+        progress(f"starting {self.application.name} once for its migrations")
+        try:
+            self.start_server({}, directory)
+        finally:
+            self._stop_server()
+
     # every trial ---------------------------------------------------------------------------------------------
 
     def reset_data(self, directory: Path) -> None:
@@ -203,7 +212,7 @@ class Stack:
 
     def has_data(self) -> bool:
         """Whether there are data of an earlier start, for a study that keeps them."""
-        return (self._home / self.database.name / "data").exists()
+        return not self.database.runs or (self._home / self.database.name / "data").exists()
 
     def start_database(self, settings: Settings, directory: Path) -> float:
         """Seconds until it answers. ``settings``: all levels; those of other layers are left alone."""
@@ -220,7 +229,9 @@ class Stack:
         self._make_work()
         self._socket = self.front.socket(settings, self.server.name if self.server.unix_socket else None)
         self._settings = dict(settings)
-        self._http_port = self._url_port = (0 if fronted else self.options.http_port) or self._host.free_port()
+        fixed = self.choice.own.content.port if self.choice.own else None
+        given = (0 if fronted else self.options.http_port) or fixed
+        self._http_port = self._url_port = given or self._host.free_port()
         deployment = self.deployment()
         if not deployment.archive.is_file():
             raise LeadlineError(f"{deployment.name} is not built: {deployment.archive} does not exist")
@@ -231,7 +242,7 @@ class Stack:
             http_socket=self._socket,
             tls=bool(settings.get(server_knobs.TLS.name)),
             http_address=_LOOPBACK if fronted else self.options.http_address,
-            database=self.endpoint(),
+            database=self.endpoint() if self.database.runs else None,
             deployment=deployment,
         )
         self._configured = True
@@ -283,11 +294,8 @@ class Stack:
         web = self.front.server
         if not self.stop_web():
             unclean.append(f"{web.name if web else 'web server'} did not stop cleanly")
-        self._processes.pop("server", None)
-        if self._configured:  # also when it could not start: it may hold a place in memory
-            self._configured = False
-            if not self.server.stop():
-                unclean.append(f"{self.server.name} did not stop cleanly")
+        if not self._stop_server():
+            unclean.append(f"{self.server.name} did not stop cleanly")
         if self._work != self._home:
             self._host.remove_tree(self._work)
         if not self._stop_database():
@@ -335,6 +343,8 @@ class Stack:
 
     def check_connections(self) -> None:
         """Raises TrialFailure(configuration) with the database's words when it refused connections of the pool."""
+        if not self.database.runs:
+            return
         words = driver_for(self.endpoint()).refusals
         refusals.check(self.database.name, self.server.name, self.server.artefacts(), words)
 
@@ -413,8 +423,17 @@ class Stack:
 
     def _start_database(self) -> float:
         self._memory_kills = oom_kills(self._host.files)
+        if not self.database.runs:
+            return 0.0
         self._processes["database"] = self.database.start()
         return self.database.wait_ready(self.options.ready_timeout)
+
+    def _stop_server(self) -> bool:
+        self._processes.pop("server", None)
+        if not self._configured:  # it is also when it could not start: it may hold a place in memory
+            return True
+        self._configured = False
+        return self.server.stop()
 
     def _stop_database(self) -> bool:
         return self._processes.pop("database", None) is None or self.database.stop()

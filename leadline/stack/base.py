@@ -100,7 +100,12 @@ class Service(KnobOwner, Protocol):
 
 
 class Database(Service, Protocol):
-    """A service with data that can be put back to a snapshot."""
+    """A service with data that can be put back to a snapshot. ``runs``: whether there is one to start; where there is
+    none its endpoint has no subprotocol.
+    """
+
+    @property
+    def runs(self) -> bool: ...
 
     @property
     def stop_signal(self) -> int:
@@ -126,9 +131,12 @@ class Database(Service, Protocol):
 
 @dataclass(frozen=True)
 class AuditResult:
+    """``counted``: it holds the data against what leadline-load counted, so it says nothing of another generator."""
+
     name: str
     passed: bool
     detail: str
+    counted: bool = False
 
 
 class Application(Protocol):

@@ -104,6 +104,7 @@ class Deployment:
     connection_factory: ConnectionFactory | None = None
     queues: tuple[Queue, ...] = ()
     topics: tuple[Topic, ...] = ()
+    first_start: bool = False  # it is started once on loaded data before their snapshot: migrations
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.persistence_units):

@@ -70,7 +70,7 @@ class QueryError(local.QueryError):
         self.code = code
 
 
-def _open(endpoint: Endpoint, timeout: float) -> Connection[Any]:
+def _open(endpoint: Endpoint, timeout: float, flags: int = 0) -> Connection[Any]:
     return pymysql.connect(
         host=endpoint.host,
         port=endpoint.port,
@@ -83,6 +83,7 @@ def _open(endpoint: Endpoint, timeout: float) -> Connection[Any]:
         read_timeout=timeout,
         write_timeout=timeout,
         program_name="leadline",
+        client_flag=flags,
     )
 
 
@@ -105,10 +106,12 @@ def _translated() -> Iterator[None]:
 
 
 @contextmanager
-def connect(endpoint: Endpoint, timeout: float = 5.0) -> Iterator[Connection[Any]]:
-    """A connection, closed at the end. ``timeout`` in seconds for every exchange. Raises QueryError."""
+def connect(endpoint: Endpoint, timeout: float = 5.0, flags: int = 0) -> Iterator[Connection[Any]]:
+    """A connection, closed at the end. ``timeout`` in seconds for every exchange; ``flags``: of
+    ``pymysql.constants.CLIENT``. Raises QueryError.
+    """
     with _translated():
-        connection = _open(endpoint, timeout)
+        connection = _open(endpoint, timeout, flags)
         try:
             yield connection
         finally:

@@ -41,6 +41,7 @@ class PrivateDatabase(Changing[ServiceContext]):
     """
 
     name: ClassVar[str]
+    runs: ClassVar[bool] = True
     jdbc_driver: ClassVar[JdbcDriver]
     database: ClassVar[str] = "leadline"
     user: ClassVar[str] = "leadline"

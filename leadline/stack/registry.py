@@ -13,6 +13,9 @@ from leadline.model.study import StackChoice
 from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.base import Application, Database, Service
 from leadline.stack.mariadb import MariaDb
+from leadline.stack.own.application import OwnApplication
+from leadline.stack.own.database import OwnDatabase
+from leadline.stack.own.server import CommandServer
 from leadline.stack.postgres import Postgres
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.glassfish import GlassFish
@@ -59,6 +62,23 @@ def application(name: str) -> Application:
     return _find("application", name, APPLICATIONS)()
 
 
+def server_of(choice: StackChoice) -> JavaServer:
+    """A new server of a stack. Raises UsageError for an unknown name."""
+    return CommandServer(choice.own) if choice.own else server(choice.server)
+
+
+def database_of(choice: StackChoice, port: int = 0) -> Database:
+    """A new database of a stack on ``port``, 0 for a free one. Raises UsageError for an unknown name."""
+    if choice.own is not None and not choice.own.content.database.private:
+        return OwnDatabase(choice.own)
+    return database(choice.database, port)
+
+
+def application_of(choice: StackChoice) -> Application:
+    """A new application of a stack. Raises UsageError for an unknown name."""
+    return OwnApplication(choice.own) if choice.own else application(choice.app)
+
+
 def service_catalogue(server_name: str, database_name: str) -> list[Knob]:
     """The knobs of a server (its JVM's included), a database and the web servers in front. Raises UsageError for an
     unknown name.
@@ -84,7 +104,9 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
 
     Raises UsageError for names that do not exist and a mode the server cannot run.
     """
-    check_mode(choice.app, choice.mode, choice.server)
+    check_stack(choice)
+    if choice.own is not None:
+        return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS]
     can = {name: kind.features for name, kind in SERVERS.items()}
     own = application(choice.app).knobs_on(choice.mode, choice.server, can)
     return [*service_catalogue(choice.server, choice.database), *own]
@@ -93,6 +115,14 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
 def servers_with(able: Callable[[type[JavaServer]], bool]) -> list[str]:
     """Names of the servers whose class says that they can."""
     return [name for name, kind in SERVERS.items() if able(kind)]
+
+
+def check_stack(choice: StackChoice) -> None:
+    """Raises UsageError for names that do not exist and for a mode that its application does not have."""
+    if choice.own is None:
+        check_mode(choice.app, choice.mode, choice.server)
+    elif choice.mode not in (own := application_of(choice).modes()):
+        raise StackError("mode", f"{choice.app} has no mode {choice.mode}: leave it out, or write {', '.join(own)}")
 
 
 def check_mode(app: str, mode: str, server_name: str) -> None:
@@ -111,11 +141,11 @@ def modes(app: str, server_name: str) -> list[str]:
     return [mode for mode in chosen.modes() if chosen.deployment(mode, {}).features <= can]
 
 
-def check_http(server_name: str, version: str) -> None:
+def check_http(choice: StackChoice, version: str) -> None:
     """Raises UsageError when the server's port without TLS does not speak this version (``auto``, ``1.1``, ``2``)."""
-    if version == "2" and not SERVERS[server_name].plain_http2:
+    if version == "2" and not server_of(choice).plain_http2:
         able = " or ".join(servers_with(lambda kind: kind.plain_http2))
-        raise UsageError(f"{server_name} does not speak HTTP/2 without TLS here; write 1.1, or take {able} as server")
+        raise UsageError(f"{choice.server} does not speak HTTP/2 without TLS here; write 1.1, or take {able} as server")
 
 
 def _find(kind: str, name: str, table: Mapping[str, _T]) -> _T:

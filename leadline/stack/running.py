@@ -67,7 +67,7 @@ def save_running(stack: Stack, host: Host, lab: Path, directory: Path) -> Runnin
     """Write down a stack that ``Stack.up`` has started, so that another process can stop it."""
     choice = stack.choice
     running = RunningServices(
-        stack=f"{choice.app} ({choice.mode}) on {choice.server} and {choice.database}",
+        stack=choice.title,
         url=stack.url(),
         services=tuple(
             RunningService(

@@ -17,7 +17,7 @@ from leadline.planning.sequence import Part
 from leadline.planning.sequence.compare import compare_part
 from leadline.planning.sequence.keep import step_part
 from leadline.planning.sequence.parts import modes_of
-from leadline.stack.registry import check_mode, knob_of_others, stack_catalogue
+from leadline.stack.registry import check_stack, knob_of_others, stack_catalogue
 
 SKIPPED = "by `skip`"
 
@@ -33,7 +33,7 @@ def tuning_catalogue(file: TuningFile) -> list[Knob]:
     stack = stack_of(file.tuning)
     for at, mode in enumerate(file.tuning.modes):
         with located(file.where, ("modes", at)):
-            check_mode(stack.app, mode, stack.server)
+            check_stack(stack.model_copy(update={"mode": mode}))
     with located(file.where):
         return stack_catalogue(stack)
 

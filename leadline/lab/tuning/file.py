@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.host.textfile import is_file, read_text
+from leadline.lab.stackfile import put_stack_file
 from leadline.lab.studyfile import load_tree, option_of, set_key, validated
 from leadline.lab.yamltree import Places
 from leadline.model.tuning import Tuning
@@ -59,6 +60,7 @@ def find_tuning(reference: str, overrides: Sequence[str] = ()) -> TuningFile | N
 def parse_tuning(text: str, source: str, overrides: Sequence[str] = ()) -> TuningFile:
     """A Tuning from YAML text. Raises UsageError with ``source:line``."""
     tree = load_tree(text, source, Tuning)
+    put_stack_file(tree, source)
     given = {set_key(tree, override): option_of("--set", override) for override in overrides}
     places = Places(source, tree, given)
     return TuningFile(validated(Tuning, places), text, places)

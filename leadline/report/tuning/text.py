@@ -20,7 +20,7 @@ def lines(view: TuningView) -> list[str]:
     studies = f"{len(view.studies)} {'study' if len(view.studies) == 1 else 'studies'}"
     found = [
         f"{SIMULATED if view.simulated else ''}Tuning {tuning.tuning}@{view.record.id}: {_line(tuning.question)}",
-        f"{stack.app} on {stack.server} with {stack.database}, modes {', '.join(tuning.modes)}; "
+        f"{stack.title}, modes {', '.join(tuning.modes)}; "
         f"{view.done} of {words.plural(view.trials, 'trial')} done in {studies}",
     ]
     for mode in tuning.modes:

@@ -150,7 +150,7 @@ class JavaServer(Changing[ServiceContext]):
         if why := large_pages.shortage(context.host.files, self._settings):
             raise TrialFailure(FailureClass.CONFIGURATION, why)
         command, environment = self.command(context)
-        unset = [word for name in JAVA_ENVIRONMENT for word in ("-u", name)]
+        unset = [word for name in JAVA_ENVIRONMENT if name not in environment for word in ("-u", name)]
         spec = ProcessSpec(
             name="server",
             argv=["env", *unset, *command],

@@ -44,6 +44,7 @@ class FakeService:
     version: str = "1"
     stop_signal: int = signal.SIGINT
     unix_socket: bool = False
+    runs: bool = True
     fails: bool = False
     log: Path | None = None
     contexts: list[ServiceContext] = field(default_factory=list)

@@ -1,0 +1,92 @@
+"""Stack files: YAML to a typed OwnStack, every error with file, line, what is wrong and the nearest valid choice."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ruamel.yaml.comments import CommentedMap
+
+from leadline.host.textfile import expanded, is_file, read_text
+from leadline.lab.yamltree import Places
+from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.ownstack import OwnFile, OwnStack
+from leadline.stack.own.words import beside, command_files
+
+
+def is_stack_file(reference: str) -> bool:
+    """Whether a name is that of a file that starts with `stack:` and says a `command`."""
+    if not is_file(expanded(reference)):
+        return False
+    lines = read_text(expanded(reference)).splitlines()
+    return all(any(line.startswith(key) for line in lines) for key in ("stack:", "command:"))
+
+
+def read_stack(path: Path) -> OwnFile:
+    """Raises UsageError with file and line, also for files that it names and that are not there."""
+    from leadline.lab.studyfile import load_tree, validated
+
+    source = str(path)
+    places = Places(source, load_tree(read_text(path), source, OwnStack))
+    found = OwnFile(file=str(path.absolute()), content=validated(OwnStack, places))
+    problems = [f"{places.where(key)}: {told}" for key, told in _missing(found)]
+    if problems:
+        raise UsageError("\n".join(problems))
+    return found
+
+
+def put_stack_file(tree: CommentedMap, source: str) -> None:
+    """Read the stack file that a study or a tuning names in place of its stack's keys, and take its scenario where the
+    workload names none. Raises UsageError with file and line.
+    """
+    name = tree.get("stack")
+    if not isinstance(name, str):
+        return
+    where = Places(source, tree).where(("stack",))
+    candidates = [Path(source).parent / expanded(name), expanded(name)]
+    path = next((path for path in candidates if is_file(path)), None)
+    if path is None:
+        folder = candidates[0].parent
+        near = nearest(candidates[0].name, [each.name for each in folder.glob("*.yaml")] if folder.is_dir() else [])
+        hint = f"; did you mean {near}?" if near else "; it is looked for beside this file and in the directory of now"
+        raise UsageError(f"{where}: stack: there is no stack file {quoted(name, 200)}{hint}")
+    own = read_stack(path)
+    line = tree.lc.key("stack")
+    tree["stack"] = CommentedMap(own=own.model_dump(mode="json", exclude_unset=True))
+    tree.lc.add_kv_line_col("stack", [*line, *line])
+    if "tuning" in tree:
+        tree.setdefault("modes", ["direct"])
+    load = tree.setdefault("workload", CommentedMap())
+    if own.content.scenario is not None and isinstance(load, dict) and "scenario" not in load:
+        load["scenario"] = str(beside(own, own.content.scenario))
+
+
+def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
+    stack = own.content
+    found: list[tuple[tuple[str | int, ...], str]] = []
+    files: list[tuple[tuple[str | int, ...], str]] = [
+        *((("database", "sql", at), name) for at, name in enumerate(stack.database.sql)),
+        *([(("scenario",), stack.scenario)] if stack.scenario else []),
+        *((("command", at), stack.command[at]) for at in command_files(stack.command)),
+    ]
+    for key, name in files:
+        in_copy = stack.directory is not None and key[0] == "command" and (beside(own, stack.directory) / name).exists()
+        if not in_copy and not beside(own, name).is_file():
+            built = "; build it first" if name.endswith((".jar", ".war")) else ""
+            found.append((key, f"there is no file {beside(own, name)}{built}"))
+    if stack.directory is not None and not beside(own, stack.directory).is_dir():
+        found.append((("directory",), f"there is no directory {beside(own, stack.directory)}"))
+    commands: list[tuple[tuple[str | int, ...], list[str] | None]] = [
+        (("command",), None if stack.java_program else stack.command),
+        (("database", "reset"), stack.database.reset),
+        *((("audits", at, "command"), audit.command) for at, audit in enumerate(stack.audits)),
+    ]
+    for key, command in commands:
+        if command is not None and not _program(own, command[0]):
+            found.append((key, f"there is no program {quoted(command[0], 200)} on the path or beside this file"))
+    return found
+
+
+def _program(own: OwnFile, word: str) -> bool:
+    in_copy = own.content.directory is not None and (beside(own, own.content.directory) / word).is_file()
+    return "${" in word or in_copy or beside(own, word).is_file() or shutil.which(word) is not None

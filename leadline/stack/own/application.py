@@ -1,0 +1,205 @@
+"""An application of one's own as the lab sees it: its data and its audits (``leadline.stack.base.Application``)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence, Set
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from leadline.host import here
+from leadline.host.scratch import Scratch
+from leadline.model.errors import nearest, quoted
+from leadline.model.knob import Knob, Level
+from leadline.model.ownstack import Audit, OwnFile, terms
+from leadline.stack import local
+from leadline.stack.base import AuditResult, Endpoint, Progress, Settings
+from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
+from leadline.stack.own import sql
+from leadline.stack.own.words import artifact, beside, full
+from leadline.stack.probe import Client
+
+Counts = Mapping[str, Mapping[str, int]]
+_SHOWN = 12  # digits of an artifact's hash
+
+
+class OwnApplication:
+    """Its knobs are those of the command that runs it."""
+
+    def __init__(self, own: OwnFile) -> None:
+        self._own = own
+        self._url = ""  # of what runs
+
+    @property
+    def name(self) -> str:
+        return self._own.content.stack
+
+    @property
+    def version(self) -> str:
+        """Name and hash of what is measured, and of the stack file."""
+        file = artifact(self._own)
+        told = hashlib.sha256(self._own.content.model_dump_json().encode()).hexdigest()[:_SHOWN]
+        return f"{file.name} {_digest(file)[:_SHOWN]}, stack file {told}"
+
+    def modes(self) -> Sequence[str]:
+        return ("direct",)
+
+    def scenarios(self) -> Sequence[str]:
+        scenario = self._own.content.scenario
+        return (str(beside(self._own, scenario)),) if scenario else ()
+
+    def knobs(self) -> Sequence[Knob]:
+        return ()
+
+    def knobs_on(self, mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> Sequence[Knob]:
+        del mode, server, servers
+        return ()
+
+    def deployment(self, mode: str, settings: Settings) -> Deployment:
+        del mode, settings
+        stack = self._own.content
+        return Deployment(
+            name=self.name,
+            archive=artifact(self._own),
+            context_root=stack.path,
+            data_source=DataSource(f"jdbc/{self.name}"),
+            ready=Ready(stack.ready.path, stack.ready.status, stack.ready.says),
+            first_start=stack.database.first_start,
+        )
+
+    def read_back(self, url: str, knob: str) -> Level:
+        raise LookupError(f"{url} has no knob {knob}")
+
+    def change(self, url: str, levels: Settings) -> None:
+        raise LookupError(f"{url} has no live knobs {', '.join(levels)}")
+
+    def build(self, progress: Progress) -> None:
+        """It is built already."""
+        del progress
+
+    def login(self) -> str:
+        return ""
+
+    # the data ------------------------------------------------------------------------------------------------
+
+    def data_key(self, load_units: int, seed: int) -> str:
+        """Name and hash of the SQL files, and of the artifact where its first start makes the data."""
+        del load_units, seed
+        database, digest = self._own.content.database, hashlib.sha256()
+        for name in database.sql:
+            digest.update(beside(self._own, name).read_bytes() + b"\0")
+        if database.first_start:
+            digest.update(_digest(artifact(self._own)).encode())
+            digest.update(json.dumps([self._own.content.command, dict(self._own.content.environment)]).encode())
+        return f"{self.name}-{digest.hexdigest()[:_SHOWN]}"
+
+    def load_data(self, database: Endpoint, load_units: int, seed: int, log: Path) -> None:
+        """Raises TrialFailure(infrastructure)."""
+        del load_units, seed, log
+        for name in self._own.content.database.sql:
+            sql.run_file(database, beside(self._own, name), self._own.content.database.within)
+
+    def drain(self, url: str, settings: Settings, times: Path) -> None:
+        """Nothing is accepted that has no effect yet; the audits that follow ask at this address."""
+        del settings, times
+        self._url = url
+
+    # the audits ----------------------------------------------------------------------------------------------
+
+    def audit(self, database: Endpoint, load_units: int, seed: int, counts: Counts, log: Path) -> Sequence[AuditResult]:
+        """All audits, also those that did not pass."""
+        del load_units, seed
+        return [self._checked(audit, database, counts, log) for audit in self._own.content.audits]
+
+    def _checked(self, audit: Audit, database: Endpoint, counts: Counts, log: Path) -> AuditResult:
+        try:
+            passed, told = self._check(audit, database, counts, log)
+        except (LookupError, OSError, ValueError, local.QueryError) as error:
+            passed, told = False, str(error)
+        return AuditResult(audit.name, passed, told, audit.counted)
+
+    def _check(self, audit: Audit, database: Endpoint, counts: Counts, log: Path) -> tuple[bool, str]:
+        if audit.command is not None:
+            return self._command(audit, counts, log)
+        if audit.http is not None and audit.equals is None:
+            status, _ = fetched(self._url, audit.http)
+            return status == 200, f"{audit.http}: HTTP {status}"
+        if audit.sql is not None:
+            found = sql.one(database, audit.sql, audit.within)
+        else:
+            status, body = fetched(self._url, audit.http or "/")
+            if status != 200:
+                return False, f"{audit.http}: HTTP {status}"
+            found = float(picked(body, audit.key or ""))
+        wanted = sum(
+            factor * (_count(counts, transaction, outcome) if transaction else 1)
+            for factor, transaction, outcome in terms(audit.equals or "")
+        )
+        return abs(found - wanted) < 1e-9 * max(1.0, abs(wanted)), f"{found:.15g} found, {wanted:.15g} wanted"
+
+    def _command(self, audit: Audit, counts: Counts, log: Path) -> tuple[bool, str]:
+        assert audit.command is not None
+        with Scratch() as scratch:
+            file = scratch / "counts.json"
+            file.write_text(json.dumps({name: dict(each) for name, each in counts.items()}))
+            environment = {**os.environ, "LEADLINE_COUNTS": str(file)}
+            words = full(self._own, audit.command)
+            folder = Path(self._own.file).parent
+            done = here.run(words, timeout=audit.within, env=environment, cwd=folder)
+        said = f"{done.stdout}{done.stderr}".strip()
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as out:
+            out.write(f"{' '.join(words)}\n{said}\nexit code {done.returncode}\n")
+        last = f": {said.splitlines()[-1][:200]}" if said else ""
+        return done.returncode == 0, f"exit code {done.returncode}{last}"
+
+
+def fetched(url: str, path: str) -> tuple[int, str]:
+    """Status and text of a path below the address of a running application. Raises OSError, ValueError."""
+    at = urlsplit(url)
+    status, _, body = Client(at.port or 80).get(f"{at.path}{path}")
+    return status, body.decode(errors="replace")
+
+
+def picked(text: str, key: str) -> str:
+    """``pool.size`` of a JSON text; the whole text where ``key`` is empty. Raises LookupError, ValueError."""
+    if not key:
+        return text
+    found: Any = json.loads(text)
+    for part in key.split("."):
+        if isinstance(found, Mapping) and part in found:
+            found = found[part]
+        elif isinstance(found, list) and part.isdigit() and int(part) < len(found):
+            found = found[int(part)]
+        else:
+            there = list(found) if isinstance(found, Mapping) else []
+            near = nearest(part, [str(each) for each in there])
+            hint = f"; did you mean {near}?" if near else f"; there is {', '.join(map(str, there[:10]))}" * bool(there)
+            raise LookupError(f"the response has no {quoted(key)}: no {quoted(part)}{hint}")
+    return str(found).lower() if isinstance(found, bool) else str(found)
+
+
+def _count(counts: Counts, transaction: str, outcome: str) -> int:
+    if transaction not in counts:
+        near = nearest(transaction, list(counts))
+        hint = f"did you mean {near}?" if near else f"it counted {', '.join(counts) or 'none'}"
+        raise LookupError(f"the driver counted no transaction {quoted(transaction)}; {hint}")
+    return int(counts[transaction][outcome])
+
+
+def _digest(file: Path) -> str:
+    try:
+        status = file.stat()
+        return _hashed(file, status.st_mtime_ns, status.st_size)
+    except OSError:
+        return "absent"
+
+
+@lru_cache(maxsize=16)
+def _hashed(file: Path, changed: int, size: int) -> str:  # noqa: ARG001 - a new file is read again
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

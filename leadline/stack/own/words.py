@@ -1,0 +1,52 @@
+"""Words of a stack file: which of them are files, and what they are once the placeholders are filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from leadline.host.textfile import expanded
+from leadline.model.ownstack import OwnFile
+
+_ARCHIVES = (".jar", ".war", ".ear")
+
+
+def beside(own: OwnFile, name: str) -> Path:
+    """A file that a stack file names: relative to its own folder."""
+    return Path(own.file).parent / expanded(name)
+
+
+def command_files(command: Sequence[str]) -> list[int]:
+    """Places of the words that must be files: archives, and what follows ``-jar``."""
+    return [
+        at
+        for at, word in enumerate(command)
+        if "${" not in word
+        and not word.startswith("-")
+        and (word.endswith(_ARCHIVES) or (at > 0 and command[at - 1] == "-jar"))
+        and ":" not in word
+    ]
+
+
+def full(own: OwnFile, words: Sequence[str], directory: Path | None = None) -> list[str]:
+    """The words of a command with the full path of those that are files beside the stack file, unless the directory in
+    which it runs has a file of that name.
+    """
+    found = []
+    for word in words:
+        path = beside(own, word)
+        there = directory is not None and (directory / word).exists()
+        plain = "${" not in word and not there and not word.startswith("-") and path.is_file()
+        found.append(str(path) if plain else word)
+    return found
+
+
+def artifact(own: OwnFile) -> Path:
+    """The file that is measured: the archive of the command, else its program, else the stack file."""
+    stack = own.content
+    for at in command_files(stack.command):
+        for path in (beside(own, stack.command[at]), beside(own, stack.directory or ".") / stack.command[at]):
+            if path.is_file():
+                return path
+    program = beside(own, stack.command[0])
+    return program if program.is_file() else Path(own.file)

@@ -1,0 +1,169 @@
+"""Stack files: what they are refused for, and an application of one's own that is started, varied and audited."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from leadline.api.stacks import choice_of
+from leadline.host.local import LocalHost
+from leadline.lab.stackfile import read_stack
+from leadline.lab.studyfile import parse_study
+from leadline.lab.tuning.file import parse_tuning
+from leadline.model.errors import TrialFailure, UsageError
+from leadline.model.ownstack import OwnKnob, OwnStack, level_read, terms, written
+from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.registry import stack_catalogue
+
+APPLICATION = """
+import json, os, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+size = int(next((word[7:] for word in sys.argv if word.startswith("--size=")), 4))
+open("state.txt", "a").write("started\\nwait=%s\\n" % os.environ.get("WAIT", "250"))
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        starts = open("state.txt").read().count("started")
+        self.wfile.write(json.dumps({"pool": {"size": size}, "starts": starts}).encode())
+
+    def log_message(self, *told):
+        pass
+
+
+HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+STACK = """stack: toy
+command: [PYTHON, app.py, "${port}"]
+ready: { path: /up, says: { starts: 1 }, within: 10s }
+directory: data
+scenario: toy.scenario.yaml
+knobs:
+  app.size:
+    range: [1, 64]
+    argument: --size=${level}
+    read_back: { http: /settings, key: pool.size }
+  app.wait:
+    kind: duration
+    unit: ms
+    environment: WAIT
+    read_back: { file: state.txt, key: wait }
+audits:
+  - { name: one-start, http: /state, key: starts, equals: 1 }
+  - { name: counted, http: /state, key: pool.size, equals: "5 + ${counts.item.ok}" }
+"""
+
+
+@pytest.fixture
+def stack_file(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "app.py").write_text(APPLICATION)
+    (tmp_path / "toy.scenario.yaml").write_text("transactions: {}\n")
+    path = tmp_path / "toy.stack.yaml"
+    path.write_text(STACK.replace("PYTHON", sys.executable))
+    return path
+
+
+def test_it_is_started_varied_read_back_audited_and_put_back(stack_file: Path, tmp_path: Path) -> None:
+    choice = choice_of(str(stack_file))
+    stack = Stack(choice, LocalHost(state=tmp_path / "state"), tmp_path / "home", StackOptions())
+    assert {"app.size", "app.wait"} <= {knob.name for knob in stack_catalogue(choice)}
+    for trial, (levels, counted) in enumerate([({"app.size": 7, "app.wait": 0.5}, 2), ({}, 3)]):
+        directory = tmp_path / f"trial-{trial}"
+        stack.reset_data(directory)
+        stack.up(levels, directory)
+        try:
+            assert stack.read_back("app.size") == levels.get("app.size", 4)
+            assert stack.read_back("app.wait") == levels.get("app.wait", 0.25)
+            stack.check_connections()
+            stack.drain(directory / "times")
+            audits = stack.audit({"item": {"ok": counted, "failed": 0}}, directory / "audit.log")
+        finally:
+            assert stack.down() == []
+        # the working directory is a fresh copy at every start: nothing of the first trial is left
+        assert [(audit.name, audit.passed) for audit in audits] == [("one-start", True), ("counted", trial == 0)]
+    assert list((tmp_path / "data").iterdir()) == []
+    assert "4 found, 8 wanted" in audits[1].detail
+
+
+def test_one_that_does_not_start_is_told_of_with_its_last_words(stack_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("print('no licence')\nraise SystemExit(4)\n")
+    stack = Stack(choice_of(str(stack_file)), LocalHost(state=tmp_path / "state"), tmp_path / "home", StackOptions())
+    with pytest.raises(TrialFailure, match="ended with exit code 4 before it was ready; its last words: no licence"):
+        stack.up({}, tmp_path / "trial")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "told"),
+    [
+        ("${port}", "${prt}", 2, "unknown placeholder ${prt}; did you mean ${port}?"),
+        (', "${port}"', "", 2, "nothing takes the port"),
+        (', "${port}"', ', "${port}", "${database.user}"', 2, "is of leadline's own database, and `database` is none"),
+        ("app.py", "shop.jar", 2, "there is no file"),
+        ("directory: data", "directory: date", 4, "there is no directory"),
+        ("    read_back: { http: /settings, key: pool.size }\n", "", 7, "a knob without read-back"),
+        ("{ http: /settings, key: pool.size }", "{ key: pool.size }", 10, "write one of http, jmx, jcmd and file"),
+        ("{ file: state.txt, key: wait }", "{ file: state.txt }", 15, "say by `key` or `pattern`"),
+        ("{ http: /settings,", "{ http: settings,", 10, "it begins with a /"),
+        ("http: /settings, key", "jmx: 'a:b=c', attribute", 10, "jmx needs a JVM"),
+        ("--size=${level}", "--size=3", 9, "has no ${level}"),
+        ("range: [1, 64]", "range: [64, 1]", 8, "is not below"),
+        ("app.size", "size", 7, "name it app.size"),
+        ("unit: ms", "unit: KiB", 13, "KiB is a unit of the kind size"),
+        ("directory: data", "directry: data", 4, "did you mean directory?"),
+        ("equals: 1 ", "equals: some ", 17, "is no sum of numbers and counts"),
+        ("http: /state, key: starts", "sql: select 1", 17, "sql is asked of leadline's own database"),
+        ("directory: data", "database: { kind: command }", 4, "its `reset` command come together"),
+        ("directory: data", "database: postgrs", 4, "did you mean postgres?"),
+    ],
+)
+def test_mistakes_are_told_with_their_line(stack_file: Path, before: str, after: str, line: int, told: str) -> None:
+    text = stack_file.read_text()
+    assert before in text
+    stack_file.write_text(text.replace(before, after, 1))
+    with pytest.raises(UsageError) as caught:
+        read_stack(stack_file)
+    assert told in str(caught.value)
+    assert f"toy.stack.yaml:{line}: " in str(caught.value)
+
+
+def test_studies_and_tunings_take_it_with_its_scenario(stack_file: Path) -> None:
+    study = parse_study(
+        "study: s\nquestion: q?\nstack: toy.stack.yaml\n", str(stack_file.with_name("study.yaml"))
+    ).study
+    assert (study.stack.app, study.stack.server, study.stack.database) == ("toy", "command", "none")
+    assert study.workload.scenario == str(stack_file.with_name("toy.scenario.yaml"))
+    assert type(study).model_validate_json(study.model_dump_json()) == study
+    text = "tuning: t\nquestion: q?\nstack: toy.stack.yaml\nsteps: [{ name: size, levels: { app.size: [4, 8] } }]\n"
+    tuning = parse_tuning(text, str(stack_file.with_name("tuning.yaml"))).tuning
+    assert tuning.modes == ["direct"]
+    assert tuning.stack.title == "toy (toy.stack.yaml)"
+
+
+def test_a_stack_file_that_is_not_there_is_named_with_the_nearest(stack_file: Path) -> None:
+    with pytest.raises(UsageError, match=r"study.yaml:3: stack: there is no stack file 'toi.stack.yaml'; did you mean"):
+        parse_study("study: s\nquestion: q?\nstack: toi.stack.yaml\n", str(stack_file.with_name("study.yaml")))
+
+
+def test_the_example_of_the_reference_is_one() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "stack-file.md").read_text()
+    example = OwnStack.model_validate(YAML(typ="safe").load(page.split("```yaml\n")[1].split("```")[0]))
+    assert example.jvm
+    assert set(OwnStack.model_fields) == {
+        line.split("`")[1] for line in page.splitlines() if line.startswith("| `")
+    } & set(OwnStack.model_fields)
+
+
+def test_sums_of_counts_and_units() -> None:
+    assert terms("100 + ${counts.order.ok} - 2") == [(100, "", ""), (1, "order", "ok"), (-2, "", "")]
+    knob = OwnKnob.model_validate(
+        {"kind": "size", "unit": "MiB", "argument": "-m${level}", "read_back": {"http": "/m"}}
+    )
+    assert written(knob, 512 << 20) == "512"
+    assert level_read(knob, " 512\n") == 512 << 20
