@@ -54,6 +54,20 @@ public final class Rows {
         }
     }
 
+    /** Sends the rows together; nothing for none. */
+    public static void batch(Connection connection, String sql, List<Object[]> rows) throws SQLException {
+        if (rows.isEmpty()) {
+            return;
+        }
+        try (PreparedStatement statement = connection.prepareStatement(sql)) {
+            for (Object[] row : rows) {
+                set(statement, row);
+                statement.addBatch();
+            }
+            statement.executeBatch();
+        }
+    }
+
     /** The id the database gave to the new row. */
     public static long insert(Connection connection, String sql, Object... parameters) throws SQLException {
         try (PreparedStatement statement = connection.prepareStatement(sql, new String[] {"id"})) {

@@ -100,7 +100,7 @@ CREATE TABLE order_line (
 CREATE TABLE back_order (
   model_id VARCHAR(10) NOT NULL REFERENCES model (id),
   order_id BIGINT NOT NULL REFERENCES sales_order (id),
-  PRIMARY KEY (model_id, order_id)
+  PRIMARY KEY (order_id, model_id)
 );
 
 CREATE TABLE ledger_entry (
