@@ -53,7 +53,7 @@ def fake_java(home: Path, script: str) -> Path:
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout whose Maven is a script that makes both artefacts and counts its runs."""
     workloads = tmp_path / "checkout" / "workloads"
-    for module in ("brokerage-core", "brokerage-war", "brokerage-tools"):
+    for module in ("common", "brokerage-core", "brokerage-war", "brokerage-tools"):
         (workloads / module / "src" / "main").mkdir(parents=True)
         (workloads / module / "pom.xml").touch()
         (workloads / module / "src" / "main" / "A.java").touch()

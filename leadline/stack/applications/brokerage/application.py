@@ -34,7 +34,7 @@ _PACKAGE = Path(leadline.__file__).resolve().parent
 _ARCHIVE = "brokerage.war"
 _QUEUE_ARCHIVE = "brokerage-queue.war"  # with the message-driven beans
 _TOOLS = "brokerage-tools.jar"
-_MODULES = ("brokerage-core", "brokerage-war", "brokerage-tools")
+_MODULES = ("common", "brokerage-core", "brokerage-war", "brokerage-tools")
 # What decides the loaded data, inside the tools' jar.
 _DATA_CODE = (
     "leadline/brokerage/data/",
@@ -42,7 +42,9 @@ _DATA_CODE = (
     "leadline/brokerage/sql/indexes.sql",
     "leadline/brokerage/domain/PriceRule",
     "leadline/brokerage/domain/Trade",
-    "leadline/brokerage/domain/Passwords",
+    "leadline/common/Batch",
+    "leadline/common/Dialect",
+    "leadline/common/Passwords",
 )
 _READY = Ready("/health", json={"status": "up"})
 _LOAD_TIMEOUT = 900.0

@@ -13,9 +13,9 @@ import java.util.Map;
 import java.util.Set;
 import leadline.brokerage.data.Generator;
 import leadline.brokerage.data.Scale;
-import leadline.brokerage.domain.Passwords;
 import leadline.brokerage.replay.Command;
 import leadline.brokerage.replay.CommandGenerator;
+import leadline.common.Passwords;
 import org.junit.jupiter.api.Test;
 
 class GeneratorTest {

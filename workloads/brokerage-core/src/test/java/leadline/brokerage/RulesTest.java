@@ -10,13 +10,13 @@ import java.util.Collections;
 import java.util.List;
 import leadline.brokerage.domain.BrokerageException;
 import leadline.brokerage.domain.Checks;
-import leadline.brokerage.domain.Money;
-import leadline.brokerage.domain.Passwords;
 import leadline.brokerage.domain.PriceRule;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Registration;
 import leadline.brokerage.domain.Trade;
 import leadline.brokerage.sql.Queries;
+import leadline.common.Money;
+import leadline.common.Passwords;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -35,7 +35,7 @@ class RulesTest {
     @ParameterizedTest
     @ValueSource(strings = {"", "x", "1.005", "1e30", "NaN", "--1"})
     void moneyRefusesWhatIsNoAmount(String text) {
-        BrokerageException e = assertThrows(BrokerageException.class, () -> Money.parse(text, "opening_balance"));
+        BrokerageException e = assertThrows(BrokerageException.class, () -> Checks.money(text, "opening_balance"));
         assertEquals(BrokerageException.Kind.BAD_REQUEST, e.kind());
         assertTrue(e.getMessage().startsWith("opening_balance must be"));
     }

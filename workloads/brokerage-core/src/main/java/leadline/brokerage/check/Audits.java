@@ -10,6 +10,8 @@ import java.util.Map;
 import java.util.TreeMap;
 import leadline.brokerage.data.Generator;
 import leadline.brokerage.data.Scale;
+import leadline.common.Audit;
+import leadline.common.DriverCount;
 
 /**
  * The audits of a final state. All but the last five hold for any state; those compare what the rows gained with what

@@ -5,6 +5,7 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import leadline.brokerage.domain.PriceRule;
+import leadline.common.Audit;
 
 /** Compares every stored price with the rule of prices. */
 final class PriceAudit {

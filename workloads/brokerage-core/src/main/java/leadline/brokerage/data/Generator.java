@@ -4,10 +4,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.SplittableRandom;
-import leadline.brokerage.domain.Passwords;
 import leadline.brokerage.domain.PriceRule;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Trade;
+import leadline.common.Passwords;
 
 /**
  * Makes the accounts and instruments of a scale and seed. Every generated lot is backed by a completed purchase at a

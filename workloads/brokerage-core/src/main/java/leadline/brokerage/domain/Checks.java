@@ -2,6 +2,7 @@ package leadline.brokerage.domain;
 
 import java.util.List;
 import java.util.regex.Pattern;
+import leadline.common.Money;
 
 /** Checks on what people send, before the database is asked. All throw BAD_REQUEST. */
 public final class Checks {
@@ -42,6 +43,15 @@ public final class Checks {
             throw BrokerageException.bad("command must be 1 to 64 letters, digits or . _ : -");
         }
         return command;
+    }
+
+    /** Cents of an amount such as {@code 1,000.50}. */
+    public static long money(String text, String field) {
+        try {
+            return Money.parse(text, field);
+        } catch (IllegalArgumentException e) {
+            throw BrokerageException.bad(e.getMessage());
+        }
     }
 
     public static Registration registration(Registration wanted) {

@@ -1,5 +1,7 @@
 package leadline.brokerage.domain;
 
+import leadline.common.Money;
+
 /**
  * The effect of one order, worked out before anything is written; the same for every mode.
  *

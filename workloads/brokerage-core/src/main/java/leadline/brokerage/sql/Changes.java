@@ -7,28 +7,25 @@ import java.sql.SQLException;
 import java.time.Clock;
 import java.time.LocalDateTime;
 import java.time.temporal.ChronoUnit;
-import java.util.Set;
 import leadline.brokerage.domain.BrokerageException;
 import leadline.brokerage.domain.BuyCommand;
 import leadline.brokerage.domain.Checks;
 import leadline.brokerage.domain.Login;
 import leadline.brokerage.domain.Order;
-import leadline.brokerage.domain.Passwords;
 import leadline.brokerage.domain.PriceRule;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Registration;
 import leadline.brokerage.domain.SellCommand;
 import leadline.brokerage.domain.Side;
 import leadline.brokerage.domain.Trade;
+import leadline.common.Passwords;
+import leadline.common.Rows;
 
 /**
  * The changing operations on a connection whose transaction somebody else ends. Locks are always taken in the order
  * account, instrument, so that no two of them can wait for each other.
  */
 public final class Changes {
-    /** SQL states of PostgreSQL and of MariaDB. */
-    private static final Set<String> DUPLICATE_KEY = Set.of("23505", "23000");
-
     /** The instrument as locked for a trade. */
     private record Market(long openPrice, long low, long high, long volume, long trades) {}
 
@@ -67,16 +64,11 @@ public final class Changes {
                     c, Sql.INSERT_PROFILE, id, profile.fullName(), profile.address(), profile.email(), profile.card());
             return new Login(id, wanted.user());
         } catch (SQLException e) {
-            if (isDuplicate(e)) {
+            if (Rows.isDuplicate(e)) {
                 throw BrokerageException.conflict("the user name " + wanted.user() + " is taken");
             }
             throw e;
         }
-    }
-
-    /** Whether a row with the same key was there before. */
-    public static boolean isDuplicate(SQLException e) {
-        return e != null && DUPLICATE_KEY.contains(String.valueOf(e.getSQLState()));
     }
 
     public static void updateProfile(Connection c, long account, Profile profile) throws SQLException {
@@ -136,7 +128,7 @@ public final class Changes {
     private static Order seenBefore(Connection c, long account, String command) throws SQLException {
         return Checks.command(command) == null
                 ? null
-                : Rows.first(c, Sql.ORDER_BY_COMMAND, Rows::order, account, command);
+                : Rows.first(c, Sql.ORDER_BY_COMMAND, Readers::order, account, command);
     }
 
     private static long holdingId(Connection c, long account, SellCommand command) throws SQLException {
@@ -146,7 +138,7 @@ public final class Changes {
         if (command.boughtBy() == null) {
             throw BrokerageException.bad("holding is missing");
         }
-        Order bought = Rows.first(c, Sql.ORDER_BY_COMMAND, Rows::order, account, Checks.command(command.boughtBy()));
+        Order bought = Rows.first(c, Sql.ORDER_BY_COMMAND, Readers::order, account, Checks.command(command.boughtBy()));
         if (bought == null || bought.side() != Side.BUY) {
             throw BrokerageException.notFound("no purchase " + command.boughtBy() + " in this account");
         }

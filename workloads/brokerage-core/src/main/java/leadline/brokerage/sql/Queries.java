@@ -14,6 +14,7 @@ import leadline.brokerage.domain.HomeView;
 import leadline.brokerage.domain.MarketSummary;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Quote;
+import leadline.common.Rows;
 
 /** The reading operations on a connection whose transaction somebody else ends. */
 public final class Queries {
@@ -45,18 +46,18 @@ public final class Queries {
 
     public static MarketSummary marketSummary(Connection c) throws SQLException {
         return new MarketSummary(
-                Rows.list(c, Sql.GAINERS, Rows::quote, MarketSummary.SIZE),
-                Rows.list(c, Sql.LOSERS, Rows::quote, MarketSummary.SIZE),
-                Rows.list(c, Sql.ACTIVE, Rows::quote, MarketSummary.SIZE));
+                Rows.list(c, Sql.GAINERS, Readers::quote, MarketSummary.SIZE),
+                Rows.list(c, Sql.LOSERS, Readers::quote, MarketSummary.SIZE),
+                Rows.list(c, Sql.ACTIVE, Readers::quote, MarketSummary.SIZE));
     }
 
     public static List<Holding> portfolio(Connection c, long account) throws SQLException {
-        return Rows.list(c, Sql.PORTFOLIO, Rows::holding, account);
+        return Rows.list(c, Sql.PORTFOLIO, Readers::holding, account);
     }
 
     public static List<Quote> quotes(Connection c, List<String> symbols) throws SQLException {
         List<String> padded = padded(Checks.symbols(symbols));
-        List<Quote> quotes = Rows.list(c, Sql.quotesIn(padded.size()), Rows::quote, padded.toArray());
+        List<Quote> quotes = Rows.list(c, Sql.quotesIn(padded.size()), Readers::quote, padded.toArray());
         return allFound(quotes, symbols);
     }
 
@@ -85,11 +86,11 @@ public final class Queries {
     }
 
     public static List<Quote> quotesAfter(Connection c, String symbol, int limit) throws SQLException {
-        return Rows.list(c, Sql.QUOTES_AFTER, Rows::quote, symbol, limit);
+        return Rows.list(c, Sql.QUOTES_AFTER, Readers::quote, symbol, limit);
     }
 
     public static AccountView account(Connection c, long account) throws SQLException {
-        var orders = Rows.list(c, Sql.LATEST_ORDERS, Rows::order, account, Brokerage.LATEST_ORDERS);
+        var orders = Rows.list(c, Sql.LATEST_ORDERS, Readers::order, account, Brokerage.LATEST_ORDERS);
         return found(
                 Rows.first(
                         c,

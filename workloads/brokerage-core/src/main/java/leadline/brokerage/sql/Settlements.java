@@ -8,6 +8,7 @@ import leadline.brokerage.domain.Order;
 import leadline.brokerage.domain.Outcome;
 import leadline.brokerage.domain.QueuedOrder;
 import leadline.brokerage.domain.Settlement;
+import leadline.common.Rows;
 
 /**
  * Queued orders on a connection whose transaction somebody else ends. The outcome is written in the transaction of its

@@ -3,6 +3,7 @@ package leadline.brokerage.check;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.util.Map;
+import leadline.common.DriverCount;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 

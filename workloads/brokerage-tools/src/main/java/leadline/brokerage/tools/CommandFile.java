@@ -9,10 +9,11 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import leadline.brokerage.domain.Money;
+import leadline.brokerage.domain.Checks;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Registration;
 import leadline.brokerage.replay.Command;
+import leadline.common.Money;
 
 /** Command logs as JSON lines; the fields are those the HTTP interface takes, with {@code op} and {@code user}. */
 final class CommandFile {
@@ -43,7 +44,7 @@ final class CommandFile {
                         user,
                         (String) m.get("password"),
                         profile(m),
-                        Money.parse(m.get("opening_balance").toString(), "opening_balance")));
+                        Checks.money(m.get("opening_balance").toString(), "opening_balance")));
             case "profile" -> new Command.UpdateProfile(user, profile(m));
             case "buy" ->
                 new Command.Buy(

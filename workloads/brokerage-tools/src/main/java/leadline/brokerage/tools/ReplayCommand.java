@@ -13,6 +13,7 @@ import leadline.brokerage.replay.BrokeragePlayer;
 import leadline.brokerage.replay.CommandGenerator;
 import leadline.brokerage.replay.Replay;
 import leadline.brokerage.sql.DirectBrokerage;
+import leadline.common.SingleConnection;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;

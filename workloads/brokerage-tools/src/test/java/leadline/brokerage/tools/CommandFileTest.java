@@ -10,10 +10,10 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import leadline.brokerage.check.DriverCount;
 import leadline.brokerage.data.Scale;
 import leadline.brokerage.replay.Command;
 import leadline.brokerage.replay.CommandGenerator;
+import leadline.common.DriverCount;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 

@@ -21,7 +21,6 @@ import leadline.brokerage.domain.MarketSummary;
 import leadline.brokerage.domain.Order;
 import leadline.brokerage.domain.OrderDesk;
 import leadline.brokerage.domain.Outcome;
-import leadline.brokerage.domain.Passwords;
 import leadline.brokerage.domain.PriceRule;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.QueuedOrder;
@@ -33,6 +32,8 @@ import leadline.brokerage.domain.Side;
 import leadline.brokerage.domain.Trade;
 import leadline.brokerage.sql.Changes;
 import leadline.brokerage.sql.Queries;
+import leadline.common.Passwords;
+import leadline.common.Rows;
 
 /** The operations on entities: the same rows are read, locked in the same order and written as in the other modes. */
 @Stateless(name = "OrmBrokerage")
@@ -329,7 +330,7 @@ public class OrmBrokerage implements Brokerage, OrderDesk {
             entities.persist(account);
             entities.flush();
         } catch (PersistenceException e) {
-            if (Changes.isDuplicate(sqlCause(e))) {
+            if (Rows.isDuplicate(sqlCause(e))) {
                 throw BrokerageException.conflict("the user name " + wanted.user() + " is taken");
             }
             throw e;

@@ -23,9 +23,9 @@ import leadline.brokerage.domain.Registration;
 import leadline.brokerage.domain.SellCommand;
 import leadline.brokerage.domain.Settlement;
 import leadline.brokerage.sql.Changes;
-import leadline.brokerage.sql.DataFailure;
 import leadline.brokerage.sql.Queries;
 import leadline.brokerage.sql.Settlements;
+import leadline.common.DataFailure;
 
 /** The operations of mode {@code direct}; the container begins, commits and rolls back around each method. */
 @Stateless(name = "SessionBrokerage")

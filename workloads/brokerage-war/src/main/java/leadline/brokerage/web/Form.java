@@ -6,7 +6,7 @@ import java.util.Locale;
 import java.util.stream.Stream;
 import leadline.brokerage.domain.BrokerageException;
 import leadline.brokerage.domain.BuyCommand;
-import leadline.brokerage.domain.Money;
+import leadline.brokerage.domain.Checks;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Registration;
 import leadline.brokerage.domain.SellCommand;
@@ -64,7 +64,7 @@ final class Form {
                 required("user"),
                 required("password"),
                 profile(),
-                Money.parse(required("opening_balance"), "opening_balance"));
+                Checks.money(required("opening_balance"), "opening_balance"));
     }
 
     /** The parameter {@code symbols}; null without it. */

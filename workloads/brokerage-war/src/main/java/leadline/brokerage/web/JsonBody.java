@@ -9,7 +9,7 @@ import java.math.BigInteger;
 import java.util.Map;
 import leadline.brokerage.domain.BrokerageException;
 import leadline.brokerage.domain.BuyCommand;
-import leadline.brokerage.domain.Money;
+import leadline.brokerage.domain.Checks;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Registration;
 import leadline.brokerage.domain.SellCommand;
@@ -100,6 +100,6 @@ final class JsonBody {
         if (!amount) {
             throw BrokerageException.bad("opening_balance must be an amount");
         }
-        return new Registration(user(), password(), profile(), Money.parse(opening.toString(), "opening_balance"));
+        return new Registration(user(), password(), profile(), Checks.money(opening.toString(), "opening_balance"));
     }
 }

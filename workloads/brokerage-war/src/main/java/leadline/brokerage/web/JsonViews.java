@@ -9,10 +9,10 @@ import leadline.brokerage.domain.Holding;
 import leadline.brokerage.domain.HomeView;
 import leadline.brokerage.domain.Login;
 import leadline.brokerage.domain.MarketSummary;
-import leadline.brokerage.domain.Money;
 import leadline.brokerage.domain.Order;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Quote;
+import leadline.common.Money;
 
 /** The same answers as the pages, as objects for JSON. Amounts are decimals. */
 final class JsonViews {

@@ -8,11 +8,11 @@ import leadline.brokerage.domain.AccountView;
 import leadline.brokerage.domain.Holding;
 import leadline.brokerage.domain.HomeView;
 import leadline.brokerage.domain.MarketSummary;
-import leadline.brokerage.domain.Money;
 import leadline.brokerage.domain.Order;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Quote;
 import leadline.brokerage.domain.Side;
+import leadline.common.Money;
 
 /** The inside of each page for somebody logged in. {@code root} is the context path. */
 final class Pages {

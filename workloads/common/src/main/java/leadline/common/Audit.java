@@ -1,4 +1,4 @@
-package leadline.brokerage.check;
+package leadline.common;
 
 /**
  * Outcome of one audit.

@@ -1,4 +1,4 @@
-package leadline.brokerage.check;
+package leadline.common;
 
 /**
  * What a driver counted of one transaction.

@@ -1,4 +1,4 @@
-package leadline.brokerage.tools;
+package leadline.common;
 
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
@@ -6,10 +6,10 @@ import java.sql.Connection;
 import javax.sql.DataSource;
 
 /** A pool of one for one thread: closing what it lends keeps it open. */
-final class SingleConnection {
+public final class SingleConnection {
     private SingleConnection() {}
 
-    static DataSource source(Connection connection) {
+    public static DataSource source(Connection connection) {
         ClassLoader loader = SingleConnection.class.getClassLoader();
         Connection lent =
                 (Connection) Proxy.newProxyInstance(loader, new Class<?>[] {Connection.class}, (p, m, args) -> {

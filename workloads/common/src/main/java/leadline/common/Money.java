@@ -1,4 +1,4 @@
-package leadline.brokerage.domain;
+package leadline.common;
 
 import java.math.BigDecimal;
 
@@ -31,7 +31,7 @@ public final class Money {
     /**
      * Reads an amount such as {@code 1000}, {@code 1000.5} or {@code 1,000.50}.
      *
-     * @throws BrokerageException BAD_REQUEST for anything else
+     * @throws IllegalArgumentException with a message that names the field, for anything else
      */
     public static long parse(String text, String field) {
         try {
@@ -39,7 +39,8 @@ public final class Money {
                     .movePointRight(2)
                     .longValueExact();
         } catch (NumberFormatException | ArithmeticException e) {
-            throw BrokerageException.bad(field + " must be an amount with at most two decimals, got \"" + text + "\"");
+            throw new IllegalArgumentException(
+                    field + " must be an amount with at most two decimals, got \"" + text + "\"");
         }
     }
 }

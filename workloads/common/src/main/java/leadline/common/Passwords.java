@@ -1,4 +1,4 @@
-package leadline.brokerage.domain;
+package leadline.common;
 
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;

@@ -1,4 +1,4 @@
-package leadline.brokerage.sql;
+package leadline.common;
 
 import java.sql.SQLException;
 

@@ -1,0 +1,2 @@
+/** The seeded data: how much, what, and how it gets into a database. */
+package leadline.dealership.data;

@@ -1,0 +1,4 @@
+package leadline.dealership.domain;
+
+/** A number of one part. */
+public record PartLine(String part, int quantity) {}

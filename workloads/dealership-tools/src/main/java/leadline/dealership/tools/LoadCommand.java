@@ -1,0 +1,33 @@
+package leadline.dealership.tools;
+
+import java.sql.Connection;
+import java.util.concurrent.Callable;
+import leadline.dealership.data.Loader;
+import leadline.dealership.data.Scale;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+
+/** {@code load}: schema and data, whatever was there before. */
+@Command(
+        name = "load",
+        description = "Drop the tables, create them, fill them with seeded data.",
+        mixinStandardHelpOptions = true,
+        sortOptions = false)
+final class LoadCommand implements Callable<Integer> {
+    @Mixin
+    private DatabaseOptions database;
+
+    @Mixin
+    private ScaleOptions data;
+
+    @Override
+    public Integer call() throws Exception {
+        try (Connection connection = database.open()) {
+            new Loader(connection, data.scale(), data.seed()).load();
+        }
+        Scale scale = data.scale();
+        System.out.println(
+                scale.dealers() + " dealers, " + scale.models() + " models, " + scale.parts() + " parts loaded");
+        return 0;
+    }
+}
