@@ -1,0 +1,295 @@
+package leadline.dealership.check;
+
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.UnaryOperator;
+import leadline.common.Audit;
+import leadline.common.Dialect;
+import leadline.common.DriverCount;
+
+/**
+ * Plants one fault after the other in a transaction that is rolled back, and sees which audits fail. The data must be
+ * that of a run in which everything happened: shipped, open, cancelled and large orders, deliveries.
+ */
+public final class Faults {
+    /**
+     * What one fault did.
+     *
+     * @param expected audits that must fail
+     * @param failed audits that failed
+     * @param planted false when the data had no row for it
+     */
+    public record Result(String fault, Set<String> expected, Set<String> failed, boolean planted) {
+        public boolean noticed() {
+            return planted && expected.equals(failed);
+        }
+    }
+
+    private Faults() {}
+
+    /** The results of all faults; on MariaDB without those that need a constraint dropped. */
+    public static List<Result> run(Connection connection, Inputs inputs) throws SQLException {
+        List<Fault> faults = all();
+        if (Dialect.of(connection) == Dialect.POSTGRESQL) {
+            faults.add(commandTwice());
+        }
+        List<Result> out = new ArrayList<>();
+        for (Fault fault : faults) {
+            connection.rollback();
+            boolean planted = true;
+            try (Statement statement = connection.createStatement()) {
+                for (String sql : fault.statements()) {
+                    int rows = statement.executeUpdate(sql);
+                    planted &= rows > 0 || sql.startsWith("ALTER");
+                }
+            }
+            Set<String> failed = new TreeSet<>();
+            for (Audit audit : Audits.run(connection, fault.inputs().apply(inputs))) {
+                if (!audit.passed()) {
+                    failed.add(audit.name());
+                }
+            }
+            connection.rollback();
+            out.add(new Result(fault.name(), new TreeSet<>(fault.audits()), failed, planted));
+        }
+        return out;
+    }
+
+    static List<Fault> all() {
+        List<Fault> out = new ArrayList<>();
+        out.add(Fault.data(
+                "the data of another seed", "UPDATE generation SET seed = seed + 1", "data-is-the-generated-one"));
+        dealers(out);
+        orders(out);
+        work(out);
+        parts(out);
+        counts(out);
+        return out;
+    }
+
+    /** The one fault that a constraint keeps out. */
+    private static Fault commandTwice() {
+        return Fault.data(
+                "a command carried out twice",
+                List.of(
+                        "ALTER TABLE work_order DROP CONSTRAINT work_order_command_id_key",
+                        "UPDATE work_order SET command_id = (SELECT MIN(command_id) FROM work_order)"
+                                + " WHERE id = (SELECT MAX(id) FROM work_order WHERE kind = 'PLANNED')"),
+                "no-command-has-two-effects");
+    }
+
+    private static void dealers(List<Fault> out) {
+        out.add(Fault.data(
+                "an entry lost from the ledger",
+                "DELETE FROM ledger_entry WHERE book = 'REVENUE' AND order_id = (SELECT MIN(id) FROM sales_order"
+                        + " WHERE status = 'SHIPPED')",
+                "ledger-sums-to-zero",
+                "entries-are-what-the-order-cost"));
+        out.add(Fault.data(
+                "a lost update of a balance",
+                "UPDATE dealer SET balance = balance + 1 WHERE id = 1",
+                "balance-is-opening-plus-entries"));
+        out.add(Fault.data(
+                "a dealer beyond the credit",
+                "UPDATE dealer SET opening_balance = opening_balance - balance - credit_limit - 1,"
+                        + " balance = -credit_limit - 1 WHERE id = 1",
+                "credit-is-kept"));
+        out.add(Fault.data(
+                "vehicles shipped twice",
+                "UPDATE dealer_stock SET quantity = quantity + 1 WHERE dealer_id = 1",
+                "dealer-stock-is-opening-plus-bought-minus-sold"));
+        out.add(Fault.data(
+                "more sold than there was",
+                "UPDATE dealer_stock SET opening = opening - quantity - 1, quantity = -1 WHERE dealer_id = 1",
+                "nothing-is-negative"));
+        out.add(Fault.data(
+                "a sale in no known state",
+                "UPDATE sales_order SET status = 'LOST' WHERE id = (SELECT MIN(id) FROM sales_order"
+                        + " WHERE kind = 'SALE')",
+                "orders-are-in-a-known-state",
+                "dealer-stock-is-opening-plus-bought-minus-sold"));
+    }
+
+    private static void orders(List<Fault> out) {
+        out.add(Fault.data(
+                "a total that is not the lines'",
+                "UPDATE sales_order SET total = total + 1 WHERE id = (SELECT MIN(id) FROM sales_order)",
+                "order-totals-are-their-lines",
+                "entries-are-what-the-order-cost"));
+        out.add(Fault.data(
+                "a price read from a stale cache",
+                List.of(
+                        "UPDATE order_line SET price = price - 1 WHERE order_id = (SELECT MIN(id) FROM sales_order)",
+                        "UPDATE sales_order SET total = (SELECT SUM(l.quantity * l.price) FROM order_line l"
+                                + " WHERE l.order_id = sales_order.id) WHERE id = (SELECT MIN(order_id) FROM order_line)"),
+                "lines-have-the-price-of-the-list",
+                "entries-are-what-the-order-cost"));
+        out.add(Fault.data(
+                "a cancelled order that was not paid back",
+                "DELETE FROM ledger_entry WHERE reason = 'REFUND' AND order_id = (SELECT MIN(id) FROM sales_order"
+                        + " WHERE status = 'CANCELLED')",
+                "cancelled-orders-leave-nothing",
+                "entries-are-what-the-order-cost",
+                "balance-is-opening-plus-entries",
+                "rows-are-counts-manage_cancel"));
+        out.add(Fault.data(
+                "a waiting order that was forgotten",
+                "DELETE FROM back_order WHERE order_id = (SELECT MIN(order_id) FROM back_order)",
+                "orders-wait-while-they-are-open"));
+        out.add(Fault.data(
+                "a sale taken for a large order",
+                "UPDATE sales_order SET large = TRUE WHERE id = (SELECT MIN(id) FROM sales_order"
+                        + " WHERE kind = 'SALE')",
+                "large-orders-begin-at-100-vehicles"));
+        out.add(Fault.data(
+                "a closed work order without its time",
+                "UPDATE work_order SET closed_at = NULL WHERE id = (SELECT MIN(id) FROM work_order"
+                        + " WHERE status = 'COMPLETED')",
+                "closed-is-what-has-a-closing-time"));
+        out.add(Fault.data(
+                "a rolled-back order that left its row",
+                "UPDATE sales_order SET command_id = 'rollback-1' WHERE id = (SELECT MIN(id) FROM sales_order)",
+                "nothing-rolled-back-is-left"));
+        out.add(Fault.data(
+                "small orders of too many vehicles",
+                "UPDATE order_line SET quantity = quantity + 10 WHERE order_id IN (SELECT id FROM sales_order"
+                        + " WHERE kind = 'ORDER' AND NOT large)",
+                "vehicles-of-small-orders-are-14",
+                "order-totals-are-their-lines",
+                "dealer-stock-is-opening-plus-bought-minus-sold",
+                "finished-stock-is-opening-plus-completed-minus-shipped"));
+        out.add(Fault.data(
+                "large orders of too many vehicles",
+                "UPDATE order_line SET quantity = quantity + 90 WHERE order_id IN (SELECT id FROM sales_order"
+                        + " WHERE kind = 'ORDER' AND large)",
+                "vehicles-of-large-orders-are-140",
+                "order-totals-are-their-lines",
+                "large-orders-have-work-orders",
+                "dealer-stock-is-opening-plus-bought-minus-sold"));
+    }
+
+    private static void work(List<Fault> out) {
+        out.add(Fault.data(
+                "a work order for another quantity",
+                "UPDATE work_order SET quantity = quantity + 1 WHERE id = (SELECT MIN(id) FROM work_order"
+                        + " WHERE kind = 'LARGE' AND status IN ('SCHEDULED', 'CANCELLED'))",
+                "large-orders-have-work-orders"));
+        out.add(Fault.data(
+                "an open work order counted twice",
+                "UPDATE sales_order SET open_work = open_work + 1 WHERE id = (SELECT MIN(id) FROM sales_order"
+                        + " WHERE large)",
+                "open-work-is-counted"));
+        out.add(Fault.data(
+                "a claimed order that still looks open",
+                "UPDATE sales_order SET status = 'OPEN' WHERE id = (SELECT MIN(id) FROM sales_order"
+                        + " WHERE status = 'PRODUCING')",
+                "large-orders-follow-their-work"));
+        out.add(Fault.data(
+                "a stage that was skipped",
+                "UPDATE work_order SET stage = 2 WHERE id = (SELECT MIN(id) FROM work_order"
+                        + " WHERE status = 'COMPLETED')",
+                "work-order-stages-are-legal"));
+        out.add(Fault.data(
+                "a work order completed twice",
+                "UPDATE work_order SET completed_quantity = completed_quantity + quantity WHERE id = (SELECT MIN(id)"
+                        + " FROM work_order WHERE status = 'COMPLETED' AND kind = 'PLANNED')",
+                "completed-vehicles-fit-their-work-order",
+                "finished-stock-is-opening-plus-completed-minus-shipped"));
+        out.add(Fault.data(
+                "a finished vehicle that nobody built",
+                "UPDATE finished_stock SET quantity = quantity + 1 WHERE model_id = 'M0001'",
+                "finished-stock-is-opening-plus-completed-minus-shipped"));
+        out.add(Fault.data(
+                "a reserved vehicle that nobody waits for",
+                "UPDATE finished_stock SET reserved = reserved + 1 WHERE model_id = 'M0001'",
+                "reserved-vehicles-wait-for-their-order"));
+    }
+
+    private static void parts(List<Fault> out) {
+        out.add(Fault.data(
+                "a part taken and not written down",
+                "DELETE FROM part_use WHERE work_order_id = (SELECT MIN(work_order_id) FROM part_use)",
+                "parts-used-are-bills-of-materials",
+                "part-stock-is-opening-plus-delivered-minus-used"));
+        out.add(Fault.data(
+                "parts back from completed work",
+                "UPDATE part_use SET returned = quantity WHERE work_order_id = (SELECT MIN(id) FROM work_order"
+                        + " WHERE status = 'COMPLETED')",
+                "parts-come-back-from-cancelled-work-only",
+                "part-stock-is-opening-plus-delivered-minus-used"));
+        out.add(Fault.data(
+                "a part lost from the stock",
+                "UPDATE part_stock SET on_hand = on_hand + 1 WHERE part_id = 'P00001'",
+                "part-stock-is-opening-plus-delivered-minus-used"));
+        out.add(Fault.data(
+                "a part on order that nobody ordered",
+                "UPDATE part_stock SET on_order = on_order + 1 WHERE part_id = 'P00001'",
+                "parts-on-order-are-those-not-delivered"));
+        out.add(Fault.data(
+                "a delivery taken in twice",
+                List.of(
+                        "UPDATE part_stock SET on_hand = on_hand + (SELECT l.quantity FROM purchase_line l"
+                                + " WHERE l.purchase_order_id = (SELECT MIN(purchase_order_id) FROM delivery)"
+                                + " AND l.part_id = part_stock.part_id) WHERE part_id IN (SELECT part_id"
+                                + " FROM purchase_line WHERE purchase_order_id ="
+                                + " (SELECT MIN(purchase_order_id) FROM delivery))",
+                        "UPDATE purchase_line SET delivered = 2 * quantity WHERE purchase_order_id ="
+                                + " (SELECT MIN(purchase_order_id) FROM delivery)"),
+                "deliveries-have-one-effect"));
+        out.add(Fault.data(
+                "an order sent to the wrong supplier",
+                "UPDATE purchase_order SET supplier_id = CASE supplier_id WHEN 1 THEN 2 ELSE 1 END"
+                        + " WHERE id = (SELECT MIN(id) FROM purchase_order)",
+                "purchase-orders-are-whole"));
+    }
+
+    private static void counts(List<Fault> out) {
+        out.add(Fault.counts(
+                "a purchase order that never reached the supplier",
+                in -> supplier(in, -1, 0),
+                "supplier-has-the-purchase-orders"));
+        out.add(Fault.counts("a lost delivery", in -> supplier(in, 0, 1), "deliveries-are-the-suppliers"));
+        for (String transaction : Audits.written()) {
+            out.add(Fault.counts(
+                    "a lost " + transaction,
+                    in -> with(in, transaction, c -> new DriverCount(c.ok() + c.failed() + 1, 0)),
+                    "rows-are-counts-" + transaction));
+        }
+        out.add(Fault.counts(
+                "a driver that only browses",
+                in -> with(in, "browse", c -> new DriverCount(c.ok() * 3, c.failed())),
+                "mix-is-the-one-asked-for"));
+        out.add(Fault.counts(
+                "a driver that asks for large orders only",
+                in -> {
+                    long n = 3 * in.asked("purchase", "purchase_large");
+                    Inputs more = with(in, "purchase_large", c -> new DriverCount(c.ok(), c.failed() + n));
+                    more = with(more, "manage_sell", c -> new DriverCount(c.ok(), c.failed() + n));
+                    return with(more, "browse", c -> new DriverCount(c.ok(), c.failed() + 2 * n));
+                },
+                "large-orders-are-a-tenth"));
+    }
+
+    private static Inputs supplier(Inputs in, long received, long delivered) {
+        SupplierCount s = in.supplier();
+        return new Inputs(
+                in.scale(),
+                in.seed(),
+                in.counts(),
+                new SupplierCount(s.received() + received, s.delivered() + delivered, s.pending(), s.failed()),
+                in.seconds());
+    }
+
+    private static Inputs with(Inputs in, String transaction, UnaryOperator<DriverCount> change) {
+        Map<String, DriverCount> counts = new LinkedHashMap<>(in.counts());
+        counts.put(transaction, change.apply(in.count(transaction)));
+        return new Inputs(in.scale(), in.seed(), counts, in.supplier(), in.seconds());
+    }
+}
