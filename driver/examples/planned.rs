@@ -42,6 +42,7 @@ fn main() -> std::io::Result<()> {
          transactions: {{ get: [{{ get: / }}] }}\n"
     );
     let scenario = parse(&text, &[]).expect("a valid scenario");
+    let sessions = scenario.populations.of(1);
     for user in 0..users {
         let mut plan = Plan::new(seed, user + 1);
         let mut due = on_grid(user_start(user, users, phases.ramp_up), grid);
@@ -51,8 +52,8 @@ fn main() -> std::io::Result<()> {
                 break;
             }
             writeln!(out, "/{}/{number} {planned}", user + 1)?;
-            plan.transaction(&scenario);
-            due += plan.pause(&scenario.pause);
+            plan.transaction(sessions);
+            due += plan.pause(&sessions.pause);
         }
     }
     out.flush()

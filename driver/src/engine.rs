@@ -17,7 +17,7 @@ use crate::arrivals::{Bursts, Model, Phases};
 use crate::measure::summary::LoopResult;
 use crate::measure::writer::Outlet;
 use crate::measure::{ErrorKind, Outcome};
-use crate::scenario::{Arrive, Scenario};
+use crate::scenario::{Arrive, Population, Scenario};
 use crate::session::Session;
 use crate::share::Share;
 use crate::sys::alarms::Alarms;
@@ -273,6 +273,11 @@ impl<'a> Engine<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Which kind of session is in `slot`.
+    fn population(&self, slot: u32) -> &'a Population {
+        self.scenario.populations.at(self.slots[slot as usize].session.population)
     }
 
     fn opens_sessions(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What one session will do, drawn from its own seeded stream: independent of what the server answers.
 
 use crate::random::{Random, Stream};
-use crate::scenario::{Graph, Pause, PauseShape, Row, Scenario};
+use crate::scenario::{Graph, Pause, PauseShape, Population, Row};
 
 /// An exponential pause is never longer than this many means; the longer draws become exactly that long,
 /// which lowers the mean by 0.7 %.
@@ -20,22 +20,22 @@ impl Plan {
     }
 
     /// The transaction to be done now: the next one of the mix, or the one the graph stands at.
-    pub fn transaction(&mut self, scenario: &Scenario) -> usize {
-        if let Some(graph) = &scenario.graph {
+    pub fn transaction(&mut self, population: &Population) -> usize {
+        if let Some(graph) = &population.graph {
             if self.place.is_none() {
                 self.place = self.draw(&graph.start);
             }
             return self.place.unwrap_or(0);
         }
-        let total: f64 = scenario.mix.iter().map(|(_, weight)| weight).sum();
+        let total: f64 = population.mix.iter().map(|(_, weight)| weight).sum();
         let mut point = self.random.unit() * total;
-        for (index, weight) in &scenario.mix {
+        for (index, weight) in &population.mix {
             if point < *weight {
                 return *index;
             }
             point -= weight;
         }
-        scenario.mix.iter().rev().find(|(_, weight)| *weight > 0.0).map_or(0, |(index, _)| *index)
+        population.mix.iter().rev().find(|(_, weight)| *weight > 0.0).map_or(0, |(index, _)| *index)
     }
 
     /// Moves on in the graph after `done`; false when the session ends here. A transaction that is no place of the
@@ -65,15 +65,15 @@ impl Plan {
     }
 
     /// The pause that will follow the transaction `done`, nanoseconds; draws nothing.
-    pub fn pause_after(&self, scenario: &Scenario, done: usize) -> u64 {
-        if scenario.pause.shape == PauseShape::Fixed {
-            return scenario.pause.mean;
+    pub fn pause_after(&self, population: &Population, done: usize) -> u64 {
+        if population.pause.shape == PauseShape::Fixed {
+            return population.pause.mean;
         }
         let mut ahead = self.clone();
-        if let Some(graph) = &scenario.graph {
+        if let Some(graph) = &population.graph {
             ahead.move_on(graph, done);
         }
-        ahead.pause(&scenario.pause)
+        ahead.pause(&population.pause)
     }
 
     /// The next pause, nanoseconds.
@@ -92,6 +92,7 @@ impl Plan {
 mod tests {
     use super::*;
     use crate::scenario::read::parse;
+    use crate::scenario::Scenario;
 
     fn scenario() -> Scenario {
         let text = "
@@ -108,8 +109,9 @@ transactions:
 
     fn drawn(seed: u64, session: u64) -> Vec<(usize, u64)> {
         let scenario = scenario();
+        let scenario = scenario.populations.of(1);
         let mut plan = Plan::new(seed, session);
-        (0..4000).map(|_| (plan.transaction(&scenario), plan.pause(&scenario.pause))).collect()
+        (0..4000).map(|_| (plan.transaction(scenario), plan.pause(&scenario.pause))).collect()
     }
 
     #[test]
@@ -124,10 +126,11 @@ transactions:
         let walk = "scenario: walk\npause: { shape: exponential, mean: 9ms }\ngraph:\n  start: { a: 1 }\n  a: { a: 0.9, end: 0.1 }\n\
                     transactions: { a: [{ get: /a }] }\n";
         for scenario in [scenario(), parse(walk, &[]).expect("a valid scenario")] {
+            let scenario = scenario.populations.of(1);
             let mut plan = Plan::new(3, 1);
             for _ in 0..50 {
-                let done = plan.transaction(&scenario);
-                let (ahead, again) = (plan.pause_after(&scenario, done), plan.pause_after(&scenario, done));
+                let done = plan.transaction(scenario);
+                let (ahead, again) = (plan.pause_after(scenario, done), plan.pause_after(scenario, done));
                 if let Some(graph) = &scenario.graph {
                     plan.move_on(graph, done);
                 }
@@ -157,15 +160,16 @@ graph:
 transactions: { a: [{ get: /a }], b: [{ get: /b }] }
 ";
         let scenario = parse(text, &[]).expect("a valid scenario");
+        let scenario = scenario.populations.of(1);
         let graph = scenario.graph.as_ref().expect("a graph");
         let mut plan = Plan::new(7, 1);
         let (mut starts, mut moves) = ([0f64; 2], [[0f64; 3]; 2]);
         for _ in 0..3000 {
-            let mut at = plan.transaction(&scenario);
+            let mut at = plan.transaction(scenario);
             starts[at] += 1.0;
             while plan.move_on(graph, at) {
-                let next = plan.transaction(&scenario);
-                assert_eq!(next, plan.transaction(&scenario));
+                let next = plan.transaction(scenario);
+                assert_eq!(next, plan.transaction(scenario));
                 moves[at][next] += 1.0;
                 at = next;
             }

@@ -31,7 +31,7 @@ const SLICES: usize = 64;
 /// Reads the scenario and all that the options name, as a run does; starts and writes nothing.
 pub fn check(options: &RunOptions) -> Result<Scenario, Failure> {
     let scenario = read::load(&options.scenario, &options.variables).map_err(Failure::Usage)?;
-    let settings = settings(options).map_err(Failure::Usage)?;
+    let settings = settings(options, scenario.populations.users()).map_err(Failure::Usage)?;
     time_to_act(&scenario, &settings)?;
     enough_files(&scenario, &settings)?;
     Ok(scenario)
@@ -50,7 +50,7 @@ pub enum Ended {
 /// Runs it.
 pub fn run(options: &RunOptions) -> Result<Ended, Failure> {
     let scenario = read::load(&options.scenario, &options.variables).map_err(Failure::Usage)?;
-    let settings = settings(options).map_err(Failure::Usage)?;
+    let settings = settings(options, scenario.populations.users()).map_err(Failure::Usage)?;
     time_to_act(&scenario, &settings)?;
     std::fs::create_dir_all(&options.out)
         .map_err(|e| Failure::Usage(format!("--out {}: cannot be made: {e}", options.out.display())))?;
@@ -65,11 +65,12 @@ pub fn run(options: &RunOptions) -> Result<Ended, Failure> {
 /// Users who pause for longer than there is load say nothing of a steady state.
 fn time_to_act(scenario: &Scenario, settings: &Settings) -> Result<(), Failure> {
     let load = settings.phases.ramp_up + settings.phases.steady;
-    if settings.model == Model::Closed && scenario.pause.mean > load {
+    let longest = scenario.populations.iter().map(|population| population.pause.mean).max().unwrap_or(0);
+    if settings.model == Model::Closed && longest > load {
         return Err(Failure::Usage(format!(
             "a user pauses for {}s between transactions, but ramp-up and steady phase take {}s: shorten `pause` of the \
              scenario, or lengthen --steady",
-            seconds(scenario.pause.mean),
+            seconds(longest),
             seconds(load)
         )));
     }
@@ -97,7 +98,16 @@ fn needs(settings: &Settings) -> u64 {
     }
 }
 
-fn settings(options: &RunOptions) -> Result<Settings, String> {
+/// `stated`: users of the scenario's populations.
+fn settings(options: &RunOptions, stated: Option<u64>) -> Result<Settings, String> {
+    let users = match options.model {
+        Model::Closed => options.users.or(stated).unwrap_or(1),
+        _ => 0,
+    };
+    if users > options.max_sessions {
+        let whose = if options.users.is_some() { "--users" } else { "the scenario's populations:" };
+        return Err(format!("{whose} {users} is above --max-sessions {}", options.max_sessions));
+    }
     let recorded = match &options.replay {
         Some(path) => replay::read(path, options.speed)?,
         None => Vec::new(),
@@ -107,7 +117,7 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
     let phases = Phases { ramp_up: options.ramp_up, steady, ramp_down: options.ramp_down };
     let windows = options.windows.as_ref().map(|(windows, _)| windows.clone());
     let given = options.profile.as_ref().map(|(profile, _)| profile.clone());
-    let own = options.users.map_or(0, |users| options.share.count(users));
+    let own = options.share.count(users);
     // Rounded up: the caps of all drivers together are never below the one asked for.
     let max_sessions = options.share.count_up(options.max_sessions).max(own) as usize;
     let most = options.transport.most_connections.map_or(max_sessions, |all| options.share.count_up(all) as usize);
@@ -115,7 +125,7 @@ fn settings(options: &RunOptions) -> Result<Settings, String> {
     Ok(Settings {
         transport: Transport::new(&options.transport, most)?,
         model: options.model,
-        users: options.users.unwrap_or(0),
+        users,
         profile: match (options.rate, given) {
             (Some(rate), None) => Some(Profile::ramp(rate, rise(&phases, windows.as_ref()))),
             (_, given) => given,
@@ -178,7 +188,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         seed: options.seed,
         share: options.share,
         model: options.model,
-        users: options.users,
+        users: (settings.model == Model::Closed).then_some(settings.users),
         rate: options.rate,
         profile: options.profile.as_ref().map(|(_, text)| text.as_str()),
         bursts: options.bursts.as_ref().map(|(_, text)| text.as_str()),

@@ -63,6 +63,8 @@ pub struct Session {
     pub identity: u64,
     pub logins: u64,
     pub logged_in: bool,
+    /// Its population, by index.
+    pub population: usize,
     pub plan: Plan,
     data: Random,
     seq: u64,
@@ -81,6 +83,7 @@ impl Session {
             identity: 0,
             logins: 0,
             logged_in: false,
+            population: scenario.populations.index(number),
             plan: Plan::new(seed, number),
             data: Random::new(seed, number, Stream::Data),
             seq: 0,

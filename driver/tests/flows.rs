@@ -57,6 +57,34 @@ transactions: { in: [{ get: /in }], out: [{ get: /out }], a: [{ get: /a }], b: [
 }
 
 #[test]
+fn populations_have_their_own_numbers_mixes_and_pauses() {
+    let scenario = "
+scenario: two
+populations:
+  buyers: { users: 3, pause: { shape: fixed, mean: 100ms }, login: in, mix: { buy: 1 } }
+  makers: { users: 2, pause: { shape: fixed, mean: 20ms }, graph: { start: { make: 1 }, make: { pack: 1 }, pack: { end: 1 } } }
+transactions:
+  in: [{ get: /in }]
+  buy: [{ get: '/buy/${session}' }]
+  make: [{ get: '/make/${session}' }]
+  pack: [{ get: '/pack/${session}' }]
+";
+    let (url, seen) = noting(fine);
+    let run = run(&url, scenario, "--steady 450ms");
+    assert!(run.errors.is_empty(), "{}", run.errors);
+    assert_eq!((run.total("in", "ok"), run.summary["arrivals"]["users"].as_u64()), (3, Some(5)), "{}", run.summary);
+    assert_eq!(run.summary["arrivals"]["populations"], serde_json::json!({"buyers": 3, "makers": 2}));
+    let seen = seen.lock().expect("no other panic");
+    let of = |kind: &str| {
+        let numbers = seen.iter().filter_map(|path| path.strip_prefix(kind));
+        numbers.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!((of("/buy/").len(), of("/make/").len()), (3, 2), "{seen:?}");
+    assert!(of("/buy/").is_disjoint(&of("/make/")) && of("/pack/") == of("/make/"), "{seen:?}");
+    assert!(run.total("make", "ok") > run.total("buy", "ok"), "{}", run.summary);
+}
+
+#[test]
 fn links_that_carry_an_address_stay_within_the_server() {
     let scenario = "
 scenario: links

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
-from math import ceil
 
 from leadline.lab.studyfile import StudyFile
+from leadline.load.arrivals import most_users
 from leadline.load.knobs import load_knobs
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.plan import Factor, Plan
-from leadline.model.shapes import profile_points
 from leadline.model.study import Workload
 from leadline.model.units import format_size
 from leadline.stack.base import Application
@@ -136,9 +135,6 @@ def _requests_at_once(load: Workload) -> tuple[int, str]:
     """The most that can be under way, and whose they are; 0 where another load generator decides it."""
     if load.generator is not None:
         return 0, ""
-    users = load.users
-    if load.arrivals == "closed" and load.profile is not None:
-        users = ceil(max(value for _, value in profile_points(load.profile)))
-    if load.arrivals == "closed" and users is not None:  # not capped by max_sessions
+    if load.arrivals == "closed" and (users := most_users(load)):  # not capped by max_sessions
         return users, f"{users} users"
     return load.max_sessions, f"up to {load.max_sessions} sessions at once (workload.max_sessions)"

@@ -7,6 +7,7 @@ from math import ceil
 from pathlib import Path
 
 from leadline.host.textfile import expanded, is_file
+from leadline.load.populations import stated_users
 from leadline.model.errors import UsageError, shortened
 from leadline.model.shapes import PRESETS, profile_points
 from leadline.model.study import Workload
@@ -52,7 +53,7 @@ def check_workload(load: Workload) -> None:
     name = "users" if closed else "rate"
     if load.profile is not None and getattr(load, name) is not None:
         raise WorkloadError(("profile",), f"a profile stands instead of `{name}`")
-    if load.profile is None and getattr(load, name) is None:
+    if load.profile is None and getattr(load, name) is None and not (closed and stated_users(load)):
         unit = "" if closed else " (sessions a second)"
         raise WorkloadError((), f"{model} arrivals need `{name}`{unit} or `profile`")
     _check_size(load)
@@ -126,7 +127,7 @@ def arrival_options(load: Workload) -> list[str]:
     if load.profile is not None:
         found += ["--profile", load.profile]
     elif load.arrivals == "closed":
-        found += ["--users", str(load.users)]
+        found += ["--users", str(load.users)] if load.users is not None else []
     else:
         found += ["--rate", repr(load.rate)]
     return found if load.bursts is None else [*found, "--bursts", load.bursts]
@@ -138,7 +139,11 @@ def most_sessions(load: Workload) -> int:
 
 
 def most_users(load: Workload) -> int:
-    """Users of closed arrivals at the highest point of their profile; 0 for open arrivals."""
+    """Users of closed arrivals, at the highest point of their profile or as the scenario's populations state them; 0
+    for open arrivals.
+    """
     if load.arrivals == "closed" and load.profile is not None:
         return ceil(max(value for _, value in profile_points(load.profile)))
+    if load.arrivals == "closed" and load.users is None:
+        return stated_users(load) or 0
     return load.users or 0

@@ -39,6 +39,8 @@ def preset_variables(name: str, scenario: str, variables: Mapping[str, Any]) -> 
         )
     if preset.think is None or "think" in variables:
         return {}
+    if tree.get("populations"):
+        raise UsageError(f"preset {name} has users of one kind; {path.name} has populations: leave preset out")
     pause = tree.get("pause")
     if not isinstance(pause, Mapping) or pause.get("shape", "none") == "none":
         return {}

@@ -91,8 +91,9 @@ impl Engine<'_> {
         self.measurement.result.started += 1;
         let at = &mut self.slots[slot as usize];
         (at.start_at, at.due, at.exact) = (due, due, due);
-        at.left = self.scenario.session_length;
-        if self.opens_transactions() && self.scenario.login.is_some() && !self.slots[slot as usize].session.logged_in {
+        let population = self.scenario.populations.at(at.session.population);
+        at.left = population.session_length;
+        if self.opens_transactions() && population.login.is_some() && !self.slots[slot as usize].session.logged_in {
             self.slots[slot as usize].waiting_due = Some(due);
         }
         self.take_up(slot);
@@ -128,7 +129,7 @@ impl Engine<'_> {
             start_at: 0,
             due: 0,
             exact: 0,
-            left: self.scenario.session_length,
+            left: 0,
             leaving: false,
             waiting_due: None,
             owns_identity: false,
@@ -165,7 +166,8 @@ impl Engine<'_> {
 
     /// After a transaction: the next one, rest, or the end of the session.
     pub(super) fn follow_up(&mut self, slot: u32, ended: &Running, outcome: Outcome, now: u64) {
-        let is_login = Some(ended.transaction) == self.scenario.login;
+        let population = self.population(slot);
+        let is_login = Some(ended.transaction) == population.login;
         let failed_login = is_login && outcome != Outcome::Ok;
         if self.opens_transactions() {
             let waiting = self.slots[slot as usize].waiting_due.take();
@@ -192,7 +194,7 @@ impl Engine<'_> {
                 return;
             }
             if at.left == 0 {
-                if self.scenario.logout.is_none() || !at.session.logged_in {
+                if population.logout.is_none() || !at.session.logged_in {
                     self.retire(slot);
                     return;
                 }
@@ -202,7 +204,7 @@ impl Engine<'_> {
         if self.arrivals.draining {
             return;
         }
-        let pause = &self.scenario.pause;
+        let pause = &population.pause;
         let length = self.slots[slot as usize].session.plan.pause(pause);
         let exact = match pause.measure {
             PauseFrom::End => ended.last_byte.filter(|_| outcome == Outcome::Ok).unwrap_or(now),
@@ -258,7 +260,8 @@ impl Engine<'_> {
 
     /// Moves on in the graph; true when the session is over. Closed users begin another one, after the logout.
     fn walk_on(&mut self, slot: u32, done: usize) -> bool {
-        let Some(graph) = &self.scenario.graph else { return false };
+        let population = self.population(slot);
+        let Some(graph) = &population.graph else { return false };
         let closed = self.settings.model == Model::Closed;
         let at = &mut self.slots[slot as usize];
         if at.leaving {
@@ -273,7 +276,7 @@ impl Engine<'_> {
             at.session.plan.start_over();
         }
         if over && closed {
-            at.leaving = self.scenario.logout.is_some() && at.session.logged_in;
+            at.leaving = population.logout.is_some() && at.session.logged_in;
             at.session.logged_in = at.leaving;
         }
         over

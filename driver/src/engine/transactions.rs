@@ -18,10 +18,11 @@ impl Engine<'_> {
         let scenario = self.scenario;
         let at = slot as usize;
         let logged_in = self.slots[at].session.logged_in;
-        let (transaction, begins) = match scenario.login {
-            _ if self.slots[at].leaving => (scenario.logout.unwrap_or(0), false),
+        let population = self.population(slot);
+        let (transaction, begins) = match population.login {
+            _ if self.slots[at].leaving => (population.logout.unwrap_or(0), false),
             Some(login) if !logged_in => (login, true),
-            _ => (self.slots[at].session.plan.transaction(scenario), !logged_in),
+            _ => (self.slots[at].session.plan.transaction(population), !logged_in),
         };
         self.measurement.slice.lag.record(now.saturating_sub(self.slots[at].start_at));
         self.measurement.in_flight += 1;
@@ -48,7 +49,7 @@ impl Engine<'_> {
                 self.end(slot, Outcome::Failed(ErrorKind::Template), &error.to_string(), now);
                 return;
             }
-            self.slots[at].session.logged_in = scenario.login.is_none();
+            self.slots[at].session.logged_in = population.login.is_none();
         }
         let first = self.slots[at].session.first_step(scenario);
         self.go_to(slot, first, now);
@@ -142,6 +143,7 @@ impl Engine<'_> {
         self.roll(now);
         self.measurement.advance(now);
         self.stop_fetching(slot);
+        let login = self.population(slot).login;
         let session = &mut self.slots[slot as usize].session;
         let Some(running) = session.running.take() else { return };
         self.measurement.in_flight -= 1;
@@ -177,7 +179,7 @@ impl Engine<'_> {
                 }
             }
         }
-        if Some(running.transaction) == self.scenario.login && outcome == Outcome::Ok {
+        if Some(running.transaction) == login && outcome == Outcome::Ok {
             session.logged_in = true;
         } else if self.scenario.transactions[running.transaction].ends_session {
             session.logged_in = false;

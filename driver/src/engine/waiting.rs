@@ -202,10 +202,11 @@ impl Engine<'_> {
         if self.opens_transactions() {
             return None;
         }
+        let population = self.population(line);
         let slot = &self.slots[line as usize];
         let running = slot.session.running.as_ref()?;
-        let pause = slot.session.plan.pause_after(self.scenario, running.transaction);
-        Some(match self.scenario.pause.measure {
+        let pause = slot.session.plan.pause_after(population, running.transaction);
+        Some(match population.pause.measure {
             PauseFrom::Due => DeferredRead { needed: slot.exact + pause, line, request, pause: 0 },
             PauseFrom::End => DeferredRead { needed: now + pause, line, request, pause },
         })
@@ -214,7 +215,7 @@ impl Engine<'_> {
     /// Notes whether the response to the request just sent over `line` has to be read at once: unless it ends a
     /// transaction over an open connection after which nothing is due at once.
     pub(super) fn note_urgency(&mut self, line: u32, request: u64, open: bool, now: u64) {
-        let calm = open && line & EXTRA == 0 && self.pauses() && {
+        let calm = open && line & EXTRA == 0 && self.pauses(line) && {
             let slot = &self.slots[line as usize];
             let streams = slot.connection.h2.is_some() || slot.connection.spoke_h2; // its frames do not wait
             !streams
@@ -252,12 +253,12 @@ impl Engine<'_> {
             && self.arrivals.next.is_some_and(|due| due <= now)
     }
 
-    /// Whether sessions rest after a transaction, and a late end of one changes nothing.
-    fn pauses(&self) -> bool {
+    /// Whether the session in `slot` rests after a transaction, and a late end of one changes nothing.
+    fn pauses(&self, slot: u32) -> bool {
         if self.settings.model != Model::Closed && self.sessions.live >= self.settings.max_sessions {
             return false;
         }
-        self.opens_transactions() || self.scenario.pause.shape != PauseShape::None
+        self.opens_transactions() || self.population(slot).pause.shape != PauseShape::None
     }
 
     /// The transaction in `slot` got a response of so many bytes, or is redirected.

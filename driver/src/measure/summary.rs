@@ -217,6 +217,11 @@ fn arrivals(inputs: &Inputs<'_>) -> Value {
     for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text?))) {
         found[key] = json!(text);
     }
+    let populations = inputs.scenario.populations.iter().filter(|population| !population.name.is_empty());
+    let populations: BTreeMap<&str, u64> = populations.map(|found| (found.name.as_str(), found.users)).collect();
+    if !populations.is_empty() {
+        found["populations"] = json!(populations);
+    }
     if inputs.grid > 0 {
         found["grid_ns"] = json!(inputs.grid);
     }

@@ -5,6 +5,7 @@ mod feed;
 mod flow;
 mod limits;
 mod node;
+mod populations;
 pub mod read;
 mod scope;
 mod transaction;
@@ -14,6 +15,7 @@ use crate::pattern::Pattern;
 use crate::select::{text_of, Css, Pointer};
 use crate::template::{Template, Variable};
 pub use limits::{Limit, Measure};
+pub use populations::{Population, Populations};
 use regex::bytes::Regex;
 use std::rc::Rc;
 pub use transaction::MOST_TIMES;
@@ -32,18 +34,9 @@ pub struct Scenario {
     pub assignments: Vec<(Variable, Template)>,
     /// Number of distinct `${user}` values; None for no limit.
     pub identities: Option<u64>,
-    pub pause: Pause,
-    /// Index of the transaction that begins a session, and follows a logout.
-    pub login: Option<usize>,
-    /// Index of the transaction that ends a session.
-    pub logout: Option<usize>,
     pub arrive: Arrive,
-    /// Transactions drawn from the mix in one open session.
-    pub session_length: u32,
-    /// Transaction and weight; weights need no particular sum.
-    pub mix: Vec<(usize, f64)>,
-    /// Instead of a mix: what follows what.
-    pub graph: Option<Graph>,
+    /// One at least.
+    pub populations: Populations,
     pub feeds: Rc<[Feed]>,
     pub transactions: Vec<Transaction>,
     /// Header name and value of every request.

@@ -1,15 +1,14 @@
 //! Reads a scenario file; every problem is reported with its line and column.
 
 use super::feed::read_feeds;
-use super::flow::{find, read_flow};
 use super::node::Problems;
+use super::populations::read_populations;
 use super::scope::{plain, Scope};
 use super::transaction::read_transaction;
-use super::{Arrive, Pause, PauseFrom, PauseShape, Scenario};
+use super::{Arrive, Scenario};
 use crate::nearest::hint;
 use crate::template::{Names, Template, Variable};
 use crate::textfile;
-use crate::units::parse_time;
 use marked_yaml::types::MarkedMappingNode;
 use marked_yaml::{LoadError, Node};
 use sha2::{Digest, Sha256};
@@ -19,10 +18,11 @@ use yaml_rust2::parser::{Event, Parser};
 
 pub use super::node::Problem;
 
-pub(super) const KEYS: [&str; 17] = [
+pub(super) const KEYS: [&str; 19] = [
     "scenario",
     "description",
     "parameters",
+    "least",
     "identities",
     "variables",
     "pause",
@@ -32,6 +32,7 @@ pub(super) const KEYS: [&str; 17] = [
     "feeds",
     "mix",
     "graph",
+    "populations",
     "transactions",
     "headers",
     "follow",
@@ -152,6 +153,7 @@ fn read_root(
     problems.mapping(root, "the scenario", &KEYS)?;
     let parameters = read_parameters(problems, top, overrides);
     let mut scope = Scope { parameters, variables: Vec::new(), feeds: Vec::new() };
+    check_least(problems, top, &scope);
     let (feeds, files) = read_feeds(problems, top, &scope, folder);
     scope.feeds = feeds;
     let assignments = read_variables(problems, top, &mut scope);
@@ -178,10 +180,13 @@ fn read_root(
             return None;
         }
     };
-    let (mix, graph) = read_flow(problems, root.span(), top, &scope, &known);
-    let (arrive, session_length) = read_arrivals(problems, top, &scope);
+    let (arrive, length) = read_arrivals(problems, top, &scope);
+    let populations = read_populations(problems, root.span(), top, &scope, &known, length);
     if let (Some(node), Arrive::Transaction) = (top.get_node("graph"), arrive) {
         problems.add(node.span(), "a graph is walked by sessions: arrivals have `unit: session`");
+    }
+    if let (Some(node), Arrive::Transaction) = (top.get_node("populations"), arrive) {
+        problems.add(node.span(), "populations are of sessions: arrivals have `unit: session`");
     }
     let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a whole number"));
     let mut amount = |key: &str| top.get_node(key).and_then(|node| scope.fixed_value(problems, node, key, number));
@@ -189,9 +194,10 @@ fn read_root(
     let compression = top
         .get_node("compression")
         .and_then(|node| problems.word(node, "compression", &[("true", true), ("false", false)]));
-    let logout = read_reference(problems, top, "logout", &known);
-    if let Some(transaction) = logout.and_then(|at| transactions.get_mut(at)) {
-        transaction.ends_session = true;
+    for logout in populations.iter().filter_map(|population| population.logout) {
+        if let Some(transaction) = transactions.get_mut(logout) {
+            transaction.ends_session = true;
+        }
     }
     let scenario = Scenario {
         name,
@@ -204,13 +210,8 @@ fn read_root(
             .collect(),
         assignments,
         identities: identities.map(|n| n.max(1)),
-        pause: read_pause(problems, top, &scope),
-        login: read_reference(problems, top, "login", &known),
-        logout,
         arrive,
-        session_length: session_length.unwrap_or(if graph.is_some() { u32::MAX } else { 10 }),
-        mix,
-        graph,
+        populations,
         feeds: std::mem::take(&mut scope.feeds).into(),
         transactions,
         headers: read_headers(problems, top, &scope),
@@ -244,6 +245,28 @@ fn read_parameters(
         problems.0.push(Problem { line: 0, column: 0, message });
     }
     scope.parameters
+}
+
+/// Parameters that may not be below a value, such as the scale of the data below what the load needs.
+fn check_least(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope) {
+    let number = |text: &str| text.parse::<f64>().map_err(|_| format!("`{text}` is not a number"));
+    let known: Vec<&str> = scope.parameters.keys().map(String::as_str).collect();
+    let Some(mapping) = top.get_node("least").and_then(|n| problems.any_mapping(n, "least")) else { return };
+    for (key, node) in mapping.iter() {
+        let name = key.as_str();
+        let Some(value) = scope.parameters.get(name) else {
+            problems.add(key.span(), format!("no parameter `{name}`{}", hint(name, &known)));
+            continue;
+        };
+        let bound = scope.fixed_value(problems, node, name, number);
+        match (number(value), bound) {
+            (Ok(found), Some(bound)) if found < bound => {
+                problems.add(node.span(), format!("{name} is {value}: at least {bound} is needed here"));
+            }
+            (Err(error), _) => problems.add(key.span(), format!("{name}: {error}")),
+            _ => {}
+        }
+    }
 }
 
 fn read_variables(problems: &mut Problems, top: &MarkedMappingNode, scope: &mut Scope) -> Vec<(Variable, Template)> {
@@ -281,32 +304,6 @@ fn declare_in(list: &Node, scope: &mut Scope) {
     }
 }
 
-fn read_pause(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope) -> Pause {
-    let mut pause = Pause { shape: PauseShape::None, mean: 0, measure: PauseFrom::End };
-    let keys = ["kind", "shape", "mean"];
-    let Some(mapping) = top.get_node("pause").and_then(|n| problems.mapping(n, "pause", &keys)) else {
-        return pause;
-    };
-    if let Some(node) = mapping.get_node("shape") {
-        let words =
-            [("none", PauseShape::None), ("fixed", PauseShape::Fixed), ("exponential", PauseShape::Exponential)];
-        pause.shape = problems.word(node, "shape", &words).unwrap_or(pause.shape);
-    }
-    if let Some(node) = mapping.get_node("kind") {
-        let words = [("think", PauseFrom::End), ("cycle", PauseFrom::Due)];
-        pause.measure = problems.word(node, "kind", &words).unwrap_or(pause.measure);
-    }
-    match mapping.get_node("mean") {
-        Some(node) => pause.mean = scope.fixed_value(problems, node, "mean", parse_time).unwrap_or(0),
-        None if pause.shape != PauseShape::None => problems.add(mapping.span(), "`mean` is missing in pause"),
-        None => {}
-    }
-    if pause.mean == 0 {
-        pause.shape = PauseShape::None;
-    }
-    pause
-}
-
 fn read_arrivals(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope) -> (Arrive, Option<u32>) {
     let (mut arrive, mut length) = (Arrive::Session, None);
     let keys = ["unit", "session_length"];
@@ -324,11 +321,6 @@ fn read_arrivals(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope
         }
     }
     (arrive, length)
-}
-
-fn read_reference(problems: &mut Problems, top: &MarkedMappingNode, key: &str, known: &[&str]) -> Option<usize> {
-    let node = top.get_node(key)?;
-    problems.value(node, key, |text| find(text, known))
 }
 
 fn read_headers(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope) -> Vec<(String, Template)> {

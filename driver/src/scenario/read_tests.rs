@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::{Body, Method, Pick, WhenMissing};
+use crate::scenario::{Body, Method, Pause, PauseFrom, PauseShape, Pick, WhenMissing};
 
 const GOOD: &str = r#"
 scenario: shop
@@ -43,10 +43,11 @@ fn broken(from: &str, to: &str) -> String {
 fn reads_everything() {
     let scenario = parse(GOOD, &[("units".into(), "3".into())]).expect("a valid scenario");
     assert_eq!((scenario.name.as_str(), scenario.identities), ("shop", Some(600)));
-    assert_eq!(scenario.pause, Pause { shape: PauseShape::Fixed, mean: 50_000_000, measure: PauseFrom::Due });
-    assert_eq!((scenario.arrive, scenario.session_length), (Arrive::Session, 7));
-    assert_eq!((scenario.login, scenario.logout), (Some(0), Some(1)));
-    assert_eq!(scenario.mix, [(2, 3.0), (3, 1.5), (1, 1.0)]);
+    let sessions = scenario.populations.of(1);
+    assert_eq!(sessions.pause, Pause { shape: PauseShape::Fixed, mean: 50_000_000, measure: PauseFrom::Due });
+    assert_eq!((scenario.arrive, sessions.session_length), (Arrive::Session, 7));
+    assert_eq!((sessions.login, sessions.logout), (Some(0), Some(1)));
+    assert_eq!(sessions.mix, [(2, 3.0), (3, 1.5), (1, 1.0)]);
     assert!(scenario.transactions[1].ends_session && !scenario.transactions[2].ends_session);
     let sell = &scenario.transactions[3];
     assert_eq!((sell.when_missing, sell.requests.len()), (WhenMissing::Skip, 2));
@@ -99,6 +100,8 @@ fn mistakes_have_a_place_and_a_remedy() {
         ("post: /sell", "post: sell", "24:15: a path begins with `/`"),
         ("Accept:", "Host:", "10:12: header `Host` cannot be set"),
         ("session_length: 7", "session_length: 0", "6:"),
+        ("identities:", "least: { units: 3 }\nidentities:", "4:17: units is 2: at least 3 is needed here"),
+        ("identities:", "least: { unit: 3 }\nidentities:", "no parameter `unit`; did you mean `units`?"),
     ] {
         let found = broken(from, to);
         if !found.contains(expected) {
@@ -210,7 +213,7 @@ fn published(pointer: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_has_the_keys_that_are_read() {
-    use crate::scenario::{checks, feed, limits, transaction};
+    use crate::scenario::{checks, feed, limits, populations, transaction};
     for (pointer, keys) in [
         ("", &KEYS[..]),
         ("/$defs/transaction", &transaction::TRANSACTION_KEYS),
@@ -219,6 +222,7 @@ fn the_schema_has_the_keys_that_are_read() {
         ("/$defs/extract", &checks::EXTRACT_KEYS),
         ("/$defs/feed", &feed::KEYS),
         ("/$defs/limits", &limits::KEYS),
+        ("/$defs/population", &populations::KEYS),
     ] {
         let mut keys: Vec<String> = keys.iter().map(|key| (*key).to_string()).collect();
         keys.sort();

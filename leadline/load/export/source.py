@@ -48,16 +48,16 @@ Template = tuple[Text | Name | Call, ...]
 
 class Source:
     """A valid scenario (leadline-load has checked it). ``tree`` holds texts, lists and mappings; a text without
-    quotes is a plain ``str``.
+    quotes is a plain ``str``. ``given``: values of parameters in place of the scenario's own.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, given: Mapping[str, object] | None = None) -> None:
         self.path = path
         self.tree: CommentedMap = read_scenario(path, "rt")
         self.variables: set[str] = set()
         self.parameters: dict[str, str] = {}
         for name, value in (self.tree.get("parameters") or {}).items():
-            self.parameters[str(name)] = self.fixed(value, ("parameters", name))
+            self.parameters[str(name)] = self.fixed((given or {}).get(str(name), value), ("parameters", name))
         self.variables = {str(name) for name in self.tree.get("variables") or {}}
         for transaction in self.tree["transactions"].values():
             self.variables |= set(_extracted(requests_of(transaction)))

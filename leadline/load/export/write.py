@@ -28,4 +28,7 @@ def export_scenario(scenario: str, to: str) -> str:
     checked = here.run([str(find_binary()), "check", str(path)])
     if checked.returncode:
         raise UsageError(checked.stderr.strip().removeprefix("leadline-load: "))
-    return FORMATS[to](Source(path))
+    source = Source(path)
+    if source.tree.get("populations"):
+        raise source.refuse(("populations",), "`populations`", to, "its sessions are of one kind")
+    return FORMATS[to](source)

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from leadline.load.arrivals import arrival_options, most_sessions
+from leadline.load.export.write import export_scenario
+from leadline.load.presets import preset_variables
 from leadline.load.scenario import built_in_scenarios, find_scenario
 from leadline.model.errors import UsageError
+from leadline.model.study import Workload
 
 
 def test_built_in_scenarios_are_found_by_name() -> None:
@@ -32,3 +36,25 @@ def test_a_file_is_found_by_its_path(tmp_path: Path) -> None:
 def test_an_unknown_scenario_says_what_there_is(wanted: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         find_scenario(wanted)
+
+
+POPULATIONS = """scenario: two
+parameters: { injection: 200 }
+populations:
+  dealers: { users: "${mul:10:${injection}}", mix: { get: 1 } }
+  workers: { users: "${mul:3:${injection}}", mix: { get: 1 } }
+transactions: { get: [{ get: / }] }
+"""
+
+
+def test_populations_state_their_users(tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text(POPULATIONS)
+    load = Workload.model_validate({"scenario": str(file), "variables": {"injection": 100}})
+    assert arrival_options(load) == ["--arrivals", "closed"]
+    assert most_sessions(load) == 1300
+    assert arrival_options(load.model_copy(update={"users": 26})) == ["--arrivals", "closed", "--users", "26"]
+    with pytest.raises(UsageError, match=r"two\.yaml:3: `populations` has no form in k6"):
+        export_scenario(str(file), "k6")
+    with pytest.raises(UsageError, match=r"two\.yaml has populations"):
+        preset_variables("clients-threads", str(file), {})

@@ -4,7 +4,7 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import javax.sql.DataSource;
 
-/** A connection from the pool for each piece of work, committed or rolled back here. */
+/** A connection from the pool for each piece of work, committed or rolled back here unless a container does. */
 public final class Transactions {
     /** Work on a connection. */
     public interface Work<T> {
@@ -12,14 +12,28 @@ public final class Transactions {
     }
 
     private final DataSource source;
+    private final boolean managed;
 
     public Transactions(DataSource source) {
+        this(source, false);
+    }
+
+    private Transactions(DataSource source, boolean managed) {
         this.source = source;
+        this.managed = managed;
+    }
+
+    /** Those of a container, which begins, commits and rolls back around the work. */
+    public static Transactions managed(DataSource source) {
+        return new Transactions(source, true);
     }
 
     /** Throws what the work throws, an SQLException as {@link DataFailure}. */
     public <T> T run(Work<T> work) {
         try (Connection connection = source.getConnection()) {
+            if (managed) {
+                return work.on(connection);
+            }
             connection.setAutoCommit(false);
             try {
                 T result = work.on(connection);

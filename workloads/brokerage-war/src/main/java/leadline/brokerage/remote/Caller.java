@@ -13,6 +13,7 @@ import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Quote;
 import leadline.brokerage.domain.Registration;
 import leadline.brokerage.domain.SellCommand;
+import leadline.common.Parcel;
 
 /** The operations for a servlet that calls the remote interface. */
 public final class Caller implements Brokerage {

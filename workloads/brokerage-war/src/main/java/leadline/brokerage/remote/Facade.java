@@ -13,6 +13,7 @@ import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Quote;
 import leadline.brokerage.domain.Registration;
 import leadline.brokerage.domain.SellCommand;
+import leadline.common.Parcel;
 
 /** The remote interface over an implementation in the same bean. */
 abstract class Facade implements RemoteBrokerage {

@@ -12,6 +12,7 @@ import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Quote;
 import leadline.brokerage.domain.Registration;
 import leadline.brokerage.domain.SellCommand;
+import leadline.common.Parcel;
 
 /** The operations of {@link leadline.brokerage.domain.Brokerage} for callers whose values are copied. */
 public interface RemoteBrokerage {

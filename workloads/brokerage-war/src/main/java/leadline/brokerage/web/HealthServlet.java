@@ -8,7 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.logging.Level;
 import java.util.logging.Logger;
-import leadline.brokerage.remote.Parcel;
+import leadline.common.Parcel;
 
 /** 200 with the switches in force when the database answers, else 503 with the reason. */
 public final class HealthServlet extends HttpServlet {

@@ -8,6 +8,7 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Base64;
 import leadline.brokerage.domain.Login;
+import leadline.common.Html;
 
 /** The frame of every page. The style sheet is inside, so that a page is one request. */
 final class Layout {

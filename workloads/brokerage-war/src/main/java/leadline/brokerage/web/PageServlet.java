@@ -10,6 +10,7 @@ import leadline.brokerage.domain.Brokerage;
 import leadline.brokerage.domain.Login;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Quote;
+import leadline.common.Html;
 
 /** The pages. */
 public final class PageServlet extends HttpServlet {

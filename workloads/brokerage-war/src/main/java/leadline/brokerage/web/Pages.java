@@ -12,6 +12,7 @@ import leadline.brokerage.domain.Order;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Quote;
 import leadline.brokerage.domain.Side;
+import leadline.common.Html;
 import leadline.common.Money;
 
 /** The inside of each page for somebody logged in. {@code root} is the context path. */

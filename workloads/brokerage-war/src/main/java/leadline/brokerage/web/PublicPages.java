@@ -2,6 +2,7 @@ package leadline.brokerage.web;
 
 import leadline.brokerage.domain.Login;
 import leadline.brokerage.domain.Profile;
+import leadline.common.Html;
 
 /** The inside of the pages for anybody. */
 final class PublicPages {

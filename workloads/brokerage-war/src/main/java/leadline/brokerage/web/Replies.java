@@ -10,6 +10,7 @@ import java.util.UUID;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 import leadline.brokerage.domain.BrokerageException;
+import leadline.common.Html;
 
 /** Sends answers whole, with their length, and turns what went wrong into a status. */
 final class Replies {

@@ -20,6 +20,7 @@ import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Quote;
 import leadline.brokerage.domain.Registration;
 import leadline.brokerage.domain.Side;
+import leadline.common.Parcel;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;

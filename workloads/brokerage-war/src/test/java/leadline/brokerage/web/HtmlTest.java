@@ -10,6 +10,7 @@ import leadline.brokerage.domain.Holding;
 import leadline.brokerage.domain.Login;
 import leadline.brokerage.domain.Profile;
 import leadline.brokerage.domain.Quote;
+import leadline.common.Html;
 import org.junit.jupiter.api.Test;
 
 class HtmlTest {

@@ -1,7 +1,7 @@
-package leadline.brokerage.web;
+package leadline.common;
 
 /** Text of a page. Everything put in for {@code {}} is escaped, except another {@code Html}. */
-final class Html {
+public final class Html {
     private final StringBuilder out = new StringBuilder(4_096);
 
     /**
@@ -9,7 +9,7 @@ final class Html {
      *
      * @param template trusted markup, one {@code {}} for each value
      */
-    Html add(String template, Object... values) {
+    public Html add(String template, Object... values) {
         int from = 0;
         for (Object value : values) {
             int at = template.indexOf("{}", from);

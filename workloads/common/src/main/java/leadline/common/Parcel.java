@@ -1,4 +1,4 @@
-package leadline.brokerage.remote;
+package leadline.common;
 
 import java.io.IOException;
 import java.io.InvalidObjectException;

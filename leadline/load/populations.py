@@ -1,0 +1,25 @@
+"""How many users a scenario asks for by itself: those of its populations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from leadline.load.export.source import Source
+from leadline.load.scenario import find_scenario, sent_variables
+from leadline.model.errors import UsageError
+from leadline.model.study import Workload
+
+
+def stated_users(load: Workload) -> int | None:
+    """Users of all populations of the workload's scenario with its parameters; None where it has no populations, or
+    none that can be counted: what is wrong with it leadline-load says.
+    """
+    try:
+        source = Source(find_scenario(load.scenario), sent_variables(load))
+        populations = source.tree.get("populations")
+        if not isinstance(populations, Mapping):
+            return None
+        found = [source.number(one["users"], ("populations", name, "users")) for name, one in populations.items()]
+    except (UsageError, KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return int(sum(found))

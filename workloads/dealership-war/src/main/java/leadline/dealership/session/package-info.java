@@ -1,0 +1,2 @@
+/** Mode {@code session}: JDBC inside a stateless session bean. */
+package leadline.dealership.session;

@@ -1,0 +1,41 @@
+package leadline.dealership.web;
+
+import jakarta.servlet.http.HttpServlet;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletResponse;
+import java.io.IOException;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+import leadline.common.Parcel;
+
+/** 200 with the switches in force when the database answers, else 503 with the reason. */
+public final class HealthServlet extends HttpServlet {
+    private static final long serialVersionUID = 1L;
+    private static final Logger LOG = Logger.getLogger(HealthServlet.class.getName());
+
+    @Override
+    protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        Application application = Application.of(getServletContext());
+        Map<String, Object> body = new LinkedHashMap<>();
+        body.put("status", "up");
+        body.put("mode", application.mode().word());
+        body.put("calls", application.calls().word());
+        body.put("copies", Parcel.copies());
+        body.put("supplier", application.supplier().address());
+        body.put("orders_posted", application.supplier().posted());
+        body.put("orders_not_posted", application.supplier().failed());
+        body.put("version", application.version());
+        int status = 200;
+        try {
+            body.put("dealers", application.dealership().dealers());
+        } catch (RuntimeException e) {
+            LOG.log(Level.WARNING, "not healthy: {0}", e.toString());
+            status = 503;
+            body.put("status", "down");
+            body.put("error", e instanceof ModeUnavailable ? e.getMessage() : "the database does not answer");
+        }
+        Replies.json(response, status, body);
+    }
+}
