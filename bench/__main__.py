@@ -12,6 +12,7 @@ SCRIPTS = {
     "designs": ["designs/compare.py", "33"],
     "driver": ["driver/run.py"],
     "observers": ["observers/cost.py"],
+    "report": ["report/page.py"],
     "web": ["web/cost.py"],
     "calibration": ["statistics/calibration.py", "300"],
     "coverage": ["statistics/coverage.py", "100"],

@@ -20,7 +20,7 @@ from typing import Any
 
 import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from leadline import __version__
 from leadline.model.knob import Knob
@@ -34,6 +34,8 @@ from leadline.report.figures.section import Section, section
 from leadline.report.load_text import load_text
 from leadline.report.sizes import change_text
 from leadline.report.view import View
+
+SCRIPTS = ("charts.js", "tables.js", "trials.js")  # one after the other they are the page's script
 
 
 def build(record: StudyRecord, analysis: StudyAnalysis, out: Path, knobs: Mapping[str, Knob] | None = None) -> Path:
@@ -67,6 +69,8 @@ def render(content: View) -> str:
     return _rendered(
         "report.html.j2",
         _page_data(content, study_a),
+        title=content.record.study.study,
+        simulated=content.analysis.simulated,
         v=content,
         record=content.record,
         study=content.record.study,
@@ -94,7 +98,7 @@ def render_page(template: str, specs: Mapping[str, Any], **content: Any) -> str:
 
 
 def _rendered(template: str, data: Mapping[str, Any], **content: Any) -> str:
-    bundle, script = _bundle(), _asset("page.js")
+    bundle, script = _bundle(), "\n".join(_asset(name) for name in SCRIPTS)
     hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (bundle, script))
     text: str = (
         _environment()
@@ -122,8 +126,14 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["count"] = lambda number: f"{number:,}"
+    environment.filters["breakable"] = _breakable
     environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return environment
+
+
+def _breakable(name: str) -> Markup:
+    """The name of a setting, which may be broken behind its dots and underscores."""
+    return Markup(str(escape(name)).replace(".", ".<wbr>").replace("_", "_<wbr>"))
 
 
 @functools.cache
@@ -154,7 +164,7 @@ def _json(document: Any) -> Markup:
 
 def _page_data(content: View, study_a: Section | None) -> dict[str, Any]:
     crossed = [one for many in content.interactions.values() for one in many]
-    static = [*content.effects.values(), *crossed, content.by_transaction, content.curve, content.timeline]
+    static = [*crossed, content.by_transaction, content.curve, content.timeline]
     static += study_a.figures if study_a else ()
     return {
         "figures": {figure.name: figure.spec for figure in static if figure is not None},

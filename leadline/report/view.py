@@ -21,6 +21,7 @@ from leadline.report.charts import trial as trial_chart
 from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, marked, palette
 from leadline.report.files import TrialFiles, transactions
+from leadline.report.glance import Axis, Glance, glance
 from leadline.report.sizes import Sizes, sizes
 from leadline.report.told import sentences
 
@@ -57,7 +58,9 @@ class View:
     treatments: tuple[str, ...]  # in the order of the page, the baseline first
     labels: Mapping[int, str]  # trial -> treatment
     latency: latency.Latency
-    effects: Mapping[str, Figure]  # response -> figure
+    glance: Glance
+    axes: Mapping[str, Axis]  # response -> its effects, drawn
+    effects: Mapping[str, Figure]  # response -> figure, for files
     interactions: Mapping[str, tuple[Figure, ...]]  # response -> a figure for each pair of factors
     timeline: Figure | None
     by_transaction: Figure | None
@@ -103,6 +106,7 @@ def gather(
     )
     chosen = _chosen(charted, groups, data)
     columns, resources = _resources(files, groups)
+    overview = glance(record, analysis, strongest(analysis))
 
     def known(figure: Figure | None) -> Figure | None:
         return None if figure is None else marked(figure, analysis.simulated)
@@ -115,6 +119,8 @@ def gather(
         treatments=tuple(groups),
         labels=labels,
         latency=latencies,
+        glance=overview,
+        axes={one.response: one for one in overview.axes},
         effects={
             one.response: marked(figure, analysis.simulated)
             for one in (analysis.responses if figures else ())
@@ -239,7 +245,9 @@ def _panels(
                 continue
             content = {"phases": one["phases"], "tracks": one["panels"][panel.name]["tracks"]}
             title = f"{panel.title}: trial {trial}, {labels[trial]}"
-            filled = {**empty.spec, "datasets": trial_chart.data(content, tracks, peaks, span), "description": title}
+            datasets = trial_chart.data(content, tracks, peaks, span)
+            params = trial_chart.shown(span)
+            filled = {**empty.spec, "params": params, "datasets": datasets, "description": title}
             sides.append(marked(Figure(f"trial-{trial}-{panel.name}", title, "", filled), simulated))
         views.append(PanelView(panel.name, panel.title, empty.spec, tracks, (sides[0], sides[1])))
     return tuple(views)

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,9 +33,11 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StudyRecord,
 class Visit:
     """A page with everything it complained of or asked the network for."""
 
-    def __init__(self, browser: playwright.Browser, path: Path, *, scripts: bool = True, width: int = 1280) -> None:
+    def __init__(
+        self, browser: playwright.Browser, path: Path, *, scripts: bool = True, width: int = 1280, scheme: Any = "light"
+    ) -> None:
         self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, offline=True, java_script_enabled=scripts
+            viewport={"width": width, "height": 900}, offline=True, java_script_enabled=scripts, color_scheme=scheme
         )
         self.complaints: list[str] = []
         self.asked: list[str] = []
@@ -54,6 +57,8 @@ class Visit:
 @pytest.fixture(scope="module")
 def visit(browser: playwright.Browser, report: tuple[Path, StudyRecord, StudyAnalysis]) -> Iterator[Visit]:
     opened = Visit(browser, report[0])
+    assert opened.page.evaluate("document.documentElement.scrollHeight") < 1800  # folded
+    opened.page.get_by_role("button", name="Unfold all parts").click()
     opened.scroll_through()
     opened.page.wait_for_function(
         "document.querySelectorAll('[data-figure]:not([data-live])').length === 0"
@@ -123,30 +128,159 @@ def test_the_selector_shows_another_trial(visit: Visit, report: tuple[Path, Stud
     assert visit.complaints == []
 
 
-@pytest.mark.parametrize("width", [420, 1280])
-def test_text_and_figures_are_there_without_scripts(
-    browser: playwright.Browser, report: tuple[Path, StudyRecord, StudyAnalysis], width: int
-) -> None:
-    plain = Visit(browser, report[0], scripts=False, width=width)
-    assert plain.page.locator("#answer").inner_text() == report[2].answer
-    assert plain.page.locator(".chart svg").count() > 20
-    assert not plain.page.locator(".picker").is_visible()
-    assert "was starved" in plain.page.locator("[data-panel=pool][data-side=b] figcaption").inner_text()
-    plain.context.close()
+def test_a_click_or_a_key_sorts_a_table(visit: Visit) -> None:
+    table = visit.page.locator("section.layer", has=visit.page.locator("#effects")).locator("table").first
+
+    def changes() -> list[float]:
+        texts = table.locator("td[data-label='change, %']").all_inner_texts()
+        return [float(text.replace("\u2212", "-")) for text in texts if text != "–"]
+
+    written = changes()
+    head = table.locator("th", has_text="change, %")
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert changes() == sorted(written)
+    visit.page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert changes() == sorted(written, reverse=True)
+    assert table.locator("tbody tr").last.locator("td[data-label='change, %']").inner_text() == "–"
+    visit.page.keyboard.press("Enter")
+    assert changes() == written
 
 
-@pytest.mark.parametrize("width", [420, 800, 1280])
-def test_the_page_never_scrolls_sideways(
-    browser: playwright.Browser, report: tuple[Path, StudyRecord, StudyAnalysis], width: int
+def test_a_legend_toggles_and_the_nearest_point_tells_its_value(visit: Visit) -> None:
+    page = visit.page
+    chart = page.locator("#timeline .chart")
+    chart.scroll_into_view_if_needed()
+    seen = "document.querySelectorAll('#timeline .mark-symbol.role-mark path:not(.hidden)').length"
+    before = page.evaluate(seen)
+    entry = chart.get_by_role("button", name="Show baseline")
+    entry.focus()
+    page.keyboard.press("Enter")
+    assert entry.get_attribute("aria-pressed") == "false"
+    assert 0 < page.evaluate(seen) < before
+    chart.locator("text.off").click()
+    assert page.evaluate(seen) == before
+    point = chart.locator(".mark-symbol.role-mark path").first.bounding_box()
+    assert point is not None
+    page.mouse.move(point["x"] + 12, point["y"] + 14)  # beside the point
+    tip = page.locator("#tip")
+    assert "treatment: " in tip.inner_text()
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    first = tip.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert tip.inner_text() not in ("", first)
+    page.keyboard.press("Escape")
+    assert tip.inner_text() == ""
+
+
+def test_a_zoom_is_shared_by_all_panels_of_both_trials(visit: Visit) -> None:
+    page = visit.page
+    panel = page.locator("[data-panel=throughput][data-side=a] .chart")
+    panel.scroll_into_view_if_needed()
+    box = panel.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 200, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 60, steps=3)
+    page.mouse.up()
+    shown = page.locator("#explorer output")
+    assert re.fullmatch(r"\d+\.\d to \d+\.\d s", shown.inner_text())
+    ranges = page.evaluate(
+        "[...document.querySelectorAll('[data-panel] .chart')].filter(c => c.drawn)"
+        ".map(c => [c.drawn.view.signal('from_s'), c.drawn.view.signal('until_s')].join())"
+    )
+    assert len(ranges) > 10
+    assert len(set(ranges)) == 1
+    page.get_by_role("button", name="show all of the load").click()
+    assert shown.inner_text() == "all of the load"
+
+
+_READABLE = """() => {
+  const colour = (text) => text.match(/[\\d.]+/g).map(Number);
+  const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = (c) => c.slice(0, 3).map((v) => linear(v / 255))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const paper = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const c = colour(getComputedStyle(at).backgroundColor);
+      if (c.length === 3 || c[3] > 0.9) return c;
+    }
+    return [255, 255, 255];
+  };
+  const wrong = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const holder = walker.currentNode.parentElement;
+    const said = walker.currentNode.textContent.trim();
+    if (!said || (said === "×" && holder.closest("svg")) || !holder.checkVisibility()) continue;
+    if (holder.closest("script, style, .unseen, .skip, thead")) continue;
+    const style = getComputedStyle(holder);
+    const ink = holder.closest("svg") ? style.fill : style.color;
+    if (parseFloat(style.fontSize) < 12) wrong.push(`${style.fontSize}: ${said}`);
+    const [a, b] = [light(colour(ink)), light(paper(holder))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) wrong.push(`contrast ${((a + 0.05) / (b + 0.05)).toFixed(1)}: ${said}`);
+  }
+  for (const one of document.querySelectorAll("a, button, select, summary, [tabindex='0']")) {
+    const name = one.getAttribute("aria-label") || one.textContent.trim() || (one.labels && one.labels.length);
+    if (!name) wrong.push(`no name: ${one.outerHTML.slice(0, 80)}`);
+  }
+  let level = 0;
+  for (const one of document.querySelectorAll("h1, h2, h3, h4")) {
+    if (Number(one.tagName[1]) > level + 1) wrong.push(`heading ${one.tagName} below h${level}: ${one.textContent}`);
+    level = Number(one.tagName[1]);
+  }
+  const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
+  for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) wrong.push(`twice: #${id}`);
+  for (const name of ["main", "header", "footer", "h1"])
+    if (document.querySelectorAll(name).length !== 1) wrong.push(`not one ${name}`);
+  return [...new Set(wrong)];
+}"""
+
+
+def test_it_is_readable_in_light_and_dark(visit: Visit) -> None:
+    """Sizes, contrast (4.5 to 1), names, headings and landmarks."""
+    for scheme in ("light", "dark"):
+        visit.page.emulate_media(color_scheme=scheme)
+        assert visit.page.evaluate(_READABLE) == []
+    visit.page.emulate_media(color_scheme="light")
+
+
+def test_nothing_is_cut_off_on_a_phone(
+    browser: playwright.Browser, report: tuple[Path, StudyRecord, StudyAnalysis]
 ) -> None:
-    sized = Visit(browser, report[0], width=width)
-    assert sized.page.evaluate("document.documentElement.scrollWidth") <= width
+    sized = Visit(browser, report[0], width=390)
+    sized.page.evaluate("location.hash = '#order'")
+    sized.page.wait_for_function("document.querySelector('#order').closest('details').open")
+    sized.page.get_by_role("button", name="Unfold all parts").click()
+    sized.scroll_through()
+    sized.page.wait_for_function("document.getElementById('explorer').dataset.shown")
+    assert sized.page.evaluate("document.documentElement.scrollWidth") <= 390
+    cut = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth).length"
+    assert sized.page.evaluate(cut) == 0
+    assert sized.page.evaluate(_READABLE) == []
+    assert sized.complaints == []
     sized.context.close()
 
 
-def test_it_prints(browser: playwright.Browser, report: tuple[Path, StudyRecord, StudyAnalysis]) -> None:
-    opened = Visit(browser, report[0])
+def test_text_and_figures_are_there_without_scripts(
+    browser: playwright.Browser, report: tuple[Path, StudyRecord, StudyAnalysis]
+) -> None:
+    plain = Visit(browser, report[0], scripts=False, width=420)
+    assert plain.page.locator("#answer").inner_text() == report[2].answer
+    assert plain.page.locator(".chart svg").count() > 20
+    assert not plain.page.locator(".picker").is_visible()
+    assert "was starved" in (plain.page.locator("[data-panel=pool][data-side=b] figcaption").text_content() or "")
+    assert plain.page.evaluate("document.documentElement.scrollWidth") <= 420
+    plain.context.close()
+
+
+def test_the_answer_prints_on_two_pages(
+    browser: playwright.Browser, report: tuple[Path, StudyRecord, StudyAnalysis]
+) -> None:
+    opened = Visit(browser, report[0], scheme="dark")
     pdf = opened.page.pdf(format="A4")
     assert pdf.startswith(b"%PDF")
-    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) > 3
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 2
     opened.context.close()

@@ -55,7 +55,7 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
             tooltip=tip,
         ),
         sets.chart(rows)
-        .mark_text(align="left", fontSize=11)
+        .mark_text(align="left", fontSize=12)
         .encode(x=alt.value(_WIDTH + 14), y=y, text="text:N", color=colour),
     ]
     comparisons = analysis.luck.comparisons if analysis.luck else len(estimated)

@@ -40,13 +40,13 @@ _CONFIG: dict[str, Any] = {
         "labelColor": "#353b43",
         "titleColor": "#353b43",
         "titleFontWeight": "normal",
-        "labelFontSize": 11,
-        "titleFontSize": 11,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
         "labelOverlap": "greedy",
     },
-    "legend": {"labelFontSize": 11, "titleFontSize": 11, "labelLimit": 420, "symbolStrokeWidth": 2.5},
+    "legend": {"labelFontSize": 12, "titleFontSize": 12, "labelLimit": 420, "symbolStrokeWidth": 2.5},
     "title": {"anchor": "start", "fontSize": 13, "fontWeight": 600, "color": BLACK, "subtitleColor": "#555c66"},
-    "header": {"labelFontSize": 11, "titleFontSize": 11},
+    "header": {"labelFontSize": 12, "titleFontSize": 12},
 }
 
 

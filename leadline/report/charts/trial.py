@@ -24,7 +24,11 @@ _NUMBER = "abs(datum.value) >= 100000 ? format(datum.value, '~s') : format(datum
 
 @functools.cache
 def spec(panel: Panel, tracks: tuple[int, ...]) -> Figure:
-    """The panel with the given tracks only; data sets ``t<i>``, ``peak<i>``, ``phases`` and ``span`` are unset."""
+    """The panel with the given tracks only.
+
+    Data sets ``t<i>``, ``peak<i>`` and ``phases`` are unset, and so are the parameters ``from_s`` and ``until_s``: the
+    range of time that is shown (:func:`shown`).
+    """
     charts = []
     for place, index in enumerate(tracks):
         charts.append(_track(panel, index, first=place == 0, last=place == len(tracks) - 1))
@@ -38,7 +42,7 @@ def _track(panel: Panel, index: int, *, first: bool, last: bool) -> Any:
         "t:Q",
         title="seconds since the load began" if last else None,
         axis=alt.Axis(labels=last, ticks=last, grid=False, tickCount=8),
-        scale=alt.Scale(nice=False, padding=0),
+        scale=alt.Scale(domain=[{"expr": "from_s"}, {"expr": "until_s"}], nice=False, padding=0),
     )
     y_scale = alt.Scale(domain=[0, panel.top], clamp=True) if panel.top else alt.Scale(zero=True, nice=True)
     y = alt.Y(
@@ -73,7 +77,7 @@ def _track(panel: Panel, index: int, *, first: bool, last: bool) -> Any:
     order = alt.Order("o:Q")
     shades = alt.Chart(alt.NamedData("phases"))
     layers: list[Any] = [
-        shades.mark_rect(opacity=0.5).encode(
+        shades.mark_rect(opacity=0.5, clip=True).encode(
             x=alt.X("from:Q"),
             x2="to:Q",
             color=alt.Color(
@@ -83,26 +87,33 @@ def _track(panel: Panel, index: int, *, first: bool, last: bool) -> Any:
     ]
     if first:
         layers.append(
-            shades.mark_text(align="left", baseline="top", fontSize=9, color="#555c66", dx=2, dy=1).encode(
+            shades.mark_text(align="left", baseline="top", fontSize=12, color="#555c66", dx=2, dy=1, clip=True).encode(
                 x=alt.X("from:Q"), y=alt.value(0), text="label:N"
             )
         )
     if track.mark == "area":
-        layers.append(data.mark_area(opacity=0.85, line=False).encode(**encoding, order=order))
+        layers.append(data.mark_area(opacity=0.85, line=False, clip=True).encode(**encoding, order=order))
     elif track.mark == "step":
-        layers.append(data.mark_line(interpolate="step-after", strokeWidth=1.6).encode(**encoding))
+        layers.append(data.mark_line(interpolate="step-after", strokeWidth=1.6, clip=True).encode(**encoding))
     elif track.mark == "stem":
-        layers.append(data.mark_rule(strokeWidth=1.4, opacity=0.8).encode(x=x, y=y, y2=alt.Y2Datum(0), color=bare))
-        layers.append(data.mark_point(size=22, filled=True, opacity=0.9).encode(**encoding))
+        layers.append(
+            data.mark_rule(strokeWidth=1.4, opacity=0.8, clip=True).encode(x=x, y=y, y2=alt.Y2Datum(0), color=bare)
+        )
+        layers.append(data.mark_point(size=22, filled=True, opacity=0.9, clip=True).encode(**encoding))
     else:
-        layers.append(data.mark_line(strokeWidth=1.6).encode(**encoding))
+        layers.append(data.mark_line(strokeWidth=1.6, clip=True).encode(**encoding))
     # an unseen point keeps the axes of two trials side by side alike
     layers.append(
         alt.Chart(alt.NamedData(f"peak{index}"))
-        .mark_point(opacity=0)
+        .mark_point(opacity=0, clip=True)
         .encode(x=alt.X("t:Q"), y=alt.Y("v:Q", scale=y_scale))
     )
     return alt.layer(*layers).resolve_scale(color="independent").properties(width=WIDTH, height=track.height)
+
+
+def shown(span: float) -> list[dict[str, Any]]:
+    """The parameters that show all of a load of ``span`` seconds."""
+    return [{"name": "from_s", "value": -MARGIN}, {"name": "until_s", "value": span + MARGIN}]
 
 
 def data(series: dict[str, Any], tracks: Sequence[int], peaks: Sequence[float], span: float) -> dict[str, Any]:

@@ -274,7 +274,7 @@ def verdicts(found: Ranking) -> Figure | None:
             color=_standing(),
             tooltip=["setting:N", "percent:Q", "low:Q", "high:Q", "verdict:N"],
         ),
-        known.mark_text(align="left", fontSize=11).encode(x=alt.value(_WIDTH + 12), y=y, text="text:N"),
+        known.mark_text(align="left", fontSize=12).encode(x=alt.value(_WIDTH + 12), y=y, text="text:N"),
     ]
     chart = alt.layer(*layers).properties(width=_WIDTH, height=alt.Step(17), title="The same by the mixed model")
     caption = (

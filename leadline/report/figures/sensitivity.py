@@ -46,7 +46,7 @@ def bars(found: Sensitivities) -> Figure | None:
         every.mark_bar(color=GREY, opacity=0.35, height=15).encode(x=alt.X("plain:Q", title=title), y=y, tooltip=tip),
         known.mark_bar(height=8).encode(x="corrected:Q", y=y, color=shade, tooltip=tip),
         known.mark_rule(color=BLACK, strokeWidth=1.4).encode(x="low:Q", x2="high:Q", y=y),
-        known.mark_text(align="left", fontSize=11)
+        known.mark_text(align="left", fontSize=12)
         .encode(x=alt.value(_WIDTH + 12), y=y, text=alt.Text("label:N"))
         .transform_calculate(label="'p = ' + datum.text"),
     ]
@@ -81,7 +81,7 @@ def pie(found: Sensitivities) -> Figure | None:
     )
     chart = alt.layer(
         base.mark_arc(outerRadius=130, stroke="white", strokeWidth=1),
-        base.mark_text(radius=152, fontSize=11).encode(
+        base.mark_text(radius=152, fontSize=12).encode(
             text=alt.condition("datum.share > 0.03", "text:N", alt.value("")), color=alt.value(BLACK)
         ),
     ).properties(width=360, height=340, title="Shares of the plain formula")
@@ -127,7 +127,7 @@ def heat_map(found: Sensitivities) -> Figure | None:
             ),
             tooltip=["parameter:N", "system:N", "percent:Q", "plain:Q", "corrected:Q", "p:N"],
         ),
-        base.mark_text(fontSize=10).encode(
+        base.mark_text(fontSize=12).encode(
             text="text:N", color=alt.condition("datum.dark", alt.value("white"), alt.value(BLACK))
         ),
     ).properties(width=alt.Step(46), height=alt.Step(24), title="Sensitivity by parameter and system")

@@ -46,6 +46,8 @@ def render(view: TuningView) -> str:
     return render_page(
         "tuning.html.j2",
         {name: one.spec for name, one in drawn.items()},
+        title=view.record.tuning.tuning,
+        simulated=view.simulated,
         v=view,
         tuning=view.record.tuning,
         progress=view.progress,

@@ -125,12 +125,12 @@ def test_size_stays_sensible(html: str) -> None:
 
 
 def test_the_static_figures_have_marks_and_descriptions(html: str) -> None:
-    svgs = re.findall(r"<svg .*?</svg>", html.split("<script", 1)[0], re.S)
+    svgs = re.findall(r'<svg role="img".*?</svg>', html.split("<script", 1)[0], re.S)
     assert len(svgs) > 20
     assert all("<path" in svg for svg in svgs)
     labels = [re.match(r'<svg role="img" aria-label="([^"]+)"', svg) for svg in svgs]
     assert all(labels)
-    assert any(label and label[1].startswith("Effects on throughput.") for label in labels)
+    assert any(label and label[1].startswith("The whole percentile curve.") for label in labels)
 
 
 def test_a_label_with_markup_stays_text_in_a_figure() -> None:

@@ -1,0 +1,119 @@
+"""The figure of the first screen: what every setting does to every response, with intervals, on one scale each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from leadline.model.record import StudyRecord
+from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis, Verdict
+from leadline.report import words
+
+SETTINGS = 6  # shown first; the tables hold all
+_LINEAR = 10.0  # percent up to which a wide axis stays linear
+_WIDE = 6 * _LINEAR  # from this effect on the axis is logarithmic beyond _LINEAR
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where an effect is drawn: percent of the drawing's width, from the left.
+
+    ``low`` to ``high`` is the interval of this comparison alone, ``wide_low`` to ``wide_high`` that of all together.
+    """
+
+    at: float
+    low: float
+    high: float
+    wide_low: float
+    wide_high: float
+
+
+@dataclass(frozen=True)
+class Cell:
+    """``mark`` is None where nothing was estimated; ``text`` then says why."""
+
+    verdict: str
+    text: str
+    interval: str
+    mark: Mark | None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One scale for all effects on a response. ``zero`` and the band of luck as in :class:`Mark`."""
+
+    response: str
+    unit: str
+    better: str
+    baseline: str
+    zero: float
+    luck: tuple[float, float] | None
+    logarithmic: bool
+    cells: tuple[Cell, ...]  # in the order of the response's effects
+
+
+@dataclass(frozen=True)
+class Glance:
+    """``rows`` hold a setting and, for each of ``axes``, its cell or None. ``left_out``: settings not shown."""
+
+    axes: tuple[Axis, ...]
+    rows: tuple[tuple[str, tuple[Cell | None, ...]], ...]
+    left_out: int
+
+
+def glance(record: StudyRecord, analysis: StudyAnalysis, ranked: Sequence[Effect]) -> Glance:
+    """``ranked``: one effect for each setting, the most telling first; failed settings follow."""
+    axes = tuple(axis(record, one) for one in analysis.responses)
+    by_setting: dict[str, dict[str, Cell]] = {}
+    for effect in ranked:
+        by_setting.setdefault(words.setting(record.study, effect.factor, effect.level), {})
+    for one, drawn in zip(analysis.responses, axes, strict=True):
+        for effect, cell in zip(one.effects, drawn.cells, strict=True):
+            by_setting.setdefault(words.setting(record.study, effect.factor, effect.level), {})[one.response] = cell
+    names = [one.response for one in axes]
+    rows = tuple((name, tuple(cells.get(response) for response in names)) for name, cells in by_setting.items())
+    return Glance(axes, rows[:SETTINGS], max(0, len(rows) - SETTINGS))
+
+
+def axis(record: StudyRecord, one: ResponseAnalysis) -> Axis:
+    """The scale of a response and every effect on it, drawn."""
+    kind = words.kind_of(one.response)
+    gain = one.luck.gain_95 * (1 if kind.higher_is_better else -1) if one.luck else 0.0
+    bounds = [bound for effect in one.effects for bound in _bounds(effect)]
+    logarithmic = max(map(abs, [*bounds, 0.0])) > _WIDE
+    low, high = (_bent(value, logarithmic) for value in (min([*bounds, gain, -1.0]), max([*bounds, gain, 1.0])))
+    room = (high - low) * 0.06
+
+    def place(value: float) -> float:
+        return round(100 * (_bent(value, logarithmic) - low + room) / (high - low + 2 * room), 2)
+
+    luck = (min(place(0), place(gain)), abs(place(gain) - place(0))) if one.luck else None
+    baseline = f"{words.number(one.baseline_mean)} {kind.unit}".strip()
+    cells = tuple(_cell(record, effect, place) for effect in one.effects)
+    better = "more is better" if kind.higher_is_better else "less is better"
+    return Axis(one.response, kind.unit, better, baseline, place(0), luck, logarithmic, cells)
+
+
+def _bounds(effect: Effect) -> list[float]:
+    wide = effect.simultaneous or effect.interval
+    return [value for value in (effect.percent, *((wide.low, wide.high) if wide else ())) if value is not None]
+
+
+def _bent(value: float, logarithmic: bool) -> float:
+    """The value itself, or linear up to ``_LINEAR`` and logarithmic beyond."""
+    return math.copysign(math.log1p(abs(value) / _LINEAR), value) if logarithmic else value
+
+
+def _cell(record: StudyRecord, effect: Effect, place: Callable[[float], float]) -> Cell:
+    if effect.percent is None:
+        failed = effect.verdict is Verdict.FAILED
+        return Cell(effect.verdict.value, "failed" if failed else "not estimated", effect.reason, None)
+    plain = effect.interval or effect.simultaneous
+    wide = effect.simultaneous or plain
+    ends = [place(end) for of in (plain, wide) for end in ((of.low, of.high) if of else (effect.percent,) * 2)]
+    digits = words.decimals(record.study)
+    shown = words.change_interval(wide, digits)
+    return Cell(
+        effect.verdict.value, f"{words.signed(effect.percent, digits)} %", shown, Mark(place(effect.percent), *ends)
+    )
