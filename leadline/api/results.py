@@ -67,7 +67,9 @@ class StudyResult:
     def knobs(self) -> Mapping[str, Knob]:
         """Of the study's stack and of this host, by name; none where the stack is not known here."""
         try:
-            return {knob.name: knob for knob in (*LocalHost().knobs(), *stack_catalogue(self.record.study.stack))}
+            command = self.record.study.command
+            own = stack_catalogue(self.record.study.stack) if command is None else command.knobs()
+            return {knob.name: knob for knob in (*LocalHost().knobs(), *own)}
         except UsageError:
             return {}
 
