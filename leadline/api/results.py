@@ -69,10 +69,12 @@ class StudyResult:
         """Of the study's stack and of this host, by name; none where the stack is not known here."""
         study = self.record.study
         try:
-            return {
-                knob.name: knob
-                for knob in (*LocalHost().knobs(), *stack_catalogue(study.stack), *load_knobs(study.workload))
-            }
+            own = (
+                study.command.knobs()
+                if study.command is not None
+                else [*stack_catalogue(study.stack), *load_knobs(study.workload)]
+            )
+            return {knob.name: knob for knob in (*LocalHost().knobs(), *own)}
         except UsageError:
             return {}
 

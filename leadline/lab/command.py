@@ -19,7 +19,7 @@ from leadline.host.timing import Stopwatch, Timed
 from leadline.model.errors import FailureClass, UsageError, quoted
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
-from leadline.model.result import Observation, StudyAnalysis
+from leadline.model.result import PROCESS_RESPONSES, Observation, StudyAnalysis
 from leadline.model.study import Design
 
 Order = Literal["random", "abba", "latin", "williams"]
@@ -63,7 +63,7 @@ class How:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: its place in the plan and its figures (``RESPONSES``), or why it failed."""
+    """One run: its place in the plan and its figures (``PROCESS_RESPONSES``), or why it failed."""
 
     position: int
     block: int
@@ -71,21 +71,6 @@ class Run:
     started: float
     figures: Mapping[str, float] = field(default_factory=dict)
     why: str = ""
-
-
-# name: unit, what
-RESPONSES = {
-    "wall": ("s", "time from the start of the program to its end"),
-    "cpu": ("s", "CPU time of it and of those it waited for"),
-    "user": ("s", "of which outside the kernel"),
-    "system": ("s", "of which in the kernel"),
-    "minor_faults": ("", "page faults without input from disk"),
-    "major_faults": ("", "page faults with input from disk"),
-    "context_switches": ("", "voluntary and involuntary ones"),
-    "peak_memory": ("MiB", "largest resident set of one process"),
-    "read": ("MiB", "read from disk"),
-    "written": ("MiB", "written towards disk"),
-}
 
 
 @dataclass(frozen=True)
@@ -225,7 +210,7 @@ def compared(
     found = Comparison(tuple(commands), how, plan, tuple(runs), None, (), nothing, sequence, interrupted, notes)
     if nothing:
         return found
-    responses = [name for name in RESPONSES if all(run.figures.get(name, 0) > 0 for run in good)]
+    responses = [name for name in PROCESS_RESPONSES if all(run.figures.get(name, 0) > 0 for run in good)]
     observations = [_observation(plan.trials[run.position], run) for run in runs]
     analysis = analyse(
         plan,
@@ -292,11 +277,15 @@ def _fails(watch: Stopwatch, option: str, text: str, how: How) -> str:
 
 
 def _run(trial: PlannedTrial, found: Timed) -> Run:
-    command, raw = int(trial.treatment[FACTOR]), found.figures
-    started = raw.get("started", 0.0)
-    if found.why:
-        return Run(trial.position, trial.block, command, started, {}, found.why)
-    figures = {
+    command, started = int(trial.treatment[FACTOR]), found.figures.get("started", 0.0)
+    figures = {} if found.why else figures_of(found)
+    return Run(trial.position, trial.block, command, started, figures, found.why)
+
+
+def figures_of(found: Timed) -> dict[str, float]:
+    """``PROCESS_RESPONSES`` of a run that did not fail."""
+    raw = found.figures
+    return {
         "wall": raw["wall"],
         "cpu": raw["user"] + raw["system"],
         "user": raw["user"],
@@ -308,7 +297,6 @@ def _run(trial: PlannedTrial, found: Timed) -> Run:
         "read": raw["read_blocks"] / 2048,
         "written": raw["written_blocks"] / 2048,
     }
-    return Run(trial.position, trial.block, command, started, figures)
 
 
 def _without(run: Run, response: str) -> Run:

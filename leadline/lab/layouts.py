@@ -23,11 +23,12 @@ def compare_layouts(
     effect: float | None = None,
     power: float = 0.8,
 ) -> Compared | None:
-    """Plain trials, switchback, rotation and duet on the study's question; None in guests, which have plain ones only.
+    """Plain trials, switchback, rotation and duet on the study's question; None in guests and of commands, which have
+    plain ones only.
 
     ``noise``: what its own layout meets; ``overhead``: seconds of a trial beside its load; ``effect`` in percent.
     """
-    if study.stack.host in GUEST_KINDS:
+    if study.stack.host in GUEST_KINDS or study.command is not None:
         return None
 
     def room(plan: Plan) -> tuple[str, int]:

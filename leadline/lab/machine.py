@@ -73,7 +73,7 @@ def _problems(file: StudyFile, host: Host) -> Iterator[tuple[tuple[str | int, ..
         home = Path(study.stack.java)
         if problem := _refused(lambda: java_home(home)):
             yield ("stack", "java"), problem
-    if problem := _refused(lambda: server_of(study.stack).check_java(study.stack.java)):
+    if study.command is None and (problem := _refused(lambda: server_of(study.stack).check_java(study.stack.java))):
         yield ("stack", "java" if study.stack.java else "server"), problem
     if study.drivers and study.placement.driver_cpus is not None:
         yield ("placement", "driver_cpus"), "each of several drivers has CPUs of its own: write `cpus` in drivers"

@@ -10,7 +10,9 @@ from leadline.design.rotation import one_by_one, rotation_plan
 from leadline.design.switchback import is_live, switchback_plan
 from leadline.host import here
 from leadline.host.base import PlannedHost
+from leadline.host.local import LocalHost
 from leadline.host.registry import is_machine
+from leadline.lab.command_system import refused
 from leadline.lab.loadcheck import check_load, check_loads, without_effect
 from leadline.lab.machine import check_machine, check_side_by_side
 from leadline.lab.stacks import check_levels, starved_calls
@@ -26,6 +28,7 @@ from leadline.planning.forecast import Setup, setup_of
 from leadline.stack.registry import knob_of_others
 
 NO_ROTATION = "No rotation: "
+_BESIDE_RUNS = 0.5  # of a trial of a command: what is written down
 OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
 
 
@@ -66,7 +69,7 @@ def plan_study(
     machine = host.machine()
     on_host = {knob.name for knob in host.knobs()}
     catalogue = Catalogue([*host.knobs(), *(knob.on(machine) for knob in service_knobs)])
-    unchecked = check_load(file)
+    unchecked = check_load(file) if study.command is None else []
     if is_machine(host):
         check_machine(file, host)
     knobs: dict[str, Knob] = {}
@@ -115,9 +118,12 @@ def plan_study(
     if not factors:
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
-    check_loads(file, factors, settings)
-    check_levels(file, factors, settings, idle_settings)
-    check_web(file, host, factors, settings, idle_settings)
+    if study.command is None:
+        check_loads(file, factors, settings)
+        check_levels(file, factors, settings, idle_settings)
+        check_web(file, host, factors, settings, idle_settings)
+    else:
+        _check_command(file, host, factors, settings)
     design = _design(file, factors)
     plan = _plan(file, design, factors, skipped, on_host)
     told = ""
@@ -129,7 +135,7 @@ def plan_study(
             design, told = one_by_one(design, any(map(is_live, factors))), f"{NO_ROTATION}{room.refused}."
             plan = _plan(file, design, factors, skipped, on_host)
         plan = replace(plan, notes=(*plan.notes, told))
-    warnings = tuple(starved_calls(file, plan, settings))
+    warnings = tuple(starved_calls(file, plan, settings)) if study.command is None else ()
     return Planned(
         replace(plan, notes=(*plan.notes, *without_effect(study.workload), *warnings)),
         knobs,
@@ -142,6 +148,18 @@ def plan_study(
         tuple(unchecked),
         told,
     )
+
+
+def _check_command(
+    file: StudyFile, host: PlannedHost, factors: Sequence[Factor], settings: Mapping[str, Level]
+) -> None:
+    """Raises UsageError with file and line."""
+    if not isinstance(host, LocalHost):
+        key = ("stack", "host") if "stack" in file.places.tree else ("command",)
+        raise UsageError(f"{file.where(key)}: a command runs on this host only")
+    levels = {**{name: (level,) for name, level in settings.items()}, **{one.name: one.levels for one in factors}}
+    for path, problem in refused(file.study, host, levels):
+        raise UsageError(f"{file.where(path)}: {problem}")
 
 
 def _plan(file: StudyFile, design: Design, factors: list[Factor], skipped: list[str], of_host: Collection[str]) -> Plan:
@@ -225,6 +243,11 @@ def _factor(
                 f"{where}: the baseline {knob.format(baseline)} of {name} is not among its levels {listed}"
             )
     return Factor(name, tuple(levels), baseline, apply_cost=knob.apply_cost), knob
+
+
+def first_overhead(study: Study) -> float:
+    """Seconds of a trial beside its load before any trial has been timed."""
+    return OVERHEAD if study.command is None else _BESIDE_RUNS
 
 
 def load_seconds(study: Study) -> float:

@@ -25,7 +25,9 @@ _OF_QUEUE = frozenset(knob.name for knob in messaging.KNOBS if knob is not messa
 
 
 def study_catalogue(file: StudyFile) -> list[Knob]:
-    """The knobs of a study's stack and of its load. Raises UsageError with file and line."""
+    """The knobs of a study's stack and of its load, or of its command. Raises UsageError with file and line."""
+    if file.study.command is not None:
+        return file.study.command.knobs()
     with located(file.where):
         return [*stack_catalogue(file.study.stack), *load_knobs(file.study.workload)]
 

@@ -18,6 +18,7 @@ from leadline.lab.run import GIVE_UP, RunResult, StudyRun
 from leadline.lab.stacks import study_catalogue
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
+from leadline.lab.system import System
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.study import MachineKind
@@ -123,9 +124,11 @@ class LocalTestbed(MachineTestbed):
         return plan_study(file, self.host, self.knobs(file), self.disposable, idle_settings)
 
     def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
-        from leadline.lab.real import RealSystem  # its libraries take seconds to import
+        from leadline.lab.command_system import CommandSystem  # its libraries take seconds to import
+        from leadline.lab.real import RealSystem
 
-        system = RealSystem(file.study, self.host, self.store.directory)
+        kind = RealSystem if file.study.command is None else CommandSystem
+        system: System = kind(file.study, self.host, self.store.directory)
         run = StudyRun(
             *(file, planned, self.store, self.host, system, self.watcher, self.host.guard),
             budget=options.budget,

@@ -64,8 +64,20 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("completion_p99", "ms", False, "99th percentile of the time from acceptance to effect"),
         ResponseKind("startup", "s", False, "time from the server's start to its first correct response"),
         ResponseKind("errors", "share", False, "share of transactions that failed"),
+        ResponseKind("wall", "s", False, "time from the start of the program to its end"),
+        ResponseKind("cpu", "s", False, "CPU time of the program and of those it waited for"),
+        ResponseKind("user", "s", False, "CPU time outside the kernel"),
+        ResponseKind("system", "s", False, "CPU time in the kernel"),
+        ResponseKind("minor_faults", "", False, "page faults without input from disk"),
+        ResponseKind("major_faults", "", False, "page faults with input from disk"),
+        ResponseKind("context_switches", "", False, "voluntary and involuntary ones"),
+        ResponseKind("peak_memory", "MiB", False, "largest resident set of one process"),
+        ResponseKind("read", "MiB", False, "read from disk"),
+        ResponseKind("written", "MiB", False, "written towards disk"),
     )
 }
+# Of a program that is timed as a whole process.
+PROCESS_RESPONSES = tuple(RESPONSES)[list(RESPONSES).index("wall") :]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,16 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 
 from leadline.model.bounds import (
@@ -28,6 +37,7 @@ from leadline.model.bounds import (
     memory,
     number,
 )
+from leadline.model.command import CommandLoad
 from leadline.model.disturbance import FIGURES
 from leadline.model.drivers import Drivers
 from leadline.model.errors import KeyedError, nearest
@@ -35,7 +45,7 @@ from leadline.model.guest import MOST_WORLDS, Guest, GuestKind, check_forks, che
 from leadline.model.knob import ApplyCost
 from leadline.model.load import filled
 from leadline.model.ownstack import OrStackFile, OwnFile, named_after
-from leadline.model.result import RESPONSES
+from leadline.model.result import PROCESS_RESPONSES, RESPONSES
 from leadline.model.shapes import PresetName, check_addresses, check_bursts, check_profile, expand, http_word
 from leadline.model.units import format_duration
 
@@ -522,6 +532,9 @@ class Study(_Strict):
     stack: Annotated[StackChoice, OrStackFile()] = StackChoice()
     guest: Guest | None = Field(default=None, description="the virtual machine, of `host: vm` and `host: virtual-time`")
     workload: Workload = Workload()
+    command: CommandLoad | None = Field(
+        default=None, description="a program timed as a whole process, in place of stack and workload"
+    )
     factors: dict[Label, Levels] = Field(
         default_factory=dict,
         max_length=MOST_FACTORS,
@@ -568,6 +581,23 @@ class Study(_Strict):
 
     @model_validator(mode="before")
     @classmethod
+    def _of_a_command(cls, found: Any) -> Any:
+        """What a study of a command does not say itself."""
+        command = found.get("command") if isinstance(found, Mapping) else None
+        if not isinstance(command, Mapping):
+            return found
+        for key in ("stack", "workload") if found.get("observe") is not False else ():
+            if key in found:
+                raise KeyedError((key,), f"a study of a command has no {key}: leave out {key}, or command")
+        try:
+            workload = CommandLoad.model_validate(command).workload()
+        except ValidationError:
+            return found  # told of the key itself
+        usual = {"workload": workload, "responses": ["wall", "cpu", "peak_memory"]}
+        return {**usual, **found, "observe": False}
+
+    @model_validator(mode="before")
+    @classmethod
     def _warm_in_a_rotation(cls, found: Any) -> Any:
         """A rotation or a duet that names no ramp-up warms its instances until it is over."""
         if not isinstance(found, Mapping) or found.get("drivers") or found.get("observe", True) is not True:
@@ -596,7 +626,20 @@ class Study(_Strict):
             raise KeyedError(("workload", "warm_up"), f"{told}; say `until: cycles`")
         check_budget(self.workload, self.budget)
         check_guest(self)
+        self._check_command()
         return self
+
+    def _check_command(self) -> None:
+        for at, name in enumerate(self.responses):
+            if (name in PROCESS_RESPONSES) != (self.command is not None):
+                if self.command is None:
+                    raise KeyedError(("responses", at), f"{name} is of a program: it needs `command` in the study")
+                known = ", ".join(PROCESS_RESPONSES)
+                raise KeyedError(("responses", at), f"{name} is of a load; a command has {known}")
+        if self.command is not None and (self.design.beside or self.design.switchback or self.design.kind == "forks"):
+            raise KeyedError(
+                ("design",), "a command runs alone from start to end: no switchback, rotation, duet, forks"
+            )
 
     @property
     def time(self) -> Literal["real", "virtual"]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from statistics import median, quantiles
 
 from leadline.conclude.answer import listed, signed
-from leadline.lab.command import RESPONSES, Comparison
-from leadline.model.result import Effect, Interval, Verdict
+from leadline.lab.command import Comparison
+from leadline.model.result import PROCESS_RESPONSES, Effect, Interval, Verdict
 from leadline.report.words import number
 
 _ORDERS = {"random": "random blocks", "abba": "ABBA blocks", "latin": "Latin squares", "williams": "Williams squares"}
@@ -67,7 +67,7 @@ def _others(found: Comparison) -> Iterator[str]:
     """What besides the time differs."""
     for at, command in enumerate(found.commands):
         parts = []
-        for response in RESPONSES:
+        for response in PROCESS_RESPONSES:
             effect = _effects(found, response).get(at)
             if response == "wall" or effect is None or effect.percent is None:
                 continue

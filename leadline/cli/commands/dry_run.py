@@ -20,6 +20,7 @@ from leadline.api.planning import (
 from leadline.cli.commands.plan_power import document, layouts_document
 from leadline.cli.output import print_json, say
 from leadline.design.racing import rounds_of
+from leadline.model.command import CommandLoad
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.study import Design, Study, Workload
 from leadline.model.units import format_duration
@@ -49,7 +50,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
                 "notes": list(plan.notes),
                 "seconds": seconds,
                 "seconds_at_worst": worst_cost(study, plan, overhead),
-                "load": load_document(study.workload),
+                "load": load_document(study.workload) if study.command is None else study.command.model_dump(),
                 "not_checked": list(planned.unchecked),
                 "looks": list(_ends(plan, study.design)),
                 "forecast": document(noise, found, setup),
@@ -62,7 +63,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         say(f"{trial.position + 1:4d}  block {trial.block + 1}  {label}{_slots(trial)}")
     for note in (*planned.skipped, *plan.notes):
         say(note)
-    for text in load_lines(study.workload):
+    for text in load_lines(study.workload) if study.command is None else command_lines(study.command):
         say(text)
     for text in planned.unchecked:
         say(f"not checked: {text}")
@@ -105,6 +106,13 @@ def load_document(load: Workload) -> dict[str, object]:
     if load.warm_up is not None:
         phases["warm_up"] = {**load.warm_up.model_dump(), "seconds_at_most": load.warm_up_seconds()}
     return phases | {"variables": dict(load.variables if load.generator else sent_variables(load))}
+
+
+def command_lines(command: CommandLoad) -> list[str]:
+    """What a trial of a command does."""
+    warm = f", after {command.warmup} that are not measured" if command.warmup else ""
+    runs = f"a trial is {command.runs} runs{warm}, each ended after {format_duration(command.timeout)}"
+    return [f"timed as a whole process: {command.run}", runs]
 
 
 def load_lines(load: Workload) -> list[str]:

@@ -1,0 +1,256 @@
+"""A program timed as a whole process, as the system of a study's trials."""
+
+# ruff: noqa: ARG002 - most of what a system is told is of servers and loads
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NoReturn
+
+from leadline.host.base import Ability, Host
+from leadline.host.java import find_java, java_home
+from leadline.host.timing import Stopwatch, Timed
+from leadline.lab.command import figures_of
+from leadline.lab.system import (
+    Compiled,
+    InTurns,
+    LoadOutcome,
+    Measured,
+    OnLoad,
+    OnSlot,
+    SecondSeries,
+    Settings,
+    System,
+    Window,
+    WindowMeasured,
+)
+from leadline.model.command import CACHE, COLD, PLACE, WARM, CommandLoad
+from leadline.model.disturbance import MachineUse
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.knob import Knob, Level
+from leadline.model.owners import AtStart, KnobOwner
+from leadline.model.plan import Slot
+from leadline.model.record import AuditRecord, LoadSecond, Phases
+from leadline.model.result import SteadyState
+from leadline.model.study import Study
+from leadline.stack.servers import places
+
+RUNS = "runs.json"  # in a trial's directory
+_SETUP = 600.0  # seconds of ``setup`` and of each ``prepare``
+_NOT_OF_A_JDK = shutil.ignore_patterns("src.zip", "jmods", "man", "legal", "demo")
+
+
+def refused(study: Study, host: Host, levels: Mapping[str, Sequence[Level]]) -> list[tuple[tuple[str, ...], str]]:
+    """Why a study of a command cannot run here, with the key to blame. ``levels``: all of each factor and setting."""
+    command = study.command
+    assert command is not None
+    found: list[tuple[tuple[str, ...], str]] = []
+    if command.java is not None:
+        try:
+            find_java(command.java)
+        except UsageError as error:
+            found.append((("command", "java"), str(error)))
+    for path in command.files:
+        if not Path(path).exists():
+            found.append((("command", "files"), f"{path} is not there"))
+    key = "factors" if CACHE in study.factors else "settings"
+    if COLD in levels.get(CACHE, ()) and (why := host.lacks(Ability.DROP_PAGE_CACHE)):
+        found.append(((key, CACHE), f"the page cache cannot be dropped here ({why}); leave cold out"))
+    return found
+
+
+class CommandSystem(AtStart):
+    """Implements ``leadline.lab.system.System`` for a study with ``command``."""
+
+    def __init__(self, study: Study, host: Host, lab: Path) -> None:
+        assert study.command is not None
+        self._command: CommandLoad = study.command
+        self._host = host
+        self._home = (lab / "services" / study.study).absolute()
+        self._reset = study.reset
+        self._java = find_java(self._command.java) if self._command.java is not None else None
+        self._places: dict[str, Path] = {}  # of this run: its files lie there, set up
+        self._levels: dict[str, Level] = {}
+
+    def versions(self) -> Mapping[str, str]:
+        return {"java": java_home(self._java).version} if self._java is not None else {}
+
+    def prepare(self, message: Callable[[str], None]) -> None:
+        message(f"timed: {self._command.run}")
+
+    def reset(self, directory: Path, seed: int) -> None:
+        if self._reset.swap == "off":
+            self._host.swap_off()
+
+    def start_database(self, settings: Settings, directory: Path) -> None:
+        self._levels = dict(settings)
+
+    def start_server(self, settings: Settings, directory: Path) -> float:
+        """Its files at their place; nothing runs yet."""
+        begun = time.monotonic()
+        place = self._place
+        if place not in self._places:
+            self._places[place] = self._furnished(place, directory)
+        return time.monotonic() - begun
+
+    def owners(self) -> Sequence[KnobOwner]:
+        return [self]
+
+    def knobs(self) -> Sequence[Knob]:
+        return self._command.knobs()
+
+    def read_back(self, name: str) -> Level:
+        """The place as the mount table tells it, the others as the next run is given them."""
+        if name == PLACE:
+            return self._host.place_of(self._places[self._place])
+        return self._levels[name]
+
+    def start_observers(self, directory: Path) -> None:
+        """The runs are measured by themselves."""
+
+    def compiled(self, directory: Path, from_s: float) -> Compiled | None:
+        return None
+
+    def stop_observers(self) -> Sequence[str]:
+        return ()
+
+    def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
+        argv = shlex.split(self._filled(self._command.run))
+        cold = self._levels.get(CACHE, WARM) == COLD
+        rows: list[dict[str, Any]] = []
+        with Stopwatch() as watch:
+            for number in range((0 if cold else self._command.warmup) + self._command.runs):
+                self._aside(watch, "prepare", self._command.prepare)
+                if cold:
+                    self._drop()
+                found = watch.time(argv, self._command.timeout)
+                if found.why:
+                    told = f"{argv[0]}: {found.why}"
+                    raise TrialFailure(FailureClass.CONFIGURATION, told, shlex.join(argv))
+                if cold or number >= self._command.warmup:
+                    rows.append({"started": found.figures["started"], **figures_of(found)})
+                on_load(LoadSecond(float(number), "steady", 1 / found.figures["wall"], 0.0, 0))
+        (directory / RUNS).write_text(json.dumps({"argv": argv, "runs": rows}, indent=1) + "\n", encoding="utf-8")
+        return LoadOutcome({"run": {"ok": len(rows), "failed": 0}}, False, "", [])
+
+    def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
+        wanted, done = self._command.runs, counts["run"]["ok"]
+        return [AuditRecord("runs", done == wanted, f"{done} of {wanted} runs ended with exit code 0")]
+
+    def health(self) -> None:
+        """Nothing runs beside the program."""
+
+    def stop(self) -> Sequence[str]:
+        """Its files stay until the end of the run, when the host is put back."""
+        return ()
+
+    def collect(self, directory: Path) -> Sequence[str]:
+        return ()
+
+    def measure(self, directory: Path, startup: float) -> Measured:
+        rows = json.loads((directory / RUNS).read_text(encoding="utf-8"))["runs"]
+        responses = {name: median(row[name] for row in rows) for name in rows[0] if name != "started"}
+        begin, end = rows[0]["started"], rows[-1]["started"] + rows[-1]["wall"]
+        told = "whole processes, from start to end"
+        return Measured(responses, SteadyState("steady", 0.0, told), Phases(begin, begin, end, end))
+
+    def beside(self, number: int) -> System:
+        if number:
+            _only_alone()
+        return self
+
+    def load_in_slots(
+        self, directory: Path, seed: int, on_load: OnLoad, slots: Sequence[Slot], on_slot: OnSlot
+    ) -> LoadOutcome:
+        _only_alone()
+
+    def load_in_turns(
+        self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
+    ) -> Sequence[LoadOutcome | TrialFailure]:
+        _only_alone()
+
+    def take_half(self, half: int) -> str:
+        _only_alone()
+
+    def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
+        _only_alone()
+
+    def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
+        _only_alone()
+
+    def idle_cpu(
+        self, directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]
+    ) -> Sequence[float | None]:
+        _only_alone()
+
+    def machine_use(
+        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
+    ) -> Sequence[MachineUse | None]:
+        return [None for _ in stretches]
+
+    def seconds(self, directory: Path) -> SecondSeries:
+        return SecondSeries([], {name: [] for name in ("throughput", "mean", "p50", "p99")})
+
+    @property
+    def _place(self) -> str:
+        return str(self._levels.get(PLACE, places.DISK))
+
+    def _furnished(self, place: str, directory: Path) -> Path:
+        """An empty directory at that place, with the files in it and set up."""
+        self._home.mkdir(parents=True, exist_ok=True)
+        if place == places.DISK:
+            found = self._home / "files"
+            if found.exists():
+                shutil.rmtree(found)
+            found.mkdir()
+        elif place == places.TMPFS:
+            found = places.make(self._host, self._home)
+        else:
+            found, _ = places.make_disk(self._host, self._home)
+        if self._java is not None:
+            shutil.copytree(self._java, found / "java", symlinks=True, ignore=_NOT_OF_A_JDK)
+        for name in self._command.files:
+            path = Path(name)
+            if path.is_dir():
+                shutil.copytree(path, found / path.name, symlinks=True)
+            else:
+                shutil.copy2(path, found / path.name)
+        self._places[place] = found
+        with Stopwatch() as watch:
+            try:
+                self._aside(watch, "setup", f"cd {shlex.quote(str(found))} && {{ {self._command.setup}\n}}")
+            except TrialFailure:
+                del self._places[place]
+                raise
+        (directory / "logs").mkdir(exist_ok=True)
+        return found
+
+    def _filled(self, text: str) -> str:
+        found = self._places[self._place]
+        texts = {
+            name: each[str(self._levels.get(name, next(iter(each))))] for name, each in self._command.levels.items()
+        }
+        return self._command.filled(text, {**texts, "files": str(found), "java": str(found / "java")})
+
+    def _aside(self, watch: Stopwatch, key: str, text: str) -> None:
+        if not text or not getattr(self._command, key):
+            return
+        found: Timed = watch.time(["/bin/sh", "-ec", self._filled(text)], _SETUP)
+        if found.why:
+            raise TrialFailure(FailureClass.CONFIGURATION, f"command.{key} fails: {found.why}", self._filled(text))
+
+    def _drop(self) -> None:
+        try:
+            self._host.drop_page_cache()
+        except LookupError as error:
+            raise TrialFailure(FailureClass.CONFIGURATION, str(error)) from None
+
+
+def _only_alone() -> NoReturn:
+    raise TrialFailure(FailureClass.CONFIGURATION, "a command runs alone from start to end")

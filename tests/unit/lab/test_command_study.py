@@ -1,0 +1,110 @@
+"""Studies of a program that is timed as a whole process: real ones, short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leadline.lab.lifecycle import STEPS
+from leadline.lab.studyfile import builtin_studies, parse_study
+from leadline.lab.testbed import LocalTestbed, RunOptions
+from leadline.model.command import CommandLoad
+from leadline.model.errors import UsageError
+from leadline.stack.servers.places import memory_directory
+
+STUDY = """\
+study: naps
+question: Does a longer nap take longer?
+command:
+  run: "/bin/sleep {length}{unit}"
+  levels:
+    length: { short: "0.01", long: "0.05" }
+    unit: { seconds: s, none: "" }
+  setup: echo {unit} > made
+  prepare: test -e {files}/made
+  runs: 2
+  seconds: 20ms
+factors:
+  length: [short, long]
+  command.place: [disk, tmpfs]
+design: { replicates: 3, sentinels: null }
+responses: [wall, context_switches]
+"""
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def test_programs_as_trials(tmp_path: Path, state: Path) -> None:
+    bed = LocalTestbed(tmp_path / "lab")
+    file = parse_study(STUDY, "naps.yaml")
+    planned = bed.plan(file)
+    result = bed.run(file, planned, RunOptions())
+    assert result.complete, result.stopped
+    record = bed.store.load(result.study_id)
+    assert all(trial.failure is None for trial in record.trials)
+    for trial in record.trials:
+        least = 0.05 if trial.planned.treatment["length"] == "long" else 0.01
+        assert trial.responses["wall"] > least
+        assert [step.name for step in trial.steps] == list(STEPS)
+    places = {r.found for trial in record.trials for r in trial.readings if r.knob == "command.place"}
+    assert places == {"disk", "tmpfs"}
+    assert not memory_directory(tmp_path / "lab" / "services" / "naps").exists()
+    assert record.study.command == file.study.command
+
+
+def test_a_program_that_fails_is_a_failure_of_its_treatment(tmp_path: Path, state: Path) -> None:
+    text = STUDY.replace('long: "0.05"', 'long: "nonsense"').replace("replicates: 3", "replicates: 2")
+    bed = LocalTestbed(tmp_path / "lab")
+    file = parse_study(text, "naps.yaml")
+    record = bed.store.load(bed.run(file, bed.plan(file), RunOptions()).study_id)
+    failed = [trial for trial in record.trials if trial.failure]
+    assert {trial.failure.value for trial in failed if trial.failure} == {"configuration"}
+    assert all("exit code 1" in trial.failure_message for trial in failed)
+    assert {trial.planned.treatment["length"] for trial in failed} == {"long"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("{length}", "{lenght}", "naps.yaml:4: run: nothing stands for {lenght}; did you mean {length}?"),
+        ("short, long]", "short, lang]", "did you mean long?"),
+        ("responses: [wall,", "responses: [p99,", "p99 is of a load; a command has wall, cpu"),
+        ("question:", "workload: { users: 3 }\nquestion:", "a study of a command has no workload"),
+        ("sentinels: null", "switchback: {}", "a command runs alone from start to end"),
+        ("unit: {", "java: {", "is no name of a factor of a command"),
+        ("disk, tmpfs]", "disk, floppy]", "'floppy' is not one of disk, tmpfs, ramdisk"),
+        ("  setup:", "  files: [/not/there]\n  setup:", "naps.yaml:8: /not/there is not there"),
+        ("  setup:", "  java: 98\n  setup:", "naps.yaml:8: no JDK 98 or newer"),
+        ('{unit}"', '{java}"', "for {java} say which"),
+    ],
+)
+def test_what_is_refused(old: str, new: str, words: str, tmp_path: Path) -> None:
+    def planned() -> None:
+        LocalTestbed(tmp_path / "lab").plan(parse_study(STUDY.replace(old, new, 1), "naps.yaml"))
+
+    with pytest.raises(UsageError) as error:
+        planned()
+    assert words in str(error.value)
+
+
+def test_a_response_of_programs_needs_one() -> None:
+    with pytest.raises(UsageError, match="wall is of a program: it needs `command`"):
+        parse_study("study: a\nquestion: b?\nresponses: [wall]\nfactors: { jvm.heap: [1g, 2g] }\n", "a.yaml")
+
+
+def test_texts_of_levels_may_name_the_files() -> None:
+    load = CommandLoad(run="{x}/y {archive}", levels={"archive": {"a": "-A{files}/z"}, "x": {"b": "{files}"}})
+    filled = load.filled(load.run, {"archive": "-A{files}/z", "x": "{files}", "files": "/f"})
+    assert filled == "/f/y -A/f/z"
+
+
+def test_the_built_in_study_of_the_start_of_a_jvm() -> None:
+    study = parse_study(builtin_studies()["startup"], "startup.yaml").study
+    assert study.command is not None
+    assert set(study.command.levels) < set(study.factors)
+    assert study.design.each == "command.cache"
