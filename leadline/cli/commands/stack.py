@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 def up(
     stack: Annotated[
         str,
-        typer.Argument(help=f"SERVER or SERVER/MODE: {', '.join(stacks.SERVERS)}, liberty/orm; a stack file; or a study."),
+        typer.Argument(
+            help=f"SERVER or SERVER/MODE: {', '.join(stacks.SERVERS)}, liberty/orm; a stack file; or a study."
+        ),
     ],
     lab: LabOption = Path("lab"),
     set_: Annotated[list[str] | None, typer.Option("--set", help="A knob's level: --set jvm.heap=512m")] = None,
