@@ -52,6 +52,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "up": ("stack", "Start a stack and leave it running; print its address."),
     "down": ("stack", "Stop the stack that ``up`` started and put the host back."),
+    "stack": (
+        "stackfile",
+        "An application of your own: a first stack file from its jar, and a check of a stack file.",
+    ),
     "load": (
         "load",
         "Load a server and sum up how it did; further options are leadline-load's (docs/reference/load.md).",

@@ -116,6 +116,13 @@ class ReadBack(_Strict):
         return self
 
 
+class Live(_Strict):
+    """What is done after the MBean's attribute has been written, so that what runs follows it."""
+
+    invoke: Annotated[str, Field(min_length=3, max_length=1_000)] = Field(description="name of an MBean")
+    operation: Label = Field(description="of it, without parameters: `softEvictConnections`")
+
+
 class OwnKnob(_Strict):
     """A parameter of the application: how it is set at a start, and how it is read back."""
 
@@ -141,6 +148,11 @@ class OwnKnob(_Strict):
         default=None, description="system property of the JVM, as `environment`"
     )
     read_back: ReadBack | None = None
+    live: Literal[True] | Live | None = Field(
+        default=None,
+        description="the attribute of `jmx` is also written, so that the level changes while the application runs; "
+        "with `invoke` and `operation` an operation follows",
+    )
 
     @property
     def scale(self) -> float:
@@ -161,6 +173,8 @@ class OwnKnob(_Strict):
                 "a knob without read-back: say how its level is read from the running process, such as `read_back: {"
                 " http: /path, key: name }`, or by jmx, jcmd or file",
             )
+        if self.live is not None and self.read_back.way != "jmx":
+            raise KeyedError(("live",), f"live levels are written to an MBean, and it is read by {self.read_back.way}")
         if (self.levels is not None) != (self.kind == "choice"):
             raise KeyedError(("levels",), "`levels` are the words of the kind choice; a number has a `range`")
         if self.range is not None and self.kind in ("boolean", "choice", "text"):
@@ -193,7 +207,7 @@ def knob_of(name: str, own: OwnKnob) -> Knob:
     return Knob(
         name,
         ranged.kind,
-        ApplyCost.RESTART,
+        ApplyCost.LIVE if own.live else ApplyCost.RESTART,
         own.summary or next(iter(means.values())),
         default,
         note,

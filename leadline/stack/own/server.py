@@ -13,7 +13,7 @@ from typing import ClassVar
 from leadline.host.jvm import AttachError, agent_jar, java_pid, jcmd
 from leadline.model.errors import LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
-from leadline.model.ownstack import OwnFile, OwnKnob, ReadBack, filled, knob_of, level_read, written
+from leadline.model.ownstack import Live, OwnFile, OwnKnob, ReadBack, filled, knob_of, level_read, written
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
 from leadline.stack.own.application import fetched, picked
@@ -152,6 +152,22 @@ class CommandServer(JavaServer):
     def question(self) -> Mapping[str, str]:
         return {}
 
+    def change(self, levels: Settings) -> None:
+        own = [name for name in levels if name in self._spec.knobs]
+        if flags := {name: level for name, level in levels.items() if name not in own}:
+            super().change(flags)
+        told: dict[str, str] = {}
+        for number, name in enumerate(own):
+            knob = self._spec.knobs[name]
+            assert knob.read_back is not None
+            way, text = knob.read_back, written(knob, levels[name])
+            told[f"set.{number:03}"] = f"{way.jmx}|{way.attribute}|{text}"
+            if isinstance(knob.live, Live):
+                told[f"invoke.{number:03}"] = f"{knob.live.invoke}|{knob.live.operation}"
+        if told:
+            self.tell(told, _invoked)
+        self._settings = {**self._settings, **levels}
+
     def read_back(self, name: str) -> Level:
         knob = self._spec.knobs.get(name)
         if knob is None:
@@ -208,6 +224,13 @@ class CommandServer(JavaServer):
         if code:
             raise LookupError(f"jcmd {command} ended with {code}: {said.strip().splitlines()[-1:]}")
         return said
+
+
+def _invoked(answer: Answer) -> bool:
+    """Raises LookupError where an operation that should follow a level failed."""
+    if answer["errors"]:
+        raise LookupError("; ".join(f"{asked}: {error}" for asked, error in answer["errors"].items()))
+    return True
 
 
 def _found(text: str, way: ReadBack) -> str:

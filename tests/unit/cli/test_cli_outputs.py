@@ -38,6 +38,7 @@ FILES = (
     ("scenario", "from-har", "none", "--out"),
     ("scenario", "from-openapi", "none", "--out"),
     ("scenario", "export", "none", "--to", "k6", "--out"),
+    ("stack", "init", "none", "--out"),
 )
 LOAD = ("load", "none", "--url", "http://127.0.0.1:9")
 DIRECTORIES = (
@@ -66,7 +67,8 @@ def test_every_option_of_a_path_that_is_written_is_checked() -> None:
     written = {(command, option): reader for command, option, reader in found if option not in READ}
     assert set(written.values()) == {output_file, output_directory}
     tried = {
-        (words[0] if words[0] != "scenario" else " ".join(words[:2]), words[-1]) for words in (*FILES, *DIRECTORIES)
+        (words[0] if words[0] not in ("scenario", "stack") else " ".join(words[:2]), words[-1])
+        for words in (*FILES, *DIRECTORIES)
     }
     assert set(written) == tried - {("load", "--out")}  # whose options are the driver's
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
+from leadline.api.stackfiles import Step, check, first
 from leadline.api.stacks import choice_of
 from leadline.host.local import LocalHost
 from leadline.lab.stackfile import read_stack
@@ -18,6 +20,7 @@ from leadline.model.ownstack import OwnKnob, OwnStack, level_read, terms, writte
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.registry import stack_catalogue
 
+ROOT = Path(__file__).parents[3]
 APPLICATION = """
 import json, os, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -152,12 +155,21 @@ def test_a_stack_file_that_is_not_there_is_named_with_the_nearest(stack_file: Pa
 
 
 def test_the_example_of_the_reference_is_one() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "stack-file.md").read_text()
+    page = (ROOT / "docs" / "reference" / "stack-file.md").read_text()
     example = OwnStack.model_validate(YAML(typ="safe").load(page.split("```yaml\n")[1].split("```")[0]))
     assert example.jvm
     assert set(OwnStack.model_fields) == {
         line.split("`")[1] for line in page.splitlines() if line.startswith("| `")
     } & set(OwnStack.model_fields)
+
+
+def test_the_example_is_one_and_the_guide_has_its_study() -> None:
+    folder = ROOT / "examples" / "shop"
+    stack = OwnStack.model_validate(YAML(typ="safe").load((folder / "shop.stack.yaml").read_text()))
+    assert sorted(stack.knobs) == ["app.packing", "app.pool", "app.threads"]
+    assert all((folder / name).is_file() for name in (*stack.database.sql, stack.scenario or ""))
+    guide = (ROOT / "docs" / "guides" / "own-application.md").read_text()
+    assert guide.split("```yaml\n")[1].split("```")[0] == (folder / "pool.study.yaml").read_text()
 
 
 def test_sums_of_counts_and_units() -> None:
@@ -167,3 +179,73 @@ def test_sums_of_counts_and_units() -> None:
     )
     assert written(knob, 512 << 20) == "512"
     assert level_read(knob, " 512\n") == 512 << 20
+
+
+def spring_boot_jar(path: Path, *libraries: str) -> Path:
+    with zipfile.ZipFile(path, "w") as jar:
+        lines = ["Manifest-Version: 1.0", "Main-Class: org.springframework.boot.loader.launch.JarLauncher"]
+        lines += ["Start-Class: com.example.a.very.long.package.name.that.goes.on.in.the", " .next.line.Shop"]
+        jar.writestr("META-INF/MANIFEST.MF", "\r\n".join([*lines, "Spring-Boot-Version: 3.5.7", ""]))
+        for library in libraries:
+            jar.writestr(f"BOOT-INF/lib/{library}.jar", "")
+    return path
+
+
+def test_a_first_file_is_written_from_a_jar_and_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    jar = spring_boot_jar(
+        tmp_path / "Web_shop-1.2.jar",
+        "HikariCP-6.3.3",
+        "postgresql-42.7.8",
+        "spring-jdbc-6.2.12",
+        "tomcat-embed-core-10",
+    )
+    path, text = first(jar, None)
+    found = read_stack(path).content
+    assert path.name == "web-shop.stack.yaml"
+    assert (
+        "Spring Boot 3.5.7, main class com.example.a.very.long.package.name.that.goes.on.in.the.next.line.Shop" in text
+    )
+    assert list(found.knobs) == ["app.pool", "app.threads"]
+    assert (found.command[2], found.database.kind) == ("Web_shop-1.2.jar", "postgres")
+    with pytest.raises(UsageError, match="exists; remove it"):
+        first(jar, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "manifest", "told"),
+    [
+        ("absent.jar", None, "there is no file .*build it first"),
+        ("shop.war", "", "needs a server"),
+        ("text.jar", None, "is no jar"),
+        ("lib.jar", "Manifest-Version: 1.0\n", "names no Main-Class"),
+    ],
+)
+def test_what_is_no_jar_to_start_is_refused(tmp_path: Path, name: str, manifest: str | None, told: str) -> None:
+    path = tmp_path / name
+    if manifest is not None:
+        with zipfile.ZipFile(path, "w") as jar:
+            jar.writestr("META-INF/MANIFEST.MF", manifest)
+    elif name == "text.jar":
+        path.write_text("no jar")
+    with pytest.raises(UsageError, match=told):
+        first(path, tmp_path / "out.stack.yaml")
+
+
+def test_a_check_starts_it_once_and_tells_every_step(
+    stack_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
+    stack_file.write_text(
+        stack_file.read_text()
+        .replace("scenario: toy.scenario.yaml\n", "")
+        .replace("counts.item.ok}", "counts.item.ok} ")
+    )
+    steps: list[Step] = []
+    assert not check(stack_file, tmp_path / "lab", steps.append, lambda _: None)
+    told = {step.name: step.wrong or step.told for step in steps}
+    assert told["read app.size"] == "4"
+    assert told["read app.wait"] == "250ms"
+    assert told["audits"].startswith("counted: the driver counted no transaction 'item'")
+    assert [step.name for step in steps if step.wrong] == ["audits"]
+    assert [step.name for step in steps][-2:] == ["stop", "put the host back"]

@@ -1,0 +1,165 @@
+"""Stack files: a first one from a jar, and a check that starts the application once."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from leadline.host.local import LocalHost
+from leadline.host.textfile import expanded, write_private
+from leadline.lab.loadcheck import check_load
+from leadline.lab.stackfile import read_stack
+from leadline.lab.studyfile import parse_study
+from leadline.lab.system import System
+from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError
+from leadline.model.knob import Knob
+from leadline.model.owners import KnobOwner
+from leadline.model.study import StackChoice
+from leadline.stack.own.artifact import first_file, read_artifact
+from leadline.stack.registry import stack_catalogue
+from leadline.stack.running import require_none_running
+
+_LOAD = "{ users: 1, ramp_up: 0s, steady: 2s, ramp_down: 0s }"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a check with its seconds; ``wrong``: what must be mended before a study can run."""
+
+    name: str
+    seconds: float
+    told: str = ""
+    wrong: str = ""
+
+
+OnStep = Callable[[Step], None]
+
+
+def first(artifact: Path, out: Path | None) -> tuple[Path, str]:
+    """Path and text of a first stack file for a jar, ``NAME.stack.yaml`` in the current directory unless ``out`` says
+    another. Raises UsageError, also where that file exists.
+    """
+    found = read_artifact(artifact)
+    stem = found.file.parent.parent.parent.name if found.framework == "quarkus" else found.file.stem
+    words = re.sub(r"[^a-z0-9]+", "-", re.sub(r"-\d+(\.\d+)*.*$", "", stem).lower()).strip("-")
+    name = words if re.match(r"[a-z]", words) else f"app-{words}".rstrip("-")
+    path = out or Path(f"{name}.stack.yaml")
+    if path.exists():
+        raise UsageError(f"{path} exists; remove it, or name another file by --out")
+    try:
+        word = str(found.file.resolve().relative_to(path.parent.resolve()))
+    except ValueError:
+        word = str(found.file.resolve())
+    text = first_file(found, name, word)
+    write_private(path, text)
+    path.chmod(0o644)
+    return path, text
+
+
+def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]) -> bool:
+    """Start the application once with its knobs at their defaults, load it for two seconds with one user, read every
+    knob back, run the audits, stop it and put everything back. ``on_step`` hears each step; returns whether a study
+    can run.
+
+    Raises UsageError for what is wrong with the file.
+    """
+    from leadline.lab.real import RealSystem  # its libraries take seconds to import
+
+    began = time.monotonic()
+    own = read_stack(expanded(str(file)))
+    keys = f"study: check\nquestion: Does it run?\nstack: {own.file}\nworkload: {_LOAD}\nresponses: [throughput]\n"
+    parsed = parse_study(keys, str(file))
+    loads = own.content.scenario is not None
+    if loads:
+        check_load(parsed)
+    study = parsed.study.model_copy(update={"observe": False})
+    on_step(Step("read the file", time.monotonic() - began, f"{len(own.content.knobs)} knobs of its own"))
+    lab.mkdir(parents=True, exist_ok=True)
+    host, steps = LocalHost(), _Steps(on_step)
+    knobs = own_knobs(study.stack)
+    levels = {knob.name: knob.default for knob in knobs if knob.default is not None}
+    with host.lease():
+        require_none_running(lab, host)
+        system = RealSystem(study, host, lab)
+        directory = lab / "check" / f"{own.content.stack}-{int(time.time())}"
+        try:
+            with steps.step("prepare what it needs"):
+                system.prepare(message)
+            with steps.step("put the data back"):
+                system.reset(directory, 1)
+            with steps.step("start"):
+                system.start_database(levels, directory)
+                system.start_server(levels, directory)
+            _read_knobs(knobs, system.owners()[0], steps)
+            counts = _load(system, directory, steps) if loads else {}
+            if own.content.audits:
+                with steps.step("audits") as found:
+                    failed = [f"{one.name}: {one.detail}" for one in system.audit(directory, counts) if not one.passed]
+                    steps.told = f"{len(own.content.audits)} of them"
+                    found.extend(failed)
+        except TrialFailure as failure:
+            message(failure.evidence)
+        finally:
+            with steps.step("stop") as found:
+                found.extend(system.stop())
+            with steps.step("put the host back"):
+                host.restore()
+    return steps.good
+
+
+def _load(system: System, directory: Path, steps: _Steps) -> dict[str, dict[str, int]]:
+    with steps.step("load of 2 s by one user") as found:
+        counts = {name: dict(each) for name, each in system.load(directory, 1, lambda _: None).counts.items()}
+        ok, failed = (sum(each[how] for each in counts.values()) for how in ("ok", "failed"))
+        steps.told = f"{ok} transactions"
+        if not ok or failed:
+            found.append(f"{ok} transactions succeeded, {failed} failed")
+    return counts
+
+
+def _read_knobs(knobs: Sequence[Knob], stack: KnobOwner, steps: _Steps) -> None:
+    for knob in knobs:
+        with steps.step(f"read {knob.name}") as found:
+            try:
+                level = stack.read_back(knob.name)
+            except LookupError as error:
+                found.append(str(error))
+                continue
+            steps.told = knob.format(level)
+            if knob.default is not None and level != knob.default:
+                found.append(f"{knob.format(level)} is in force, and {knob.format(knob.default)} was set")
+
+
+def own_knobs(choice: StackChoice) -> list[Knob]:
+    """Those that the stack file itself declares."""
+    assert choice.own is not None
+    return [knob for knob in stack_catalogue(choice) if knob.name in choice.own.content.knobs]
+
+
+class _Steps:
+    """Tells each step with its seconds once it is over; what it lists is wrong, and what it raises."""
+
+    def __init__(self, on_step: OnStep) -> None:
+        self._on_step = on_step
+        self.good = True
+        self.told = ""
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[list[str]]:
+        begin, found, self.told = time.monotonic(), list[str](), ""
+        step = Step(name, 0.0)
+        try:
+            yield found
+        except RestoreError:
+            raise
+        except LeadlineError as error:
+            found.append(str(error))
+            raise
+        finally:
+            self.good = self.good and not found
+            wrong = "; ".join(found)
+            self._on_step(replace(step, seconds=time.monotonic() - begin, told=self.told, wrong=wrong))

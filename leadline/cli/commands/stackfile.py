@@ -1,0 +1,59 @@
+"""``stack init``, ``stack check``: an application of one's own."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.api import stackfiles
+from leadline.cli.options import JsonOption, LabOption, file_option
+from leadline.cli.output import errors, print_json, say
+
+
+def register(parent: typer.Typer) -> None:
+    """Add this module's commands."""
+    app = typer.Typer(
+        help="An application of your own: a first stack file from its jar, and a check of a stack file.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    app.command(epilog="Example: leadline stack init target/shop.jar")(init)
+    app.command(epilog="Example: leadline stack check shop.stack.yaml")(check)
+    parent.add_typer(app, name="stack")
+
+
+def init(
+    artifact: Annotated[Path, typer.Argument(help="A jar that java -jar starts, or Quarkus's folder quarkus-app.")],
+    out: Annotated[Path | None, file_option("The stack file; NAME.stack.yaml if absent.", "--out", "-o")] = None,
+) -> None:
+    """Write a first stack file from what a jar tells of itself."""
+    path, text = stackfiles.first(artifact, out)
+    say(text.rstrip())
+    say(f"wrote {path}; next: leadline stack check {path}", to=errors)
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="A stack file.")],
+    lab: LabOption = Path("lab"),
+    json: JsonOption = False,
+) -> None:
+    """Start the application once, load it briefly, read every knob back, run the audits, stop it, put all back."""
+    found: list[stackfiles.Step] = []
+
+    def tell(step: stackfiles.Step) -> None:
+        found.append(step)
+        if not json:
+            mark = "wrong" if step.wrong else "ok"
+            say(f"{step.seconds:6.1f} s  {mark:5}  {': '.join(filter(None, (step.name, step.wrong or step.told)))}")
+
+    good = stackfiles.check(file, lab, tell, partial(say, to=errors) if not json else lambda _text: None)
+    if json:
+        steps = [{"step": one.name, "seconds": one.seconds, "told": one.told, "wrong": one.wrong} for one in found]
+        print_json({"file": str(file), "good": good, "steps": steps})
+    else:
+        say("a study can run on it" if good else "a study cannot run on it yet")
+    if not good:
+        raise typer.Exit(1)

@@ -1,0 +1,153 @@
+"""What a jar tells of itself: framework, main class, port, probe; and a first stack file from it."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.model.errors import UsageError
+
+_MANIFEST = "META-INF/MANIFEST.MF"
+_LONGEST_MANIFEST = 1 << 20
+_QUARKUS = "io.quarkus.bootstrap.runner.QuarkusEntryPoint"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """``libraries``: file names of the jars it brings; ``version``: of the framework, empty where it has none."""
+
+    file: Path
+    framework: str  # "spring-boot", "quarkus", "java"
+    version: str
+    main_class: str
+    libraries: tuple[str, ...]
+
+    def has(self, library: str) -> bool:
+        """Whether it brings a library: ``spring-boot-actuator``."""
+        return any(re.match(rf"(.*\.)?{re.escape(library)}-\d", name) for name in self.libraries)
+
+
+def read_artifact(file: Path) -> Artifact:
+    """Raises UsageError for what is no jar that ``java -jar`` starts."""
+    if file.is_dir() and (file / "quarkus-run.jar").is_file():
+        file = file / "quarkus-run.jar"
+    if file.suffix in (".war", ".ear"):
+        raise UsageError(f"{file}: a {file.suffix[1:].upper()} needs a server; a stack file takes a command: a jar")
+    try:
+        with zipfile.ZipFile(file) as jar:
+            names = jar.namelist()
+            with jar.open(_MANIFEST) as stream:
+                manifest = _manifest(stream.read(_LONGEST_MANIFEST).decode("utf-8", "replace"))
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {file}; build it first") from None
+    except (zipfile.BadZipFile, IsADirectoryError):
+        raise UsageError(f"{file} is no jar") from None
+    except KeyError:
+        raise UsageError(f"{file} has no {_MANIFEST}, so it is no jar that java -jar starts") from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+    if "Main-Class" not in manifest:
+        raise UsageError(
+            f"{file} names no Main-Class, so java -jar does not start it; give the one that is made to run"
+        )
+    if "Spring-Boot-Version" in manifest:
+        inside = tuple(name.rpartition("/")[2] for name in names if name.startswith("BOOT-INF/lib/"))
+        main = manifest.get("Start-Class", manifest["Main-Class"])
+        return Artifact(file, "spring-boot", manifest["Spring-Boot-Version"], main, inside)
+    if manifest["Main-Class"] == _QUARKUS:
+        beside = tuple(path.name for path in sorted((file.parent / "lib").rglob("*.jar")))
+        core = next((found[1] for name in beside if (found := re.fullmatch(r".*quarkus-core-(\d.*)\.jar", name))), "")
+        return Artifact(file, "quarkus", core, manifest["Main-Class"], beside)
+    return Artifact(file, "java", "", manifest["Main-Class"], ())
+
+
+def _manifest(text: str) -> dict[str, str]:
+    """Entries of the main section; long lines go on after a space."""
+    main = re.sub(r"\r?\n ", "", re.split(r"\r?\n\r?\n", text, maxsplit=1)[0])
+    return {name.strip(): value.strip() for line in main.splitlines() for name, _, value in [line.partition(":")]}
+
+
+def first_file(found: Artifact, name: str, word: str) -> str:
+    """The text of a stack file; ``word``: the artifact as its folder sees it."""
+    lines = [f"# {_told(found)}", f"stack: {name}"]
+    if found.framework == "spring-boot":
+        lines += _spring_boot(found, word)
+    elif found.framework == "quarkus":
+        lines += _quarkus(found, word)
+    else:
+        lines += [
+            f"command: [java, -jar, {word}]  # add how it takes its port: `--port=${{port}}`; then leave `port` out",
+            "port: 8080",
+            "ready: { path: / }  # a path that answers 200 once it is up",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _told(found: Artifact) -> str:
+    framework = {"spring-boot": "Spring Boot ", "quarkus": "Quarkus "}.get(found.framework, "")
+    of = f"{framework}{found.version}, " if framework else ""
+    return f"{of}main class {found.main_class}; keys: docs/reference/stack-file.md"
+
+
+def _spring_boot(found: Artifact, word: str) -> list[str]:
+    options = ["--server.port=${port}", "--server.address=${address}"]
+    knobs: list[str] = []
+    if found.has("HikariCP"):
+        options += ["--spring.datasource.hikari.register-mbeans=true"]
+        knobs += [
+            "  app.pool:",
+            "    summary: connections of the pool",
+            "    range: [1, 200]",
+            "    default: 10",
+            '    argument: "--spring.datasource.hikari.maximum-pool-size=${level}"',
+            '    read_back: { jmx: "com.zaxxer.hikari:type=PoolConfig*", attribute: MaximumPoolSize }',
+            '    live: { invoke: "com.zaxxer.hikari:type=Pool (*", operation: softEvictConnections }',
+        ]
+    if found.has("tomcat-embed-core"):
+        options += ["--server.tomcat.mbeanregistry.enabled=true"]
+        knobs += [
+            "  app.threads:",
+            "    summary: threads that work on requests",
+            "    range: [1, 1000]",
+            "    default: 200",
+            '    argument: "--server.tomcat.threads.max=${level}"',
+            '    read_back: { jmx: "Tomcat:type=ThreadPool,*", attribute: maxThreads }',
+        ]
+    words = "".join(f'\n  - "{option}"' for option in options)
+    lines = [f"command:\n  - java\n  - -jar\n  - {word}{words}"]
+    if found.has("spring-boot-actuator"):
+        lines += ["ready: { path: /actuator/health, says: { status: UP }, within: 2m }"]
+    else:
+        lines += ["ready: { path: /, status: 200, within: 2m }  # a path that answers 200 once it is up"]
+    if found.has("postgresql") and found.has("spring-jdbc"):
+        lines += [
+            "# Leadline's own PostgreSQL, put back before each trial; without these lines its data are its own affair.",
+            "database: { kind: postgres, first_start: true }  # sql: [schema.sql] where it makes no tables itself",
+            "environment:",
+            '  SPRING_DATASOURCE_URL: "${database.jdbc}"',
+            '  SPRING_DATASOURCE_USERNAME: "${database.user}"',
+            '  SPRING_DATASOURCE_PASSWORD: "${database.password}"',
+        ]
+    elif found.has("spring-jdbc"):
+        lines += ["database: keep  # none: in memory or in its directory; or a reset command"]
+    return [*lines, *(["knobs:", *knobs] if knobs else [])]
+
+
+def _quarkus(found: Artifact, word: str) -> list[str]:
+    probe = "/q/health/ready" if found.has("quarkus-smallrye-health") else "/"
+    says = ", says: { status: UP }" if probe != "/" else ""
+    lines = [
+        'command: [java, "-Dquarkus.http.port=${port}", "-Dquarkus.http.host=${address}", -jar, ' + f"{word}]",
+        f"ready: {{ path: {probe}{says}, within: 1m }}",
+    ]
+    if found.has("quarkus-jdbc-postgresql"):
+        lines += [
+            "database: { kind: postgres, first_start: true }",
+            "environment:",
+            '  QUARKUS_DATASOURCE_JDBC_URL: "${database.jdbc}"',
+            '  QUARKUS_DATASOURCE_USERNAME: "${database.user}"',
+            '  QUARKUS_DATASOURCE_PASSWORD: "${database.password}"',
+        ]
+    return lines
