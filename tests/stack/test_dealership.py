@@ -24,15 +24,8 @@ PORT = 15560
 
 
 def tools(database: Endpoint, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    argv = [
-        "java",
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        "-Ddealership.faults=on",
-        "-jar",
-        TOOLS,
-        arguments[0],
-    ]
+    argv: list[str | Path] = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Ddealership.faults=on"]
+    argv += ["-jar", TOOLS, arguments[0]]
     argv += ["--url", database.jdbc_url, "--user", database.user, "--units", "1", "--seed", "1", *arguments[1:]]
     environment = os.environ | {"DEALERSHIP_DB_PASSWORD": database.password}
     return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
@@ -54,7 +47,7 @@ def test_threads_leave_what_audits_expect_and_each_planted_fault_fails_its_audit
 
 
 def load_play_and_audit(endpoint: Endpoint, directory: Path) -> None:
-    counted = ["--counts", directory / "counts.json"]
+    counted: list[str | Path] = ["--counts", directory / "counts.json"]
     supplier = directory / "supplier.json"
 
     def done(*arguments: str | Path) -> Any:
