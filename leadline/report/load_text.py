@@ -24,7 +24,11 @@ def load_text(load: Workload) -> str:
     if load.profile is not None:
         return f"{_profile(load)}{bursts}{preset}"
     if load.arrivals == "closed":
-        count = f"the users of {load.scenario}" if load.users is None else f"{load.users} user{'s' if load.users != 1 else ''}"
+        count = (
+            f"the users of {load.scenario}"
+            if load.users is None
+            else f"{load.users} user{'s' if load.users != 1 else ''}"
+        )
         if load.clients is not None and load.threads is not None:
             count += f" ({load.clients} clients x {load.threads} threads)"
         return f"{count}{preset}"
