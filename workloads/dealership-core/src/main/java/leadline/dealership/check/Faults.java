@@ -167,7 +167,7 @@ public final class Faults {
                 "finished-stock-is-opening-plus-completed-minus-shipped"));
         out.add(Fault.data(
                 "large orders of too many vehicles",
-                "UPDATE order_line SET quantity = quantity + 90 WHERE order_id IN (SELECT id FROM sales_order"
+                "UPDATE order_line SET quantity = quantity + 200 WHERE order_id IN (SELECT id FROM sales_order"
                         + " WHERE kind = 'ORDER' AND large)",
                 "vehicles-of-large-orders-are-140",
                 "order-totals-are-their-lines",

@@ -36,6 +36,7 @@ import leadline.dealership.sql.Sales;
  */
 public final class Player {
     private static final int WAITING_WORK = 4;
+    private static final int MOST_WAITING = 20;
     private static final boolean FAULTS = "on".equals(System.getProperty(Sales.FAULTS));
 
     private final Dealership dealership;
@@ -58,7 +59,8 @@ public final class Player {
     }
 
     /**
-     * Plays {@code rounds} in each of the threads, each with what {@code dealerships} gives it.
+     * Plays {@code rounds} in each of the threads, each with what {@code dealerships} gives it; in the end there is an
+     * order in every state.
      *
      * @param models how many models are traded; few make orders wait
      */
@@ -83,6 +85,7 @@ public final class Player {
             for (Future<Void> part : pool.invokeAll(parts)) {
                 part.get();
             }
+            new Player(dealerships.get(), tally, seed, threads, dealers, models).finale();
             return tally;
         } catch (ExecutionException e) {
             throw e.getCause() instanceof Exception cause ? cause : e;
@@ -266,5 +269,52 @@ public final class Player {
         while (!sent.isEmpty()) {
             deliver();
         }
+    }
+
+    /** Ships every large order, then leaves one PRODUCING, one OPEN, one CANCELLED, and a small one waiting. */
+    private void finale() {
+        buy(1, 140);
+        for (WorkOrder claimed = claim(); claimed != null; claimed = claim()) {
+            build(claimed);
+        }
+        buy(2, 140);
+        claim();
+        buy(3, 140);
+        SalesOrder last = buy(4, 140);
+        counted("manage_cancel", () -> dealership.cancel(4, last.id()));
+        build(counted("schedule", () -> dealership.schedule(new ScheduleCommand(command(), model(), 5))));
+        WorkOrder unwanted = counted("schedule", () -> dealership.schedule(new ScheduleCommand(command(), model(), 5)));
+        counted("cancel_work", () -> dealership.cancelWork(unwanted.id()));
+        for (int dealer = 1; dealer <= MOST_WAITING; dealer++) {
+            if (buy(dealer, 20).status() == OrderStatus.OPEN) {
+                return;
+            }
+        }
+    }
+
+    private SalesOrder buy(long dealer, int vehicles) {
+        List<CartLine> lines = List.of(new CartLine(Generator.model(1), vehicles));
+        return counted(
+                vehicles < Dealership.LARGE_QUANTITY ? "purchase" : "purchase_large",
+                () -> dealership.purchase(dealer, new PurchaseCommand(command(), lines)));
+    }
+
+    private WorkOrder claim() {
+        WorkOrder claimed = dealership.claimLarge().orElse(null);
+        if (claimed != null) {
+            tally.count("claim_large", true);
+        }
+        return claimed;
+    }
+
+    private void build(WorkOrder order) {
+        WorkOrder now = order;
+        while (now.stage() < Dealership.LAST_STAGE) {
+            Advance advance = counted("advance", () -> dealership.advance(order.id()));
+            sent(advance.ordered());
+            deliverAll();
+            now = advance.work();
+        }
+        counted("complete", () -> dealership.complete(order.id(), order.quantity()));
     }
 }

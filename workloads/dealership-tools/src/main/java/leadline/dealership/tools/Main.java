@@ -13,7 +13,7 @@ import picocli.CommandLine.IVersionProvider;
         description = "Data and supplier of the dealership.",
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
-        subcommands = {LoadCommand.class, AuditCommand.class, PlayCommand.class})
+        subcommands = {LoadCommand.class, AuditCommand.class, PlayCommand.class, EmulateCommand.class})
 public final class Main {
     /** Reads the version from the manifest. */
     static final class Version implements IVersionProvider {

@@ -1,0 +1,46 @@
+package leadline.dealership.check;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.util.Map;
+import leadline.common.DriverCount;
+import leadline.dealership.data.Scale;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class AuditsTest {
+    @ParameterizedTest
+    @CsvSource({"9,false", "10,true", "12,true", "13,false"})
+    void rowsLieBetweenRightResponsesAndAllRequests(long gained, boolean passes) {
+        assertEquals(
+                passes, Audits.delta("sell", new DriverCount(10, 2), gained).passed());
+    }
+
+    @ParameterizedTest
+    @CsvSource({"0,0,true", "1040,10000,true", "1180,10000,false", "820,10000,false", "2,8,true"})
+    void aShareMayDifferByChanceAndAFewPercent(long part, long all, boolean passes) {
+        assertEquals(passes, Audits.share("large", 0.1, part, all).passed());
+    }
+
+    @ParameterizedTest
+    @CsvSource({"36000,true", "34500,true", "33000,false", "39000,false"})
+    void aRateMayDifferByChanceAndAFewPercent(long asked, boolean passes) {
+        assertEquals(passes, Audits.rate("dealers", 10, asked, 3600).passed());
+    }
+
+    @Test
+    void theMixNamesEachShare() {
+        Map<String, DriverCount> counts = Map.of(
+                "browse", new DriverCount(5_000, 0),
+                "purchase", new DriverCount(2_200, 50),
+                "purchase_large", new DriverCount(250, 0),
+                "manage_sell", new DriverCount(1_500, 0),
+                "manage_cancel", new DriverCount(900, 100));
+        Inputs inputs = new Inputs(Scale.of(10), 1, counts, null, 0);
+        assertEquals(
+                "browse: 5000 of 10000 are 0.5000, expected 0.5000 +- 0.0450; purchase: 2500 of 10000 are 0.2500,"
+                        + " expected 0.2500 +- 0.0298; manage: 2500 of 10000 are 0.2500, expected 0.2500 +- 0.0298",
+                Audits.mix(inputs).detail());
+    }
+}
