@@ -129,7 +129,7 @@ $(DRIVER): $(DRIVER_SOURCES) | check-tools
 	@touch $@
 
 $(JAVA): $(JAVA_SOURCES) | check-tools
-	$(call say,"building brokerage and the agent (Java)")
+	$(call say,"building the applications and the agent (Java)")
 	$(MVN) -B -q -f workloads/pom.xml -DskipTests package
 	@mkdir -p $(@D) && touch $@
 

@@ -15,6 +15,8 @@ _JAVA = (
     "workloads/brokerage-war/target/brokerage.war",
     "workloads/brokerage-war/target/brokerage-queue.war",
     "workloads/brokerage-tools/target/brokerage-tools.jar",
+    "workloads/dealership-war/target/dealership.war",
+    "workloads/dealership-tools/target/dealership-tools.jar",
     "workloads/agent/target/leadline-agent.jar",
 )
 # Libraries that PEP 600 lets a manylinux wheel take from the host and that a Rust program may need.

@@ -370,7 +370,8 @@ def load_outcome(result: DriverResult) -> LoadOutcome:
     """Raises TrialFailure(infrastructure) for a driver that was ended."""
     if not result.completed:
         raise TrialFailure(FailureClass.INFRASTRUCTURE, "the driver was ended before its plan was")
-    counts = {name: {"ok": total.ok, "failed": total.failed} for name, total in result.total.items()}
+    totals = result.total.items()
+    counts = {name: {"ok": total.ok, "failed": total.failed, "skipped": total.skipped} for name, total in totals}
     return LoadOutcome(counts, result.driver.limit, "\n".join(result.driver.evidence), _checks(result))
 
 

@@ -196,18 +196,22 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 )
 
 
-_WEB = ("web server CPU", "CPUs")
+_BESIDE = {"web": ("web server CPU", "CPUs"), "supplier": ("supplier CPU", "CPUs")}  # by role
 
 
 def columns(trials: Sequence[TrialFiles]) -> tuple[tuple[str, str], ...]:
-    """``COLUMNS``, with the web server's where one of the trials had one."""
-    web = any(mean(trial, "processes", "cpu", "web") is not None for trial in trials)
-    return (*COLUMNS[:2], _WEB, *COLUMNS[2:]) if web else COLUMNS
+    """``COLUMNS``, with those of a web server and of the application's companion where one of the trials had one."""
+    there = [
+        column
+        for role, column in _BESIDE.items()
+        if any(mean(trial, "processes", "cpu", role) is not None for trial in trials)
+    ]
+    return (*COLUMNS[:2], *there, *COLUMNS[2:])
 
 
 def cells(trials: Sequence[TrialFiles], columns: Sequence[tuple[str, str]] = COLUMNS) -> list[Cell]:
     """One cell for each column over the trials of a treatment."""
-    roles = ("server", "database", "web", "driver") if _WEB in columns else ("server", "database", "driver")
+    roles = ("server", "database", *(role for role, column in _BESIDE.items() if column in columns), "driver")
     uses = [max(found, key=lambda use: use.waiting_mean or 0) for found in map(pools, trials) if found]
     starved = bool(uses) and sum(use.starved for use in uses) * 2 > len(uses)
     limit = words.number(max((use.limit or 0 for use in uses), default=0))

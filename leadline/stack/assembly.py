@@ -25,6 +25,8 @@ from leadline.stack import refusals, registry
 from leadline.stack.base import (
     Application,
     AuditResult,
+    Companion,
+    CompanionContext,
     Database,
     Endpoint,
     Progress,
@@ -80,6 +82,8 @@ class Stack:
         self.server.check_java(choice.java)
         self.database: Database = registry.database_of(choice, self.options.database_port)
         self.application: Application = registry.application_of(choice)
+        self.companion: Companion | None = self.application.companion()
+        self._beside: Mapping[str, str] = {}  # properties by which the server knows the companion
         self._host = host
         self._home = home.absolute()
         self._processes: dict[str, Process] = {}
@@ -121,7 +125,7 @@ class Stack:
         """What the server is given at the levels of its last start. Raises UsageError."""
         own = self._owners.levels(self._settings, self._deployed)
         made = self.application.deployment(self.choice.mode, own)
-        return replace(made, properties={**self.options.properties, **made.properties})
+        return replace(made, properties={**self.options.properties, **made.properties, **self._beside})
 
     def certificate(self) -> str | None:
         """PEM of the certificate to trust at ``url``; None without TLS."""
@@ -137,7 +141,7 @@ class Stack:
         return self.database.endpoint()
 
     def processes(self) -> Mapping[str, Process]:
-        """``database``, ``server`` and ``web``, those that have been started."""
+        """``database``, ``server``, ``web`` and the application's companion, those that have been started."""
         return dict(self._processes)
 
     def place(self, cpus: str) -> None:
@@ -209,6 +213,8 @@ class Stack:
         """Put the data back to the snapshot; nothing runs. Raises LookupError before ``prepare_data``."""
         self.database.configure(self._context(self._home / self.database.name, directory), {})
         self.database.restore(self.application.data_key(self.options.load_units, self.options.data_seed))
+        if self.companion is not None:
+            self.companion.reset(self._home / self.companion.name)
 
     def has_data(self) -> bool:
         """Whether there are data of an earlier start, for a study that keeps them."""
@@ -232,6 +238,7 @@ class Stack:
         fixed = self.choice.own.content.port if self.choice.own else None
         given = (0 if fronted else self.options.http_port) or fixed
         self._http_port = self._url_port = given or self._host.free_port()
+        self._start_companion(directory)
         deployment = self.deployment()
         if not deployment.archive.is_file():
             raise LeadlineError(f"{deployment.name} is not built: {deployment.archive} does not exist")
@@ -250,6 +257,30 @@ class Stack:
         self._processes["server"] = self.server.start()
         seconds = self._server_ready()
         return seconds + self.start_web(settings, directory) if fronted else seconds
+
+    def _start_companion(self, directory: Path) -> None:
+        """Start the process that the application needs beside its server, before it; both know each other's port."""
+        self._beside = {}
+        if self.companion is None:
+            return
+        context = CompanionContext(
+            host=self._host,
+            directory=self._home / self.companion.name,
+            artefacts=directory.absolute() / "logs",
+            port=self._host.free_port(),
+            url=self._direct_url(),
+            seed=self.options.data_seed,
+            cpus=self.options.placement.driver_cpus,
+        )
+        self.companion.configure(context, self._owners.levels(self._settings, self._deployed))
+        self._beside = self.companion.properties()
+        self.restart_companion()
+
+    def restart_companion(self) -> float:
+        """Start it, also anew after its process has ended; seconds until it answers. Raises TrialFailure."""
+        assert self.companion is not None
+        self._processes[self.companion.name] = self.companion.start()
+        return self.companion.wait_ready(self.options.ready_timeout)
 
     def start_web(self, settings: Settings, directory: Path) -> float:
         """Start the web server that the levels ask for in front of the running server; seconds until the application
@@ -296,6 +327,9 @@ class Stack:
             unclean.append(f"{web.name if web else 'web server'} did not stop cleanly")
         if not self._stop_server():
             unclean.append(f"{self.server.name} did not stop cleanly")
+        beside = self.companion
+        if beside is not None and self._processes.pop(beside.name, None) is not None and not beside.stop():
+            unclean.append(f"{beside.name} did not stop cleanly")
         if self._work != self._home:
             self._host.remove_tree(self._work)
         if not self._stop_database():
@@ -324,7 +358,9 @@ class Stack:
         """Raises TrialFailure with the last words of a service that has ended: infrastructure when something outside
         the stack killed it, else configuration (the kernel's out-of-memory killer included).
         """
-        services: dict[str, Service | WebServer] = {"database": self.database, "server": self.server}
+        services: dict[str, Service | WebServer | Companion] = {"database": self.database, "server": self.server}
+        if self.companion is not None:
+            services[self.companion.name] = self.companion
         if self.front.server is not None:
             services["web"] = self.front.server
         for role, process in self._processes.items():
@@ -339,6 +375,8 @@ class Stack:
                 else:
                     kind, how = FailureClass.INFRASTRUCTURE, f"killed from outside by signal {-code}"
             service = services[role]
+            if service is self.companion:  # part of the load
+                kind = FailureClass.INFRASTRUCTURE
             raise TrialFailure(kind, f"{service.name} died during the trial: {how}", service.log_tail())
 
     def check_connections(self) -> None:
@@ -384,7 +422,8 @@ class Stack:
     def artefacts(self) -> list[Path]:
         """Logs and effective configuration of the last start."""
         web = self.front.server
-        return [*self.database.artefacts(), *self.server.artefacts(), *(web.artefacts() if web else ())]
+        beside = self.companion.artefacts() if self.companion else ()
+        return [*self.database.artefacts(), *self.server.artefacts(), *(web.artefacts() if web else ()), *beside]
 
     # helpers -------------------------------------------------------------------------------------------------
 

@@ -139,6 +139,48 @@ class AuditResult:
     counted: bool = False
 
 
+@dataclass(frozen=True)
+class CompanionContext:
+    """What a companion needs for one start. ``directory`` is private and kept; ``url``: the application's address."""
+
+    host: Host
+    directory: Path
+    artefacts: Path
+    port: int
+    url: str
+    seed: int
+    cpus: str | None = None
+
+
+class Companion(Protocol):
+    """A process that the application needs beside its server, such as an emulator of somebody it talks to: part of the
+    load, not of what is measured.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its role among the stack's processes: ``supplier``."""
+
+    def properties(self) -> Mapping[str, str]:
+        """System properties by which the server knows of it, after ``configure``."""
+
+    def configure(self, context: CompanionContext, settings: Settings) -> None:
+        """``settings``: levels of the application's knobs."""
+
+    def reset(self, directory: Path) -> None:
+        """Forget earlier runs in ``directory``; nothing runs."""
+
+    def start(self) -> Process: ...
+    def wait_ready(self, timeout: float) -> float:
+        """Seconds from start to the first right answer. Raises TrialFailure."""
+
+    def stop(self) -> bool:
+        """True if clean."""
+
+    def log_tail(self, lines: int = 40) -> str: ...
+    def artefacts(self) -> Sequence[Path]: ...
+
+
 class Application(Protocol):
     """The application under test: its archive, its data, the audits of its work, and what it asks of a server.
 
@@ -163,6 +205,9 @@ class Application(Protocol):
 
     def deployment(self, mode: str, settings: Settings) -> Deployment:
         """What a server is given at these levels. Raises UsageError."""
+
+    def companion(self) -> Companion | None:
+        """The process that it needs beside its server; the same at every call."""
 
     def read_back(self, url: str, knob: str) -> Level:
         """The level in force, asked of the application at ``url``. Raises LookupError."""

@@ -11,6 +11,7 @@ from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.knob import Knob
 from leadline.model.study import StackChoice
 from leadline.stack.applications.brokerage import Brokerage
+from leadline.stack.applications.dealership import Dealership
 from leadline.stack.base import Application, Database, Service
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.own.application import OwnApplication
@@ -44,7 +45,7 @@ SERVERS: Mapping[str, type[JavaServer]] = {
     "wildfly": WildFly,
 }
 DATABASES: Mapping[str, Callable[[int], Database]] = {"postgres": Postgres, "mariadb": MariaDb}
-APPLICATIONS: Mapping[str, Callable[[], Application]] = {"brokerage": Brokerage}
+APPLICATIONS: Mapping[str, Callable[[], Application]] = {"brokerage": Brokerage, "dealership": Dealership}
 
 
 def server(name: str) -> JavaServer:

@@ -160,6 +160,7 @@ PANELS: tuple[Panel, ...] = (
                     Source("server", "processes", "cpu", "server"),
                     Source("database", "processes", "cpu", "database"),
                     Source("web server", "processes", "cpu", "web"),
+                    Source("supplier", "processes", "cpu", "supplier"),
                     Source("driver", "processes", "cpu", "driver"),
                 ),
             ),

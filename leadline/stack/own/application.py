@@ -71,6 +71,9 @@ class OwnApplication:
             first_start=stack.database.first_start,
         )
 
+    def companion(self) -> None:
+        """It brings what it needs itself."""
+
     def read_back(self, url: str, knob: str) -> Level:
         raise LookupError(f"{url} has no knob {knob}")
 

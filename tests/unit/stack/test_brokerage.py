@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.stack.applications.brokerage import Brokerage, application
+from leadline.stack.applications import java as application
+from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.base import AuditResult, Endpoint
 
 ENDPOINT = Endpoint("127.0.0.1", 5432, "lab", "someone", "hidden-word")
@@ -185,6 +186,6 @@ def test_audits_that_did_not_run_are_not_passed(installed: Path, tmp_path: Path,
 
 def test_tools_that_hang_are_ended(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = fake_java(tmp_path / "jdk", "exec sleep 60")
-    monkeypatch.setattr(application, "_LOAD_TIMEOUT", 0.2)
+    monkeypatch.setattr(application, "LOAD_TIMEOUT", 0.2)
     with pytest.raises(TrialFailure, match=r"load did not end within 0\.2 s"):
         Brokerage(installed, home).load_data(ENDPOINT, 1, 1, tmp_path / "load.log")

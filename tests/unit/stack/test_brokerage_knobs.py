@@ -18,6 +18,7 @@ from leadline.lab.studyfile import parse_study
 from leadline.model.errors import UsageError
 from leadline.model.study import StackChoice
 from leadline.stack.applications.brokerage import Brokerage, knobs
+from leadline.stack.applications.health import ask
 from leadline.stack.registry import stack_catalogue
 
 STUDY = """\
@@ -160,7 +161,7 @@ def test_levels_are_read_from_the_running_application(url: str, monkeypatch: pyt
 
 def test_nothing_answers() -> None:
     with pytest.raises(LookupError, match="does not answer at http://127"):
-        knobs.ask("http://127.0.0.1:9", "/health", timeout=2)
+        ask("brokerage", "http://127.0.0.1:9", "/health", timeout=2)
 
 
 def test_live_levels_change_in_the_running_application(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

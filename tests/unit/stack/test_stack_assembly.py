@@ -106,6 +106,16 @@ class FakeService:
         self.events.append(f"restore {name}")
 
 
+class FakeCompanion(FakeService):
+    """The process that an application needs beside its server."""
+
+    def properties(self) -> Mapping[str, str]:
+        return {"brokerage.beside": self.name}
+
+    def reset(self, directory: Path) -> None:
+        self.events.append(f"reset {directory.name}")
+
+
 @dataclass
 class FakeApplication:
     archive_file: Path
@@ -221,6 +231,27 @@ def test_up_in_order_and_down_in_reverse(parts: Parts, tmp_path: Path) -> None:
     assert parts.events == ["stop liberty", "stop postgres"]
     assert parts.stack.down() == []
     assert parts.events == ["stop liberty", "stop postgres"], "nothing is stopped twice"
+
+
+def test_a_companion_runs_as_long_as_its_server(parts: Parts, tmp_path: Path) -> None:
+    beside = FakeCompanion("supplier", "app.switch", parts.events)
+    parts.stack.companion = beside  # type: ignore[assignment]
+    parts.stack.reset_data(tmp_path / "trial")
+    parts.stack.up({"app.switch": "on"}, tmp_path / "trial")
+    both = ["start supplier", "ready supplier", "start liberty", "ready liberty"]
+    assert parts.events == ["restore key-2-7", "reset supplier", "start postgres", "ready postgres", *both]
+    assert beside.settings == {"app.switch": "on"}
+    assert beside.contexts[0].url == parts.stack.url()  # type: ignore[attr-defined]
+    assert parts.server.contexts[-1].application.properties["brokerage.beside"] == "supplier"
+    assert list(parts.stack.processes()) == ["database", "supplier", "server"]
+    assert beside.process is not None
+    beside.process.code = 1
+    with pytest.raises(TrialFailure, match="supplier died during the trial: exit code 1") as caught:
+        parts.stack.check_alive()
+    assert caught.value.failure_class is FailureClass.INFRASTRUCTURE
+    parts.events.clear()
+    assert parts.stack.down() == []
+    assert parts.events == ["stop liberty", "stop supplier", "stop postgres"]
 
 
 def test_live_levels_of_the_application_are_changed_and_read_back(parts: Parts, tmp_path: Path) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from leadline import catalogue
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.units import format_duration
+from leadline.stack.applications.health import ask
 from leadline.stack.base import Settings
 from leadline.stack.deployment import Feature
-from leadline.stack.probe import connection_to
 
 _KNOBS = catalogue.load("brokerage")
 KNOBS = tuple(_KNOBS.values())
@@ -110,20 +108,9 @@ def level(name: str, health: Mapping[str, Any]) -> Level:
 
 def change(url: str, levels: Settings) -> None:
     """Have the running application at ``url`` take live levels. Raises LookupError."""
-    ask(url, "/extra-costs?" + urlencode({_EXTRA[name]: level for name, level in levels.items()}), method="POST")
-
-
-def ask(url: str, path: str, timeout: float = 10.0, method: str = "GET") -> dict[str, Any]:
-    """The JSON object at ``url`` + ``path`` of the running application. Raises LookupError."""
-    at = urlsplit(url + path)
-    connection = connection_to(url, timeout)
-    try:
-        connection.request(method, f"{at.path}?{at.query}" if at.query else at.path, headers={"Connection": "close"})
-        answer = json.loads(connection.getresponse().read())
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise LookupError(f"brokerage does not answer at {url}{path}: {error}") from error
-    finally:
-        connection.close()
-    if not isinstance(answer, dict):
-        raise LookupError(f"{url}{path} is not an object")
-    return answer
+    ask(
+        "brokerage",
+        url,
+        "/extra-costs?" + urlencode({_EXTRA[name]: level for name, level in levels.items()}),
+        method="POST",
+    )

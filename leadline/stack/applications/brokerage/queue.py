@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.stack.applications.brokerage import knobs
+from leadline.stack.applications.health import ask
 from leadline.stack.probe import connection_to
 
 _POLL = 0.2
@@ -32,7 +32,7 @@ def drain(
     settled = -1
     while True:
         try:
-            found = knobs.ask(url, "/queue", timeout=30.0)
+            found = ask("brokerage", url, "/queue", timeout=30.0)
             done, idle = int(found["settled"]), not int(found["waiting"]) and not int(found["in_work"])
             accepted = int(found["accepted"])
         except (LookupError, ValueError, TypeError) as error:

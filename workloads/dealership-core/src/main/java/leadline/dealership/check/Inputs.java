@@ -20,7 +20,7 @@ public record Inputs(Scale scale, long seed, Map<String, DriverCount> counts, Su
     public long asked(String... transactions) {
         long sum = 0;
         for (String transaction : transactions) {
-            sum += count(transaction).ok() + count(transaction).failed();
+            sum += count(transaction).asked();
         }
         return sum;
     }

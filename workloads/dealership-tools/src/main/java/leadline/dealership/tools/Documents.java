@@ -29,7 +29,8 @@ final class Documents {
                     || !(count.get("failed") instanceof Number failed)) {
                 throw new IOException(file + ": \"" + entry.getKey() + "\" must be {\"ok\": n, \"failed\": n}");
             }
-            out.put(entry.getKey(), new DriverCount(ok.longValue(), failed.longValue()));
+            long skipped = count.get("skipped") instanceof Number number ? number.longValue() : 0;
+            out.put(entry.getKey(), new DriverCount(ok.longValue(), failed.longValue(), skipped));
         }
         return out;
     }

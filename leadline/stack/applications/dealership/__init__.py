@@ -1,0 +1,5 @@
+"""The reference application *dealership* (docs/reference/dealership.md)."""
+
+from leadline.stack.applications.dealership.application import Dealership
+
+__all__ = ["Dealership"]

@@ -1,0 +1,123 @@
+"""The reference application *dealership*: archive, seeded data, audits, supplier (docs/reference/dealership.md)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence, Set
+from pathlib import Path
+
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.knob import Knob, Level
+from leadline.stack.applications.dealership import knobs
+from leadline.stack.applications.dealership.supplier import Supplier
+from leadline.stack.applications.health import ask
+from leadline.stack.applications.java import JavaApplication
+from leadline.stack.base import Settings
+from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
+
+_READY = Ready("/health", json={"status": "up"})
+_DRAIN_TIMEOUT = 120.0
+_POLL = 0.2
+
+
+class Dealership(JavaApplication):
+    name = "dealership"
+    data_code = (
+        "leadline/dealership/data/",
+        "leadline/dealership/sql/schema.sql",
+        "leadline/dealership/sql/indexes.sql",
+        "leadline/common/Batch",
+        "leadline/common/Dialect",
+        "leadline/common/Passwords",
+    )
+    _supplier: Supplier | None = None
+
+    def modes(self) -> Sequence[str]:
+        return tuple(knobs.MODES)
+
+    def scenarios(self) -> Sequence[str]:
+        return ("dealership",)
+
+    def knobs(self) -> Sequence[Knob]:
+        return knobs.KNOBS
+
+    def knobs_on(self, mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> Sequence[Knob]:
+        return knobs.on(mode, server, servers)
+
+    def deployment(self, mode: str, settings: Settings) -> Deployment:
+        return Deployment(
+            name=self.name,
+            archive=self.archives()[0],
+            context_root="/dealership",
+            data_source=DataSource("jdbc/dealership"),
+            ready=_READY,
+            features=knobs.features(mode, settings),
+            properties=knobs.properties(mode, settings),
+        )
+
+    def companion(self) -> Supplier:
+        if self._supplier is None:
+            self._supplier = Supplier(lambda: self.built(self.tools()), self._java_home)
+        return self._supplier
+
+    def read_back(self, url: str, knob: str) -> Level:
+        if knob == knobs.DELAY.name:
+            return self.companion().delay()
+        return knobs.level(knob, ask(self.name, url, _READY.path))
+
+    def change(self, url: str, levels: Settings) -> None:  # noqa: ARG002
+        raise LookupError(f"dealership has no live knobs, such as {', '.join(levels)}")
+
+    def login(self) -> str:
+        return "log in as dealer-000001, password pw-000001"
+
+    def archives(self) -> Sequence[Path]:
+        return (self.artefact("dealership-war", "dealership.war"),)
+
+    def drain(self, url: str, settings: Settings, times: Path) -> None:  # noqa: ARG002
+        """Wait until every purchase order has been delivered, and the supplier knows it."""
+
+        def left() -> int:
+            sent = int(ask(self.name, url, "/api/figures", timeout=30.0)["sent"])
+            return sent or int(self.companion().counts()["pending"])
+
+        drain(left, _DRAIN_TIMEOUT)
+
+    def audit_files(self, counts: Mapping[str, Mapping[str, int]]) -> Mapping[str, object]:
+        """The driver's counts, those of `advance-1`, `advance-2`, ... as one, and the supplier's own where it runs."""
+        joined: dict[str, dict[str, int]] = {}
+        for name, count in counts.items():
+            sums = joined.setdefault(name.partition("-")[0], {"ok": 0, "failed": 0, "skipped": 0})
+            for key in sums:
+                sums[key] += int(count.get(key, 0))
+        found = super().audit_files(joined)
+        try:
+            return {**found, "--emulator": self.companion().counts()}
+        except LookupError:
+            return found
+
+
+def drain(
+    sent: Callable[[], int],
+    timeout: float,
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Wait until ``sent``, the number of purchase orders that are not delivered, is none.
+
+    Raises TrialFailure(workload) when that takes longer than ``timeout`` seconds, (infrastructure) when the application
+    does not answer.
+    """
+    began = now()
+    while True:
+        try:
+            left = sent()
+        except (LookupError, ValueError, TypeError) as error:
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the plant cannot be asked: {error}") from error
+        if not left:
+            return
+        if now() - began > timeout:
+            raise TrialFailure(
+                FailureClass.WORKLOAD, f"{left} purchase orders are not delivered {timeout:g} s after the load"
+            )
+        sleep(_POLL)

@@ -1,0 +1,68 @@
+"""Knobs of the application dealership: switches of its server's JVM, and of the supplier emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import replace
+from typing import Any
+
+from leadline import catalogue
+from leadline.model.knob import Knob, Level
+from leadline.stack.base import Settings
+from leadline.stack.deployment import Feature
+
+_KNOBS = catalogue.load("dealership")
+KNOBS = tuple(_KNOBS.values())
+CALLS = _KNOBS["app.calls"]
+MODE = _KNOBS["app.mode"]
+DELAY = _KNOBS["app.supplier_delay"]
+
+MODES: Mapping[str, frozenset[Feature]] = {
+    "direct": frozenset({Feature.SERVLETS}),
+    "session": frozenset({Feature.SERVLETS, Feature.BEANS}),
+}
+_ANSWER = {CALLS.name: "calls", MODE.name: "mode"}  # knob -> key of the application's health answer
+
+
+def on(mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> list[Knob]:
+    """The knobs with the levels refused that cannot be had in a mode on a server. ``servers``: what each can do."""
+
+    def able(needs: Set[Feature]) -> str:
+        return " and ".join(name for name, can in servers.items() if needs <= can)
+
+    calls, can = CALLS, servers[server]
+    if Feature.BEANS not in MODES[mode]:
+        reason = f"mode {mode} calls no session bean; take mode session, on {able(MODES['session'])}"
+        calls = replace(CALLS, refused={"remote": reason})
+    elif Feature.REMOTE not in can:
+        calls = replace(CALLS, refused={"remote": f"{server} has no remote calls; {able({Feature.REMOTE})} have them"})
+    other_modes = {
+        other: f"{server} has no such mode, {able(needs)} can run it"
+        for other, needs in MODES.items()
+        if not needs <= can
+    }
+    return [calls, replace(MODE, refused=other_modes), DELAY]
+
+
+def features(mode: str, settings: Settings) -> frozenset[Feature]:
+    """What a server must be able to do at these levels."""
+    found = MODES[str(settings.get(MODE.name, mode))]
+    return found | {Feature.REMOTE} if settings.get(CALLS.name) == "remote" else found
+
+
+def properties(mode: str, settings: Settings) -> dict[str, str]:
+    """System properties of the server for these levels; a knob without one keeps its default."""
+    found = {"dealership.mode": str(settings.get(MODE.name, mode))}
+    if CALLS.name in settings:
+        found["dealership.calls"] = str(settings[CALLS.name])
+    return found
+
+
+def level(name: str, health: Mapping[str, Any]) -> Level:
+    """A knob's level from what the running application says of itself. Raises LookupError."""
+    if name not in _ANSWER:
+        raise LookupError(f"dealership has no knob {name}; it has {', '.join(knob.name for knob in KNOBS)}")
+    try:
+        return str(health[_ANSWER[name]])
+    except KeyError:
+        raise LookupError(f"dealership does not tell the level of {name}") from None

@@ -1,0 +1,209 @@
+"""What the reference applications share: artefacts of Maven, data made by their tools, audits by the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import leadline
+from leadline.host import here
+from leadline.host.base import Completed
+from leadline.host.java import find_java
+from leadline.host.jvm import java_environment
+from leadline.host.scratch import Scratch
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.stack.base import AuditResult, Companion, Endpoint, Progress
+from leadline.stack.maven import build
+
+_PACKAGE = Path(leadline.__file__).resolve().parent
+LOAD_TIMEOUT = 900.0
+# Audits that hold the data against what leadline-load counted begin with these.
+_COUNTED = (
+    "rows-are-counts-",
+    "mix-is-",
+    "large-orders-are-",
+    "dealer-transactions-have-",
+    "planned-work-orders-have-",
+)
+AUDIT_TIMEOUT = 300.0
+_EVIDENCE_LINES = 20
+_COUNTS = ("ok", "failed", "skipped")
+
+
+class JavaApplication(ABC):
+    """Found in the checkout (``workloads/*/target``) or in the installed package (``leadline/_java``).
+
+    ``package`` is the folder of the Python package; the checkout is the folder around it when it holds the sources.
+    ``data_code``: what decides the loaded data, inside the tools' jar.
+    """
+
+    name: ClassVar[str]
+    data_code: ClassVar[tuple[str, ...]]
+
+    def __init__(self, package: Path = _PACKAGE, java_home: Path | None = None) -> None:
+        self._package = package
+        self._java_home = java_home
+
+    @abstractmethod
+    def archives(self) -> Sequence[Path]:
+        """Every archive that the build makes, the usual one first."""
+
+    @property
+    def version(self) -> str:
+        """As the archive's manifest says. Raises LeadlineError when it is not built."""
+        archive = self.archives()[0]
+        with zipfile.ZipFile(self.built(archive)) as war:
+            manifest = war.read("META-INF/MANIFEST.MF").decode()
+        for line in manifest.splitlines():
+            if line.startswith("Implementation-Version:"):
+                return line.partition(":")[2].strip()
+        raise LeadlineError(f"{archive} does not say its version; build it again")
+
+    def companion(self) -> Companion | None:
+        return None
+
+    # the artefacts -------------------------------------------------------------------------------------------
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Those of Maven, in the order they are built."""
+        return ("common", f"{self.name}-core", f"{self.name}-war", f"{self.name}-tools")
+
+    def tools(self) -> Path:
+        """The jar that loads and audits (``java -jar ... --help``)."""
+        return self.artefact(f"{self.name}-tools", f"{self.name}-tools.jar")
+
+    def artefact(self, module: str, name: str) -> Path:
+        workloads = self._sources()
+        return workloads / module / "target" / name if workloads else self._package / "_java" / name
+
+    def built(self, path: Path) -> Path:
+        if path.is_file():
+            return path
+        remedy = "run `make install`" if self._sources() else "the installation is damaged, install leadline again"
+        raise LeadlineError(f"{self.name} is not built: {path} does not exist; {remedy}")
+
+    def build(self, progress: Progress) -> None:
+        """Build what is missing or older than its sources; nothing to do in an installed package.
+
+        Raises LeadlineError with Maven's own words.
+        """
+        workloads = self._sources()
+        made = (*self.archives(), self.tools())
+        if workloads is None:
+            self.built(made[0])
+            self.built(self.tools())
+            return
+        files = _source_files(workloads, self.modules)
+        build(f"the application {self.name}", workloads, self.modules, files, made, progress)
+
+    def _sources(self) -> Path | None:
+        workloads = self._package.parent / "workloads"
+        return workloads if (workloads / f"{self.name}-war" / "pom.xml").is_file() else None
+
+    # the data ------------------------------------------------------------------------------------------------
+
+    def data_key(self, load_units: int, seed: int) -> str:
+        """``NAME-u<units>-s<seed>-<hash of schema and generator>``. Raises LeadlineError when it is not built."""
+        digest = hashlib.sha256()
+        with zipfile.ZipFile(self.built(self.tools())) as jar:
+            for name in sorted(jar.namelist()):
+                if name.startswith(self.data_code) and not name.endswith("/"):
+                    digest.update(name.encode() + b"\0" + hashlib.sha256(jar.read(name)).digest())
+        return f"{self.name}-u{load_units}-s{seed}-{digest.hexdigest()[:12]}"
+
+    def load_data(self, database: Endpoint, load_units: int, seed: int, log: Path) -> None:
+        """Drop what is there, create the tables and fill them. Raises TrialFailure(infrastructure)."""
+        done = self.run_tools("load", database, _scale(load_units, seed), log, LOAD_TIMEOUT)
+        if done.returncode:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE,
+                f"the data of {self.name} could not be loaded: {last_line(done)}",
+                evidence(done),
+            )
+
+    def audit_files(self, counts: Mapping[str, Mapping[str, int]]) -> Mapping[str, object]:
+        """Options of the audits that name a file, and its content as JSON."""
+        plain = {name: {key: int(count[key]) for key in _COUNTS if key in count} for name, count in counts.items()}
+        return {"--counts": plain}
+
+    def audit(
+        self, database: Endpoint, load_units: int, seed: int, counts: Mapping[str, Mapping[str, int]], log: Path
+    ) -> Sequence[AuditResult]:
+        """All audits, also those that did not pass. Raises TrialFailure(infrastructure) when they could not be run."""
+        with Scratch(shared=True) as scratch:
+            arguments = _scale(load_units, seed)
+            for option, content in self.audit_files(counts).items():
+                file = scratch / f"{option.strip('-')}.json"
+                file.write_text(json.dumps(content), encoding="utf-8")
+                file.chmod(0o644)  # read by another user
+                arguments += [option, str(file)]
+            done = self.run_tools("audit", database, arguments, log, AUDIT_TIMEOUT)
+        try:
+            audits = [
+                AuditResult(
+                    str(each["name"]),
+                    bool(each["passed"]),
+                    str(each["detail"]),
+                    str(each["name"]).startswith(_COUNTED),
+                )
+                for each in json.loads(done.stdout)["audits"]
+            ]
+        except (ValueError, KeyError, TypeError):
+            audits = []
+        failed = any(not each.passed for each in audits)
+        if not audits or done.returncode != (1 if failed else 0):
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE,
+                f"the audits of {self.name} could not be run: {last_line(done)}",
+                evidence(done),
+            )
+        return audits
+
+    def run_tools(
+        self, subcommand: str, database: Endpoint, arguments: Sequence[str], log: Path, timeout: float
+    ) -> Completed:
+        """The password goes by the environment: a command line can be read by every user of the host."""
+        java = (self._java_home or find_java()) / "bin" / "java"
+        command = [str(java), "-XX:+UseSerialGC", "-Xmx256m", "-jar"]
+        command += [str(self.built(self.tools())), subcommand, "--url", database.jdbc_url, "--user", database.user]
+        environment = java_environment(**{f"{self.name.upper()}_DB_PASSWORD": database.password})
+        try:
+            reads = [java.parent.parent, self.tools(), *(Path(word) for word in arguments if word.startswith("/"))]
+            done = here.alone([*command, *arguments], reads, timeout=timeout, env=environment)
+        except TimeoutError:
+            raise TrialFailure(
+                FailureClass.INFRASTRUCTURE, f"{self.name}-tools {subcommand} did not end within {timeout:g} s"
+            ) from None
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as out:
+            out.write(f"{self.name}-tools {subcommand} {' '.join(arguments)}\n{done.stdout}{done.stderr}")
+            out.write(f"exit code {done.returncode}\n")
+        return done
+
+
+def _source_files(workloads: Path, modules: Sequence[str]) -> list[Path]:
+    """What the build reads; the folders too, so that a deleted file counts as a change."""
+    found = [workloads / "pom.xml"]
+    for module in modules:
+        found.append(workloads / module / "pom.xml")
+        found.extend((workloads / module / "src" / "main").rglob("*"))
+    return found
+
+
+def _scale(load_units: int, seed: int) -> list[str]:
+    return ["--units", str(load_units), "--seed", str(seed)]
+
+
+def last_line(done: Completed) -> str:
+    lines = done.stderr.strip().splitlines()
+    return lines[-1].strip() if lines else f"exit code {done.returncode} without a word"
+
+
+def evidence(done: Completed) -> str:
+    return "\n".join((done.stdout + done.stderr).strip().splitlines()[-_EVIDENCE_LINES:])

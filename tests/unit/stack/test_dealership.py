@@ -1,0 +1,68 @@
+"""dealership: its knobs, its supplier emulator, what the audits are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.study import StackChoice
+from leadline.stack.applications.dealership import Dealership, application
+from leadline.stack.registry import modes, stack_catalogue
+
+
+def test_modes_and_calls_go_by_what_the_server_can() -> None:
+    assert modes("dealership", "tomcat") == ["direct"]
+    assert modes("dealership", "liberty") == ["direct", "session"]
+    direct = {k.name: k for k in stack_catalogue(StackChoice(app="dealership", server="tomcat"))}["app.calls"]
+    assert "mode direct calls no session bean" in direct.refused["remote"]
+    session = stack_catalogue(StackChoice(app="dealership", server="liberty", mode="session"))
+    assert not next(knob for knob in session if knob.name == "app.calls").refused
+
+
+def test_the_server_is_told_mode_and_calls() -> None:
+    app = Dealership()
+    deployment = app.deployment("session", {"app.calls": "remote"})
+    assert deployment.properties == {"dealership.mode": "session", "dealership.calls": "remote"}
+    assert (deployment.context_root, deployment.data_source.jndi) == ("/dealership", "jdbc/dealership")
+    assert app.companion() is app.companion()
+
+
+def test_stages_count_as_one_transaction() -> None:
+    counts = {name: {"ok": 2, "failed": 1, "skipped": 9} for name in ("advance-1", "advance-4", "claim_large")}
+    assert Dealership().audit_files(counts) == {
+        "--counts": {
+            "advance": {"ok": 4, "failed": 2, "skipped": 18},
+            "claim_large": {"ok": 2, "failed": 1, "skipped": 9},
+        }
+    }
+
+
+def drained(left: list[Any]) -> list[float]:
+    """Seconds slept until the drain ended."""
+    slept: list[float] = []
+    numbers: Iterator[Any] = iter(left)
+    application.drain(lambda: int(next(numbers)), 1.0, now=lambda: sum(slept), sleep=slept.append)
+    return slept
+
+
+def test_every_purchase_order_is_waited_for() -> None:
+    assert len(drained([3, 1, 0])) == 2
+    with pytest.raises(TrialFailure, match="3 purchase orders are not delivered 1 s after the load") as caught:
+        drained([3] * 20)
+    assert caught.value.failure_class is FailureClass.WORKLOAD
+    with pytest.raises(TrialFailure, match="the plant cannot be asked"):
+        drained(["none"])
+
+
+def test_a_supplier_that_never_ran_tells_nothing(tmp_path: Path) -> None:
+    supplier = Dealership(package=tmp_path / "leadline").companion()
+    with pytest.raises(LookupError, match="has not been started"):
+        supplier.counts()
+    (tmp_path / "journal").touch()
+    supplier.reset(tmp_path)
+    assert not (tmp_path / "journal").exists()
+    assert supplier.stop()
