@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
@@ -15,6 +15,7 @@ from leadline.model.record import StudyRecord
 
 POOLS = ("server.threads.max", "server.datasource.max_connections")
 ROLES = ("server", "database", "web", "driver")  # processes whose CPU a transaction uses
+REST = "rest"  # of the host's CPU: kernel threads, interrupts, processes that are nobody's
 _THINK = "load.think"
 
 
@@ -118,7 +119,23 @@ def measured(
     if "server" not in known:
         raise UsageError(f"{name} has no CPU by process (`observe: false`?): demands cannot be told")
     stations, roles = _stations(record, known, cpus)
+    if cpus is None and list(stations) == ["cpu"]:
+        points = with_rest(points, stations["cpu"])
+        roles = {"cpu": tuple(role for role in (*known, REST) if all(role in point.cpu for point in points))}
     return Measured(tuple(points), load, stations, roles, held, pool, failed)
+
+
+def with_rest(points: Sequence[Point], cpus: float) -> list[Point]:
+    """Points with the CPU of the host that neither their processes nor other programs used; as they are where that of
+    the host was not recorded in every trial.
+    """
+    if not all("host_cpu" in point.more for point in points):
+        return list(points)
+    found = []
+    for point in points:
+        busy = cpus * (point.more["host_cpu"] - point.taken) / point.throughput
+        found.append(replace(point, cpu={**point.cpu, REST: max(0.0, busy - sum(point.cpu.values()))}))
+    return found
 
 
 def _point(
@@ -129,7 +146,11 @@ def _point(
         for role in ROLES
         if f"{role}_cpu_per_transaction" in responses
     }
-    more = {each: value for each, value in responses.items() if "context_switches" in each or each == "gc_share"}
+    more = {
+        each: value
+        for each, value in responses.items()
+        if "context_switches" in each or each in ("gc_share", "host_cpu")
+    }
     return Point(
         float(levels[load]),
         responses["throughput"],

@@ -34,6 +34,7 @@ from leadline.observe.window import (
     cpu_per_transaction,
     deoptimised,
     gc_share,
+    host_cpu,
     services_cpu,
     waiting_to_compile,
 )
@@ -42,6 +43,7 @@ from leadline.observe.window import (
 RECORDED: tuple[Callable[[Recorded, Windows, float], Mapping[str, float]], ...] = (
     cpu_per_transaction,
     context_switches,
+    host_cpu,
     gc_share,
 )
 STARVING = 0.5  # of the samples: a compiler that always has methods waiting gets too little CPU

@@ -37,6 +37,7 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("database_cpu_per_transaction", "ms", False, "CPU of the database for one transaction"),
         ResponseKind("web_cpu_per_transaction", "ms", False, "CPU of the web server for one transaction"),
         ResponseKind("driver_cpu_per_transaction", "ms", False, "CPU of the load driver for one transaction"),
+        ResponseKind("host_cpu", "share", False, "share of all CPUs of the host that was busy, with whatever ran"),
         ResponseKind("context_switches", "switches/s", False, "context switches a second of the whole host"),
         *(
             ResponseKind(

@@ -187,6 +187,14 @@ def host_cpu_between(series_dir: Path, from_s: float, until_s: float) -> float |
     return None if idle is None or waiting is None else 1.0 - idle - waiting
 
 
+def host_cpu(recorded: Recorded, windows: Windows, _throughput: float = 0.0) -> dict[str, float]:
+    """Share of all CPUs that was busy in some windows, each by its length; nothing where one has no sample."""
+    busy = [(host_cpu_between(recorded.series_dir, begin, end), end - begin) for begin, end in windows]
+    known = [(share, seconds) for share, seconds in busy if share is not None]
+    whole = sum(seconds for _, seconds in known)
+    return {"host_cpu": sum(share * seconds for share, seconds in known) / whole} if len(known) == len(busy) else {}
+
+
 def gc_share(recorded: Recorded, windows: Windows, _throughput: float = 0.0) -> dict[str, float]:
     """Share of some windows spent in collection pauses; nothing where there is no log."""
     paused = [_gc_seconds(recorded.series_dir, begin, end) for begin, end in windows]

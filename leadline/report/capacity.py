@@ -12,6 +12,7 @@ from leadline.capacity.fit import OTHER
 from leadline.model.naming import Describe, plain_level
 from leadline.model.result import Interval
 
+_ROLES = {"rest": "rest (kernel threads, interrupts, what is no process of the study)"}
 _HEAD = (
     "load",
     "pool",
@@ -36,7 +37,7 @@ def lines(found: Capacity, describe: Describe = plain_level) -> Iterator[str]:
     if data.held:
         yield f"at {data.held}"
     for role, demand in model.processes.items():
-        yield f"demand of the {role}: {_ms(demand, found.demands.get(role))} CPU a transaction"
+        yield f"demand of the {_ROLES.get(role, role)}: {_ms(demand, found.demands.get(role))} CPU a transaction"
     if model.delay > 0:
         yield f"delay without queueing: {_ms(model.delay, found.demands.get('delay'))}"
     if model.other > 0:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from leadline.capacity.answer import Capacity, answer
-from leadline.capacity.cells import Measured, Point
+from leadline.capacity.cells import Measured, Point, with_rest
 from leadline.capacity.fit import DELAY, OTHER
 from leadline.capacity.network import Delay, Node, Pool, Station, closed, knee, opened
 from leadline.model.errors import UsageError
@@ -116,6 +118,14 @@ def test_cpu_without_load_is_no_demand() -> None:
     ]
     found = solved(Measured(tuple(idle), data.factor, data.cpus, data.roles), draws=0)
     assert found.model.processes["server"] == pytest.approx(0.0028, rel=0.02)
+
+
+def test_cpu_of_the_host_that_is_nobodys_is_the_rest() -> None:
+    data = study((CPU, Delay(DELAY, 0.01)))
+    busy = [replace(p, taken=0.1, more={"host_cpu": 0.1 + p.throughput * 0.005 / 2}) for p in data.points]
+    found = with_rest(busy, 2.0)
+    assert found[0].cpu["rest"] == pytest.approx(0.005 - sum(data.points[0].cpu.values()))
+    assert with_rest(data.points, 2.0) == list(data.points)
 
 
 def test_what_breaks_the_model_is_said() -> None:

@@ -14,6 +14,7 @@ from leadline.observe.window import (
     cpu_per_transaction,
     deoptimised,
     gc_share,
+    host_cpu,
     host_cpu_between,
     mean_between,
     services_cpu,
@@ -155,6 +156,12 @@ def test_context_switches_of_host_and_roles_by_second_and_transaction(tmp_path: 
     assert context_switches(Recorded(tmp_path), [(100, 101), (101, 102)], 0.0) == {"context_switches": 2000.0}
     assert context_switches(Recorded(tmp_path), [(200, 202)], 50.0) == {}
     assert context_switches(Recorded(tmp_path / "none"), [(100, 102)], 50.0) == {}
+
+
+def test_the_hosts_cpu_is_the_mean_of_its_windows(series_dir: Path) -> None:
+    both = host_cpu(Recorded(series_dir), [(100, 101), (102, 103)])
+    assert both == pytest.approx({"host_cpu": (0.9 + 0.7) / 2})
+    assert host_cpu(Recorded(series_dir), [(100, 101), (500, 501)]) == {}
 
 
 def test_the_drivers_cpu_is_told_beside_that_of_the_services(tmp_path: Path) -> None:
