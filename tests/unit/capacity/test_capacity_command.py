@@ -10,8 +10,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from leadline.cli.main import app
+from leadline.lab.results import analysis_of
+from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.testbed import RunOptions
+from leadline.report.charts.load import against_load
 from leadline.simulate.testbed import SimulatedTestbed
 from leadline.simulate.truthfile import parse_truth
 
@@ -97,6 +100,18 @@ def test_a_pool_is_a_station(lab: Path) -> None:
 def test_another_factor_is_held_at_a_level(lab: Path) -> None:
     found = json.loads(run(lab, "heaps", "--cpus", "2", "--at", "jvm.heap=512m", "--json").stdout)
     assert (found["at"], found["trials"]) == ("jvm.heap = 512m", 6)
+
+
+def test_the_report_shows_responses_against_the_load(lab: Path) -> None:
+    records = {record.study.study: record for record in Store(lab).studies()}
+    heaps = records["heaps"]
+    drawn = against_load(heaps, analysis_of(heaps).responses[0])
+    assert drawn is not None
+    assert drawn.name == "load-throughput"
+    means, trials = drawn.spec["datasets"].values()
+    assert (len(means), len(trials)) == (6, 12)
+    assert {row["setting"] for row in means} == {"jvm.heap = 256m", "jvm.heap = 512m"}
+    assert against_load(records["no-load"], analysis_of(heaps).responses[0]) is None
 
 
 @pytest.mark.parametrize(
