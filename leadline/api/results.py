@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from leadline.model.study import HostKind
 from leadline.stack.registry import stack_catalogue
 
 if TYPE_CHECKING:
+    from leadline.api.capacities import CapacityResult
     from leadline.report.advising import Advice
     from leadline.report.summary import Summary
     from leadline.report.text import StudyTable
@@ -113,6 +114,18 @@ class StudyResult:
         from leadline.report.export import export
 
         return export(self.record, self.analysis, out, formats)
+
+    def capacity(
+        self,
+        at: Mapping[str, str] | None = None,
+        cpus: float | None = None,
+        loads: Sequence[float] = (),
+        pools: Sequence[int] = (),
+    ) -> CapacityResult:
+        """The queueing model of a study that varies its load (docs/guides/capacity.md). Raises UsageError."""
+        from leadline.api.capacities import capacity_of
+
+        return capacity_of(self.record, at, cpus, loads, pools)
 
     def advice(self) -> Advice:
         """What the trials suggest to try next, and what other studies of the lab said of it."""

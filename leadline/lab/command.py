@@ -292,7 +292,7 @@ def figures_of(found: Timed) -> dict[str, float]:
         "system": raw["system"],
         "minor_faults": raw["minor"],
         "major_faults": raw["major"],
-        "context_switches": raw["voluntary"] + raw["involuntary"],
+        "switches": raw["voluntary"] + raw["involuntary"],
         "peak_memory": raw["peak_kib"] / 1024,
         "read": raw["read_blocks"] / 2048,
         "written": raw["written_blocks"] / 2048,

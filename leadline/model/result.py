@@ -55,7 +55,7 @@ RESPONSES: Mapping[str, ResponseKind] = {
                 ("driver_", "load driver"),
             )
         ),
-        ResponseKind("host_cpu", "share", False, "share of the host's CPUs that was not idle"),
+        ResponseKind("host_cpu", "share", False, "share of the host's CPUs that was not idle, with whatever ran"),
         ResponseKind("memory", "MiB", False, "memory of server, database and web server"),
         ResponseKind("gc_share", "share", False, "share of the steady state spent in collection pauses"),
         ResponseKind("completion_mean", "ms", False, "mean time from an order's acceptance by the queue to its effect"),
@@ -70,7 +70,7 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("system", "s", False, "CPU time in the kernel"),
         ResponseKind("minor_faults", "", False, "page faults without input from disk"),
         ResponseKind("major_faults", "", False, "page faults with input from disk"),
-        ResponseKind("context_switches", "", False, "voluntary and involuntary ones"),
+        ResponseKind("switches", "", False, "context switches, voluntary and involuntary ones"),
         ResponseKind("peak_memory", "MiB", False, "largest resident set of one process"),
         ResponseKind("read", "MiB", False, "read from disk"),
         ResponseKind("written", "MiB", False, "written towards disk"),

@@ -29,7 +29,7 @@ factors:
   length: [short, long]
   command.place: [disk, tmpfs]
 design: { replicates: 3, sentinels: null }
-responses: [wall, context_switches]
+responses: [wall, switches]
 """
 
 
