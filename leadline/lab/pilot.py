@@ -9,7 +9,7 @@ import numpy as np
 
 from leadline.analysis import analyse
 from leadline.analysis.table import Floats
-from leadline.lab.planning import OVERHEAD
+from leadline.lab.planning import first_overhead
 from leadline.lab.store import Store
 from leadline.load.series import SecondRow, steady_series
 from leadline.model.errors import LeadlineError, UsageError
@@ -157,5 +157,5 @@ def seconds_of(trial: TrialRecord, response: str) -> Floats:
 def overhead_for(study: Study, noise: Noise) -> float:
     """Seconds of a trial beside its load: as earlier trials took, else a first guess."""
     if noise.overhead is None:
-        return OVERHEAD
+        return first_overhead(study)
     return max(1.0, noise.overhead - study.workload.before_steady - study.workload.ramp_down)

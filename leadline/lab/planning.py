@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from leadline.design import DesignError, make_plan
 from leadline.design.rotation import one_by_one, rotation_plan
 from leadline.design.switchback import is_live, switchback_plan
-from leadline.host import here
+from leadline.host import here, kvm
 from leadline.host.base import PlannedHost
 from leadline.host.registry import is_machine
 from leadline.lab.loadcheck import check_load, check_loads, without_effect
@@ -22,11 +22,12 @@ from leadline.model.guest import KERNEL
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, RawLevel, Study, Workload
-from leadline.planning.forecast import Setup, setup_of
+from leadline.planning.forecast import BOOT, START, Setup, setup_of
 from leadline.stack.registry import knob_of_others
 
 NO_ROTATION = "No rotation: "
 OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
+EMULATED = BOOT + START  # of a virtual machine without hardware virtualisation
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,11 @@ def _factor(
                 f"{where}: the baseline {knob.format(baseline)} of {name} is not among its levels {listed}"
             )
     return Factor(name, tuple(levels), baseline, apply_cost=knob.apply_cost), knob
+
+
+def first_overhead(study: Study) -> float:
+    """Seconds that a trial needs beside its load, before any has been timed."""
+    return EMULATED if study.stack.host == "vm" and kvm.known() != "works" else OVERHEAD
 
 
 def load_seconds(study: Study) -> float:

@@ -15,7 +15,7 @@ from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import PATIENCE, in_use
 from leadline.lab.lifecycle import TrialRunner
 from leadline.lab.looking import Gate, Looking, check_looks
-from leadline.lab.planning import OVERHEAD, Planned, load_seconds
+from leadline.lab.planning import Planned, first_overhead, load_seconds
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.racing import Racing
 from leadline.lab.rotation import run_block
@@ -159,7 +159,7 @@ class StudyRun:
         record = self.store.load(study_id)
         done = sum(1 for trial in record.trials if not trial.is_left)
         budget = self.file.study.budget if self.budget is None else self.budget
-        clock = _Clock(load_seconds(self.file.study) + OVERHEAD, budget, self.elapsed)
+        clock = _Clock(load_seconds(self.file.study) + first_overhead(self.file.study), budget, self.elapsed)
         repeat = self.file.study.repeat
         runner.repeats_left = repeat.at_most - record.repeats if repeat else 0
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))

@@ -13,6 +13,7 @@ from leadline.guest.boot import Boot
 from leadline.guest.machine import Saved
 from leadline.guest.parameters import boot_parameters
 from leadline.guest.results import Outcome, tail
+from leadline.host import kvm
 from leadline.load.cluster.files import scenario_files
 from leadline.load.driver import DriverRun, find_binary
 from leadline.load.knobs import load_knobs
@@ -93,6 +94,7 @@ class Guests:
         if self._study.time == "real":
             test = self._boot(pasts[0])
             self._accelerator = found = accelerator.probe(self._local, test, self._work / "accelerator")
+            kvm.remember(found.name == "kvm")
             self._host.about["guest.accelerator"] = found.meaning
             message(f"guests run with {found.meaning}")
 
