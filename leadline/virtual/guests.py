@@ -99,12 +99,14 @@ class Guests:
             message(f"guests run with {found.meaning}")
 
     def _check_memory(self, size: int) -> None:
-        """Raises UsageError where the kernel cannot unpack an image of so many bytes: for a moment it is there twice,
-        and what is unpacked takes half of the memory at most (tmpfs).
+        """Raises UsageError where the kernel cannot unpack an image of so many bytes: what is unpacked takes half at
+        most (tmpfs) of the memory beside kernel and image.
         """
-        needed = 2 * size + _KERNEL
+        needed = 3 * size + _KERNEL
         if self._guest.memory < needed:
-            told = f"the stack's files take {size >> 20} MiB of a guest's memory, for a moment twice"
+            told = (
+                f"the stack's files take {size >> 20} MiB, and a kernel unpacks them into half of what they leave free"
+            )
             raise UsageError(f"{told}: write `guest: {{ memory: {needed >> 20}m }}` or more")
 
     def _capture(self, services: Levels, number: int) -> tuple[int, Captured] | TrialFailure:
