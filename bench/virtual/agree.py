@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 
 import numpy as np
 from scipy import stats
@@ -96,7 +96,9 @@ def report(virtual: Ratios, real: Ratios, what: str) -> str:
         if is_large := large(real[name]):
             large_ones.append(name)
         cells = [_range(logs), _range(real[name]), "yes" if is_large else "no"]
-        rows.append([name.replace("_", " "), *cells, "" if mean(logs) * mean(real[name]) > 0 else "other direction"])
+        rows.append(
+            [name.replace("_", " "), *cells, "" if median(logs) * median(real[name]) > 0 else "other direction"]
+        )
     head = [what, "virtual time", "real time", "large", ""]
     lines = [table(head, rows), "", f"All {len(virtual)}: {_agreement(virtual, real, list(virtual))}."]
     lines.append(f"The {len(large_ones)} large ones: {_agreement(virtual, real, large_ones)}.")

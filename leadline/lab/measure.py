@@ -41,9 +41,9 @@ from leadline.observe.window import (
 
 # Responses that observers recorded: of windows of the load in unix seconds, and its transactions a second there.
 RECORDED: tuple[Callable[[Recorded, Windows, float], Mapping[str, float]], ...] = (
+    modes_and_memory,
     cpu_per_transaction,
     context_switches,
-    modes_and_memory,
     gc_share,
 )
 STARVING = 0.5  # of the samples: a compiler that always has methods waiting gets too little CPU

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from leadline.design import DesignError, make_plan
 from leadline.design.rotation import one_by_one, rotation_plan
 from leadline.design.switchback import is_live, switchback_plan
-from leadline.host import here
+from leadline.host import here, kvm
 from leadline.host.base import PlannedHost
 from leadline.host.local import LocalHost
 from leadline.host.registry import is_machine
@@ -24,12 +24,13 @@ from leadline.model.guest import KERNEL
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, RawLevel, Study, Workload
-from leadline.planning.forecast import Setup, setup_of
+from leadline.planning.forecast import BOOT, START, Setup, setup_of
 from leadline.stack.registry import knob_of_others
 
 NO_ROTATION = "No rotation: "
 _BESIDE_RUNS = 0.5  # of a trial of a command: what is written down
 OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
+EMULATED = BOOT + START  # of a virtual machine without hardware virtualisation
 
 
 @dataclass(frozen=True)
@@ -246,8 +247,10 @@ def _factor(
 
 
 def first_overhead(study: Study) -> float:
-    """Seconds of a trial beside its load before any trial has been timed."""
-    return OVERHEAD if study.command is None else _BESIDE_RUNS
+    """Seconds that a trial needs beside its load, before any has been timed."""
+    if study.command is not None:
+        return _BESIDE_RUNS
+    return EMULATED if study.stack.host == "vm" and kvm.known() != "works" else OVERHEAD
 
 
 def load_seconds(study: Study) -> float:

@@ -13,6 +13,7 @@ from leadline.guest.boot import Boot
 from leadline.guest.machine import Saved
 from leadline.guest.parameters import boot_parameters
 from leadline.guest.results import Outcome, tail
+from leadline.host import kvm
 from leadline.load.cluster.files import scenario_files
 from leadline.load.driver import DriverRun, find_binary
 from leadline.load.knobs import load_knobs
@@ -93,16 +94,19 @@ class Guests:
         if self._study.time == "real":
             test = self._boot(pasts[0])
             self._accelerator = found = accelerator.probe(self._local, test, self._work / "accelerator")
+            kvm.remember(found.name == "kvm")
             self._host.about["guest.accelerator"] = found.meaning
             message(f"guests run with {found.meaning}")
 
     def _check_memory(self, size: int) -> None:
-        """Raises UsageError where the kernel cannot unpack an image of so many bytes: for a moment it is there twice,
-        and what is unpacked takes half of the memory at most (tmpfs).
+        """Raises UsageError where the kernel cannot unpack an image of so many bytes: what is unpacked takes half at
+        most (tmpfs) of the memory beside kernel and image.
         """
-        needed = 2 * size + _KERNEL
+        needed = 3 * size + _KERNEL
         if self._guest.memory < needed:
-            told = f"the stack's files take {size >> 20} MiB of a guest's memory, for a moment twice"
+            told = (
+                f"the stack's files take {size >> 20} MiB, and a kernel unpacks them into half of what they leave free"
+            )
             raise UsageError(f"{told}: write `guest: {{ memory: {needed >> 20}m }}` or more")
 
     def _capture(self, services: Levels, number: int) -> tuple[int, Captured] | TrialFailure:

@@ -39,8 +39,13 @@ memory() { # NAME BYTES: what its processes may take together
   echo +memory >@GROUPS@/cgroup.subtree_control && mkdir -p @GROUPS@/"$1" && echo "$2" >@GROUPS@/"$1"/memory.max ||
     fail configuration "this kernel cannot limit the memory of the $1"
 }
+roomy() { # a full file system is why the rest fails
+  dd if=/dev/zero of=/tmp/room bs=64k count=1 2>/dev/null && rm -f /tmp/room || {
+    rm -f /tmp/room; fail configuration "the guest's file system is full: give \`guest\` more memory"; }
+}
 broken() { # CLASS TEXT: with the last words of the services, as evidence
   for one in /run/*.log; do echo "--- ${one##*/}"; tail -n 12 "$(cat "$one")"; done >/dev/console
+  roomy
   fail "$1" "$2"
 }
 alive() { # NAME
@@ -65,6 +70,7 @@ load() { # SECONDS OUT LOG ARGV...: the driver to its end, which comes in so man
   watch=$!
   wait $driver; code=$?
   kill $watch 2>/dev/null
+  roomy
   for one in @SERVICES@; do
     [ ! -e /run/$one ] || alive $one
   done

@@ -11,11 +11,11 @@ from pathlib import Path
 from leadline.guest import kernels
 from leadline.guest.boot import QEMU
 from leadline.guest.machine import INSTALL
-from leadline.host import here
+from leadline.host import here, kvm
 from leadline.host.base import TrialHost
 from leadline.host.knobs.files import memory_kib
 from leadline.host.paths import cache_dir
-from leadline.lab.planning import Planned
+from leadline.lab.planning import EMULATED, Planned
 from leadline.lab.progress import Watcher
 from leadline.lab.run import RunResult, StudyRun
 from leadline.lab.store import Store
@@ -34,6 +34,11 @@ from leadline.virtual.system import GuestSystem, images
 from leadline.virtual.worlds import Worlds
 
 _BESIDE = 256 << 20  # bytes that QEMU needs beside the guest's memory
+_EMULATED = {  # why guests in real time are counted as emulated
+    "absent": "there is no /dev/kvm",
+    "untried": "whether hardware virtualisation works has not been tried since this machine's start",
+    "fails": "a test boot with hardware virtualisation failed",
+}
 _TIME = {
     "virtual-time": "virtual: counted instructions, 2 ns each; no caches, no disk, one CPU at a time",
     "vm": "real",
@@ -72,10 +77,9 @@ class GuestTestbed(MachineTestbed):
         self._parallel(file)
         planned = plan_guests(file, self._kind, self.knobs(file), idle_settings)
         unchecked = [*planned.unchecked, *self._kernels_not_checked(file, planned)]
-        if self._kind == "vm":
-            unchecked.append(
-                "that hardware virtualisation works: without it a boot, a start and a load take far longer"
-            )
+        if self._kind == "vm" and (why := _EMULATED.get(kvm.known())):
+            note = f"{len(planned.plan.trials)} emulated boots and starts of about {EMULATED:g} s each: {why}."
+            planned = replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, note)))
         return replace(planned, unchecked=tuple(unchecked))
 
     def _kernels_not_checked(self, file: StudyFile, planned: Planned) -> Iterator[str]:

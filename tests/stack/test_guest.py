@@ -23,6 +23,7 @@ from leadline.guest.results import Outcome
 from leadline.host import procfs
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.virtual import job
 
 pytestmark = [
     pytest.mark.stack,
@@ -171,6 +172,21 @@ ENDS = {
         FailureClass.CONFIGURATION,
         "ran out of memory: its kernel killed|kernel panicked",
     ),
+    "disk": (
+        f"{job.helpers()}\ndd if=/dev/zero of=/full bs=1M 2>/dev/null; broken infrastructure 'the driver ended'",
+        FailureClass.CONFIGURATION,
+        "the guest's file system is full: give `guest` more memory",
+    ),
+    "other kernel": (
+        f"{job.helpers()}\n{job.booted('6.1.0-1-cloud-amd64', [])}",
+        FailureClass.INFRASTRUCTURE,
+        r"the guest came up with kernel 6\.1\.0-\d+-cloud-amd64, not 6\.1\.0-1-cloud-amd64",
+    ),
+    "other parameter": (
+        f"{job.helpers()}\n{job.booted('$(uname -r)', ['preempt=full']).replace(chr(39), chr(34))}",
+        FailureClass.CONFIGURATION,
+        "the boot parameter preempt=full is not in /proc/cmdline",
+    ),
     "panic": ("echo c >/proc/sysrq-trigger", FailureClass.CONFIGURATION, "kernel panicked: sysrq triggered crash"),
     "script": ("exit 3", FailureClass.CONFIGURATION, "the guest's job ended with exit code 3"),
     "absent": ("put log /tmp/absent", FailureClass.CONFIGURATION, "there is no /tmp/absent to send as log"),
@@ -187,10 +203,10 @@ ENDS = {
 
 @pytest.mark.parametrize("name", ENDS)
 def test_what_ends_a_guest_is_told_with_its_class(name: str, place: Place, warm: Saved) -> None:
-    job, kind, message = ENDS[name]
+    script, kind, message = ENDS[name]
     before = place.left()
     with pytest.raises(TrialFailure, match=message) as raised:
-        place.fork(warm, f"end-{name}", job)
+        place.fork(warm, f"end-{name}", script)
     assert raised.value.failure_class is kind
     assert place.left() == before
 

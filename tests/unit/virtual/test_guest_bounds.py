@@ -13,7 +13,7 @@ from leadline.guest.results import Outcome
 from leadline.host.base import ProcessSpec
 from leadline.host.local import LocalHost
 from leadline.lab.studyfile import parse_study
-from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.guest import Guest
 from leadline.virtual import bounds, guests
 from leadline.virtual.capture import Captured, RecordingHost, Started
@@ -122,3 +122,10 @@ def test_a_guest_that_tells_nothing_of_its_kernel_is_a_failure_of_the_host(
         prepared.defaults(PAST)
     assert raised.value.failure_class is FailureClass.INFRASTRUCTURE
     assert "No space left on device" in raised.value.evidence
+
+
+def test_an_image_that_the_kernel_cannot_unpack_is_refused(prepared: Guests) -> None:
+    """Seen with 6.1-cloud: an image of 320 MiB is unpacked in 1088 MiB of memory, and not in 1024."""
+    prepared._check_memory(296 << 20)
+    with pytest.raises(UsageError, match=r"files take 320 MiB, .* write `guest: \{ memory: 1088m \}` or more"):
+        prepared._check_memory(320 << 20)

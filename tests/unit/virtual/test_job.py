@@ -83,6 +83,15 @@ def test_a_driver_that_fails_or_hangs_ends_the_trial(tmp_path: Path) -> None:
     assert "on\n" not in said
 
 
+@pytest.mark.parametrize("end", ["true", "exit 1"])
+def test_a_full_file_system_is_why_a_load_fails(end: str, tmp_path: Path) -> None:
+    """Whether the driver could write its results or not."""
+    full = "chown() { :; }; dd() { return 1; }"
+    code, said = script(full, f"load 30 {tmp_path}/out {tmp_path}/log sh -c '{end}'", "echo on")
+    assert code == 9
+    assert said == "fail configuration the guest's file system is full: give `guest` more memory\n"
+
+
 def test_what_a_service_waits_for_ends_with_the_service() -> None:
     own = 'broken() { fail "$@"; }; alive() { [ ! -e /nowhere ] && broken configuration "the $1 ended"; }'
     assert script(own, "wait_for server 60 'was not ready' false", "echo on") == (
