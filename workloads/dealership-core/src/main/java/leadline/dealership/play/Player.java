@@ -1,5 +1,6 @@
 package leadline.dealership.play;
 
+import java.sql.SQLException;
 import java.time.Clock;
 import java.time.LocalDateTime;
 import java.util.ArrayDeque;
@@ -34,7 +35,8 @@ import leadline.dealership.sql.Sales;
 
 /**
  * One thread's transactions: a dealer's, then some of the plant's. Some commands and deliveries are sent twice, some
- * purchases ask to be rolled back. The threads share dealers, models and parts. A database that fails is asked on.
+ * purchases ask to be rolled back. The threads share dealers, models and parts. When the
+ * database dies, they go on with the next one that listens there.
  */
 public final class Player {
     private static final int WAITING_WORK = 4;
@@ -110,9 +112,21 @@ public final class Player {
             T result = operation.get();
             tally.count(transaction, true);
             return result;
-        } catch (DealershipException | DataFailure failure) {
+        } catch (DealershipException refusal) {
             tally.count(transaction, false);
             return null;
+        } catch (DataFailure failure) {
+            connectionLost(failure);
+            tally.count(transaction, false);
+            return null;
+        }
+    }
+
+    /** Throws every other failure again: a deadlock, say, is none to go on after. */
+    private static void connectionLost(DataFailure failure) {
+        String state = failure.getCause() instanceof SQLException e ? String.valueOf(e.getSQLState()) : "";
+        if (!state.startsWith("08") && !state.startsWith("57P")) {
+            throw failure;
         }
     }
 
@@ -178,6 +192,7 @@ public final class Player {
                     .toList();
             stock = dealership.inventory(dealer);
         } catch (DataFailure failure) {
+            connectionLost(failure);
             tally.count("manage_sell", false);
             return;
         }
@@ -271,6 +286,7 @@ public final class Player {
                 tally.delivered(order.id());
             }
         } catch (DataFailure failure) {
+            connectionLost(failure);
             sent.addLast(order);
         }
     }
@@ -331,6 +347,7 @@ public final class Player {
             }
             return claimed;
         } catch (DataFailure failure) {
+            connectionLost(failure);
             tally.count("claim_large", false);
             return null;
         }
