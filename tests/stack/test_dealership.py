@@ -59,6 +59,9 @@ def load_play_and_audit(endpoint: Endpoint, directory: Path) -> None:
     counts = done("play", "--threads", "4", "--rounds", "40", "--models", "2", "--supplier", supplier, *counted)
     assert sum(count["ok"] for count in counts.values()) > 400
     audits = done("audit", "--emulator", supplier, *counted)["audits"]
-    assert len(audits) >= 25
+    names = {audit["name"] for audit in audits}
+    documented = (WORKLOADS.parent / "docs" / "reference" / "dealership-data.md").read_text()
+    assert len(names) >= 25
+    assert not [name for name in names if f"`{name}`" not in documented and not name.startswith("rows-are-counts-")]
     faults = done("audit", "--faults", "--emulator", supplier, *counted)["faults"]
-    assert {name for fault in faults for name in fault["failed"]} == {audit["name"] for audit in audits}
+    assert {name for fault in faults for name in fault["failed"]} == names

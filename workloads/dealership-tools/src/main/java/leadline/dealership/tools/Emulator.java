@@ -43,6 +43,11 @@ final class Emulator implements AutoCloseable {
         FAILED
     }
 
+    static {
+        // A response is two writes, and its client waits 40 ms for the second one unless it is sent at once.
+        System.setProperty("sun.net.httpserver.nodelay", "true");
+    }
+
     private static final int LONGEST_BODY = 64 * 1024;
     private static final int MOST_ORDERS = 1_000_000;
     private static final int THREADS = 8;
@@ -51,7 +56,12 @@ final class Emulator implements AutoCloseable {
 
     private final Settings settings;
     private final Journal journal;
+    /** What is still to be delivered. */
     private final Map<Long, Order> orders = new HashMap<>();
+
+    /** Hashes of all orders received: a million of them must fit into a small heap. */
+    private final Map<Long, Integer> hashes = new HashMap<>();
+
     private final Map<Long, State> states = new HashMap<>();
     private final Map<State, Long> counts = new HashMap<>();
     private final ExecutorService requests = Executors.newFixedThreadPool(THREADS);
@@ -68,12 +78,11 @@ final class Emulator implements AutoCloseable {
         this.journal = new Journal(journal);
         for (Journal.Entry entry : this.journal.read()) {
             if (entry.what() == 'R') {
-                orders.put(entry.id(), entry.order());
-                state(entry.id(), State.PENDING);
+                state(entry.order(), State.PENDING);
             } else if (orders.containsKey(entry.id())) {
-                state(entry.id(), entry.what() == 'D' ? State.DELIVERED : State.FAILED);
+                state(orders.get(entry.id()), entry.what() == 'D' ? State.DELIVERED : State.FAILED);
             } else {
-                throw new IOException(journal + ": order " + entry.id() + " was closed and never received");
+                throw new IOException(journal + ": order " + entry.id() + " was closed and is not open");
             }
         }
         this.server = HttpServer.create(address, 0);
@@ -81,11 +90,9 @@ final class Emulator implements AutoCloseable {
         server.createContext("/orders", this::orders);
         String health = JSON.std.asString(Map.of("status", "up", "delay", settings.delay()));
         server.createContext("/health", exchange -> respond(exchange, 200, health));
-        states.forEach((id, state) -> {
-            if (state == State.PENDING) {
-                schedule(orders.get(id), 1, delay(id));
-            }
-        });
+        synchronized (this) {
+            orders.values().forEach(order -> schedule(order, 1, delay(order.id())));
+        }
         server.start();
     }
 
@@ -93,8 +100,14 @@ final class Emulator implements AutoCloseable {
         return server.getAddress();
     }
 
-    private synchronized void state(long id, State now) {
-        State before = states.put(id, now);
+    private synchronized void state(Order order, State now) {
+        hashes.put(order.id(), order.hashCode());
+        if (now == State.PENDING) {
+            orders.put(order.id(), order);
+        } else {
+            orders.remove(order.id());
+        }
+        State before = states.put(order.id(), now);
         if (before != null) {
             counts.merge(before, -1L, Long::sum);
         }
@@ -134,7 +147,7 @@ final class Emulator implements AutoCloseable {
 
     synchronized Map<String, Long> counts() {
         Map<String, Long> out = new LinkedHashMap<>();
-        out.put("received", (long) orders.size());
+        out.put("received", (long) hashes.size());
         out.put("delivered", counts.getOrDefault(State.DELIVERED, 0L));
         out.put("pending", counts.getOrDefault(State.PENDING, 0L));
         out.put("failed", counts.getOrDefault(State.FAILED, 0L));
@@ -143,11 +156,11 @@ final class Emulator implements AutoCloseable {
 
     /** Status of the response: 202; 409 for an order known with other lines; 503 when there are too many. */
     private synchronized int accept(Order order) throws IOException {
-        Order known = orders.get(order.id());
-        if (known != null && !known.equals(order)) {
+        Integer known = hashes.get(order.id());
+        if (known != null && known != order.hashCode()) {
             return 409;
         }
-        if (known == null && orders.size() >= MOST_ORDERS) {
+        if (known == null && hashes.size() >= MOST_ORDERS) {
             return 503;
         }
         State state = states.get(order.id());
@@ -156,8 +169,7 @@ final class Emulator implements AutoCloseable {
         }
         if (state != State.DELIVERED) {
             journal.received(order);
-            orders.put(order.id(), order);
-            state(order.id(), State.PENDING);
+            state(order, State.PENDING);
         }
         schedule(order, 1, state == null ? delay(order.id()) : 0);
         return 202;
@@ -174,9 +186,9 @@ final class Emulator implements AutoCloseable {
     private void deliver(Order order, int attempt) {
         try {
             if (acknowledged(order)) {
-                closed(order.id(), State.DELIVERED);
+                closed(order, State.DELIVERED);
             } else if (attempt >= settings.attempts()) {
-                closed(order.id(), State.FAILED);
+                closed(order, State.FAILED);
             } else {
                 schedule(order, attempt + 1, settings.pause() * Math.min(LONGEST_PAUSE, Math.pow(2, attempt - 1)));
             }
@@ -200,16 +212,16 @@ final class Emulator implements AutoCloseable {
         }
     }
 
-    private synchronized void closed(long id, State state) throws IOException {
-        if (states.get(id) != State.PENDING) {
+    private synchronized void closed(Order order, State state) throws IOException {
+        if (states.get(order.id()) != State.PENDING) {
             return;
         }
         if (state == State.DELIVERED) {
-            journal.delivered(id);
+            journal.delivered(order.id());
         } else {
-            journal.failed(id);
+            journal.failed(order.id());
         }
-        state(id, state);
+        state(order, state);
     }
 
     private static String error(String message) throws IOException {
