@@ -12,7 +12,7 @@ from leadline.model.result import Observation
 
 WHOLE = ("confirmation", "configurations")  # kinds that compare settings of all factors as wholes
 SETTING = "setting"  # name of the factor that stands for all
-_DEAREST = (ApplyCost.KERNEL, ApplyCost.REBOOT, ApplyCost.REMOUNT, ApplyCost.RESTART, ApplyCost.LIVE)
+_DEAREST = tuple(reversed(ApplyCost))
 
 
 def as_one_factor(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from leadline.catalogue import load, text
 from leadline.host.local import LocalHost
+from leadline.load.knobs import GENERAL
 from leadline.model.knob import Catalogue, Knob, Level, Machine, Owner
 from leadline.stack import registry
 from leadline.stack.registry import APPLICATIONS, DATABASES, SERVERS
@@ -30,6 +31,7 @@ def every_knob() -> Catalogue:
         *(registry.database(name).knobs() for name in DATABASES),
         WEB_KNOBS,
         load("guest").values(),
+        GENERAL,
     ]
     for knob in (knob for program in programs for knob in program):
         known = _widened(merged.setdefault(knob.name, knob), knob)

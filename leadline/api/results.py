@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from leadline.lab.results import analysis_of
 from leadline.lab.run import study_failed
 from leadline.lab.store import Store
 from leadline.lab.tuning.records import TuningRecord
+from leadline.load.knobs import load_knobs
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
@@ -21,6 +22,7 @@ from leadline.model.study import HostKind
 from leadline.stack.registry import stack_catalogue
 
 if TYPE_CHECKING:
+    from leadline.api.capacities import CapacityResult
     from leadline.report.advising import Advice
     from leadline.report.summary import Summary
     from leadline.report.text import StudyTable
@@ -66,8 +68,12 @@ class StudyResult:
     @cached_property
     def knobs(self) -> Mapping[str, Knob]:
         """Of the study's stack and of this host, by name; none where the stack is not known here."""
+        study = self.record.study
         try:
-            return {knob.name: knob for knob in (*LocalHost().knobs(), *stack_catalogue(self.record.study.stack))}
+            return {
+                knob.name: knob
+                for knob in (*LocalHost().knobs(), *stack_catalogue(study.stack), *load_knobs(study.workload))
+            }
         except UsageError:
             return {}
 
@@ -106,6 +112,18 @@ class StudyResult:
         from leadline.report.export import export
 
         return export(self.record, self.analysis, out, formats)
+
+    def capacity(
+        self,
+        at: Mapping[str, str] | None = None,
+        cpus: float | None = None,
+        loads: Sequence[float] = (),
+        pools: Sequence[int] = (),
+    ) -> CapacityResult:
+        """The queueing model of a study that varies its load (docs/guides/capacity.md). Raises UsageError."""
+        from leadline.api.capacities import capacity_of
+
+        return capacity_of(self.record, at, cpus, loads, pools)
 
     def advice(self) -> Advice:
         """What the trials suggest to try next, and what other studies of the lab said of it."""

@@ -18,6 +18,7 @@ _PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "servers": ("Knobs of the application servers", catalogue.programs(Owner.SERVER)),
     "databases": ("Knobs of the databases", catalogue.programs(Owner.DATABASE)),
     "web": ("Knobs of the web servers in front", ("web",)),
+    "load": ("Knobs of the load", ("load",)),
     "application": ("Knobs of the application", catalogue.programs(Owner.APPLICATION)),
 }
 _MADE = "Generated from `leadline/catalogue` by `python -m leadline.catalogue.reference`; edit the data, not this page."
@@ -26,7 +27,8 @@ _INTRO = """# Knobs
 Every parameter that leadline reads, sets, reads back and undoes. `leadline knobs` prints the same for this machine,
 with today's values and with limits that depend on its memory as numbers.
 
-*Apply cost* is what leadline does to change a level: `live`, in the running system; `restart`, with the start of the
+*Apply cost* is what leadline does to change a level: `live`, in the running system; `run`,
+with the run of the load driver that every trial makes anyway; `restart`, with the start of the
 program that every trial makes anyway; `reboot`, with the start of a guest. *Risk* is that of the levels inside the safe
 range: `safe`, or `caution` where a level may cost performance or data. A *dangerous* level can hang, starve or lock out
 a host: it is refused with the reason and the nearest safe level, unless the host is marked disposable (`--disposable`).

@@ -33,6 +33,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "advise",
         "List what a run suggests to try next, by layer, with the evidence; what later studies said of it.",
     ),
+    "capacity": (
+        "capacity",
+        "Fit a queueing model to a study of load: knee, what gives out first, untested loads, error on loads left out.",
+    ),
     "figures": (
         "figures",
         "Study A's figures: gains against luck, failures, sensitivities, ranking over systems, test of a grouping.",

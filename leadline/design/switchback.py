@@ -234,7 +234,7 @@ def _sentinels(others: Sequence[Factor], design: Design) -> int | None:
 
 
 def _is_dear(factor: Factor) -> bool:
-    return factor.apply_cost not in (ApplyCost.LIVE, ApplyCost.RESTART)
+    return factor.apply_cost not in (ApplyCost.LIVE, ApplyCost.RUN, ApplyCost.RESTART)
 
 
 def _dear_key(treatment: Treatment, dear: set[str]) -> str:

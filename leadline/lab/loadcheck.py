@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from leadline.lab.machine import not_checked
 from leadline.lab.studyfile import StudyFile
 from leadline.load.arrivals import WorkloadError, check_workload
 from leadline.load.check import check_by_driver, check_variables
 from leadline.load.cluster.files import scenario_files
 from leadline.load.generators.lab import check_generator
+from leadline.load.knobs import load_knobs
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.knob import Level
+from leadline.model.load import is_load, load_at
+from leadline.model.plan import Factor
 from leadline.model.study import Workload
 
 _OF_GENERATORS = {"generator", "load_units", "ramp_up", "steady", "ramp_down"}  # keys of a workload
@@ -26,7 +32,9 @@ def check_load(file: StudyFile) -> list[str]:
     try:
         check_workload(workload)
     except WorkloadError as error:
-        raise UsageError(f"{file.where(('workload', *error.key))}: {error}") from None
+        varied = f"load.{'.'.join(error.key)}"  # a factor whose baseline stands in the workload
+        path = ("factors", varied) if varied in file.study.factors else ("workload", *error.key)
+        raise UsageError(f"{file.where(path)}: {error}") from None
     if file.study.drivers and workload.generator is not None:
         raise UsageError(
             f"{file.where(('drivers',))}: several drivers are leadline-load on every host; leave out "
@@ -50,6 +58,23 @@ def check_load(file: StudyFile) -> list[str]:
     if workload.generator is None:
         unchecked += _ask_driver(file)
     return unchecked
+
+
+def check_loads(file: StudyFile, factors: Sequence[Factor], settings: Mapping[str, Level]) -> None:
+    """Every level of the load, one factor at a time. Raises UsageError at the level."""
+    knobs = load_knobs(file.study.workload)
+    load = load_at(file.study.workload, settings, knobs)
+    for factor in factors:
+        for at, level in enumerate(factor.levels if is_load(factor.name) and not factor.pseudo else ()):
+            varied = load_at(load, {factor.name: level}, knobs)
+            where = file.where(("factors", factor.name, at))
+            try:
+                check_workload(varied)
+                check_by_driver(varied, file.study.design.seed, file.study.drivers)
+            except UsageError as error:
+                raise UsageError(f"{where}: {factor.name}: {error}") from None
+            except LeadlineError:  # the driver is not built, which is told once
+                return
 
 
 def without_effect(workload: Workload) -> list[str]:

@@ -11,11 +11,12 @@ from leadline.design.switchback import is_live, switchback_plan
 from leadline.host import here
 from leadline.host.base import PlannedHost
 from leadline.host.registry import is_machine
-from leadline.lab.loadcheck import check_load, without_effect
+from leadline.lab.loadcheck import check_load, check_loads, without_effect
 from leadline.lab.machine import check_machine, check_side_by_side
 from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.web import check_web
+from leadline.load.knobs import why_not
 from leadline.model.errors import UsageError, nearest
 from leadline.model.guest import KERNEL
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
@@ -114,6 +115,7 @@ def plan_study(
     if not factors:
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
+    check_loads(file, factors, settings)
     check_levels(file, factors, settings, idle_settings)
     check_web(file, host, factors, settings, idle_settings)
     design = _design(file, factors)
@@ -189,7 +191,7 @@ def _knob(file: StudyFile, catalogue: Catalogue, name: str, path: tuple[str, ...
         return catalogue.get(name)
     except UsageError as error:
         stack = file.study.stack
-        why = knob_of_others(name, stack.server, stack.database) or str(error)
+        why = why_not(name, file.study.workload) or knob_of_others(name, stack.server, stack.database) or str(error)
         raise UsageError(f"{file.where(path)}: {why}") from None
 
 

@@ -30,6 +30,7 @@ from leadline.lab.together import check_drivers, load_together
 from leadline.lab.web import web_servers
 from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.load.generators.lab import GeneratorRun
+from leadline.load.knobs import LoadOwner
 from leadline.load.progress import ProgressLog
 from leadline.load.scenario import sent_variables
 from leadline.model.disturbance import MachineUse
@@ -76,6 +77,7 @@ class RealSystem:
         self._driver: Process | None = None
         self._number = instance
         self._cpus = study.placement.driver_cpus
+        self._load_owner = LoadOwner(study.workload)
 
     def versions(self) -> Mapping[str, str]:
         return self._stack.versions()
@@ -101,10 +103,11 @@ class RealSystem:
         self._stack.start_database(settings, directory)
 
     def start_server(self, settings: Settings, directory: Path) -> float:
+        self._load_owner.begin(settings, directory)
         return self._stack.start_server(settings, directory)
 
     def owners(self) -> Sequence[KnobOwner]:
-        return [self._stack]
+        return [self._stack, self._load_owner]
 
     def start_observers(self, directory: Path) -> None:
         self._observers = ObserverSet(observers_of(self._study, self._host, self._stack))
@@ -121,12 +124,13 @@ class RealSystem:
         return self._observers.warnings
 
     def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
-        return self._load(self._study.workload, directory, seed, on_load, None)
+        return self._load(self._load_owner.at(self._study.workload), directory, seed, on_load, None)
 
     def load_in_slots(
         self, directory: Path, seed: int, on_load: OnLoad, slots: Sequence[Slot], on_slot: OnSlot
     ) -> LoadOutcome:
-        workload = self._study.workload.model_copy(update={"steady": slots[-1].begin + slots[-1].seconds})
+        steady = slots[-1].begin + slots[-1].seconds
+        workload = self._load_owner.at(self._study.workload).model_copy(update={"steady": steady})
         pacer = Pacer(directory / "driver", workload.ramp_up, slots, on_slot)
         return self._load(workload, directory, seed, on_load, pacer)
 
@@ -232,6 +236,7 @@ class RealSystem:
 
     def _start_driver(self, workload: Workload, one: InTurns) -> None:
         """It waits for its start."""
+        workload = self._load_owner.at(workload)
         run = DriverRun(
             workload,
             self._stack.url(),

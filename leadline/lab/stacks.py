@@ -8,6 +8,7 @@ from itertools import product
 
 from leadline.lab.studyfile import StudyFile
 from leadline.load.arrivals import most_users
+from leadline.load.knobs import load_knobs
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.plan import Factor, Plan
@@ -24,9 +25,9 @@ _OF_QUEUE = frozenset(knob.name for knob in messaging.KNOBS if knob is not messa
 
 
 def study_catalogue(file: StudyFile) -> list[Knob]:
-    """The knobs of a study's stack. Raises UsageError with file and line."""
+    """The knobs of a study's stack and of its load. Raises UsageError with file and line."""
     with located(file.where):
-        return stack_catalogue(file.study.stack)
+        return [*stack_catalogue(file.study.stack), *load_knobs(file.study.workload)]
 
 
 @contextmanager

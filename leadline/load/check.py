@@ -20,7 +20,7 @@ _NOWHERE = "http://127.0.0.1:9"  # nothing is sent there
 
 def check_variables(load: Workload) -> None:
     """Raises UsageError for a variable that the scenario does not declare."""
-    known = parameters(find_scenario(load.scenario))
+    known = list(parameters(find_scenario(load.scenario)))
     for name in load.variables:
         if name == "units":
             raise UsageError("units is workload.load_units, which scales the data as well; write it there")

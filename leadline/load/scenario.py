@@ -52,19 +52,19 @@ def read_scenario(path: Path, typ: str = "safe") -> Any:
     return tree
 
 
-def parameters(path: Path) -> list[str]:
-    """Names of the parameters that a scenario declares. Raises UsageError."""
+def parameters(path: Path) -> dict[str, str]:
+    """The parameters that a scenario declares, with their defaults. Raises UsageError."""
     try:
         changed = path.stat().st_mtime_ns
     except OSError:
         changed = 0  # read_scenario says what is wrong
-    return list(_parameters(path, changed))
+    return dict(_parameters(path, changed))
 
 
 @lru_cache(maxsize=16)
-def _parameters(path: Path, changed: int) -> tuple[str, ...]:  # noqa: ARG001 - a new file is read again
+def _parameters(path: Path, changed: int) -> Mapping[str, str]:  # noqa: ARG001 - a new file is read again
     found = read_scenario(path).get("parameters")
-    return tuple(str(name) for name in found) if isinstance(found, Mapping) else ()
+    return {str(name): str(default) for name, default in found.items()} if isinstance(found, Mapping) else {}
 
 
 def sent_variables(load: Workload) -> dict[str, Level]:

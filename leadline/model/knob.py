@@ -20,6 +20,7 @@ class ApplyCost(StrEnum):
     """What leadline does to change a level, cheapest first."""
 
     LIVE = "live"
+    RUN = "run"  # of the load driver
     RESTART = "restart"
     REMOUNT = "remount"
     REBOOT = "reboot"
@@ -44,6 +45,7 @@ class Owner(StrEnum):
     WEB = "web"
     APPLICATION = "application"
     GUEST = "guest"
+    DRIVER = "driver"
 
 
 class Kind(StrEnum):

@@ -36,6 +36,24 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("server_cpu_per_transaction", "ms", False, "CPU of the server for one transaction"),
         ResponseKind("database_cpu_per_transaction", "ms", False, "CPU of the database for one transaction"),
         ResponseKind("web_cpu_per_transaction", "ms", False, "CPU of the web server for one transaction"),
+        ResponseKind("driver_cpu_per_transaction", "ms", False, "CPU of the load driver for one transaction"),
+        ResponseKind("host_cpu", "share", False, "share of all CPUs of the host that was busy, with whatever ran"),
+        ResponseKind("context_switches", "switches/s", False, "context switches a second of the whole host"),
+        *(
+            ResponseKind(
+                f"{of}context_switches_per_transaction",
+                "switches",
+                False,
+                f"context switches of the {whose} for one transaction",
+            )
+            for of, whose in (
+                ("", "whole host"),
+                ("server_", "server"),
+                ("database_", "database"),
+                ("web_", "web server"),
+                ("driver_", "load driver"),
+            )
+        ),
         ResponseKind("gc_share", "share", False, "share of the steady state spent in collection pauses"),
         ResponseKind("completion_mean", "ms", False, "mean time from an order's acceptance by the queue to its effect"),
         ResponseKind("completion_p50", "ms", False, "median time from an order's acceptance to its effect"),

@@ -32,6 +32,7 @@ from leadline.model.drivers import Drivers
 from leadline.model.errors import KeyedError, nearest
 from leadline.model.guest import MOST_WORLDS, Guest, GuestKind, check_forks, check_guest, forked
 from leadline.model.knob import ApplyCost
+from leadline.model.load import filled
 from leadline.model.result import RESPONSES
 from leadline.model.shapes import PresetName, check_addresses, check_bursts, check_profile, expand, http_word
 from leadline.model.units import format_duration
@@ -538,6 +539,11 @@ class Study(_Strict):
     dead_man: DeadMan = 30.0
     ready_timeout: ReadyTimeout = 120.0
     observe: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _load_as_factor(cls, found: Any) -> Any:
+        return filled(found)
 
     @model_validator(mode="before")
     @classmethod

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from leadline.observe.process_series import OWN
 
@@ -22,6 +23,9 @@ class CpuUse:
     covered: float
 
 
+ROLES = ("server", "database", "web")  # of services
+DRIVER = "driver"  # role of the load driver
+_KINDS_OF_SWITCH = ("voluntary", "involuntary")
 _FEWEST_SAMPLES = 2
 _SAMPLE = 2.0  # seconds between two samples of the agent, at most
 
@@ -93,6 +97,11 @@ def services_cpu(lines: CpuLines, from_s: float, until_s: float) -> float | None
 
 
 Windows = Sequence[tuple[float, float]]
+Line = tuple[NDArray[np.float64], NDArray[np.float64]]  # unix seconds, values
+
+
+def _line(rows: pl.DataFrame) -> Line:
+    return rows["time_ns"].to_numpy() / 1e9, rows["value"].to_numpy()
 
 
 @dataclass(frozen=True)
@@ -105,21 +114,60 @@ class Recorded:
     def cpu(self) -> CpuLines:
         return CpuLines(self.series_dir)
 
+    @cached_property
+    def switches_of_host(self) -> Line:
+        """Context switches a second."""
+        return _line(series(self.series_dir, "host", "context_switches", "host"))
+
+    @cached_property
+    def switches(self) -> dict[str, Line]:
+        """The same of each role: sums of voluntary ones and others, which are sampled together."""
+        kinds = [series(self.series_dir, "processes", f"context_switches.{kind}") for kind in _KINDS_OF_SWITCH]
+        rows = pl.concat(kinds).group_by("subject", "time_ns").agg(pl.col("value").sum()).sort("time_ns")
+        return {str(role): _line(part) for (role,), part in rows.partition_by("subject", as_dict=True).items()}
+
 
 def cpu_per_transaction(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
-    """Milliseconds of CPU a transaction in some windows, by role and together: the web server's too, where there was
-    one. A window that is not known is as the others; a role that is not known leaves the sum out.
+    """Milliseconds of CPU a transaction in some windows, by role, the driver's too, and of the services together: the
+    web server's too, where there was one. A window that is not known is as the others; a role that is not known leaves
+    the sum out.
     """
     lines = recorded.cpu
     roles = _services(lines)
     found = {}
-    for role in roles:
+    for role in (*roles, *([DRIVER] if DRIVER in lines.roles else [])):
         uses = [(lines.between(role, begin, end), end - begin) for begin, end in windows]
         known = [(use.share * seconds, seconds) for use, seconds in uses if use is not None]
         if known and throughput > 0:
             share = sum(used for used, _ in known) / sum(seconds for _, seconds in known)
             found[f"{role}_cpu_per_transaction"] = 1000 * share / throughput
-    return found | ({"cpu_per_transaction": sum(found.values())} if len(found) == len(roles) else {})
+    own = [found[name] for role in roles if (name := f"{role}_cpu_per_transaction") in found]
+    return found | ({"cpu_per_transaction": sum(own)} if len(own) == len(roles) else {})
+
+
+def context_switches(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
+    """Switches a second of the host in some windows, and by transaction: of the host (``/proc/stat``) and of all
+    threads of each role, voluntary and not. What has no sample in any of the windows is left out.
+    """
+    host = _mean_over(recorded.switches_of_host, windows)
+    found = {"context_switches": host} if host is not None else {}
+    if throughput <= 0:
+        return found
+    if host is not None:
+        found["context_switches_per_transaction"] = host / throughput
+    for role, line in recorded.switches.items():
+        if role in (*ROLES, DRIVER) and (own := _mean_over(line, windows)) is not None:
+            found[f"{role}_context_switches_per_transaction"] = own / throughput
+    return found
+
+
+def _mean_over(line: Line, windows: Windows) -> float | None:
+    """Mean of the samples in the windows; a sample is the rate since the one before."""
+    times, values = line
+    inside = np.zeros(len(times), dtype=np.bool_)
+    for begin, end in windows:
+        inside |= (times > begin) & (times <= end)
+    return float(values[inside].mean()) if inside.any() else None
 
 
 def mean_between(
@@ -137,6 +185,14 @@ def host_cpu_between(series_dir: Path, from_s: float, until_s: float) -> float |
     idle = mean_between(series_dir, "host", "cpu.idle", "host", from_s, until_s)
     waiting = mean_between(series_dir, "host", "cpu.iowait", "host", from_s, until_s)
     return None if idle is None or waiting is None else 1.0 - idle - waiting
+
+
+def host_cpu(recorded: Recorded, windows: Windows, _throughput: float = 0.0) -> dict[str, float]:
+    """Share of all CPUs that was busy in some windows, each by its length; nothing where one has no sample."""
+    busy = [(host_cpu_between(recorded.series_dir, begin, end), end - begin) for begin, end in windows]
+    known = [(share, seconds) for share, seconds in busy if share is not None]
+    whole = sum(seconds for _, seconds in known)
+    return {"host_cpu": sum(share * seconds for share, seconds in known) / whole} if len(known) == len(busy) else {}
 
 
 def gc_share(recorded: Recorded, windows: Windows, _throughput: float = 0.0) -> dict[str, float]:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import PurePath
 
+from leadline.model.load import RATE, USERS
 from leadline.model.shapes import PRESETS, profile_points
 from leadline.model.study import Workload
 from leadline.model.units import format_duration
 
 
-def load_text(load: Workload) -> str:
-    """``40 users``, ``poisson arrivals at 20 sessions/s``, ``users from 10 to 100 over 1m``, a recording, a tool."""
+def load_text(load: Workload, varied: Collection[str] = ()) -> str:
+    """``40 users``, ``poisson arrivals at 20 sessions/s``, ``users from 10 to 100 over 1m``, a recording, a tool.
+    ``varied``: factors of the study, among which its users or its rate may be.
+    """
+    if USERS in varied:
+        return f"users by factor {USERS}"
+    if RATE in varied:
+        return f"{load.arrivals} arrivals by factor {RATE}"
     if load.generator is not None:
         script = f", {PurePath(load.generator.script).name}" if load.generator.script else ""
         return f"load by {load.generator.name}{script}"

@@ -76,7 +76,7 @@ def render(content: View) -> str:
         study_a=study_a,
         latency_all=latency.ALL,
         quantiles=list(latency.QUANTILES),
-        load=load_text(content.record.study.workload),
+        load=load_text(content.record.study.workload, content.record.study.factors),
         advice_text=advice_text,
         sizes=content.sizes,
         change_text=change_text,
@@ -154,7 +154,14 @@ def _json(document: Any) -> Markup:
 
 def _page_data(content: View, study_a: Section | None) -> dict[str, Any]:
     crossed = [one for many in content.interactions.values() for one in many]
-    static = [*content.effects.values(), *crossed, content.by_transaction, content.curve, content.timeline]
+    static = [
+        *content.effects.values(),
+        *content.against_load.values(),
+        *crossed,
+        content.by_transaction,
+        content.curve,
+        content.timeline,
+    ]
     static += study_a.figures if study_a else ()
     return {
         "figures": {figure.name: figure.spec for figure in static if figure is not None},

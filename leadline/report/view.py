@@ -16,6 +16,7 @@ from leadline.report import files as trial_files
 from leadline.report.charts import cells as cells_chart
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts import latency as latency_chart
+from leadline.report.charts import load as load_chart
 from leadline.report.charts import timeline as timeline_chart
 from leadline.report.charts import trial as trial_chart
 from leadline.report.charts.panels import PANELS
@@ -58,6 +59,7 @@ class View:
     labels: Mapping[int, str]  # trial -> treatment
     latency: latency.Latency
     effects: Mapping[str, Figure]  # response -> figure
+    against_load: Mapping[str, Figure]  # response -> figure, of a study that varies its load
     interactions: Mapping[str, tuple[Figure, ...]]  # response -> a figure for each pair of factors
     timeline: Figure | None
     by_transaction: Figure | None
@@ -76,7 +78,14 @@ class View:
     def figures(self) -> list[Figure]:
         """All static figures, for the export."""
         crossed = [one for many in self.interactions.values() for one in many]
-        found = [*self.effects.values(), *crossed, self.by_transaction, self.curve, self.timeline]
+        found = [
+            *self.effects.values(),
+            *self.against_load.values(),
+            *crossed,
+            self.by_transaction,
+            self.curve,
+            self.timeline,
+        ]
         sides = [side for panel in self.panels for side in panel.sides]
         return [figure for figure in (*found, *sides) if figure is not None]
 
@@ -119,6 +128,11 @@ def gather(
             one.response: marked(figure, analysis.simulated)
             for one in (analysis.responses if figures else ())
             if (figure := effects_chart.effects(record, one)) is not None
+        },
+        against_load={
+            one.response: marked(figure, analysis.simulated)
+            for one in (analysis.responses if figures else ())
+            if (figure := load_chart.against_load(record, one)) is not None
         },
         interactions={
             one.response: tuple(marked(figure, analysis.simulated) for figure in cells_chart.cell_means(record, one))

@@ -117,7 +117,7 @@ def _write_summary(
         "version": "simulated",
         "completed": True,
         "scenario": {"name": workload.scenario, "sha256": ""},
-        "variables": {},
+        "variables": {name: str(value) for name, value in workload.variables.items()},
         "url": "simulated:",
         "seed": seed,
         "arrivals": {"model": workload.arrivals, "users": workload.users, "rate": workload.rate},

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import Knob, Level
+from leadline.model.load import RATE, USERS
 from leadline.model.plan import Factor
 from leadline.model.shapes import PRESETS
 from leadline.model.study import Workload
@@ -24,6 +25,8 @@ _N = TypeVar("_N", int, float)
 RESPONSES = ("throughput", *LATENCIES, *CPU)  # rows of every array of responses here
 _ROW = {name: index for index, name in enumerate(RESPONSES)}
 _STANDS_FOR = {"latency": LATENCIES, "cpu_per_transaction": CPU}
+THINK = "load.think"
+_LOAD = (USERS, RATE, THINK)
 _MOST_CELLS = 4096  # combinations over which an effect is averaged
 
 
@@ -128,22 +131,23 @@ class Model:
         return 100 * math.expm1(sum(ratios) / len(ratios))
 
     def _interacts(self, name: str) -> bool:
-        return name in self.relevant
+        return name in self.relevant or name in _LOAD
 
     def _solved(self, levels: Mapping[str, Level]) -> tuple[Floats, float, float]:
-        key = tuple((type(levels.get(name)), levels.get(name)) for name in self.relevant)
+        key = tuple((type(levels.get(name)), levels.get(name)) for name in (*self.relevant, *_LOAD))
         if key not in self._cache:
-            self._cache[key] = self._solve([effect for effect in self.truth.effects if holds(effect.when, levels)])
+            effects = [effect for effect in self.truth.effects if holds(effect.when, levels)]
+            self._cache[key] = self._solve(effects, {name: levels[name] for name in _LOAD if name in levels})
         return self._cache[key]
 
-    def _solve(self, effects: Sequence[KnobEffect]) -> tuple[Floats, float, float]:
+    def _solve(self, effects: Sequence[KnobEffect], load: Mapping[str, Level]) -> tuple[Floats, float, float]:
         server = self.truth.server
         for effect in effects:
             server = server.model_copy(update=effect.set.model_dump(exclude_none=True))
         for effect in effects:
             server = _scaled(server, effect)
         station = queueing.Station(server.cores, server.demand + server.database_demand, server.delay, server.pool)
-        point = self._point(station)
+        point = self._point(station, load)
         logs = np.log(
             [
                 point.throughput,
@@ -162,11 +166,13 @@ class Model:
                         logs[_ROW[row]] += math.log1p(change)
         return logs, point.lost, startup
 
-    def _point(self, station: queueing.Station) -> queueing.Point:
+    def _point(self, station: queueing.Station, load: Mapping[str, Level]) -> queueing.Point:
         workload = self.workload
         if workload.arrivals == "closed":
-            return queueing.closed(station, self._load("users", workload.users), self._think)
-        return queueing.opened(station, self._load("rate", workload.rate), workload.max_sessions)
+            users = int(load[USERS]) if USERS in load else self._load("users", workload.users)
+            return queueing.closed(station, users, float(load.get(THINK, self._think)))
+        rate = float(load[RATE]) if RATE in load else self._load("rate", workload.rate)
+        return queueing.opened(station, rate, workload.max_sessions)
 
     def _load(self, name: str, value: _N | None) -> _N:
         if value is None:

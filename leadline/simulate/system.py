@@ -30,11 +30,12 @@ from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.guest import FORKS
 from leadline.model.knob import ApplyCost, Knob, Level
+from leadline.model.load import load_at
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, LoadSecond, Phases
 from leadline.model.result import SteadyState
-from leadline.model.study import Study
+from leadline.model.study import Study, Workload
 from leadline.model.tuning import MODE
 from leadline.simulate.files import TRANSACTION, read_load, write_load
 from leadline.simulate.host import SimulatedHost, known_levels, usual_level
@@ -164,7 +165,7 @@ class SimulatedSystem(AtStart):
             schedule.append(((self._clock.now_ns() - started_ns) / 1e9, self._levels()))
         self._fail_unless_seen_later()
         series = trial_series(self._model, instance, schedule, steady, self._failure)
-        counts = write_load(directory, series, started_ns, self._study.workload, seed)
+        counts = write_load(directory, series, started_ns, self._loaded(self._study.workload), seed)
         self._clock.sleep_until(started_ns + round(self._length(steady) * 1e9))
         middle = int(series.steady[0])
         rate, tail = np.exp(series.logs[0, middle]), np.exp(series.logs[5, middle])
@@ -226,11 +227,14 @@ class SimulatedSystem(AtStart):
         instance = replace(self._instance(one.seed, hours), turns=tuple(one.turns))
         whole = [(0.0, schedule[0][1]), *schedule[1:]]
         series = trial_series(model, instance, whole, model.workload.steady, self._failure)
-        counts = write_load(one.directory, series, started_ns, model.workload, one.seed)
+        counts = write_load(one.directory, series, started_ns, self._loaded(model.workload), one.seed)
         self._warmed += sum(turn.seconds for turn in one.turns)
         rate = float(np.exp(series.logs[0]).max())
         on_load(LoadSecond(series.steady[1], "steady", rate, 0.0, int(series.failed.sum())))
         return LoadOutcome(counts, series.driver_was_limit, series.evidence, self._checks(counts))
+
+    def _loaded(self, workload: Workload) -> Workload:
+        return load_at(workload, self._settings, self._knobs.values())
 
     def _length(self, steady: float) -> float:
         return self._study.workload.ramp_up + steady + self._study.workload.ramp_down

@@ -127,4 +127,21 @@ def cpu_per_transaction(figures: Mapping[str, float], transactions: int) -> dict
         part, _, count = name.partition(".")
         if count == "cpu_ns" and (service := part.split()[0]) in SERVICES:
             used[f"{service}_cpu_per_transaction"] += value / 1e6 / transactions
-    return {**used, "cpu_per_transaction": sum(used.values())}
+    driver = {"driver_cpu_per_transaction": figures["driver.cpu_ns"] / 1e6 / transactions}
+    return {**used, "cpu_per_transaction": sum(used.values()), **(driver if figures.get("driver.cpu_ns") else {})}
+
+
+def context_switches(figures: Mapping[str, float], transactions: int, seconds: float) -> dict[str, float]:
+    """Switches a second of the guest's kernel in its load of so many seconds, and by transaction: of the guest and of
+    each service. The driver has ended when the figures are taken: its own are in the guest's alone.
+    """
+    if not transactions or "stat.ctxt" not in figures:
+        return {}
+    found = {f"{service}_context_switches_per_transaction": 0.0 for service in SERVICES}
+    for name, value in figures.items():
+        part, _, count = name.partition(".")
+        if count in _OF_STATUS.values() and (service := part.split()[0]) in SERVICES:
+            found[f"{service}_context_switches_per_transaction"] += value / transactions
+    switches = figures["stat.ctxt"]
+    own = {name: value for name, value in found.items() if value}
+    return {"context_switches": switches / seconds, "context_switches_per_transaction": switches / transactions, **own}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from leadline.guest import accelerator, initramfs, kernels, machine
 from leadline.guest.accelerator import Accelerator
@@ -14,10 +15,13 @@ from leadline.guest.parameters import boot_parameters
 from leadline.guest.results import Outcome, tail
 from leadline.load.cluster.files import scenario_files
 from leadline.load.driver import DriverRun, find_binary
+from leadline.load.knobs import load_knobs
 from leadline.load.scenario import find_scenario, sent_variables
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.guest import KERNEL, Guest
-from leadline.model.study import Study
+from leadline.model.knob import Level
+from leadline.model.load import load_at
+from leadline.model.study import Study, Workload
 from leadline.virtual import bounds, image, job
 from leadline.virtual.capture import Captured, Captures, RecordingHost
 from leadline.virtual.host import GuestHost
@@ -46,6 +50,10 @@ class Guests:
         self._images: dict[str, Path] = {}  # by name of the kernel
         self._kernels: dict[str, kernels.Kernel] = {}
         self._accelerator: Accelerator | None = None  # in real time
+
+    @property
+    def workload(self) -> Workload:
+        return self._study.workload
 
     def versions(self) -> Mapping[str, str]:
         return self._captures.versions()
@@ -140,7 +148,7 @@ class Guests:
     def fork(self, saved: Saved, order: Order, directory: Path) -> Outcome:
         """One trial; in real time all of it, its boot and its warm-up too. Raises TrialFailure."""
         _, captured = self.captured(order.past.services)
-        run = self._driver(captured, order.past.seed, warm=False)
+        run = self._driver(captured, order.past.seed, warm=False, levels=dict(order.load))
         kept = [job.LOG, *(one.spec.output for one in captured.processes), captured.directory / "raw" / "gc.log"]
         knobs = job.knobs(self._host.files(dict(order.live)))
         text, seconds = job.measured(self._load(run), run.out, kept), bounds.of_fork(run.seconds)
@@ -167,9 +175,11 @@ class Guests:
         """The script that ends a guest whose kernel, or one of whose boot parameters, is not that of its boot."""
         return job.booted(self._kernels[self._kernel_name(past.boot)].release, self._boot(past).parameters)
 
-    def _driver(self, captured: Captured, seed: int, warm: bool) -> DriverRun:
-        """The load before the save point, or that of a trial."""
-        load = self._study.workload
+    def _driver(
+        self, captured: Captured, seed: int, warm: bool, levels: Mapping[str, Level] = MappingProxyType({})
+    ) -> DriverRun:
+        """The load before the save point, or that of a trial with the levels of its load."""
+        load = load_at(self._study.workload, levels, load_knobs(self._study.workload))
         parts = {"steady": load.ramp_up, "ramp_down": 0.0} if warm else {}
         out = captured.directory / "driver"
         workload = load.model_copy(update={**parts, "ramp_up": 0.0})

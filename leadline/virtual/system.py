@@ -28,9 +28,11 @@ from leadline.lab.system import (
     WindowMeasured,
 )
 from leadline.load.driver import read_summary
+from leadline.load.knobs import LoadOwner
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import LeadlineError, TrialFailure, UsageError
-from leadline.model.knob import ApplyCost, Knob, Level
+from leadline.model.knob import ApplyCost, Knob, Level, Owner
+from leadline.model.load import is_load
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Plan, Slot
 from leadline.model.record import AuditRecord, LoadSecond, StudyRecord
@@ -55,7 +57,9 @@ class GuestSystem(AtStart):
     def __init__(
         self, plan: Plan, settings: Settings, knobs: Sequence[Knob], host: GuestHost, guests: Guests, worlds: Worlds
     ) -> None:
-        self._knobs, self._host, self._guests, self._worlds = knobs, host, guests, worlds
+        self._knobs = [knob for knob in knobs if knob.owner is not Owner.DRIVER]
+        self._load = LoadOwner(guests.workload)
+        self._host, self._guests, self._worlds = host, guests, worlds
         self._orders = [self._order(trial.seed, {**settings, **trial.treatment.as_dict()}) for trial in plan.trials]
         self._virtual = host.name == "virtual-time"  # so that guests at the same time do not disturb each other
         self.begun: set[str] = set()  # images of the trials of worlds that are done in part
@@ -70,7 +74,8 @@ class GuestSystem(AtStart):
         boot = {name: level for name, level in host.items() if of_host[name].apply_cost in _BOOT}
         services = {name: level for name, level in levels.items() if name in of_services}
         live = {name: level for name, level in host.items() if name not in boot}
-        return Order(Past(seed, levels_of(boot), levels_of(services)), levels_of(live))
+        load = {name: level for name, level in levels.items() if is_load(name)}
+        return Order(Past(seed, levels_of(boot), levels_of(services)), levels_of(live), levels_of(load))
 
     def versions(self) -> Mapping[str, str]:
         return self._guests.versions()
@@ -98,6 +103,7 @@ class GuestSystem(AtStart):
 
     def start_server(self, settings: Settings, directory: Path) -> float:
         """The whole fork."""
+        self._load.begin(settings, directory)
         order = self._order(self._seed, {**self._host.wanted, **settings})
         if order in self._orders[self._next :]:  # else it is measured again
             self._next = self._orders.index(order, self._next)
@@ -115,7 +121,7 @@ class GuestSystem(AtStart):
         return _startup(facts)
 
     def owners(self) -> Sequence[KnobOwner]:
-        return [self]
+        return [self, self._load]
 
     def knobs(self) -> Sequence[Knob]:
         return self._knobs
@@ -165,7 +171,11 @@ class GuestSystem(AtStart):
         measured = measure_turns(directory, startup, [summary.phases.steady])
         found = figures.added(directory)
         transactions = sum(total.ok for total in summary.total.values())
-        return replace(measured, responses={**measured.responses, **figures.cpu_per_transaction(found, transactions)})
+        more = {
+            **figures.cpu_per_transaction(found, transactions),
+            **figures.context_switches(found, transactions, summary.phases.drained),
+        }
+        return replace(measured, responses={**measured.responses, **more})
 
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
         return measure_windows(directory, windows)

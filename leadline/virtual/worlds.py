@@ -32,10 +32,11 @@ class Past:
 
 @dataclass(frozen=True)
 class Order:
-    """A fork: of which past, under which levels of the running kernel."""
+    """A fork: of which past, under which levels of the running kernel and of its load."""
 
     past: Past
     live: Levels
+    load: Levels = ()
 
 
 @dataclass

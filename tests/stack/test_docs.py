@@ -42,6 +42,7 @@ ELSEWHERE = {
     "leadline quickstart": "tests/stack/test_commands.py runs a smaller study",
     "leadline run": "tests/stack/test_commands.py",
     "leadline bisect": "tests/unit/lab/test_bisect.py",
+    "leadline capacity": "tests/unit/capacity/test_capacity_command.py",
     "leadline confirm": "tests/statistics/planning/test_planning_confirm.py",
     "leadline simulate": "tests/unit/simulate/test_simulate_run.py",
     "leadline up": "tests/stack/test_commands.py",

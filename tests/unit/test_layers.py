@@ -12,13 +12,14 @@ ALLOWED = {
     "analysis": {"model", "design"},
     "figures": {"model", "design", "analysis"},
     "gcanalysis": {"model"},
+    "capacity": {"model"},
     "advice": {"model"},
     "planning": {"model", "design", "analysis"},
     "conclude": {"model", "design", "analysis", "planning"},
     "catalogue": {"model"},
     "host": {"model", "catalogue"},
     "stack": {"model", "catalogue", "host"},
-    "load": {"model", "host"},
+    "load": {"model", "catalogue", "host"},
     "observe": {"model", "host", "gcanalysis"},
     "guest": {"model", "host"},
     "lab": {"model", "design", "analysis", "planning", "conclude", "host", "stack", "load", "observe"},
@@ -30,6 +31,7 @@ ALLOWED = {
         "conclude",
         "figures",
         "gcanalysis",
+        "capacity",
         "advice",
         "load",
         "observe",
@@ -42,6 +44,7 @@ ALLOWED = {
         "catalogue",
         "planning",
         "conclude",
+        "capacity",
         "host",
         "guest",
         "stack",
@@ -56,7 +59,18 @@ ALLOWED = {
     # what touches the world, the command line does by leadline.api
     "cli": {"model", "design", "planning", "figures", "advice", "catalogue", "api"},
 }
-PURE = {"model", "design", "analysis", "planning", "conclude", "figures", "gcanalysis", "advice", "catalogue"}
+PURE = {
+    "model",
+    "design",
+    "analysis",
+    "planning",
+    "conclude",
+    "figures",
+    "gcanalysis",
+    "capacity",
+    "advice",
+    "catalogue",
+}
 WORLD = {"subprocess", "socket", "os", "shutil", "tempfile", "threading", "sqlalchemy", "urllib", "signal", "time"}
 
 

@@ -33,6 +33,7 @@ FILES = (
     ("plan", "none", "--out"),
     ("confirm", "none", "--out"),
     ("advise", "none", "--write"),
+    ("capacity", "none", "--out"),
     ("command", "true", "--export-json"),
     ("scenario", "from-har", "none", "--out"),
     ("scenario", "from-openapi", "none", "--out"),

@@ -10,9 +10,11 @@ from leadline.observe.window import (
     CpuUse,
     Recorded,
     compiling,
+    context_switches,
     cpu_per_transaction,
     deoptimised,
     gc_share,
+    host_cpu,
     host_cpu_between,
     mean_between,
     services_cpu,
@@ -132,6 +134,45 @@ def test_a_window_that_ends_before_it_begins_is_refused(series_dir: Path) -> Non
     ):
         with pytest.raises(ValueError, match="before it begins"):
             call()
+
+
+def test_context_switches_of_host_and_roles_by_second_and_transaction(tmp_path: Path) -> None:
+    host, processes = TallTable(), TallTable()
+    for second, rate in enumerate((9e9, 1000.0, 3000.0, 9e9)):  # a rate is since the sample before
+        host.add((100 + second) * 10**9, "context_switches", "host", rate)
+        for role in ("server", "driver", "others"):
+            processes.add((100 + second) * 10**9, "context_switches.voluntary", role, rate / 10)
+            processes.add((100 + second) * 10**9, "context_switches.involuntary", role, rate / 40)
+    host.write(tmp_path / "host.parquet")
+    processes.write(tmp_path / "processes.parquet")
+    assert context_switches(Recorded(tmp_path), [(100, 102)], 50.0) == pytest.approx(
+        {
+            "context_switches": 2000.0,
+            "context_switches_per_transaction": 40.0,
+            "server_context_switches_per_transaction": 5.0,
+            "driver_context_switches_per_transaction": 5.0,
+        }
+    )
+    assert context_switches(Recorded(tmp_path), [(100, 101), (101, 102)], 0.0) == {"context_switches": 2000.0}
+    assert context_switches(Recorded(tmp_path), [(200, 202)], 50.0) == {}
+    assert context_switches(Recorded(tmp_path / "none"), [(100, 102)], 50.0) == {}
+
+
+def test_the_hosts_cpu_is_the_mean_of_its_windows(series_dir: Path) -> None:
+    both = host_cpu(Recorded(series_dir), [(100, 101), (102, 103)])
+    assert both == pytest.approx({"host_cpu": (0.9 + 0.7) / 2})
+    assert host_cpu(Recorded(series_dir), [(100, 101), (500, 501)]) == {}
+
+
+def test_the_drivers_cpu_is_told_beside_that_of_the_services(tmp_path: Path) -> None:
+    processes = TallTable()
+    for second in range(3):
+        for role, share in (("server", 0.5), ("database", 0.1), ("driver", 0.2)):
+            processes.add((100 + second) * 10**9, "cpu.seconds", role, share * second)
+    processes.write(tmp_path / "processes.parquet")
+    found = cpu_per_transaction(Recorded(tmp_path), [(100, 102)], 100.0)
+    assert found["driver_cpu_per_transaction"] == pytest.approx(2.0)
+    assert found["cpu_per_transaction"] == pytest.approx(6.0)
 
 
 def test_one_rule_gives_cpu_per_transaction(series_dir: Path) -> None:

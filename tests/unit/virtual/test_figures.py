@@ -88,5 +88,16 @@ def test_cpu_per_transaction_counts_all_threads_of_the_services() -> None:
         "server_cpu_per_transaction": 2.0,
         "database_cpu_per_transaction": 1.0,
         "cpu_per_transaction": 3.0,
+        "driver_cpu_per_transaction": 1.8,
     }
     assert figures.cpu_per_transaction({"server.cpu_ns": 1.0}, 0) == {}
+
+
+def test_context_switches_of_the_guest_and_its_services() -> None:
+    counts = {"stat.ctxt": 600.0, "server.waits": 90.0, "server compiler.preemptions": 10.0, "driver.waits": 7.0}
+    assert figures.context_switches(counts, 5, 2.0) == {
+        "context_switches": 300.0,
+        "context_switches_per_transaction": 120.0,
+        "server_context_switches_per_transaction": 20.0,
+    }
+    assert figures.context_switches(counts, 0, 2.0) == {}

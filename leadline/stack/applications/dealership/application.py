@@ -16,7 +16,7 @@ from leadline.stack.base import Settings
 from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
 
 _READY = Ready("/health", json={"status": "up"})
-_DRAIN_TIMEOUT = 120.0
+_DRAIN_TIMEOUT = 40.0
 _POLL = 0.2
 
 

@@ -1,0 +1,58 @@
+"""A study's queueing model, as Python and the command line have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leadline.capacity.answer import Capacity
+from leadline.capacity.answer import answer as answered
+from leadline.capacity.cells import measured
+from leadline.model.naming import describing
+from leadline.model.record import StudyRecord
+from leadline.report import capacity as text
+
+
+@dataclass(frozen=True)
+class CapacityResult:
+    """``record``: the study; ``capacity``: the model fitted from it, and what it says."""
+
+    record: StudyRecord
+    capacity: Capacity
+
+    @property
+    def answer(self) -> str:
+        """The knee and what gives out first, in one sentence."""
+        return self._said + text.answer(self.capacity)
+
+    def lines(self) -> list[str]:
+        """Demands, predictions, errors and resources, for people."""
+        return list(text.lines(self.capacity, describing(self.record.study)))
+
+    def document(self) -> dict[str, Any]:
+        """As JSON types (docs/reference/json.md)."""
+        run = f"{self.record.study.study}@{self.record.id}"
+        found = text.document(self.capacity, describing(self.record.study))
+        return {"run": run, "simulated": self.record.simulated, **found, "answer": self.answer}
+
+    def write(self, path: Path) -> None:
+        """The predictions as CSV. Raises OSError."""
+        text.write(self.capacity, path, describing(self.record.study))
+
+    @property
+    def _said(self) -> str:
+        return "SIMULATED: " if self.record.simulated else ""
+
+
+def capacity_of(
+    record: StudyRecord,
+    at: Mapping[str, str] | None = None,
+    cpus: float | None = None,
+    loads: Sequence[float] = (),
+    pools: Sequence[int] = (),
+) -> CapacityResult:
+    """Fit a study's model, predict ``loads`` and ``pools``. Raises UsageError for a study that tells too little."""
+    points = measured(record, at, cpus, describing(record.study))
+    return CapacityResult(record, answered(points, loads, pools))

@@ -1,0 +1,333 @@
+"""What a fitted model says: the knee and what gives out first, errors on loads that were left out, whether it holds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leadline.capacity.cells import Measured, Point
+from leadline.capacity.fit import OTHER, Model, fit
+from leadline.capacity.network import Solution, rates
+from leadline.model.errors import UsageError
+from leadline.model.knob import Level
+from leadline.model.result import Interval
+
+THROUGHPUT_HOLDS, RESPONSE_HOLDS = 0.10, 0.35  # mean errors on left-out loads above which the model does not hold
+GROWS = 0.15  # of a demand over the range of loads, from which the model's first assumption is in doubt
+BUSY = 0.85  # utilisation of a station that is taken to give out
+RETROGRADE = 0.10  # throughput below its peak at higher load
+_DRAWS = 100
+_T = 2.0
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A cell predicted by a model fitted without any trial of its load. Errors: predicted by measured, less one."""
+
+    load: float
+    pool: int | None
+    think: Level | None
+    throughput: float
+    predicted_throughput: float
+    response: float
+    predicted_response: float
+
+    @property
+    def throughput_error(self) -> float:
+        return self.predicted_throughput / self.throughput - 1
+
+    @property
+    def response_error(self) -> float:
+        return self.predicted_response / self.response - 1
+
+
+@dataclass(frozen=True)
+class Prediction:
+    load: float
+    pool: int | None
+    think: Level | None
+    solution: Solution
+    throughput: Interval | None
+    response: Interval | None
+    measured: bool  # the study has this cell
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A station at the heaviest load of the study. ``measured``: its utilisation there; None for one that was not
+    measured; ``full``: predicted at capacity; ``parts``: measured shares of the processes.
+    """
+
+    name: str
+    demand: float
+    servers: float
+    measured: float | None
+    full: float
+    parts: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """``knee`` and ``capacity`` (transactions a second) at ``pool``, the baseline's; ``limit``: what gives out first.
+
+    ``doubts``: sentences that say why the model does not hold; ``hold`` is whether there are none.
+    """
+
+    measured: Measured
+    model: Model
+    pool: int | None
+    knee: float
+    knee_interval: Interval | None
+    capacity: float
+    capacity_interval: Interval | None
+    demands: dict[str, Interval | None]
+    limit: str
+    resources: tuple[Resource, ...]
+    left_out: tuple[LeftOut, ...]
+    predictions: tuple[Prediction, ...]
+    doubts: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return not self.doubts
+
+    @property
+    def throughput_error(self) -> float:
+        """Mean absolute error of throughput on left-out loads."""
+        return _mean_error([one.throughput_error for one in self.left_out])
+
+    @property
+    def response_error(self) -> float:
+        return _mean_error([one.response_error for one in self.left_out])
+
+
+def answer(
+    measured: Measured,
+    loads: Sequence[float] = (),
+    pools: Sequence[int] = (),
+    seed: int = 1,
+    draws: int = _DRAWS,
+) -> Capacity:
+    """Fit, cross-validate and predict at ``loads`` and ``pools``; where none are given, at those of the study, between
+    them and beyond. Intervals (95 %) from ``draws`` bootstrap samples of the trials of each cell. Raises UsageError.
+    """
+    if pools and measured.pool is None:
+        raise UsageError("the study varies no pool, so it tells nothing of pools; vary one of server.threads.max")
+    model = fit(measured)
+    at_pools: list[int | None] = list(pools) or sorted({p.pool for p in measured.points}, key=lambda one: one or 0)
+    pool = _first_pool(measured)
+    drawn = _bootstrap(measured, model, seed, draws)
+    wanted = list(loads) or _default_loads(measured, model.knee(pool))
+    levels = sorted({p.think_level for p in measured.points}, key=str)
+    predictions: list[Prediction] = []
+    for think in levels:
+        for each in at_pools:
+            predictions += _predicted(measured, model, drawn, wanted, each, think)
+    found = _left_out(measured)
+    limit = model.bounds(pool)
+    resources = _resources(measured, model, pool)
+    return Capacity(
+        measured,
+        model,
+        pool,
+        model.knee(pool),
+        _interval([one.knee(pool) for one in drawn]),
+        limit.capacity,
+        _interval([one.bounds(pool).capacity for one in drawn]),
+        {
+            **{role: _interval([one.processes[role] for one in drawn]) for role in model.processes},
+            "delay": _interval([one.delay for one in drawn]),
+        },
+        limit.limit,
+        resources,
+        tuple(found),
+        tuple(predictions),
+        tuple(_doubts(measured, model, found)),
+        tuple(_notes(measured, model)),
+    )
+
+
+def _first_pool(measured: Measured) -> int | None:
+    """The smallest: where a pool is a factor, the question is whether it limits."""
+    sizes = [point.pool for point in measured.points if point.pool is not None]
+    return min(sizes) if sizes else None
+
+
+def _default_loads(measured: Measured, knee: float) -> list[float]:
+    known = measured.loads
+    between = [math.sqrt(a * b) for a, b in itertools.pairwise(known)]
+    beyond = [known[-1] * 1.5]
+    found = {*known, *between, *beyond, knee}
+    if measured.closed:
+        found = {float(max(1, round(one))) for one in found}
+    return sorted(found)
+
+
+def _predicted(
+    measured: Measured,
+    model: Model,
+    drawn: Sequence[Model],
+    loads: Sequence[float],
+    pool: int | None,
+    think: Level | None,
+) -> list[Prediction]:
+    curves = [one.curve(loads, pool, think) for one in drawn]
+    known = {(point.load, point.pool, point.think_level) for point in measured.points}
+    return [
+        Prediction(
+            load,
+            pool,
+            think,
+            solution,
+            _interval([curve[at].throughput for curve in curves]),
+            _interval([curve[at].response for curve in curves]),
+            (load, pool, think) in known,
+        )
+        for at, (load, solution) in enumerate(zip(loads, model.curve(loads, pool, think), strict=True))
+    ]
+
+
+def _bootstrap(measured: Measured, model: Model, seed: int, draws: int) -> list[Model]:
+    """Models of samples of each cell's trials; none where cells have one trial."""
+    cells: dict[object, list[Point]] = {}
+    for point in measured.points:
+        cells.setdefault((point.load, point.pool, point.think_level), []).append(point)
+    if max(len(own) for own in cells.values()) < 2:
+        return []
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(draws):
+        sample = [own[at] for own in cells.values() for at in rng.integers(len(own), size=len(own))]
+        found.append(fit(measured, sample, model))
+    return found
+
+
+def _left_out(measured: Measured) -> list[LeftOut]:
+    found = []
+    for load in measured.loads:
+        rest = [point for point in measured.points if point.load != load]
+        model = fit(measured, rest)
+        groups: dict[object, list[Point]] = {}
+        for point in measured.points:
+            if point.load == load:
+                groups.setdefault((point.pool, str(point.think_level)), []).append(point)
+        for own in groups.values():
+            solution = model.at(load, own[0].pool, own[0].think_level)
+            found.append(
+                LeftOut(
+                    load,
+                    own[0].pool,
+                    own[0].think_level,
+                    float(np.mean([one.throughput for one in own])),
+                    solution.throughput,
+                    float(np.mean([one.response for one in own])),
+                    solution.response,
+                )
+            )
+    return found
+
+
+def _resources(measured: Measured, model: Model, pool: int | None) -> tuple[Resource, ...]:
+    top = max(point.throughput for point in measured.points)
+    best = [point for point in measured.points if point.throughput >= 0.97 * top]
+    most = model.bounds(pool).capacity
+    found = []
+    for name, roles in measured.roles.items():
+        servers = model.servers[name]
+        parts = {
+            role: float(np.mean([point.throughput * point.cpu[role] for point in best])) / servers for role in roles
+        }
+        found.append(
+            Resource(
+                name, model.demands[name], servers, sum(parts.values()), most * model.demands[name] / servers, parts
+            )
+        )
+    if model.other > 0:
+        found.append(Resource(OTHER, model.other, 1.0, None, most * model.other, {}))
+    if model.pool is not None and pool is not None:
+        inside = model.nodes(pool)[0].inside  # type: ignore[union-attr]
+        full = float(rates(inside, pool)[-1])
+        found.append(Resource(f"{model.pool} = {pool}", pool / full, float(pool), None, most / full, {}))
+    return tuple(found)
+
+
+def _doubts(measured: Measured, model: Model, left_out: Sequence[LeftOut]) -> list[str]:
+    found = []
+    wrong = _mean_error([one.throughput_error for one in left_out])
+    if wrong > THROUGHPUT_HOLDS:
+        found.append(
+            f"throughput of loads that were left out is predicted with a mean error of {wrong:.0%}; "
+            f"{THROUGHPUT_HOLDS:.0%} is the most at which the model counts"
+        )
+    wrong = _mean_error([one.response_error for one in left_out])
+    if wrong > RESPONSE_HOLDS:
+        found.append(
+            f"response times of loads that were left out are predicted with a mean error of {wrong:.0%}; "
+            f"{RESPONSE_HOLDS:.0%} is the most"
+        )
+    for role in model.processes:
+        growth, t = _growth(measured.points, role)
+        if growth > GROWS and t > _T:
+            found.append(
+                f"CPU of the {role} for one transaction grows by {growth:.0%} from the lightest load to the heaviest: "
+                "demands are not constant, so more load costs more than predicted"
+            )
+    peak = max(measured.loads, key=lambda load: _mean_throughput(measured, load))
+    last = measured.loads[-1]
+    fell = 1 - _mean_throughput(measured, last) / _mean_throughput(measured, peak)
+    if last > peak and fell > RETROGRADE:
+        found.append(
+            f"throughput at {last:g} is {fell:.0%} below that at {peak:g}: the system degrades under overload, "
+            "which a queueing network never does"
+        )
+    return found
+
+
+def _notes(measured: Measured, model: Model) -> list[str]:
+    found = list(measured.notes)
+    taken = float(np.mean([point.taken for point in measured.points]))
+    if taken > 0.02:
+        found.append(f"Other programs used {taken:.0%} of all CPUs; the predictions hold where they go on to.")
+    top, last = model.bounds(_first_pool(measured)).capacity, measured.loads[-1]
+    if _mean_throughput(measured, last) < 0.8 * top:
+        reached = _mean_throughput(measured, last) / top
+        found.append(
+            f"The heaviest load reached {reached:.0%} of the predicted capacity: the knee is an extrapolation; add "
+            "heavier loads."
+        )
+    counts = [len([p for p in measured.points if p.load == load]) for load in measured.loads]
+    if max(counts) < 2:
+        found.append("One trial of each cell: no intervals; two or more replicates give them.")
+    return found
+
+
+def _growth(points: Sequence[Point], role: str) -> tuple[float, float]:
+    """Of the demand from the lightest to the heaviest load, as a share, by a line in logarithms; and its t value."""
+    x = np.log([point.throughput for point in points])
+    y = np.log([max(point.cpu[role], 1e-9) for point in points])
+    spread = x - x.mean()
+    if len(points) < 4 or float(spread @ spread) < 1e-6:
+        return 0.0, 0.0
+    slope = float(spread @ y / (spread @ spread))
+    rest = y - y.mean() - slope * spread
+    error = math.sqrt(max(float(rest @ rest) / (len(points) - 2), 1e-12) / float(spread @ spread))
+    return math.expm1(slope * float(np.ptp(x))), slope / error
+
+
+def _mean_throughput(measured: Measured, load: float) -> float:
+    return float(np.mean([point.throughput for point in measured.points if point.load == load]))
+
+
+def _mean_error(errors: Sequence[float]) -> float:
+    return float(np.mean(np.abs(errors))) if errors else 0.0
+
+
+def _interval(values: Sequence[float]) -> Interval | None:
+    if len(values) < 20:
+        return None
+    low, high = np.percentile(values, [2.5, 97.5])
+    return Interval(float(low), float(high))

@@ -1,0 +1,208 @@
+"""What a study of load measured, as points of a queueing network: one for each good trial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from leadline.model.errors import UsageError
+from leadline.model.knob import Level
+from leadline.model.load import RATE, USERS
+from leadline.model.naming import Describe, plain_level
+from leadline.model.plan import Factor
+from leadline.model.record import StudyRecord
+
+POOLS = ("server.threads.max", "server.datasource.max_connections")
+ROLES = ("server", "database", "web", "driver")  # processes whose CPU a transaction uses
+REST = "rest"  # of the host's CPU: kernel threads, interrupts, processes that are nobody's
+_THINK = "load.think"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One trial. ``load``: users, or arrivals a second; ``throughput`` a second and ``response`` in seconds; ``cpu``:
+    seconds of CPU of one transaction by process; ``taken``: share of all CPUs that others used; ``cell``: its levels.
+    """
+
+    load: float
+    throughput: float
+    response: float
+    cpu: Mapping[str, float]
+    pool: int | None = None
+    think_level: Level | None = None
+    taken: float = 0.0
+    cell: tuple[tuple[str, Level], ...] = ()
+    more: Mapping[str, float] = field(default_factory=dict)  # responses that are evidence only
+
+    @property
+    def thinks(self) -> float:
+        """Seconds between a user's transactions, by Little's law."""
+        return max(0.0, self.load / self.throughput - self.response)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A study's points under one setting of what is not load. ``factor``: of the load; ``held``: the other levels in
+    words; ``pool``: the factor that sets how many transactions are inside; ``cpus``: of each station.
+    """
+
+    points: tuple[Point, ...]
+    factor: str
+    cpus: Mapping[str, float]
+    roles: Mapping[str, tuple[str, ...]]  # station -> processes that use it
+    held: str = ""
+    pool: str | None = None
+    failed: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def closed(self) -> bool:
+        return self.factor == USERS
+
+    @property
+    def loads(self) -> list[float]:
+        """Ascending, each once."""
+        return sorted({point.load for point in self.points})
+
+
+def measured(
+    record: StudyRecord,
+    at: Mapping[str, str] | None = None,
+    cpus: float | None = None,
+    describe: Describe = plain_level,
+) -> Measured:
+    """The points of a study at the levels ``at`` of its other factors, as texts; the baseline's where it names none.
+
+    ``cpus``: of the host, where the record does not tell. Raises UsageError for a study that does not vary its load,
+    has one load only, or whose trials failed, and for what ``at`` names that the study does not have.
+    """
+    factors = {factor.name: factor for factor in record.plan.factors}
+    own = [name for name in (USERS, RATE) if name in factors]
+    name = record.study.study
+    if not own:
+        arrivals = record.study.workload.arrivals
+        knob = USERS if arrivals == "closed" else RATE
+        varied = ", ".join(factors)
+        raise UsageError(
+            f"{name} does not vary its load (its factors: {varied}): no model can be fitted; "
+            f"run it with --factor {knob}=5,10,20,40,80"
+        )
+    load = own[0]
+    pool = next((each for each in POOLS if each in factors), None)
+    free = {load, _THINK, pool}
+    wanted: dict[str, Level] = {each.name: each.baseline for each in factors.values() if each.name not in free}
+    for each, text in (at or {}).items():
+        wanted[each] = _level(name, factors, free, each, text, describe)
+    points, failed = [], 0
+    for trial in record.trials:
+        levels = trial.planned.treatment.as_dict()
+        if any(levels.get(each) != level for each, level in wanted.items()):
+            continue
+        if trial.failure is not None:
+            failed += 1
+        elif {"throughput", "mean"} <= trial.responses.keys():
+            points.append(_point(trial.responses, levels, load, pool, trial.machine.taken if trial.machine else None))
+    held = ", ".join(f"{each} = {describe(each, level)}" for each, level in wanted.items())
+    if not points:
+        told = f"{failed} failed" if failed else "none was run"
+        raise UsageError(f"{name} has no finished trial{f' at {held}' if held else ''} ({told}): nothing to fit")
+    loads = {point.load for point in points}
+    if len(loads) < 3:
+        some = ", ".join(f"{one:g}" for one in sorted(loads))
+        also = f" ({failed} trials failed)" if failed else ""
+        raise UsageError(
+            f"{name} has good trials at {len(loads)} load{'s' if len(loads) > 1 else ''}, {some}{also}: a model needs "
+            f"3 or more, from light load to beyond the knee; run it with --factor {load}=..."
+        )
+    known = [role for role in ROLES if all(role in point.cpu for point in points)]
+    if "server" not in known:
+        raise UsageError(f"{name} has no CPU by process (`observe: false`?): demands cannot be told")
+    stations, roles = _stations(record, known, cpus)
+    if cpus is None and list(stations) == ["cpu"]:
+        points = with_rest(points, stations["cpu"])
+        roles = {"cpu": tuple(role for role in (*known, REST) if all(role in point.cpu for point in points))}
+    return Measured(tuple(points), load, stations, roles, held, pool, failed)
+
+
+def with_rest(points: Sequence[Point], cpus: float) -> list[Point]:
+    """Points with the CPU of the host that neither their processes nor other programs used; as they are where that of
+    the host was not recorded in every trial.
+    """
+    if not all("host_cpu" in point.more for point in points):
+        return list(points)
+    found = []
+    for point in points:
+        busy = cpus * (point.more["host_cpu"] - point.taken) / point.throughput
+        found.append(replace(point, cpu={**point.cpu, REST: max(0.0, busy - sum(point.cpu.values()))}))
+    return found
+
+
+def _point(
+    responses: Mapping[str, float], levels: Mapping[str, Level], load: str, pool: str | None, taken: float | None
+) -> Point:
+    cpu = {
+        role: responses[f"{role}_cpu_per_transaction"] / 1000
+        for role in ROLES
+        if f"{role}_cpu_per_transaction" in responses
+    }
+    more = {
+        each: value
+        for each, value in responses.items()
+        if "context_switches" in each or each in ("gc_share", "host_cpu")
+    }
+    return Point(
+        float(levels[load]),
+        responses["throughput"],
+        responses["mean"] / 1000,
+        cpu,
+        int(levels[pool]) if pool is not None else None,
+        levels.get(_THINK),
+        taken or 0.0,
+        tuple(sorted(levels.items())),
+        more,
+    )
+
+
+def _level(
+    name: str, factors: Mapping[str, Factor], free: Collection[str | None], each: str, text: str, describe: Describe
+) -> Level:
+    if each not in factors or each in free:
+        others = [one for one in factors if one not in free]
+        told = f"its other factors: {', '.join(others)}" if others else "it has no other factor"
+        raise UsageError(f"--at {each}: no factor of {name} beside its load; {told}")
+    for level in factors[each].levels:
+        if text in (str(level), describe(each, level)):
+            return level
+    known = ", ".join(describe(each, level) for level in factors[each].levels)
+    raise UsageError(f"--at {each}={text}: its levels are {known}")
+
+
+def _stations(
+    record: StudyRecord, roles: list[str], cpus: float | None
+) -> tuple[dict[str, float], dict[str, tuple[str, ...]]]:
+    """CPUs by station, and who uses each: processes that share CPUs are at one station."""
+    placement = record.study.placement
+    lists = {role: getattr(placement, f"{role}_cpus") for role in roles}
+    groups: dict[str | None, list[str]] = {}
+    for role in roles:
+        groups.setdefault(lists[role], []).append(role)
+    whole = cpus or _usable(record)
+    if len(groups) == 1 and None in groups:
+        return {"cpu": whole}, {"cpu": tuple(roles)}
+    found = {f"{'+'.join(own)} cpu": (_count(text) if text else whole, tuple(own)) for text, own in groups.items()}
+    return {name: count for name, (count, _) in found.items()}, {name: own for name, (_, own) in found.items()}
+
+
+def _usable(record: StudyRecord) -> float:
+    for name in ("host.cpu.usable", "host.guest.cpus", "host.cpu.count"):
+        text = record.environment.get(name, "")
+        if text.isdigit() and int(text) > 0:
+            return float(text)
+    raise UsageError(f"{record.study.study} does not tell how many CPUs its host had: say --cpus N")
+
+
+def _count(text: str) -> float:
+    """CPUs of a list such as ``0,2-3``."""
+    spans = [part.split("-") for part in text.split(",")]
+    return math.fsum(int(span[-1]) - int(span[0]) + 1 for span in spans)

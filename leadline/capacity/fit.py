@@ -1,0 +1,214 @@
+"""The parameters of a queueing model from what a study measured.
+
+CPU demands come from the utilisation law (CPU time of a process by its transactions), regressed over all trials so that
+what a process uses without load is no demand. Think time is that of Little's law. What is left, a delay without
+queueing and, where the data ask for it, a resource that is no CPU (a lock, a disk, a pool that is no factor), is chosen
+so that throughput and response times of all cells are met best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import optimize
+
+from leadline.capacity.cells import Measured, Point
+from leadline.capacity.network import (
+    ROOM,
+    Bounds,
+    Delay,
+    Floats,
+    Node,
+    Pool,
+    Solution,
+    Station,
+    bounds,
+    closed_at,
+    demand_of,
+    opened_at,
+    rates,
+    utilisations,
+)
+from leadline.model.errors import UsageError
+from leadline.model.knob import Level
+
+OTHER = "other resource"  # that is no CPU
+DELAY = "delay"
+_RESPONSE_WEIGHT = 0.25  # of a squared error of the response time, against one of throughput: it is noisier
+_T = 2.0  # a regression's intercept counts from so many standard errors on
+_BETTER = 6.0  # of the Bayesian information criterion: from there on evidence is strong (Kass and Raftery 1995)
+_LEAST = 1e-7  # seconds
+_MOST_USERS = 20_000  # beyond, the exact solution takes too long
+
+
+@dataclass(frozen=True)
+class Model:
+    """``demands``: seconds of CPU of one transaction by station, ``processes`` of them by process; ``servers``: CPUs
+    that others leave, by station; ``delay`` and ``other`` in seconds; ``think``: by level of the factor that sets it;
+    ``visits``: transactions of one arrival.
+    """
+
+    closed: bool
+    demands: Mapping[str, float]
+    processes: Mapping[str, float]
+    servers: Mapping[str, float]
+    think: Mapping[Level | None, float]
+    delay: float = 0.0
+    other: float = 0.0
+    visits: float = 1.0
+    pool: str | None = None
+
+    def nodes(self, pool: int | None = None) -> tuple[Node, ...]:
+        """The network inside which a transaction is; ``pool``: the limit of those inside."""
+        inside: list[Node] = [Station(name, demand, self.servers[name]) for name, demand in self.demands.items()]
+        if self.other > 0:
+            inside.append(Station(OTHER, self.other))
+        inside.append(Delay(DELAY, self.delay))
+        return (Pool(self.pool, pool, tuple(inside)),) if self.pool is not None and pool is not None else tuple(inside)
+
+    def rates(self, most: int, pool: int | None) -> Floats:
+        return rates(self.nodes(pool), most)
+
+    def at(self, load: float, pool: int | None = None, think: Level | None = None) -> Solution:
+        """What it predicts for one load. Raises as ``curve``."""
+        return self.curve([load], pool, think)[0]
+
+    def _at(self, load: float, think: Level | None, rate: Floats, pool: int | None) -> Solution:
+        if self.closed:
+            pause = self.think.get(think, self.usual_think)
+            throughput = closed_at(rate[: max(1, round(load))], pause)
+            response = max(_LEAST, load / throughput - pause)
+        else:
+            throughput, response = opened_at(rate, load * self.visits)
+        return Solution(throughput, response, utilisations(self.nodes(pool), throughput))
+
+    def curve(self, loads: Sequence[float], pool: int | None = None, think: Level | None = None) -> list[Solution]:
+        """What it predicts for several loads. Raises UsageError for more users than can be solved."""
+        if self.closed and max(loads) > _MOST_USERS:
+            raise UsageError(f"{max(loads):g} users: at most {_MOST_USERS:,} are solved")
+        rate = self.rates(max(1, round(max(loads))) if self.closed else ROOM, pool)
+        return [self._at(load, think, rate, pool) for load in loads]
+
+    def over(self, points: Sequence[Point]) -> list[Solution]:
+        """The same for many; each pool is solved once."""
+        most = max(1, round(max(point.load for point in points))) if self.closed else ROOM
+        solved = {pool: self.rates(most, pool) for pool in {point.pool for point in points}}
+        return [self._at(point.load, point.think_level, solved[point.pool], point.pool) for point in points]
+
+    @property
+    def usual_think(self) -> float:
+        return float(np.median(list(self.think.values()))) if self.think else 0.0
+
+    def bounds(self, pool: int | None = None) -> Bounds:
+        return bounds(self.nodes(pool))
+
+    def knee(self, pool: int | None = None, think: Level | None = None) -> float:
+        """The load at which the asymptotes cross: users, or arrivals a second at capacity."""
+        most = self.bounds(pool).capacity
+        if not self.closed:
+            return most / self.visits
+        return (demand_of(self.nodes(pool)) + self.think.get(think, self.usual_think)) * most
+
+
+def fit(measured: Measured, points: Sequence[Point] | None = None, like: Model | None = None) -> Model:
+    """Of these points, or all of them; with the resources of the model ``like`` where one is given. Raises UsageError
+    for CPU that no transaction used.
+    """
+    points = list(measured.points if points is None else points)
+    processes = {role: _demand(points, role) for roles in measured.roles.values() for role in roles}
+    demands = {name: sum(processes[role] for role in roles) for name, roles in measured.roles.items()}
+    if not all(demand > 0 for demand in demands.values()):
+        raise UsageError("the study recorded no CPU of its services: demands cannot be told")
+    left = 1.0 - float(np.mean([point.taken for point in points]))
+    think: dict[Level | None, float] = {}
+    for level in {point.think_level for point in points} if measured.closed else ():
+        think[level] = float(np.median([point.thinks for point in points if point.think_level == level]))
+    start = Model(
+        measured.closed,
+        demands,
+        processes,
+        {name: cpus * left for name, cpus in measured.cpus.items()},
+        think,
+        visits=1.0 if measured.closed else _visits(points),
+        pool=measured.pool,
+    )
+    cells = _cells(points)
+    if like is not None:
+        return _fitted(start, cells, like.other > 0, [(like.delay, like.other)])[0]
+    least = max(_LEAST, min(cell.response for cell in cells) - sum(demands.values()))
+    top = max(cell.throughput for cell in cells)
+    alone, error = _fitted(start, cells, False, [(least, 0.0)])
+    both, less = _fitted(start, cells, True, [(least, 0.95 / top), (least / 10, 0.8 / top)])
+    count = 2 * len(cells)
+    gain = count * math.log(max(error, 1e-12) / max(less, 1e-12)) - math.log(count)
+    # An error below one percent is none, however small the noise.
+    return both if gain > _BETTER and error / count > 1e-4 else alone
+
+
+def _fitted(
+    start: Model, cells: Sequence[Point], limited: bool, starts: Sequence[tuple[float, float]]
+) -> tuple[Model, float]:
+    """``start`` with the delay, and where it is ``limited`` the other resource, of the least squares; and their sum."""
+    unit = min(cell.response for cell in cells), 1.0 / max(cell.throughput for cell in cells)
+    weight = math.sqrt(_RESPONSE_WEIGHT)
+    seen = [(math.log(cell.throughput), weight * math.log(max(_LEAST, cell.response))) for cell in cells]
+
+    def model(values: Sequence[float]) -> Model:
+        other = float(values[1]) * unit[1] if limited else 0.0
+        return replace(start, delay=float(values[0]) * unit[0], other=other)
+
+    def errors(values: Floats, /) -> list[float]:
+        found = []
+        for (throughput, response), solution in zip(
+            seen, model([float(each) for each in values]).over(cells), strict=True
+        ):
+            found.append(math.log(solution.throughput) - throughput)
+            found.append(weight * math.log(solution.response) - response)
+        return found
+
+    most = [1e3, 2.0][: 1 + limited]
+    done = []
+    for delay, other in starts:
+        first = [min(0.9 * most[0], delay / unit[0] + 1e-3), min(1.9, other / unit[1] + 1e-3)][: 1 + limited]
+        done.append(optimize.least_squares(errors, first, bounds=([0.0] * len(most), most), max_nfev=40))
+    best = min(done, key=lambda one: float(one.cost))
+    return model([float(each) for each in best.x]), 2 * float(best.cost)
+
+
+def _cells(points: Sequence[Point]) -> list[Point]:
+    """A point for each cell: geometric means over its trials."""
+    groups: dict[tuple[object, ...], list[Point]] = {}
+    for point in points:
+        groups.setdefault((point.load, point.pool, point.think_level), []).append(point)
+    return [
+        replace(
+            own[0],
+            throughput=float(np.exp(np.mean([math.log(one.throughput) for one in own]))),
+            response=float(np.exp(np.mean([math.log(max(_LEAST, one.response)) for one in own]))),
+        )
+        for own in groups.values()
+    ]
+
+
+def _demand(points: Sequence[Point], role: str) -> float:
+    """Seconds of a transaction: CPU by transaction against 1/throughput, whose slope is CPU used without load."""
+    cost = np.array([point.cpu[role] for point in points])
+    rate = np.array([1.0 / point.throughput for point in points])
+    spread = rate - rate.mean()
+    if len(points) > 3 and np.ptp(rate) > 0.5 * rate.min():
+        slope = float(spread @ cost / (spread @ spread))
+        rest = cost - cost.mean() - slope * spread
+        error = math.sqrt(max(float(rest @ rest) / (len(points) - 2), 1e-30) / float(spread @ spread))
+        if slope > _T * error and (demand := float(cost.mean()) - slope * float(rate.mean())) > 0:
+            return demand
+    return float(cost.mean())
+
+
+def _visits(points: Sequence[Point]) -> float:
+    """Transactions of one arrival, from the half of the loads that are lighter: nothing is lost there."""
+    ordered = sorted(points, key=lambda point: point.load)
+    half = ordered[: max(1, len(ordered) // 2)]
+    return float(np.median([point.throughput / point.load for point in half]))

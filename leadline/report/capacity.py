@@ -1,0 +1,210 @@
+"""A capacity model in lines, as JSON types and as a table."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from leadline.capacity.answer import Capacity, LeftOut, Prediction, Resource
+from leadline.capacity.fit import OTHER
+from leadline.model.naming import Describe, plain_level
+from leadline.model.result import Interval
+
+_ROLES = {"rest": "rest (kernel threads, interrupts, what is no process of the study)"}
+_HEAD = (
+    "load",
+    "pool",
+    "think",
+    "measured",
+    "throughput",
+    "throughput_low",
+    "throughput_high",
+    "response_ms",
+    "response_ms_low",
+    "response_ms_high",
+)
+
+
+def lines(found: Capacity, describe: Describe = plain_level) -> Iterator[str]:
+    """What is printed, but for the answer."""
+    data, model = found.measured, found.model
+    unit = _unit(found)
+    yield f"fitted from {len(data.points)} trials at {len(data.loads)} loads, {_numbers(data.loads)} {unit}" + (
+        f", {data.failed} failed" if data.failed else ""
+    )
+    if data.held:
+        yield f"at {data.held}"
+    for role, demand in model.processes.items():
+        yield f"demand of the {_ROLES.get(role, role)}: {_ms(demand, found.demands.get(role))} CPU a transaction"
+    if model.delay > 0:
+        yield f"delay without queueing: {_ms(model.delay, found.demands.get('delay'))}"
+    if model.other > 0:
+        yield (
+            f"a resource that is no CPU (a lock, a disk, a pool that is no factor): {1000 * model.other:.3g} ms a "
+            "transaction, one at a time"
+        )
+    for level, think in sorted(model.think.items(), key=lambda item: str(item[0])):
+        at = f" at load.think = {describe('load.think', level)}" if level is not None else ""
+        yield f"think time by Little's law{at}: {1000 * think:.3g} ms"
+    if not data.closed:
+        yield f"transactions of a session: {model.visits:.3g}"
+    yield ""
+    yield from _predictions(found, describe)
+    yield ""
+    yield "loads left out of the fit: predicted against measured"
+    for one in found.left_out:
+        yield (
+            f"  {_cell(found, one, describe)}  throughput {one.predicted_throughput:.4g} against {one.throughput:.4g} "
+            f"({one.throughput_error:+.1%}), mean response {1000 * one.predicted_response:.3g} against "
+            f"{1000 * one.response:.3g} ms ({one.response_error:+.0%})"
+        )
+    yield (f"  mean error: throughput {found.throughput_error:.1%}, response time {found.response_error:.0%}")
+    yield ""
+    for resource in found.resources:
+        yield _resource(resource)
+    yield from found.notes
+    for doubt in found.doubts:
+        yield f"The model does not hold: {doubt}."
+
+
+def answer(found: Capacity) -> str:
+    """The knee and what gives out first, in one sentence."""
+    unit = _unit(found)
+    pool = f" with {found.measured.pool} = {found.pool}" if found.pool is not None else ""
+    knee = f"Knee at {found.knee:.3g} {unit}{_within(found.knee_interval)}{pool}"
+    most = f"capacity {found.capacity:.4g} transactions/s{_within(found.capacity_interval)}"
+    first = f"{_name(found.limit)} gives out first"
+    but = "" if found.holds else "; the model does not hold, see above"
+    return f"{knee}, {most}: {first}{but}."
+
+
+def document(found: Capacity, describe: Describe = plain_level) -> dict[str, Any]:
+    """As JSON types (docs/reference/json.md)."""
+    model = found.model
+    return {
+        "load": found.measured.factor,
+        "at": found.measured.held,
+        "trials": len(found.measured.points),
+        "failed": found.measured.failed,
+        "pool": {"knob": found.measured.pool, "level": found.pool} if found.measured.pool else None,
+        "knee": _bounded(found.knee, found.knee_interval),
+        "capacity": _bounded(found.capacity, found.capacity_interval),
+        "limit": found.limit,
+        "resources": [
+            {
+                "name": one.name,
+                "demand_ms": 1000 * one.demand,
+                "servers": one.servers,
+                "utilisation_measured": one.measured,
+                "utilisation_at_capacity": one.full,
+                "parts": one.parts,
+            }
+            for one in found.resources
+        ],
+        "demands_ms": {
+            name: _bounded(1000 * demand, found.demands.get(name), 1000) for name, demand in model.processes.items()
+        },
+        "delay_ms": _bounded(1000 * model.delay, found.demands.get("delay"), 1000),
+        "other_ms": 1000 * model.other,
+        "think_ms": {
+            "" if level is None else describe("load.think", level): 1000 * think for level, think in model.think.items()
+        },
+        "transactions_per_arrival": None if found.measured.closed else model.visits,
+        "predictions": [dict(zip(_HEAD, row, strict=True)) for row in _rows(found, describe)],
+        "left_out": [
+            {
+                "load": one.load,
+                "pool": one.pool,
+                "think": None if one.think is None else describe("load.think", one.think),
+                "throughput": one.throughput,
+                "predicted_throughput": one.predicted_throughput,
+                "throughput_error": one.throughput_error,
+                "response_ms": 1000 * one.response,
+                "predicted_response_ms": 1000 * one.predicted_response,
+                "response_error": one.response_error,
+            }
+            for one in found.left_out
+        ],
+        "mean_error": {"throughput": found.throughput_error, "response": found.response_error},
+        "holds": found.holds,
+        "doubts": list(found.doubts),
+        "notes": list(found.notes),
+        "answer": answer(found),
+    }
+
+
+def write(found: Capacity, path: Path, describe: Describe = plain_level) -> None:
+    """The predictions as CSV. Raises OSError."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        table = csv.writer(stream)
+        table.writerow(_HEAD)
+        table.writerows(_rows(found, describe))
+
+
+def _rows(found: Capacity, describe: Describe) -> Iterator[tuple[Any, ...]]:
+    for one in found.predictions:
+        yield (
+            one.load,
+            one.pool,
+            None if one.think is None else describe("load.think", one.think),
+            one.measured,
+            one.solution.throughput,
+            *_ends(one.throughput),
+            1000 * one.solution.response,
+            *_ends(one.response, 1000),
+        )
+
+
+def _predictions(found: Capacity, describe: Describe) -> Iterator[str]:
+    yield "predicted (* measured)"
+    for one in found.predictions:
+        busy = ", ".join(f"{_name(name)} {used:.0%} busy" for name, used in one.solution.utilisation.items())
+        star, rate = "*" if one.measured else " ", f"{one.solution.throughput:.4g} transactions/s"
+        mean = f"mean response {1000 * one.solution.response:.3g} ms{_within(one.response, 1000)}"
+        yield f" {star}{_cell(found, one, describe)}  {rate}{_within(one.throughput)}, {mean}; {busy}"
+
+
+def _cell(found: Capacity, one: Prediction | LeftOut, describe: Describe) -> str:
+    parts = [f"{one.load:.4g} {_unit(found)}"]
+    if one.pool is not None:
+        parts.append(f"{found.measured.pool} {one.pool}")
+    if one.think is not None:
+        parts.append(f"think {describe('load.think', one.think)}")
+    return ", ".join(parts)
+
+
+def _resource(one: Resource) -> str:
+    parts = ", ".join(f"{role} {share:.0%}" for role, share in one.parts.items())
+    measured = "" if one.measured is None else f"measured {one.measured:.0%} busy at the peak ({parts}), "
+    return f"{_name(one.name)}: {measured}{one.full:.0%} at capacity"
+
+
+def _name(name: str) -> str:
+    return "a resource that is no CPU" if name == OTHER else "CPU" if name == "cpu" else name
+
+
+def _unit(found: Capacity) -> str:
+    return "users" if found.measured.closed else "sessions/s"
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def _ms(seconds: float, interval: Interval | None) -> str:
+    return f"{1000 * seconds:.3g} ms{_within(interval, 1000)}"
+
+
+def _within(interval: Interval | None, factor: float = 1) -> str:
+    return "" if interval is None else f" [{factor * interval.low:.4g}, {factor * interval.high:.4g}]"
+
+
+def _ends(interval: Interval | None, factor: float = 1) -> tuple[float | None, float | None]:
+    return (None, None) if interval is None else (factor * interval.low, factor * interval.high)
+
+
+def _bounded(value: float, interval: Interval | None, factor: float = 1) -> dict[str, float | None]:
+    low, high = _ends(interval, factor)
+    return {"value": value, "low": low, "high": high}
