@@ -78,6 +78,7 @@ class Arrivals:
     replay: str | None = None  # file of recorded times
     windows: str | None = None  # load only in these
     grid_ns: int | None = None
+    populations: Mapping[str, int] | None = None  # users of each, as the scenario states them
 
 
 @dataclass(frozen=True)

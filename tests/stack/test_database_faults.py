@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,23 +71,3 @@ def test_a_pool_larger_than_the_database_allows_fails_with_its_words(place: Path
         made.down()
     assert caught.value.failure_class is FailureClass.CONFIGURATION
     assert "too many" in caught.value.evidence.lower() or "reserved" in caught.value.evidence
-
-
-def test_what_was_answered_survives_a_database_killed_under_load(place: Path) -> None:
-    made = started(place, "mariadb", {})
-    try:
-        driver = load(place, made.url(), users=8, steady="6s")
-        time.sleep(2)
-        os.kill(made.processes()["database"].pid, signal.SIGKILL)
-        assert not made.database.stop()
-        made.database.start()
-        made.database.wait_ready(60)
-        assert driver.poll() is None, "the load goes on"
-        assert driver.wait(60) == 1, "errors above the limit fail the run"
-        found = counts(place)
-        assert sum(count["failed"] for count in found.values()) > 0, "the outage was felt"
-        assert made.database.stats()["Com_commit"] > 0, "the pool came back"  # counted since the restart
-        failed = [audit for audit in made.audit(found, place / "tools.log") if not audit.passed]
-        assert failed == []
-    finally:
-        made.down()

@@ -20,19 +20,25 @@ pytestmark = [
 ]
 
 CELLS = [
-    (server, database, mode)
+    ("brokerage", server, database, mode)
     for server in registry.SERVERS
     for database in registry.DATABASES
     for mode in registry.modes("brokerage", server)
 ]
+CELLS += [
+    ("dealership", server, database, mode)
+    for server in registry.SERVERS
+    for database in registry.DATABASES
+    for mode in registry.modes("dealership", server)
+]
 
 
-@pytest.mark.parametrize(("server", "database", "mode"), CELLS)
-def test_a_cell(server: str, database: str, mode: str, tmp_path: Path) -> None:
-    made = server_cells.stack(tmp_path, server, mode, database)
+@pytest.mark.parametrize(("app", "server", "database", "mode"), CELLS)
+def test_a_cell(app: str, server: str, database: str, mode: str, tmp_path: Path) -> None:
+    made = server_cells.stack(tmp_path, server, mode, database, app=app)
     cell = server_cells.run(made, tmp_path, {})
     print(
-        f"\n| {server} | {database} | {mode} | {cell.ready:.1f} | {cell.cpu:.1f} | {cell.resident / 2**20:.0f}"
+        f"\n| {app} | {server} | {database} | {mode} | {cell.ready:.1f} | {cell.cpu:.1f} | {cell.resident / 2**20:.0f}"
         f" | {cell.ok} | {cell.failed} |"
     )
     assert cell.failed == 0

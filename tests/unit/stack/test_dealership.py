@@ -45,13 +45,15 @@ def drained(left: list[Any]) -> list[float]:
     """Seconds slept until the drain ended."""
     slept: list[float] = []
     numbers: Iterator[Any] = iter(left)
-    application.drain(lambda: int(next(numbers)), 1.0, now=lambda: sum(slept), sleep=slept.append)
+    application.drain(lambda: (int(next(numbers)), 0), 1.0, now=lambda: sum(slept), sleep=slept.append)
     return slept
 
 
 def test_every_purchase_order_is_waited_for() -> None:
     assert len(drained([3, 1, 0])) == 2
-    with pytest.raises(TrialFailure, match="3 purchase orders are not delivered 1 s after the load") as caught:
+    with pytest.raises(
+        TrialFailure, match="3 purchase orders are not delivered 1 s after the load; the supplier holds 0"
+    ) as caught:
         drained([3] * 20)
     assert caught.value.failure_class is FailureClass.WORKLOAD
     with pytest.raises(TrialFailure, match="the plant cannot be asked"):

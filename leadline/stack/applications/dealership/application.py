@@ -16,7 +16,7 @@ from leadline.stack.base import Settings
 from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
 
 _READY = Ready("/health", json={"status": "up"})
-_DRAIN_TIMEOUT = 120.0
+_DRAIN_TIMEOUT = 40.0
 _POLL = 0.2
 
 
@@ -77,9 +77,9 @@ class Dealership(JavaApplication):
     def drain(self, url: str, settings: Settings, times: Path) -> None:  # noqa: ARG002
         """Wait until every purchase order has been delivered, and the supplier knows it."""
 
-        def left() -> int:
-            sent = int(ask(self.name, url, "/api/figures", timeout=30.0)["sent"])
-            return sent or int(self.companion().counts()["pending"])
+        def left() -> tuple[int, int]:
+            sent = ask(self.name, url, "/api/figures", timeout=30.0)["sent"]
+            return int(sent), int(self.companion().counts()["pending"])
 
         drain(left, _DRAIN_TIMEOUT)
 
@@ -98,12 +98,12 @@ class Dealership(JavaApplication):
 
 
 def drain(
-    sent: Callable[[], int],
+    left: Callable[[], tuple[int, int]],
     timeout: float,
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Wait until ``sent``, the number of purchase orders that are not delivered, is none.
+    """Wait until nothing is ``left`` of purchase orders: those sent and not delivered, and those the supplier holds.
 
     Raises TrialFailure(workload) when that takes longer than ``timeout`` seconds, (infrastructure) when the application
     does not answer.
@@ -111,13 +111,14 @@ def drain(
     began = now()
     while True:
         try:
-            left = sent()
+            sent, pending = left()
         except (LookupError, ValueError, TypeError) as error:
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the plant cannot be asked: {error}") from error
-        if not left:
+        if not sent and not pending:
             return
         if now() - began > timeout:
             raise TrialFailure(
-                FailureClass.WORKLOAD, f"{left} purchase orders are not delivered {timeout:g} s after the load"
+                FailureClass.WORKLOAD,
+                f"{sent} purchase orders are not delivered {timeout:g} s after the load; the supplier holds {pending}",
             )
         sleep(_POLL)

@@ -88,7 +88,8 @@ final class Emulator implements AutoCloseable {
         this.server = HttpServer.create(address, 0);
         server.setExecutor(requests);
         server.createContext("/orders", this::orders);
-        server.createContext("/health", exchange -> respond(exchange, 200, "{\"status\":\"up\"}"));
+        String health = JSON.std.asString(Map.of("status", "up", "delay", settings.delay()));
+        server.createContext("/health", exchange -> respond(exchange, 200, health));
         synchronized (this) {
             orders.values().forEach(order -> schedule(order, 1, delay(order.id())));
         }
