@@ -21,7 +21,7 @@ from leadline.lab.studyfile import parse_study
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
-from leadline.stack.applications.brokerage import knobs, queue
+from leadline.stack.applications.brokerage import queue
 from leadline.stack.base import Endpoint, ServiceContext, Settings
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.servers import liberty_messaging, places, tomee_messaging, wildfly_messaging
@@ -323,7 +323,7 @@ class FakeTime:
 
 def drained(monkeypatch: pytest.MonkeyPatch, answers: Iterator[dict[str, Any]], timeout: float) -> tuple[Any, float]:
     clock = FakeTime()
-    monkeypatch.setattr(knobs, "ask", lambda *_, **__: next(answers))
+    monkeypatch.setattr(queue, "ask", lambda *_, **__: next(answers))
     return queue.drain("http://x", timeout, clock.now, clock.sleep), clock.seconds
 
 
