@@ -60,7 +60,6 @@ class View:
     latency: latency.Latency
     glance: Glance
     axes: Mapping[str, Axis]  # response -> its effects, drawn
-    effects: Mapping[str, Figure]  # response -> figure, for files
     interactions: Mapping[str, tuple[Figure, ...]]  # response -> a figure for each pair of factors
     timeline: Figure | None
     by_transaction: Figure | None
@@ -77,9 +76,11 @@ class View:
     sizes: Sizes | None
 
     def figures(self) -> list[Figure]:
-        """All static figures, for the export."""
+        """All static figures, for the export: the page draws the effects itself."""
+        effects = [effects_chart.effects(self.record, one) for one in self.analysis.responses]
         crossed = [one for many in self.interactions.values() for one in many]
-        found = [*self.effects.values(), *crossed, self.by_transaction, self.curve, self.timeline]
+        ranked = [marked(figure, self.analysis.simulated) for figure in effects if figure is not None]
+        found = [*ranked, *crossed, self.by_transaction, self.curve, self.timeline]
         sides = [side for panel in self.panels for side in panel.sides]
         return [figure for figure in (*found, *sides) if figure is not None]
 
@@ -121,11 +122,6 @@ def gather(
         latency=latencies,
         glance=overview,
         axes={one.response: one for one in overview.axes},
-        effects={
-            one.response: marked(figure, analysis.simulated)
-            for one in (analysis.responses if figures else ())
-            if (figure := effects_chart.effects(record, one)) is not None
-        },
         interactions={
             one.response: tuple(marked(figure, analysis.simulated) for figure in cells_chart.cell_means(record, one))
             for one in (analysis.responses if figures else ())
