@@ -13,6 +13,7 @@ from leadline.model.errors import UsageError, nearest
 
 # name: module in leadline.cli.commands, summary (the first line of the command's own help)
 COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("init", "Write a first study file that runs; ask on a terminal for what is not given."),
     "run": ("run", "Run a study or a tuning, or go on with an unfinished run of it; write its report."),
     "quickstart": ("run", "Run the built-in study ``quickstart``: about ten minutes on two cores."),
     "studies": ("studies", "List the built-in studies and tunings."),
@@ -64,7 +65,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 GROUPS = {
-    "Study": ("run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect"),
+    "Study": ("init", "run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect"),
     "Results": ("show", "report", "export", "advise", "figures", "lab"),
     "Load and stack": ("load", "scenario", "up", "down", "command"),
     "Host": ("doctor", "knobs", "kernels", "restore", "gc"),

@@ -29,6 +29,7 @@ READ = {
     "--truth",
 }  # the lab has a check of its own
 FILES = (
+    ("init", "--server", "tomcat", "--question", "pool", "--out"),
     ("report", "none", "--out"),
     ("plan", "none", "--out"),
     ("confirm", "none", "--out"),
