@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leadline.host.local import LocalHost
+from leadline.host.paths import cache_dir
 from leadline.lab.results import analysis_of
 from leadline.lab.run import study_failed
 from leadline.lab.store import Store
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
 def analyse(record: StudyRecord) -> StudyAnalysis:
     """The conclusion of the trials that have been run so far."""
     return analysis_of(record)
+
+
+def _kept() -> Path | None:
+    """Where parts of reports are kept; None where there is no place for it."""
+    try:
+        return cache_dir()
+    except UsageError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ class StudyResult:
         """Write the report, one HTML file."""
         from leadline.report.page import build
 
-        return build(self.record, self.analysis, out, self.knobs)
+        return build(self.record, self.analysis, out, self.knobs, _kept())
 
     def summary(self) -> Summary:
         """Answer, comparisons, checks and failures."""
@@ -177,7 +186,7 @@ class TuningResult:
         """Write the report, one HTML file."""
         from leadline.report.tuning.page import build
 
-        return build(self.view, out)
+        return build(self.view, out, _kept())
 
     def export(self, out: Path, formats: Iterable[str]) -> list[Path]:
         """Write the steps as CSV or JSON and the figures as PNG or SVG. Raises UsageError for a format."""

@@ -16,11 +16,11 @@ from leadline.model.errors import UsageError, nearest, quoted, shortened
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import Mode, StackChoice
 from leadline.stack.assembly import Stack, StackOptions
-from leadline.stack.registry import SERVERS, knob_of_others, stack_catalogue
+from leadline.stack.registry import DATABASES, SERVERS, knob_of_others, stack_catalogue
 from leadline.stack.running import require_none_running, save_running, stop_running
 from leadline.stack.web.knobs import chosen
 
-__all__ = ["SERVERS", "RunningStack", "choice_of", "settings_of", "start", "stop"]
+__all__ = ["DATABASES", "SERVERS", "RunningStack", "choice_of", "settings_of", "start", "stop"]
 
 
 @dataclass(frozen=True)

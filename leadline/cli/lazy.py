@@ -8,10 +8,12 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from leadline.cli.named import name_values
 from leadline.model.errors import UsageError, nearest
 
 # name: module in leadline.cli.commands, summary (the first line of the command's own help)
 COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("init", "Write a first study file that runs; ask on a terminal for what is not given."),
     "run": ("run", "Run a study or a tuning, or go on with an unfinished run of it; write its report."),
     "quickstart": ("run", "Run the built-in study ``quickstart``: about ten minutes on two cores."),
     "studies": ("studies", "List the built-in studies and tunings."),
@@ -72,6 +74,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gc": ("gc", "Pauses, shares of time, rates, heap after collection and leak test of JVM GC logs."),
 }
 
+GROUPS = {
+    "Study": ("init", "run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect"),
+    "Results": ("show", "report", "export", "advise", "figures", "lab"),
+    "Load and stack": ("load", "scenario", "up", "down", "command"),
+    "Host": ("doctor", "knobs", "kernels", "restore", "gc"),
+}
+
 
 class LazyCommands(TyperGroup):
     """A group whose commands are known by name and imported on demand."""
@@ -88,11 +97,12 @@ class LazyCommands(TyperGroup):
         app.callback()(_nothing)  # a group even where the module has one command
         import_module(f"leadline.cli.commands.{COMMANDS[cmd_name][0]}").register(app)
         group: Any = typer.main.get_command(app)
-        return group.commands[cmd_name]
+        return name_values(group.commands[cmd_name])
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
 
 def _nothing() -> None: ...

@@ -58,7 +58,7 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        app()
+        app(prog_name="leadline")
     except SystemExit as ended:  # so ends every command: 2 for a usage error of the options, 130 after Ctrl-C
         return ended.code if isinstance(ended.code, int) else 0
     except LeadlineError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -103,8 +104,11 @@ AFTER_WARM_UP = 5.0  # seconds of ramp-up that `auto` stands for
 def _known_responses(names: list[str]) -> list[str]:
     for at, name in enumerate(names):
         if name not in RESPONSES:
-            near = nearest(name, list(RESPONSES))
-            hint = f"did you mean {near}?" if near else f"responses: {', '.join(RESPONSES)}"
+            if re.fullmatch(r"p[\d.]+", name):
+                hint = f"percentiles: {', '.join(known for known in RESPONSES if re.fullmatch(r'p[0-9]+', known))}"
+            else:
+                near = nearest(name, list(RESPONSES))
+                hint = f"did you mean {near}?" if near else f"responses: {', '.join(RESPONSES)}"
             raise KeyedError((at,), f"unknown response {name!r}; {hint}")
         if name in names[:at]:
             raise KeyedError((at,), f"responses lists {name} twice")

@@ -7,8 +7,10 @@ security policy in the page forbids every load and every script but the two the 
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import hashlib
+import importlib.metadata
 import json
 import os
 import tempfile
@@ -37,21 +39,35 @@ from leadline.report.view import View
 
 SCRIPTS = ("charts.js", "tables.js", "trials.js")  # one after the other they are the page's script
 
+_WHOLE = "\n// the whole bundle\n"  # its last line
 
-def build(record: StudyRecord, analysis: StudyAnalysis, out: Path, knobs: Mapping[str, Knob] | None = None) -> Path:
+
+def build(
+    record: StudyRecord,
+    analysis: StudyAnalysis,
+    out: Path,
+    knobs: Mapping[str, Knob] | None = None,
+    kept: Path | None = None,
+) -> Path:
     """Write the self-contained page. ``knobs``: what the stack has, for levels that the study did not set.
+    ``kept``: a folder for what is the same in every report.
 
     ``out``: the file, or a directory that gets ``report.html``. Missing or broken files of trials leave their
     panels empty; OSError when ``out`` cannot be written. The file appears whole or not at all.
     """
-    return write_page(render(view.gather(record, analysis, knobs=knobs)), out)
+    return write_page(render(view.gather(record, analysis, knobs=knobs), kept), out)
 
 
 def write_page(text: str, out: Path) -> Path:
     """Write a page to the file ``out``, or to ``report.html`` in the directory; whole or not at all."""
     target = out / "report.html" if out.is_dir() or not out.suffix else out
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".report-", suffix=".html")
+    _replace(target, text)
+    return target
+
+
+def _replace(target: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".report-", suffix=target.suffix)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
@@ -60,15 +76,15 @@ def write_page(text: str, out: Path) -> Path:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    return target
 
 
-def render(content: View) -> str:
+def render(content: View, kept: Path | None = None) -> str:
     """The page's text."""
     study_a = section(content.record)
     return _rendered(
         "report.html.j2",
         _page_data(content, study_a),
+        kept,
         title=content.record.study.study,
         simulated=content.analysis.simulated,
         v=content,
@@ -91,14 +107,14 @@ def render(content: View) -> str:
     )
 
 
-def render_page(template: str, specs: Mapping[str, Any], **content: Any) -> str:
+def render_page(template: str, specs: Mapping[str, Any], kept: Path | None = None, **content: Any) -> str:
     """A page of another template with its figures' specifications, by name, under the same policy."""
     data = {"figures": dict(specs), "panels": [], "trials": {}, "margin": MARGIN}
-    return _rendered(template, data, **content)
+    return _rendered(template, data, kept, **content)
 
 
-def _rendered(template: str, data: Mapping[str, Any], **content: Any) -> str:
-    bundle, script = _bundle(), "\n".join(_asset(name) for name in SCRIPTS)
+def _rendered(template: str, data: Mapping[str, Any], kept: Path | None, **content: Any) -> str:
+    bundle, script = _bundle(kept), "\n".join(_asset(name) for name in SCRIPTS)
     hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (bundle, script))
     text: str = (
         _environment()
@@ -137,9 +153,18 @@ def _breakable(name: str) -> Markup:
 
 
 @functools.cache
-def _bundle() -> str:
-    text: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
-    return text.replace("</script", "<\\/script")
+def _bundle(kept: Path | None) -> str:
+    """Vega's script, kept in the folder if there is one: to bundle it takes longer than all of a small report."""
+    file = kept and kept / f"vega-{VEGA_LITE}-{importlib.metadata.version('vl-convert-python')}.js"
+    with contextlib.suppress(OSError, ValueError):
+        if file and (text := file.read_text(encoding="utf-8")).endswith(_WHOLE):
+            return text
+    text = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    text = text.replace("</script", "<\\/script") + _WHOLE
+    with contextlib.suppress(OSError):
+        if file:
+            _replace(file, text)
+    return text
 
 
 def _asset(name: str) -> str:

@@ -61,7 +61,6 @@ class View:
     latency: latency.Latency
     glance: Glance
     axes: Mapping[str, Axis]  # response -> its effects, drawn
-    effects: Mapping[str, Figure]  # response -> figure, for files
     against_load: Mapping[str, Figure]  # response -> figure, of a study that varies its load
     interactions: Mapping[str, tuple[Figure, ...]]  # response -> a figure for each pair of factors
     timeline: Figure | None
@@ -79,10 +78,12 @@ class View:
     sizes: Sizes | None
 
     def figures(self) -> list[Figure]:
-        """All static figures, for the export."""
+        """All static figures, for the export: the page draws the effects itself."""
+        effects = [effects_chart.effects(self.record, one) for one in self.analysis.responses]
         crossed = [one for many in self.interactions.values() for one in many]
+        ranked = [marked(figure, self.analysis.simulated) for figure in effects if figure is not None]
         found = [
-            *self.effects.values(),
+            *ranked,
             *self.against_load.values(),
             *crossed,
             self.by_transaction,
@@ -130,11 +131,6 @@ def gather(
         latency=latencies,
         glance=overview,
         axes={one.response: one for one in overview.axes},
-        effects={
-            one.response: marked(figure, analysis.simulated)
-            for one in (analysis.responses if figures else ())
-            if (figure := effects_chart.effects(record, one)) is not None
-        },
         against_load={
             one.response: marked(figure, analysis.simulated)
             for one in (analysis.responses if figures else ())

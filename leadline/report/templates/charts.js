@@ -116,6 +116,7 @@ const legends = (holder, spec) => {
     for (let above = element.parentElement; above && above.tagName !== "svg"; above = above.parentElement) {
       above.removeAttribute("aria-hidden");
       above.removeAttribute("pointer-events");
+      if (above.classList.contains("role-legend")) above.setAttribute("role", "group");
     }
     element.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== " ") return;

@@ -35,17 +35,18 @@ def figures(view: TuningView) -> dict[str, Figure]:
     return {one.name: marked(one, view.simulated and one.name != "bars-published") for one in found if one is not None}
 
 
-def build(view: TuningView, out: Path) -> Path:
+def build(view: TuningView, out: Path, kept: Path | None = None) -> Path:
     """Write the self-contained page to a file, or to ``report.html`` in a directory. OSError when it cannot be."""
-    return write_page(render(view), out)
+    return write_page(render(view, kept), out)
 
 
-def render(view: TuningView) -> str:
+def render(view: TuningView, kept: Path | None = None) -> str:
     """The page's text."""
     drawn = figures(view)
     return render_page(
         "tuning.html.j2",
         {name: one.spec for name, one in drawn.items()},
+        kept,
         title=view.record.tuning.tuning,
         simulated=view.simulated,
         v=view,

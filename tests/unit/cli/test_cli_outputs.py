@@ -30,6 +30,7 @@ READ = {
     "--with-lab",
 }  # the lab has a check of its own
 FILES = (
+    ("init", "--server", "tomcat", "--question", "pool", "--out"),
     ("report", "none", "--out"),
     ("plan", "none", "--out"),
     ("confirm", "none", "--out"),

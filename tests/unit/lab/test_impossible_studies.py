@@ -107,7 +107,7 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
         ("placement.server_memory=60t", "60t is more than this machine has"),
         ("responses=[]", "responses: it is empty"),
         ("responses=[p50, p50]", "responses lists p50 twice"),
-        ("responses=[p51]", "unknown response 'p51'; did you mean"),
+        ("responses=[p51]", "unknown response 'p51'; percentiles: p50, p90, p95, p99, p999"),
         ("limits.errors=null", "limits.errors: None is not a share such as 0.1%"),
         (
             "workload={users: 2, ramp_up: 1500ms, steady: 1s}",
