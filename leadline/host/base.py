@@ -10,6 +10,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Protocol, TypedDict, Unpack
 
+from leadline.host.mounts import Mount
 from leadline.model.knob import Knob, Level, Machine
 from leadline.model.owners import KnobOwner
 
@@ -225,8 +226,19 @@ class Host(TrialHost, Protocol):
         TrialFailure: ``configuration`` where none can be made, ``infrastructure``.
         """
 
+    def file_system(self, path: Path, size: int, kind: str, options: str) -> str:
+        """As ``ram_disk``, a file system of this kind (ext4, xfs, btrfs) in a file on a disk, mounted with these
+        options.
+        """
+
+    def file_system_lacks(self, kind: str) -> str:
+        """Why no file system of this kind can be made here, empty if it can."""
+
+    def mounted(self, path: Path) -> Mount:
+        """What holds ``path``, with its options. Raises LookupError."""
+
     def place_of(self, path: Path) -> str:
         """Whether ``path`` lies on a ``disk``, a ``tmpfs`` or a ``ramdisk``. Raises LookupError."""
 
     def remove_ram_disk(self, path: Path) -> None:
-        """Remove what ``ram_disk`` made, if it is there; what cannot be removed is left to ``restore``."""
+        """Remove what ``ram_disk`` or ``file_system`` made, if it is there; the rest is left to ``restore``."""

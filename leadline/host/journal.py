@@ -26,7 +26,7 @@ from leadline.host import procfs, scratch, undo, undo_ramdisk
 from leadline.host.undo import CannotUndo, Entry, normalise
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 
-_UNDO = {**undo.UNDO, undo_ramdisk.KIND: undo_ramdisk.undo}
+_UNDO = {**undo.UNDO, undo_ramdisk.KIND: undo_ramdisk.undo, undo_ramdisk.IMAGE: undo_ramdisk.undo}
 _LINE_MAX = 1 << 20  # bytes
 _REPLACED = 1000  # times that it is opened anew because another process has replaced it
 _COMMAND_MAX = 2000  # characters of a command line
@@ -351,7 +351,7 @@ def _check(entry: Entry) -> None:
         good = isinstance(originals, dict) and all(type(rank) is int for rank in originals.values())
     elif good and entry.kind == "process":
         good = isinstance(entry.data.get("token"), str) and bool(entry.data["token"])
-    elif good and entry.kind in ("tree", "cgroup", undo_ramdisk.KIND):
+    elif good and entry.kind in ("tree", "cgroup", undo_ramdisk.KIND, undo_ramdisk.IMAGE):
         good = Path(entry.target).is_absolute()
     if not good:
         raise _Damaged("an entry of another form")

@@ -21,7 +21,7 @@ from leadline.host.journal import UndoJournal
 from leadline.host.knobs import FAMILIES
 from leadline.host.knobs.files import FileKnobs, machine_of
 from leadline.host.lease import Lease
-from leadline.host.mounts import mounts, place_of
+from leadline.host.mounts import Mount, mount_of, mounts, place_of
 from leadline.host.noise import busy
 from leadline.host.paths import cache_dir, state_dir
 from leadline.host.privilege import give, user_of
@@ -332,13 +332,24 @@ class LocalHost:
         Raises FileExistsError, OSError (a full disk, say), TrialFailure: ``configuration`` where none can be made,
         ``infrastructure``.
         """
+        return self._disk(path, "RAM disk", lambda base: ramdisk.make(self.journal, base, size))
+
+    def file_system(self, path: Path, size: int, kind: str, options: str) -> str:
+        """See ``leadline.host.base.Host``; what was begun is undone when it fails."""
+        return self._disk(path, kind, lambda base: ramdisk.make_image(self.journal, base, size, kind, options))
+
+    def file_system_lacks(self, kind: str) -> str:
+        """Why no file system of this kind can be made here, empty if it can."""
+        return ramdisk.lacks(kind, self.root)
+
+    def _disk(self, path: Path, what: str, make: Callable[[Path], str]) -> str:
         self._require_watch()
         path = path.absolute()
         try:
-            told = ramdisk.make(self.journal, path, size)
+            told = make(path)
         except (ramdisk.CannotMake, undo_ramdisk.CommandFailed) as error:
             self.remove_ram_disk(path)
-            raise TrialFailure(FailureClass.CONFIGURATION, f"no RAM disk can be made here: {error}") from error
+            raise TrialFailure(FailureClass.CONFIGURATION, f"no {what} can be made here: {error}") from error
         except FileExistsError:  # before anything was begun: what is there may be another one's, in use
             raise
         except (OSError, TrialFailure):
@@ -353,7 +364,7 @@ class LocalHost:
         """
         target = str(path.absolute())
         for entry in self.journal.open_entries():
-            if entry.kind == undo_ramdisk.KIND and entry.target == target:
+            if entry.kind in (undo_ramdisk.KIND, undo_ramdisk.IMAGE) and entry.target == target:
                 with suppress(CannotUndo):
                     undo_ramdisk.undo([entry], self.root)
                     self.journal.done(entry)
@@ -361,6 +372,10 @@ class LocalHost:
     def place_of(self, path: Path) -> str:
         """See ``leadline.host.mounts.place_of``."""
         return place_of(path, self.root)
+
+    def mounted(self, path: Path) -> Mount:
+        """See ``leadline.host.mounts.mount_of``."""
+        return mount_of(path, self.root)
 
     # -- undoing and telling
 

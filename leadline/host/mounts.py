@@ -18,6 +18,7 @@ class Mount:
     point: str
     kind: str
     source: str
+    options: frozenset[str] = frozenset()  # of the mount and of the file system
 
 
 def mounts(file: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
@@ -25,8 +26,9 @@ def mounts(file: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
     found = []
     for line in file.read_text().splitlines():
         left, _, right = line.partition(" - ")
-        kind, source, *_ = right.split()
-        found.append(Mount(_plain(left.split()[4]), kind, _plain(source)))
+        kind, source, *own = right.split()
+        options = frozenset(",".join([left.split()[5], *own]).split(","))
+        found.append(Mount(_plain(left.split()[4]), kind, _plain(source), options))
     return found
 
 
@@ -46,6 +48,17 @@ def place_of(path: Path, root: Path = Path("/")) -> str:
     """``tmpfs``, ``ramdisk`` or ``disk``, by the file system that holds ``path``, its device and, for a loop device,
     where its file lies (proc_pid_mountinfo(5), loop(4)). Raises LookupError.
     """
+    best = mount_of(path, root)
+    if best.kind in _IN_MEMORY:
+        return TMPFS
+    if _MEMORY_DEVICE.fullmatch(best.source):
+        return RAMDISK
+    file = backing_file(Path(best.source).name, root / "sys/block") if best.source.startswith("/dev/loop") else None
+    return RAMDISK if file is not None and place_of(file, root) != DISK else DISK
+
+
+def mount_of(path: Path, root: Path = Path("/")) -> Mount:
+    """What holds ``path``. Raises LookupError."""
     path = path.resolve()
     try:
         mounted = mounts(root / "proc/self/mountinfo")
@@ -57,9 +70,4 @@ def place_of(path: Path, root: Path = Path("/")) -> str:
             best = mount
     if best is None:
         raise LookupError(f"no mounted file system holds {path}")
-    if best.kind in _IN_MEMORY:
-        return TMPFS
-    if _MEMORY_DEVICE.fullmatch(best.source):
-        return RAMDISK
-    file = backing_file(Path(best.source).name, root / "sys/block") if best.source.startswith("/dev/loop") else None
-    return RAMDISK if file is not None and place_of(file, root) != DISK else DISK
+    return best

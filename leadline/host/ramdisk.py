@@ -1,4 +1,4 @@
-"""A RAM disk: a block device in memory with ext4 on it.
+"""A RAM disk, a block device in memory with ext4 on it; and a file system of its own in a file on a disk.
 
 The device is the kernel's own (brd, /dev/ram*) where there is one, else a loop device over a file on a tmpfs.
 """
@@ -14,15 +14,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from leadline.host.journal import UndoJournal
-from leadline.host.undo import TREE_MARKER
-from leadline.host.undo_ramdisk import BLANK, KIND, PACKAGES, CommandFailed, command
+from leadline.host.undo import TREE_MARKER, Entry
+from leadline.host.undo_ramdisk import BLANK, IMAGE, KIND, MAKERS, PACKAGES, CommandFailed, command
 
 _SLACK = 1 << 20  # the tmpfs keeps a little beside the file
 _BLKGETSIZE64 = 0x80081272  # linux/fs.h, 64-bit
 
 
 class CannotMake(Exception):
-    """No RAM disk can be made here, with the reason."""
+    """No such disk can be made here, with the reason."""
 
 
 def largest(root: Path = Path("/")) -> int:
@@ -38,18 +38,11 @@ def make(journal: UndoJournal, base: Path, size: int, run: Callable[..., str] = 
     """
     if os.geteuid() != 0:
         raise CannotMake("only root may make a RAM disk; run leadline as root, or take tmpfs")
-    if missing := [name for name in PACKAGES if shutil.which(name) is None]:
-        packages = ", ".join(sorted({PACKAGES[name] for name in missing}))
-        raise CannotMake(f"not installed: {', '.join(missing)}; install the package {packages}, or take tmpfs")
+    if missing := _missing("ext4"):
+        raise CannotMake(f"{missing}, or take tmpfs")
     if size > (room := largest(journal.root)):
         raise CannotMake(f"a RAM disk of {size >> 20} MiB is more than half of the memory available, {room >> 20} MiB")
-    if base.is_symlink() or base.exists():
-        raise FileExistsError(f"{base} exists already")
-    entry = journal.record(KIND, str(base))
-    base.parent.mkdir(parents=True, exist_ok=True)
-    base.mkdir(mode=0o700)
-    (base / "store").mkdir()
-    (base / TREE_MARKER).touch()
+    entry = _begun(journal, KIND, base)
     device = brd(size)
     if device is not None:
         journal.update(entry, device=device)
@@ -62,6 +55,57 @@ def make(journal: UndoJournal, base: Path, size: int, run: Callable[..., str] = 
     run("mkfs.ext4", "-q", "-F", "-m", "0", "-E", lazy, device, f"{size >> 10}k")
     run("mount", "-t", "ext4", device, str(base / "store"))
     return f"{told}, ext4, {size >> 20} MiB"
+
+
+def lacks(kind: str, root: Path = Path("/")) -> str:
+    """Why no file system of this kind can be made here, empty if it can."""
+    if os.geteuid() != 0:
+        return "only root may make and mount file systems; run leadline as root, or take disk"
+    known = {line.split()[-1] for line in (root / "proc/filesystems").read_text().splitlines() if line.split()}
+    if kind not in known:
+        return f"this kernel has no {kind} (/proc/filesystems); load its module (modprobe {kind}), or take disk"
+    missing = _missing(kind)
+    return f"{missing}, or take disk" if missing else ""
+
+
+def make_image(
+    journal: UndoJournal, base: Path, size: int, kind: str, options: str, run: Callable[..., str] = command
+) -> str:
+    """Make an empty file system of ``size`` bytes in a file below ``base``, mounted at ``base / "store"`` with these
+    options of mount(8); tells what it is made of. Journalled before anything is done. Raises as ``make``.
+    """
+    if why := lacks(kind, journal.root):
+        raise CannotMake(why)
+    parent = next(path for path in (base, *base.parents) if path.exists())
+    if size > (room := shutil.disk_usage(parent).free // 2):
+        raise CannotMake(f"a file system of {size >> 20} MiB is more than half of what is free there, {room >> 20} MiB")
+    _begun(journal, IMAGE, base)
+    (base / "memory").mkdir()
+    with (base / "memory" / "disk").open("wb") as stream:
+        os.posix_fallocate(stream.fileno(), 0, size)  # no hole is filled while something is measured
+    device = run("losetup", "--find", "--show", str(base / "memory" / "disk"))
+    lazy = ["-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"] if kind == "ext4" else []
+    run(f"mkfs.{kind}", "-q", *lazy, device)
+    run("mount", "-t", kind, "-o", options or "defaults", device, str(base / "store"))
+    return f"{device} (loop device over a file), {kind}, {size >> 20} MiB, {options or 'defaults'}"
+
+
+def _missing(kind: str) -> str:
+    needed = {f"mkfs.{kind}": MAKERS[kind], **PACKAGES}
+    missing = [name for name in needed if shutil.which(name) is None]
+    packages = ", ".join(sorted({needed[name] for name in missing}))
+    return f"not installed: {', '.join(missing)}; install the package {packages}" if missing else ""
+
+
+def _begun(journal: UndoJournal, kind: str, base: Path) -> Entry:
+    if base.is_symlink() or base.exists():
+        raise FileExistsError(f"{base} exists already")
+    entry = journal.record(kind, str(base))
+    base.parent.mkdir(parents=True, exist_ok=True)
+    base.mkdir(mode=0o700)
+    (base / "store").mkdir()
+    (base / TREE_MARKER).touch()
+    return entry
 
 
 def _loop(memory: Path, size: int, run: Callable[..., str]) -> str:

@@ -1,6 +1,6 @@
-"""How a RAM disk is undone. Standard library only: the watchdog loads it.
+"""How a RAM disk, or a file system in a file, is undone. Standard library only: the watchdog loads it.
 
-Its directory holds two: on ``store`` the disk is mounted, on ``memory`` the tmpfs that has a loop device's file.
+Its directory holds two: on ``store`` it is mounted; ``memory`` has a loop device's file, for a RAM disk on a tmpfs.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from leadline.host.mounts import backing_file, mounts
 from leadline.host.undo import TREE_MARKER, CannotUndo, Entry
 
 KIND = "ramdisk"
+IMAGE = "image"  # a file system in a file on a disk, which a reboot unmounts and leaves there
 PREFIX = "leadline-"
 BLANK = 1 << 20  # bytes at the start of a device: a file system's signature lies there
-PACKAGES = {"mkfs.ext4": "e2fsprogs", "losetup": "util-linux", "mount": "util-linux", "umount": "util-linux"}
+PACKAGES = {"losetup": "util-linux", "mount": "util-linux", "umount": "util-linux"}
+MAKERS = {"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}  # file system: the package of mkfs
 _PATIENCE = 5.0  # seconds until the kernel has let go of a device
 _COMMAND = 120.0  # seconds that mkfs, mount, umount and the like may take
 
@@ -34,7 +36,7 @@ def command(*argv: str) -> str:
     except subprocess.TimeoutExpired:
         raise CommandFailed(f"{' '.join(argv)}: it did not end within {_COMMAND:g} s") from None
     except FileNotFoundError:
-        package = PACKAGES.get(argv[0])
+        package = PACKAGES.get(argv[0]) or MAKERS.get(argv[0].removeprefix("mkfs."))
         also = f"; install the package {package}" if package else ""
         raise CommandFailed(f"the command {argv[0]} is not installed{also}") from None
     if done.returncode:
@@ -64,9 +66,9 @@ def _until(holds: Callable[[], bool], act: Callable[[], object]) -> None:
 
 def undo(entries: Sequence[Entry], root: Path, run: Callable[..., str] = command) -> str:
     """Unmount the disk, free its memory, remove its directory; looks at the machine, not at how far making it came."""
-    base = Path(entries[0].target)
+    base, what = Path(entries[0].target), "file system" if entries[0].kind == IMAGE else "RAM disk"
     if not base.name.startswith(PREFIX):
-        raise CannotUndo(f"{base} is not a RAM disk of leadline")
+        raise CannotUndo(f"{base} is not a {what} of leadline")
     blocks, table = root / "sys/block", root / "proc/self/mountinfo"
 
     def unmount(point: Path) -> None:
@@ -82,15 +84,16 @@ def undo(entries: Sequence[Entry], root: Path, run: Callable[..., str] = command
     try:
         unmount(base / "store")
         _until(lambda: not _loops(file, blocks), lambda: [run("losetup", "-d", name) for name in _loops(file, blocks)])
+        file.unlink(missing_ok=True)
         unmount(base / "memory")
         for entry in entries:
             if device := entry.data.get("device"):
                 _empty(device)
     except (CommandFailed, OSError) as error:
-        raise CannotUndo(f"RAM disk {base}: {error}") from None
+        raise CannotUndo(f"{what} {base}: {error}") from None
     if there:
-        _remove(base)
-    return f"RAM disk {base}: removed" if there else f"RAM disk {base}: already removed"
+        _remove(base, what)
+    return f"{what} {base}: removed" if there else f"{what} {base}: already removed"
 
 
 def _empty(device: str) -> None:
@@ -105,10 +108,10 @@ def _empty(device: str) -> None:
         os.close(handle)
 
 
-def _remove(base: Path) -> None:
+def _remove(base: Path, what: str) -> None:
     """Only what was made here. Raises CannotUndo."""
     try:
         (base / TREE_MARKER).unlink(missing_ok=True)
         base.rmdir()
     except OSError as error:
-        raise CannotUndo(f"RAM disk {base}: {error}; left alone") from None
+        raise CannotUndo(f"{what} {base}: {error}; left alone") from None

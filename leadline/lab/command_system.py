@@ -30,7 +30,7 @@ from leadline.lab.system import (
     Window,
     WindowMeasured,
 )
-from leadline.model.command import CACHE, COLD, PLACE, WARM, CommandLoad
+from leadline.model.command import CACHE, COLD, DEFAULTS, FILE_SYSTEMS, MOUNT, PLACE, WARM, CommandLoad
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
@@ -42,15 +42,19 @@ from leadline.model.study import Study
 from leadline.stack.servers import places
 
 RUNS = "runs.json"  # in a trial's directory
+IMAGE_SIZE = 2 << 30  # bytes of a file system of its own
 _SETUP = 600.0  # seconds of ``setup`` and of each ``prepare``
 _NOT_OF_A_JDK = shutil.ignore_patterns("src.zip", "jmods", "man", "legal", "demo")
 
 
-def refused(study: Study, host: Host, levels: Mapping[str, Sequence[Level]]) -> list[tuple[tuple[str, ...], str]]:
+Problem = tuple[tuple[str | int, ...], str]
+
+
+def refused(study: Study, host: Host, levels: Mapping[str, Sequence[Level]]) -> list[Problem]:
     """Why a study of a command cannot run here, with the key to blame. ``levels``: all of each factor and setting."""
     command = study.command
     assert command is not None
-    found: list[tuple[tuple[str, ...], str]] = []
+    found: list[Problem] = []
     if command.java is not None:
         try:
             find_java(command.java)
@@ -62,6 +66,14 @@ def refused(study: Study, host: Host, levels: Mapping[str, Sequence[Level]]) -> 
     key = "factors" if CACHE in study.factors else "settings"
     if COLD in levels.get(CACHE, ()) and (why := host.lacks(Ability.DROP_PAGE_CACHE)):
         found.append(((key, CACHE), f"the page cache cannot be dropped here ({why}); leave cold out"))
+    of = "factors" if PLACE in study.factors else "settings"
+    for at, kind in enumerate(levels.get(PLACE, ())):
+        if kind in FILE_SYSTEMS and (why := host.file_system_lacks(str(kind))):
+            found.append(((of, PLACE, *([at] if of == "factors" else [])), f"{kind}: {why}"))
+    if MOUNT in levels and set(levels.get(PLACE, ())) - set(FILE_SYSTEMS) != set():
+        of = "factors" if MOUNT in study.factors else "settings"
+        some = ", ".join(FILE_SYSTEMS)
+        found.append(((of, MOUNT), f"{MOUNT} is of a file system of its own: all levels of {PLACE} must be of {some}"))
     return found
 
 
@@ -107,8 +119,13 @@ class CommandSystem(AtStart):
 
     def read_back(self, name: str) -> Level:
         """The place as the mount table tells it, the others as the next run is given them."""
+        where = self._places[self._place]
         if name == PLACE:
-            return self._host.place_of(self._places[self._place])
+            kind, image = self._host.mounted(where).kind, str(self._levels.get(PLACE)) in FILE_SYSTEMS
+            return kind if image else self._host.place_of(where)
+        if name == MOUNT:
+            options, wanted = self._host.mounted(where).options, str(self._levels[MOUNT])
+            return wanted if options >= set(wanted.split(",")) - {DEFAULTS} else ",".join(sorted(options))
         return self._levels[name]
 
     def start_observers(self, directory: Path) -> None:
@@ -199,7 +216,9 @@ class CommandSystem(AtStart):
 
     @property
     def _place(self) -> str:
-        return str(self._levels.get(PLACE, places.DISK))
+        """Of its files: the level, with the options of a file system of its own."""
+        place, options = str(self._levels.get(PLACE, places.DISK)), str(self._levels.get(MOUNT, DEFAULTS))
+        return place if options == DEFAULTS else f"{place} {options}"
 
     def _furnished(self, place: str, directory: Path) -> Path:
         """An empty directory at that place, with the files in it and set up."""
@@ -211,8 +230,15 @@ class CommandSystem(AtStart):
             found.mkdir()
         elif place == places.TMPFS:
             found = places.make(self._host, self._home)
-        else:
+        elif place == places.RAMDISK:
             found, _ = places.make_disk(self._host, self._home)
+        else:
+            kind, _, options = place.partition(" ")
+            image = self._home / f"leadline-{kind}-{len(self._places)}"
+            self._host.remove_ram_disk(image)
+            self._host.file_system(image, IMAGE_SIZE, kind, options or DEFAULTS)
+            found = image / "store" / "files"
+            found.mkdir()
         if self._java is not None:
             shutil.copytree(self._java, found / "java", symlinks=True, ignore=_NOT_OF_A_JDK)
         for name in self._command.files:

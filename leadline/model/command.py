@@ -12,9 +12,11 @@ from leadline.model.bounds import DAY, FilePath, Label, count, duration
 from leadline.model.errors import KeyedError, nearest
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 
-CACHE, PLACE = "command.cache", "command.place"
+CACHE, PLACE, MOUNT = "command.cache", "command.place", "command.mount"
 WARM, COLD = "warm", "cold"
-PLACES = ("disk", "tmpfs", "ramdisk")
+FILE_SYSTEMS = ("ext4", "xfs", "btrfs")
+PLACES = ("disk", "tmpfs", "ramdisk", *FILE_SYSTEMS)
+DEFAULTS = "defaults"
 _NAMED = re.compile(r"\{([A-Za-z_][\w.-]*)\}")
 _GIVEN = ("files", "java")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
@@ -111,9 +113,17 @@ COMMON = (
         PLACE,
         Kind.CHOICE,
         ApplyCost.RESTART,
-        "where the files of the command lie",
+        "where the files of the command lie: the lab's disk, memory, a file system of its own in a file on that disk",
         default="disk",
         choices=PLACES,
+        owner=Owner.APPLICATION,
+    ),
+    Knob(
+        MOUNT,
+        Kind.TEXT,
+        ApplyCost.REMOUNT,
+        "options of mount(8) of a file system of its own: noatime,data=writeback",
+        default=DEFAULTS,
         owner=Owner.APPLICATION,
     ),
 )

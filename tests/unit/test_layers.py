@@ -9,7 +9,7 @@ ROOT = Path(leadline.__file__).parent
 ALLOWED = {
     "model": set(),
     "design": {"model"},
-    "analysis": {"model", "design"},
+    "analysis": {"model", "design", "gcanalysis"},
     "figures": {"model", "design", "analysis"},
     "gcanalysis": {"model"},
     "capacity": {"model"},

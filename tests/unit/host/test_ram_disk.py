@@ -260,3 +260,49 @@ def test_an_entry_of_an_earlier_boot_is_undone(tmp_path: Path) -> None:
     record = {"id": "a", "kind": "ramdisk", "target": "/dev/shm/leadline-x", "boot": "an earlier one"}
     kept.path.write_text(json.dumps(record) + "\n")
     assert kept.restore() == ["ramdisk /dev/shm/leadline-x: undone by the reboot since"]
+
+
+def test_a_file_system_of_its_own_is_made_and_undone(machine: FakeMachine, tmp_path: Path) -> None:
+    (machine.root / "proc/filesystems").write_text("nodev\ttmpfs\n\text4\n")
+    base, kept = tmp_path / "leadline-ext4", journal(machine)
+    told = ramdisk.make_image(kept, base, SIZE, "ext4", "noatime", machine.run)
+    assert told == "/dev/loop0 (loop device over a file), ext4, 1 MiB, noatime"
+    assert machine.argv[-1] == ("mount", "-t", "ext4", "-o", "noatime", "/dev/loop0", str(base / "store"))
+    assert (base / "memory/disk").stat().st_blocks * 512 >= SIZE
+    (entry,) = kept.open_entries()
+    assert undo_ramdisk.undo([entry], machine.root, machine.run) == f"file system {base}: removed"
+    assert machine.clean(base)
+
+
+@pytest.mark.parametrize("step", ["losetup", "mkfs.ext4", "mount"])
+def test_whatever_of_a_file_system_was_reached_is_undone(machine: FakeMachine, tmp_path: Path, step: str) -> None:
+    (machine.root / "proc/filesystems").write_text("\text4\n")
+    base, kept, machine.fails = tmp_path / "leadline-ext4", journal(machine), step
+    with pytest.raises(CommandFailed):
+        ramdisk.make_image(kept, base, SIZE, "ext4", "", machine.run)
+    machine.fails = ""
+    undo_ramdisk.undo(kept.open_entries(), machine.root, machine.run)
+    assert machine.clean(base)
+
+
+def test_a_reboot_leaves_the_file_of_a_file_system_which_is_undone(machine: FakeMachine, tmp_path: Path) -> None:
+    base = tmp_path / "leadline-ext4"
+    for name in ("store", "memory"):
+        (base / name).mkdir(parents=True)
+    (base / "memory/disk").write_bytes(bytes(SIZE))
+    entry = Entry("a", undo_ramdisk.IMAGE, str(base), boot="an earlier one")
+    kept = journal(machine)
+    kept.path.parent.mkdir(parents=True)
+    kept.path.write_text(json.dumps(entry.__dict__) + "\n")
+    assert kept.restore() == [f"file system {base}: removed"]
+    assert machine.clean(base)
+
+
+@pytest.mark.parametrize(("kind", "words"), [("xfs", "this kernel has no xfs"), ("btrfs", "package btrfs-progs")])
+def test_a_file_system_that_cannot_be_had(
+    kind: str, words: str, machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (machine.root / "proc/filesystems").write_text("\text4\n\tbtrfs\n")
+    monkeypatch.setattr("shutil.which", lambda name: None if name.startswith("mkfs") else f"/sbin/{name}")
+    with pytest.raises(ramdisk.CannotMake, match=words):
+        ramdisk.make_image(journal(machine), tmp_path / "leadline-x", SIZE, kind, "", machine.run)

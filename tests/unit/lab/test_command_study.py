@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.host.local import LocalHost
 from leadline.lab.lifecycle import STEPS
 from leadline.lab.studyfile import builtin_studies, parse_study
 from leadline.lab.testbed import LocalTestbed, RunOptions
@@ -28,19 +29,26 @@ command:
 factors:
   length: [short, long]
   command.place: [disk, tmpfs]
-design: { replicates: 3, sentinels: null }
+design: { replicates: 2, sentinels: null }
 responses: [wall, switches]
 """
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
-    return tmp_path / "state"
+def bed(tmp_path: Path) -> LocalTestbed:
+    """This machine with a root of its own, so that its lease is too: who measures here is left alone."""
+    root = tmp_path / "root"
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/meminfo").write_text("MemTotal: 16000000 kB\n")
+    (root / "proc/self/mountinfo").write_text(
+        "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n22 21 0:1 / /dev/shm rw - tmpfs tmpfs rw\n"
+    )
+    found = LocalTestbed(tmp_path / "lab")
+    found.host = LocalHost(state=tmp_path / "state", root=root)
+    return found
 
 
-def test_programs_as_trials(tmp_path: Path, state: Path) -> None:
-    bed = LocalTestbed(tmp_path / "lab")
+def test_programs_as_trials(bed: LocalTestbed, tmp_path: Path) -> None:
     file = parse_study(STUDY, "naps.yaml")
     planned = bed.plan(file)
     result = bed.run(file, planned, RunOptions())
@@ -57,9 +65,8 @@ def test_programs_as_trials(tmp_path: Path, state: Path) -> None:
     assert record.study.command == file.study.command
 
 
-def test_a_program_that_fails_is_a_failure_of_its_treatment(tmp_path: Path, state: Path) -> None:
-    text = STUDY.replace('long: "0.05"', 'long: "nonsense"').replace("replicates: 3", "replicates: 2")
-    bed = LocalTestbed(tmp_path / "lab")
+def test_a_program_that_fails_is_a_failure_of_its_treatment(bed: LocalTestbed) -> None:
+    text = STUDY.replace('long: "0.05"', 'long: "nonsense"')
     file = parse_study(text, "naps.yaml")
     record = bed.store.load(bed.run(file, bed.plan(file), RunOptions()).study_id)
     failed = [trial for trial in record.trials if trial.failure]
@@ -77,9 +84,14 @@ def test_a_program_that_fails_is_a_failure_of_its_treatment(tmp_path: Path, stat
         ("question:", "workload: { users: 3 }\nquestion:", "a study of a command has no workload"),
         ("sentinels: null", "switchback: {}", "a command runs alone from start to end"),
         ("unit: {", "java: {", "is no name of a factor of a command"),
-        ("disk, tmpfs]", "disk, floppy]", "'floppy' is not one of disk, tmpfs, ramdisk"),
+        ("disk, tmpfs]", "disk, floppy]", "'floppy' is not one of disk, tmpfs, ramdisk, ext4"),
         ("  setup:", "  files: [/not/there]\n  setup:", "naps.yaml:8: /not/there is not there"),
         ("  setup:", "  java: 98\n  setup:", "naps.yaml:8: no JDK 98 or newer"),
+        (
+            "disk, tmpfs]",
+            "disk, ext4]\n  command.mount: [defaults, noatime]",
+            "is of a file system of its own: all levels of command.place must be of ext4, xfs, btrfs",
+        ),
         ('{unit}"', '{java}"', "for {java} say which"),
     ],
 )
@@ -103,8 +115,9 @@ def test_texts_of_levels_may_name_the_files() -> None:
     assert filled == "/f/y -A/f/z"
 
 
-def test_the_built_in_study_of_the_start_of_a_jvm() -> None:
-    study = parse_study(builtin_studies()["startup"], "startup.yaml").study
+@pytest.mark.parametrize("name", ["startup", "ramdisk"])
+def test_the_built_in_studies(name: str) -> None:
+    study = parse_study(builtin_studies()[name], f"{name}.yaml").study
     assert study.command is not None
     assert set(study.command.levels) < set(study.factors)
     assert study.design.each == "command.cache"

@@ -1,0 +1,226 @@
+"""Whether a long run degrades: a trend test for each of its series, corrected for their number, and one verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from leadline.gcanalysis.trend import Array, Estimate, quantile, thinned, trend
+
+DAY = 86400.0
+WARM_UP = 0.1  # of the run is not looked at: caches fill, classes are loaded
+FEWEST = 20  # points behind the warm-up
+CHANCE = 0.05  # that any series of a run without a trend is called degrading (Holm 1979)
+LEVEL = 0.95  # of the intervals
+SMALLEST = 0.01  # of the median: a change over the whole run that is smaller is none
+KEEPS = 0.5  # of the pace of the earlier half: what the later half must keep, else it levels off
+_SURE = 0.95  # one-sided, that it slows down or goes on
+_KNOTS = 60  # moments at which a trend may begin
+
+Verdict = Literal["degrading", "levels off", "stable", "undetermined"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One figure of a run. ``times``: seconds, ascending, with a gap where the run was down. ``worse``: rising or
+    falling is what hurts. ``resource``: what a leak uses up, so that it may be the cause of what users see.
+    """
+
+    name: str
+    unit: str
+    times: Sequence[float]
+    values: Sequence[float]
+    worse: Literal["rising", "falling"] = "rising"
+    resource: bool = False
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What one series does. ``per_day`` with ``low`` and ``high`` in its unit, simultaneous over all series of the run
+    (Bonferroni); ``percent``: the change over the run, of the median. ``adjusted``: the p-value by Holm. ``since``:
+    seconds of the run at which a degradation begins, between ``earliest`` and ``latest``; None for another verdict.
+    """
+
+    series: Series
+    verdict: Verdict
+    reason: str = ""
+    per_day: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    percent: float = 0.0
+    adjusted: float = 1.0
+    period: float | None = None  # seconds, of a season
+    since: float | None = None
+    earliest: float | None = None
+    latest: float | None = None
+
+
+@dataclass(frozen=True)
+class Soak:
+    """``suspect``: the resource whose degradation began first; without one the series that did."""
+
+    verdict: Verdict
+    drifts: tuple[Drift, ...]
+    since: float | None = None
+    suspect: Drift | None = None
+
+    @property
+    def degrading(self) -> tuple[Drift, ...]:
+        return tuple(drift for drift in self.drifts if drift.verdict == "degrading")
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with figures."""
+        if self.suspect is None:
+            tested = sum(drift.verdict != "undetermined" for drift in self.drifts)
+            if not tested:
+                return "No verdict: no series is long enough."
+            return f"Stable: none of {tested} series degrades, at {CHANCE:.0%} for all of them together."
+        names = ", ".join(
+            f"{drift.series.name} by {drift.per_day:+.3g} {drift.series.unit} a day "
+            f"[{drift.low:+.3g}, {drift.high:+.3g}]".replace("  ", " ")
+            for drift in self.degrading
+        )
+        since = _duration(self.since or 0.0)
+        return f"Degrading since {since} after the start: {names}; suspect: {self.suspect.series.name}."
+
+
+@dataclass(frozen=True)
+class _Tested:
+    times: Array
+    values: Array
+    rise: Estimate
+    keeps: Estimate
+    period: float | None
+    p_value: float
+
+
+def judge(series: Sequence[Series]) -> Soak:
+    """The verdict on all series of a run."""
+    tested = [_tested(one) for one in series]
+    adjusted = _holm([found.p_value if found else None for found in tested])
+    several = sum(found is not None for found in tested)
+    drifts = tuple(
+        _drift(one, found, p_value, several) for one, found, p_value in zip(series, tested, adjusted, strict=True)
+    )
+    worse = [drift for drift in drifts if drift.verdict == "degrading"]
+    if not worse:
+        known = any(drift.verdict != "undetermined" for drift in drifts)
+        return Soak("stable" if known else "undetermined", drifts)
+    causes = [drift for drift in worse if drift.series.resource] or worse
+    suspect = min(causes, key=lambda drift: (drift.since or 0.0, drift.adjusted))
+    return Soak("degrading", drifts, min(drift.since or 0.0 for drift in worse), suspect)
+
+
+def _tested(one: Series) -> _Tested | None:
+    """None where there are too few points."""
+    times, values = np.asarray(one.times, float), np.asarray(one.values, float)
+    known = np.isfinite(values)
+    times, values = times[known], values[known]
+    if len(times):
+        behind = times >= times[0] + WARM_UP * (times[-1] - times[0])
+        times, values = times[behind], values[behind]
+    if len(times) < FEWEST:
+        return None
+    times, values = thinned(times, values if one.worse == "rising" else -values)
+    found = trend(times, values, (KEEPS,))
+    return _Tested(times, values, found.rise, found.keeps[0], found.period, _p_value(found.rise))
+
+
+def _p_value(rise: Estimate) -> float:
+    """One-sided, of no rise; by Student's t through a normal score (Wallace 1959)."""
+    if rise.error <= 0:
+        return 0.0 if rise.value > 0 else 1.0
+    t, freedom = rise.value / rise.error, rise.freedom
+    score = math.copysign(math.sqrt(freedom * math.log1p(t * t / freedom)), t) * (8 * freedom + 1) / (8 * freedom + 3)
+    return 0.5 * math.erfc(score / math.sqrt(2))
+
+
+def _holm(p_values: Sequence[float | None]) -> list[float]:
+    """Adjusted p-values; 1 for those that are not known."""
+    order = sorted((p, at) for at, p in enumerate(p_values) if p is not None)
+    found, largest = [1.0] * len(p_values), 0.0
+    for rank, (p_value, at) in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - rank) * p_value))
+        found[at] = largest
+    return found
+
+
+def _drift(one: Series, found: _Tested | None, adjusted: float, several: int) -> Drift:
+    if found is None:
+        return Drift(one, "undetermined", f"fewer than {FEWEST} points behind the warm-up")
+    span = float(found.times[-1] - found.times[0])
+    middle = abs(float(np.median(found.values)))
+    reach = quantile(1 - (1 - LEVEL) / (2 * several), found.rise.freedom) * found.rise.error
+    sign, per_day = (1 if one.worse == "rising" else -1), DAY / span
+    low, high = sorted(sign * per_day * bound for bound in (found.rise.value - reach, found.rise.value + reach))
+    verdict: Verdict = "stable"
+    if adjusted < CHANCE and found.rise.value > SMALLEST * middle:
+        # what fills up shows a trend, too, but surely slows down
+        verdict = "levels off" if found.keeps.bound(_SURE) < 0 and not _late(found) else "degrading"
+    since, earliest, latest = _begins(found) if verdict == "degrading" else (None, None, None)
+    return Drift(
+        one,
+        verdict,
+        "",
+        sign * found.rise.value * per_day,
+        low,
+        high,
+        100 * sign * found.rise.value / middle if middle else 0.0,
+        adjusted,
+        found.period,
+        since,
+        earliest,
+        latest,
+    )
+
+
+def _late(found: _Tested) -> bool:
+    """Whether the second half alone rises surely: a trend that began in it."""
+    half = len(found.times) // 2
+    if half < FEWEST:
+        return False
+    rise = trend(found.times[half:], found.values[half:]).rise
+    return rise.bound(1 - _SURE) > 0 and rise.value > 0.5 * found.rise.value
+
+
+def _begins(found: _Tested) -> tuple[float, float, float]:
+    """The moment before which the level is constant and after which it is a line, by least squares, and the range of
+    moments that fit nearly as well (likelihood ratio, with fewer effective points where neighbours hang together).
+    """
+    times, values = found.times, found.values
+    season = []
+    if found.period is not None:
+        turns = 2 * math.pi * times / found.period
+        season = [np.sin(turns), np.cos(turns), np.sin(2 * turns), np.cos(2 * turns)]
+    knots = np.linspace(times[0], times[0] + 0.9 * (times[-1] - times[0]), _KNOTS)
+    rests, least, left = [], math.inf, values
+    for knot in knots:
+        design = np.column_stack([np.ones_like(times), np.maximum(times - knot, 0.0), *season])
+        rest = values - design @ np.linalg.lstsq(design, values, rcond=None)[0]
+        rests.append(float(rest @ rest))
+        if rests[-1] < least:
+            least, left = rests[-1], rest
+    power = float(left @ left)
+    together = min(0.95, max(0.0, float(left[1:] @ left[:-1]) / power)) if power > 0 else 0.0
+    effective = len(times) * (1 - together) / (1 + together)
+    near = [
+        at
+        for at, rest in zip(knots, rests, strict=True)
+        if effective * math.log((rest or 1e-300) / (least or 1e-300)) < 3.84
+    ]
+    best = float(knots[int(np.argmin(rests))])
+    # a trend that may have been there from the first point is one from the start
+    since = 0.0 if near[0] == knots[0] else best
+    return since, 0.0 if near[0] == knots[0] else float(near[0]), float(near[-1])
+
+
+def _duration(seconds: float) -> str:
+    for size, word in ((DAY, "days"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {word}"
+    return f"{seconds:.3g} s"

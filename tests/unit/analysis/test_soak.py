@@ -1,0 +1,70 @@
+"""Trends of long runs on series of 14 days whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench.soak.series import HOURS, LEVELS, family, noise, series
+from leadline.analysis.soak import DAY, Series, judge
+
+
+def test_stationary_runs_are_stable() -> None:
+    """At most 5 % of runs; ``python -m bench.soak`` counts more of them."""
+    rng = np.random.default_rng(7)
+    alarms = sum(judge(series(family(rng, phi))).verdict != "stable" for phi in (0.0, 0.5, 0.8, 0.95) for _ in range(5))
+    assert alarms <= 2
+
+
+@pytest.mark.parametrize("name", ["heap", "native", "handles", "threads", "connections", "disk"])
+def test_a_leak_of_each_kind_is_found_and_named(name: str) -> None:
+    rng = np.random.default_rng(11)
+    figures = family(rng, 0.6)
+    figures[name] = figures[name] * (1 + 0.6 * HOURS / HOURS[-1])
+    found = judge(series(figures))
+    assert found.verdict == "degrading"
+    assert [drift.series.name for drift in found.degrading] == [name]
+    assert found.suspect is not None
+    assert found.suspect.series.name == name
+    planted = 0.6 * LEVELS[name] / HOURS[-1] * DAY
+    assert found.suspect.low - 0.01 < planted < found.suspect.high + 0.01
+    assert found.since == 0
+    assert f"suspect: {name}" in found.sentence
+
+
+def test_a_leak_that_begins_late_slows_the_users_later() -> None:
+    rng = np.random.default_rng(13)
+    figures = family(rng, 0.5)
+    figures["handles"] += 40 * np.maximum(HOURS / DAY - 6, 0)
+    figures["throughput"] -= 12 * np.maximum(HOURS / DAY - 8, 0)
+    found = judge(series(figures))
+    assert {drift.series.name for drift in found.degrading} == {"handles", "throughput"}
+    assert found.suspect is not None
+    assert found.suspect.series.name == "handles"
+    assert found.suspect.since == pytest.approx(6 * DAY, abs=DAY)
+    assert found.since == found.suspect.since
+    slower = next(drift for drift in found.degrading if drift.series.name == "throughput")
+    assert slower.per_day < 0
+    assert slower.low <= slower.per_day <= slower.high
+
+
+def test_what_fills_up_levels_off() -> None:
+    rng = np.random.default_rng(17)
+    figures = family(rng, 0.3)
+    figures["heap"] = 400 + np.minimum(40 * HOURS / DAY, 300) + 5 * noise(rng, 0.3)
+    figures["native"] = 900 + 300 * (1 - np.exp(-HOURS / (2 * DAY))) + 5 * noise(rng, 0.3)
+    found = judge(series(figures))
+    assert found.verdict == "stable"
+    verdicts = {drift.series.name: drift.verdict for drift in found.drifts}
+    assert "levels off" in (verdicts["heap"], verdicts["native"])
+
+
+def test_a_gap_is_no_trend_and_too_few_points_are_no_verdict() -> None:
+    rng = np.random.default_rng(19)
+    figures = family(rng, 0.5)
+    kept = (HOURS < 5 * DAY) | (HOURS > 8 * DAY)
+    gap = [Series(one.name, "", HOURS[kept].tolist(), np.asarray(one.values)[kept].tolist()) for one in series(figures)]
+    assert judge(gap).verdict == "stable"
+    short = judge([Series("heap", "MiB", [0.0, 1.0, 2.0], [1.0, 2.0, 3.0])])
+    assert short.verdict == "undetermined"
+    assert short.sentence.startswith("No verdict")
