@@ -22,7 +22,7 @@ from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, RawLevel, Study, Workload
 from leadline.planning.forecast import Setup, setup_of
-from leadline.stack.registry import knob_of_others
+from leadline.stack.registry import not_a_knob
 
 NO_ROTATION = "No rotation: "
 OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
@@ -188,8 +188,7 @@ def _knob(file: StudyFile, catalogue: Catalogue, name: str, path: tuple[str, ...
     try:
         return catalogue.get(name)
     except UsageError as error:
-        stack = file.study.stack
-        why = knob_of_others(name, stack.server, stack.database) or str(error)
+        why = not_a_knob(file.study.stack, name) or str(error)
         raise UsageError(f"{file.where(path)}: {why}") from None
 
 
