@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 from leadline.api.stackfiles import Step, check, first
 from leadline.api.stacks import choice_of
 from leadline.host.local import LocalHost
+from leadline.lab.machine import apart
 from leadline.lab.stackfile import read_stack
 from leadline.lab.studyfile import parse_study
 from leadline.lab.tuning.file import parse_tuning
@@ -340,3 +341,32 @@ def test_a_study_on_properties_is_checked_against_the_jar(tmp_path: Path) -> Non
     assert command[-1] == f"--{POOL}=3"
     assert "-Xmx67108864" in command[: command.index("-jar")]
     assert command[command.index("-jar") + 1] == str(jar)
+
+
+def test_a_database_of_ones_own_is_put_back_by_its_command(stack_file: Path, tmp_path: Path) -> None:
+    script = "import sys, pathlib; pathlib.Path('reset.txt').write_text('done'); print('no room'); sys.exit({})"
+    reset = json.dumps([sys.executable, "-c", script])
+    text = stack_file.read_text()
+    for code in (0, 3):
+        stack_file.write_text(f"{text}database: {{ kind: command, reset: {reset.replace('{}', str(code))} }}\n")
+        stack = Stack(choice_of(str(stack_file)), LocalHost(state=tmp_path / "state"), tmp_path / "home")
+        assert stack.has_data()
+        if code == 0:
+            stack.reset_data(tmp_path / "trial")
+            assert (tmp_path / "reset.txt").read_text() == "done"
+            assert stack.choice.title == "toy (toy.stack.yaml, its data put back by a command)"
+        else:
+            with pytest.raises(TrialFailure, match="ended with exit code 3: no room"):
+                stack.reset_data(tmp_path / "trial")
+
+
+def test_instances_side_by_side_need_ports_and_data_of_their_own(stack_file: Path) -> None:
+    keys = "study: s\nquestion: q?\nstack: toy.stack.yaml\n"
+    for line, told in (("port: 8080\n", "ports of their own"), ("database: keep\n", "`database` is keep")):
+        text = stack_file.read_text()
+        stack_file.write_text(text + line)
+        lack = apart(parse_study(keys, str(stack_file.with_name("study.yaml"))).study)
+        stack_file.write_text(text)
+        assert lack is not None
+        assert lack[0] == ("stack",)
+        assert told in lack[1]
