@@ -95,6 +95,24 @@ final class SpringBeans {
         }
     }
 
+    /** HikariCP's data sources; none where the application has no pool of it. */
+    List<Object> pools() throws ReflectiveOperationException {
+        try {
+            return beans(contexts(), HIKARI);
+        } catch (ClassNotFoundException none) {
+            return List.of();
+        }
+    }
+
+    /** Whether this JVM runs a Spring Boot application. */
+    boolean present() {
+        try {
+            return classes.loaded(APPLICATION) != null;
+        } catch (ClassNotFoundException none) {
+            return false;
+        }
+    }
+
     private List<Object> contexts() throws ReflectiveOperationException {
         Field hook = classes.loaded(APPLICATION).getDeclaredField("shutdownHook");
         hook.setAccessible(true);

@@ -6,12 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import java.lang.annotation.Annotation;
 import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** An application as Spring Boot shows it: a shutdown hook with contexts, beans that properties were bound to. */
 final class SpringBeansTest {
@@ -44,6 +46,26 @@ final class SpringBeansTest {
 
         public Pool getHikariPoolMXBean() {
             return this;
+        }
+
+        public String getPoolName() {
+            return "shop";
+        }
+
+        public int getActiveConnections() {
+            return 3;
+        }
+
+        public int getIdleConnections() {
+            return 2;
+        }
+
+        public int getTotalConnections() {
+            return 5;
+        }
+
+        public int getThreadsAwaitingConnection() {
+            return 4;
         }
 
         public void softEvictConnections() {
@@ -123,5 +145,18 @@ final class SpringBeansTest {
         assertEquals(3, beans.read("spring.datasource.hikari.maximum-pool-size"));
         assertEquals(1, pool.evictions);
         assertThrows(NoSuchMethodException.class, () -> beans.change("server.enabled=false"));
+    }
+
+    @Test
+    void thePoolIsSampled(@TempDir Path directory) throws Exception {
+        assertEquals(
+                Map.of(
+                        "pool.in_use shop", 3.0,
+                        "pool.free shop", 2.0,
+                        "pool.size shop", 5.0,
+                        "pool.max shop", 10.0,
+                        "pool.waiting shop", 4.0,
+                        "agent.pools spring", 1.0),
+                Samples.of(new SpringProbe(beans), directory));
     }
 }
