@@ -3,9 +3,9 @@ package leadline.agent;
 import java.io.IOException;
 import java.util.List;
 
-/** HikariCP's pools of a Spring Boot application, looked up again every few samples. */
+/** HikariCP's pools of a Spring Boot application: beans that stay, so they are looked up until there are some. */
 final class SpringProbe implements Probe {
-    private static final int EVERY = 5;
+    private static final int EVERY = 5; // samples: it takes a look at every class that is loaded
 
     private final SpringBeans spring;
     private List<Object> pools = List.of();
@@ -17,7 +17,7 @@ final class SpringProbe implements Probe {
 
     @Override
     public void sample(SampleFile out) throws ReflectiveOperationException, IOException {
-        if (pools.isEmpty() || samples++ % EVERY == 0) {
+        if (pools.isEmpty() && samples++ % EVERY == 0) {
             pools = spring.pools();
         }
         int found = 0;
