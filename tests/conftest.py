@@ -48,6 +48,7 @@ HOLD_THE_HOST = {
     "test_docs",
     "test_host_kernel",
     "test_host_large_pages",
+    "test_own_application",
     "test_switchback",
 }
 

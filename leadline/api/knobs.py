@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from leadline.api.stacks import choice_of
 from leadline.catalogue import load, text
 from leadline.host.local import LocalHost
 from leadline.load.knobs import GENERAL
@@ -62,6 +63,11 @@ def knobs_of(server: str, database: str) -> tuple[Catalogue, dict[str, list[str]
                 others.setdefault(knob.name, []).append(name)
     names = {knob.name for knob in own}
     return Catalogue(own), {name: owners for name, owners in sorted(others.items()) if name not in names}
+
+
+def knobs_of_stack(stack: str) -> Catalogue:
+    """Every knob of a stack file, a study's stack or ``SERVER/MODE``, part by part. Raises UsageError."""
+    return Catalogue(registry.stack_catalogue(choice_of(stack)))
 
 
 def present(knob: Knob) -> tuple[Level, str]:

@@ -16,7 +16,7 @@ from leadline.model.errors import UsageError, nearest, quoted, shortened
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import Mode, StackChoice
 from leadline.stack.assembly import Stack, StackOptions
-from leadline.stack.registry import DATABASES, SERVERS, knob_of_others, stack_catalogue
+from leadline.stack.registry import DATABASES, SERVERS, not_a_knob, stack_catalogue
 from leadline.stack.running import require_none_running, save_running, stop_running
 from leadline.stack.web.knobs import chosen
 
@@ -91,7 +91,7 @@ def settings_of(choice: StackChoice, assignments: Sequence[str]) -> dict[str, Le
     settings = {}
     for assignment in assignments:
         name, _, value = assignment.partition("=")
-        if name not in catalogue and (why := knob_of_others(name, choice.server, choice.database)):
+        if name not in catalogue and (why := not_a_knob(choice, name)):
             raise UsageError(f"--set {shortened(assignment, 100)}: {why}")
         try:
             settings[name] = catalogue.get(name).accept(value, disposable=False)

@@ -76,8 +76,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 GROUPS = {
     "Study": ("init", "run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect"),
-    "Results": ("show", "report", "export", "advise", "figures", "lab"),
-    "Load and stack": ("load", "scenario", "up", "down", "command"),
+    "Results": ("show", "report", "export", "advise", "compare", "history", "capacity", "figures", "lab"),
+    "Load and stack": ("load", "scenario", "up", "down", "stack", "command"),
     "Host": ("doctor", "knobs", "kernels", "restore", "gc"),
 }
 

@@ -25,7 +25,7 @@ from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
 from leadline.model.plan import Factor, Plan
 from leadline.model.study import Design, RawLevel, Study, Workload
 from leadline.planning.forecast import BOOT, START, Setup, setup_of
-from leadline.stack.registry import knob_of_others
+from leadline.stack.registry import not_a_knob
 
 NO_ROTATION = "No rotation: "
 _BESIDE_RUNS = 0.5  # of a trial of a command: what is written down
@@ -209,8 +209,7 @@ def _knob(file: StudyFile, catalogue: Catalogue, name: str, path: tuple[str, ...
     try:
         return catalogue.get(name)
     except UsageError as error:
-        stack = file.study.stack
-        why = why_not(name, file.study.workload) or knob_of_others(name, stack.server, stack.database) or str(error)
+        why = why_not(name, file.study.workload) or not_a_knob(file.study.stack, name) or str(error)
         raise UsageError(f"{file.where(path)}: {why}") from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from leadline.host.textfile import expanded, is_file, read_text
 from leadline.lab.yamltree import Places
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.ownstack import OwnFile, OwnStack
-from leadline.stack.own.words import beside, command_files
+from leadline.stack.own import spring
+from leadline.stack.own.words import artifact, beside, command_files
 
 
 def is_stack_file(reference: str) -> bool:
@@ -29,7 +31,8 @@ def read_stack(path: Path) -> OwnFile:
     source = str(path)
     places = Places(source, load_tree(read_text(path), source, OwnStack))
     found = OwnFile(file=str(path.absolute()), content=validated(OwnStack, places))
-    problems = [f"{places.where(key)}: {told}" for key, told in _missing(found)]
+    missing = _missing(found)
+    problems = [f"{places.where(key)}: {told}" for key, told in missing or _misspelt(found)]
     if problems:
         raise UsageError("\n".join(problems))
     return found
@@ -85,6 +88,20 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
         if command is not None and not _program(own, command[0]):
             found.append((key, f"there is no program {quoted(command[0], 200)} on the path or beside this file"))
     return found
+
+
+def _misspelt(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
+    """Properties of the command that Spring Boot would take without a word, and without an effect."""
+    if own.content.catalogue is None:
+        return []
+    try:
+        known = spring.catalogue(artifact(own))
+    except UsageError as error:
+        return [(("catalogue",), str(error))]
+    words: list[tuple[tuple[str | int, ...], str]] = [(("command", at), w) for at, w in enumerate(own.content.command)]
+    words += [(("knobs", name, "argument"), knob.argument or "") for name, knob in own.content.knobs.items()]
+    given = [(key, found[1]) for key, word in words if (found := re.match(r"(?:--|-D)([\w.-]+)=", word))]
+    return [(key, told) for key, name in given if (told := known.misspelt(name))]
 
 
 def _program(own: OwnFile, word: str) -> bool:

@@ -370,6 +370,9 @@ class OwnStack(_Strict):
     )
     java: FilePath | None = Field(default=None, description="JAVA_HOME of its JVM; the one found if absent")
     database: Annotated[OwnDatabase, BeforeValidator(_database)] = OwnDatabase()
+    catalogue: Literal["spring-boot"] | None = Field(
+        default=None, description="every property in the jar's own metadata is a knob, `app.` before its name"
+    )
     knobs: dict[Label, OwnKnob] = Field(default_factory=dict, max_length=200, description="names begin with `app.`")
     audits: list[Audit] = Field(default_factory=list, max_length=100)
     scenario: FilePath | None = Field(default=None, description="of studies that name none; beside this file")
@@ -410,6 +413,8 @@ class OwnStack(_Strict):
             if knob.read_back and knob.read_back.way in ("jmx", "jcmd") and not self.jvm:
                 told = f"{knob.read_back.way} needs a JVM: write ${{jvm}} where its options go"
                 raise KeyedError(("knobs", name, "read_back"), told)
+        if self.catalogue is not None and not self.jvm:
+            raise KeyedError(("catalogue",), "levels are read in the JVM: write ${jvm} where its options go")
         names = [audit.name for audit in self.audits]
         for at, audit in enumerate(self.audits):
             if audit.name in names[:at]:

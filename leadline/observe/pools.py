@@ -13,6 +13,8 @@ What servers tell differs, and what a server does not tell is absent, never zero
 * GlassFish (its monitoring levels) times every request for a connection in whole milliseconds: ``pool.wait_ms_mean`` is
   the mean over all requests of the interval. All of it is read by reflection from the collectors behind its beans.
   Statements prepared and no longer kept count as discarded.
+* A Spring Boot application of one's own: its HikariCP pools, by reflection from their data sources. They time nothing:
+  ``pool.waiting`` is the number of waiters at the sample.
 """
 
 from __future__ import annotations
@@ -187,7 +189,8 @@ def _statistics_problem(samples: Path) -> str:
                 return ""
             return (
                 "the server shows no statistics of a connection pool: no series of its pools"
-                " (on Open Liberty, WildFly and GlassFish they need server.monitoring on)"
+                " (on Open Liberty, WildFly and GlassFish they need server.monitoring on; of an application of your own"
+                " only HikariCP's in Spring Boot are known)"
             )
         time.sleep(0.02)
     return f"the agent was loaded but wrote no sample in {_FIRST_SAMPLE:g} s: no series of the server's pools"

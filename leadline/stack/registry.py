@@ -9,14 +9,17 @@ from typing import TypeVar
 
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.knob import Knob
+from leadline.model.ownstack import PREFIX
 from leadline.model.study import StackChoice
 from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.applications.dealership import Dealership
 from leadline.stack.base import Application, Database, Service
 from leadline.stack.mariadb import MariaDb
+from leadline.stack.own import spring
 from leadline.stack.own.application import OwnApplication
 from leadline.stack.own.database import OwnDatabase
 from leadline.stack.own.server import CommandServer
+from leadline.stack.own.words import artifact
 from leadline.stack.postgres import Postgres
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.glassfish import GlassFish
@@ -98,6 +101,15 @@ def knob_of_others(name: str, server_name: str, database_name: str) -> str:
     lacking = [each for role, each in (("server", server_name), ("database", database_name)) if role in roles]
     have = ["has" if len(names) == 1 else "have" for names in (lacking, able)]
     return f"{' and '.join(lacking)} {have[0]} no knob {name}; {' and '.join(able)} {have[1]} it"
+
+
+def not_a_knob(choice: StackChoice, name: str) -> str:
+    """Why a stack has no knob ``name``, where more can be said than what is like it; empty where not."""
+    if choice.own is not None and choice.own.content.catalogue is not None:
+        removed = spring.catalogue(artifact(choice.own)).removed.get(name.removeprefix(PREFIX))
+        if removed is not None:
+            return removed
+    return knob_of_others(name, choice.server, choice.database)
 
 
 def stack_catalogue(choice: StackChoice) -> list[Knob]:

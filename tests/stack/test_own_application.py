@@ -22,8 +22,8 @@ question: Is a pool of one connection enough for the shop?
 stack: {SHOP}/shop.stack.yaml
 workload: {{ users: 16, ramp_up: 4s, steady: 12s, ramp_down: 0s }}
 factors:
-  app.pool: [10, 1]
-settings: {{ app.packing: 50ms, app.threads: 50, jvm.heap: 256m }}
+  app.spring.datasource.hikari.maximum-pool-size: [10, 1]
+settings: {{ app.packing: 50ms, app.server.tomcat.threads.max: 50, jvm.heap: 256m }}
 design: {{ replicates: 1, sentinels: null, seed: 3, switchback: {{ slot: 3s, wash_out: 1s }} }}
 responses: [throughput, p90]
 """
@@ -60,6 +60,6 @@ def _mean(trial: dict[str, Any], pool: int) -> float:
     found = [
         slot["responses"]["throughput"]
         for slot in trial["slots"]
-        if slot["levels"]["app.pool"] == pool and slot["responses"]
+        if slot["levels"]["app.spring.datasource.hikari.maximum-pool-size"] == pool and slot["responses"]
     ]
     return float(sum(found) / len(found))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from leadline.api.knobs import every_knob, knobs_of, machine, present
+from leadline.api.knobs import every_knob, knobs_of, knobs_of_stack, machine, present
 from leadline.catalogue import text
 from leadline.cli.options import JsonOption
 from leadline.cli.output import console, print_json
@@ -25,13 +25,20 @@ def knobs(
     pattern: Annotated[str, typer.Argument(help="A prefix or part of names, or a pattern: vm, jvm.*")] = "",
     server: Annotated[str, typer.Option("--server", help="Only what this server and its JVM have.")] = "",
     database: Annotated[str, typer.Option("--database", help="Only what this database has.")] = "",
+    stack: Annotated[str, typer.Option("--stack", help="Only what this stack file, or a study's stack, has.")] = "",
     json: JsonOption = False,
 ) -> None:
     """List knobs: unit, range, default, risk, apply cost; for the host's also today's value.
 
     With --server or --database: its own names and defaults, and the knobs of others that it lacks.
     """
-    catalogue, absent = knobs_of(server, database) if server or database else (every_knob(), {})
+    if stack and (server or database):
+        raise UsageError("--stack names a server and a database already; leave --server and --database out")
+    absent: dict[str, list[str]] = {}
+    if stack:
+        catalogue = knobs_of_stack(stack)
+    else:
+        catalogue, absent = knobs_of(server, database) if server or database else (every_knob(), {})
     limits = machine()
     found = [knob.on(limits) for knob in (catalogue.matching(pattern) if pattern else catalogue)]
     absent = {name: owners for name, owners in absent.items() if name.startswith(pattern) or pattern in name}

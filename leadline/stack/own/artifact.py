@@ -93,30 +93,12 @@ def _told(found: Artifact) -> str:
 
 def _spring_boot(found: Artifact, word: str) -> list[str]:
     options = ["--server.port=${port}", "--server.address=${address}"]
-    knobs: list[str] = []
-    if found.has("HikariCP"):
-        options += ["--spring.datasource.hikari.register-mbeans=true"]
-        knobs += [
-            "  app.pool:",
-            "    summary: connections of the pool",
-            "    range: [1, 200]",
-            "    default: 10",
-            '    argument: "--spring.datasource.hikari.maximum-pool-size=${level}"',
-            '    read_back: { jmx: "com.zaxxer.hikari:type=PoolConfig*", attribute: MaximumPoolSize }',
-            '    live: { invoke: "com.zaxxer.hikari:type=Pool (*", operation: softEvictConnections }',
-        ]
-    if found.has("tomcat-embed-core"):
-        options += ["--server.tomcat.mbeanregistry.enabled=true"]
-        knobs += [
-            "  app.threads:",
-            "    summary: threads that work on requests",
-            "    range: [1, 1000]",
-            "    default: 200",
-            '    argument: "--server.tomcat.threads.max=${level}"',
-            '    read_back: { jmx: "Tomcat:type=ThreadPool,*", attribute: maxThreads }',
-        ]
     words = "".join(f'\n  - "{option}"' for option in options)
-    lines = [f"command:\n  - java\n  - -jar\n  - {word}{words}"]
+    lines = [
+        f"command:\n  - java\n  - -jar\n  - {word}{words}",
+        "# Its properties are knobs, such as app.spring.jpa.open-in-view: leadline knobs app.spring --stack FILE",
+        "catalogue: spring-boot",
+    ]
     if found.has("spring-boot-actuator"):
         lines += ["ready: { path: /actuator/health, says: { status: UP }, within: 2m }"]
     else:
@@ -132,7 +114,7 @@ def _spring_boot(found: Artifact, word: str) -> list[str]:
         ]
     elif found.has("spring-jdbc"):
         lines += ["database: keep  # none: in memory or in its directory; or a reset command"]
-    return [*lines, *(["knobs:", *knobs] if knobs else [])]
+    return lines
 
 
 def _quarkus(found: Artifact, word: str) -> list[str]:

@@ -13,9 +13,10 @@ from typing import ClassVar
 from leadline.host.jvm import AttachError, agent_jar, java_pid, jcmd
 from leadline.model.errors import LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
-from leadline.model.ownstack import Live, OwnFile, OwnKnob, ReadBack, filled, knob_of, level_read, written
+from leadline.model.ownstack import PREFIX, Live, OwnFile, OwnKnob, ReadBack, filled, knob_of, level_read, written
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
+from leadline.stack.own import spring
 from leadline.stack.own.application import fetched, picked
 from leadline.stack.own.words import artifact, beside, full
 from leadline.stack.servers import evidence
@@ -45,7 +46,15 @@ class CommandServer(JavaServer):
 
     def knobs(self) -> Sequence[Knob]:
         own = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
-        return [*own, *(self.jvm.knobs() if self._spec.jvm else ())]
+        return [*own, *self._properties.values(), *(self.jvm.knobs() if self._spec.jvm else ())]
+
+    @property
+    def _properties(self) -> Mapping[str, Knob]:
+        """Knobs from the artifact's own metadata, those left out that the stack file declares."""
+        if self._spec.catalogue is None:
+            return {}
+        found = spring.catalogue(artifact(self._own)).knobs
+        return {name: knob for name, knob in found.items() if name not in self._spec.knobs}
 
     def provision(self, progress: Progress) -> None:
         if self._spec.jvm:
@@ -78,7 +87,9 @@ class CommandServer(JavaServer):
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
         options = self._options(context) if self._spec.jvm else []
-        arguments = self._given("argument")
+        known = self._properties
+        properties = [spring.argument(known[name], level) for name, level in self._settings.items() if name in known]
+        arguments = [*self._given("argument"), *properties]
         java = self.java_home(context) / "bin" / "java" if self._spec.jvm else None
         values = {
             "port": str(context.http_port),
@@ -153,8 +164,8 @@ class CommandServer(JavaServer):
         return {}
 
     def change(self, levels: Settings) -> None:
-        own = [name for name in levels if name in self._spec.knobs]
-        if flags := {name: level for name, level in levels.items() if name not in own}:
+        own, properties = [name for name in levels if name in self._spec.knobs], self._properties
+        if flags := {name: level for name, level in levels.items() if name not in own and name not in properties}:
             super().change(flags)
         told: dict[str, str] = {}
         for number, name in enumerate(own):
@@ -164,12 +175,16 @@ class CommandServer(JavaServer):
             told[f"set.{number:03}"] = f"{way.jmx}|{way.attribute}|{text}"
             if isinstance(knob.live, Live):
                 told[f"invoke.{number:03}"] = f"{knob.live.invoke}|{knob.live.operation}"
+        for number, name in enumerate(name for name in levels if name in properties):
+            told[f"spring-set.{number:03}"] = spring.argument(properties[name], levels[name]).removeprefix("--")
         if told:
             self.tell(told, _invoked)
         self._settings = {**self._settings, **levels}
 
     def read_back(self, name: str) -> Level:
         knob = self._spec.knobs.get(name)
+        if knob is None and (known := self._properties.get(name)) is not None:
+            return self._property(known)
         if knob is None:
             return super().read_back(name)
         if not self.process.alive():
@@ -183,6 +198,13 @@ class CommandServer(JavaServer):
                 if knob.read_back.way == "jcmd" or time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)  # an MBean or a file may come with the first request
+
+    def _property(self, knob: Knob) -> Level:
+        name = knob.name.removeprefix(PREFIX)
+        answer = self._ask({"spring.0": name})
+        if name not in answer["spring"]:
+            raise LookupError(f"{knob.name} cannot be read: {answer['errors'].get(name, 'no word of it')}")
+        return spring.level_of(knob, answer["spring"][name])
 
     def _level(self, name: str, knob: OwnKnob, way: ReadBack) -> Level:
         try:

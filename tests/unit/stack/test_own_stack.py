@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import sys
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,14 +15,20 @@ from ruamel.yaml import YAML
 from leadline.api.stackfiles import Step, check, first
 from leadline.api.stacks import choice_of
 from leadline.host.local import LocalHost
+from leadline.lab.machine import apart
 from leadline.lab.stackfile import read_stack
 from leadline.lab.studyfile import parse_study
 from leadline.lab.tuning.file import parse_tuning
 from leadline.model.errors import TrialFailure, UsageError
+from leadline.model.knob import ApplyCost
 from leadline.model.ownstack import OwnKnob, OwnStack, level_read, terms, written
 from leadline.stack.assembly import Stack, StackOptions
-from leadline.stack.registry import stack_catalogue
+from leadline.stack.base import ServiceContext
+from leadline.stack.deployment import DataSource, Deployment
+from leadline.stack.own import spring
+from leadline.stack.registry import not_a_knob, server_of, stack_catalogue
 
+POOL = "spring.datasource.hikari.maximum-pool-size"
 ROOT = Path(__file__).parents[3]
 APPLICATION = """
 import json, os, sys
@@ -166,7 +175,7 @@ def test_the_example_of_the_reference_is_one() -> None:
 def test_the_example_is_one_and_the_guide_has_its_study() -> None:
     folder = ROOT / "examples" / "shop"
     stack = OwnStack.model_validate(YAML(typ="safe").load((folder / "shop.stack.yaml").read_text()))
-    assert sorted(stack.knobs) == ["app.packing", "app.pool", "app.threads"]
+    assert list(stack.knobs) == ["app.packing"]
     assert all((folder / name).is_file() for name in (*stack.database.sql, stack.scenario or ""))
     guide = (ROOT / "docs" / "guides" / "own-application.md").read_text()
     assert guide.split("```yaml\n")[1].split("```")[0] == (folder / "pool.study.yaml").read_text()
@@ -181,13 +190,43 @@ def test_sums_of_counts_and_units() -> None:
     assert level_read(knob, " 512\n") == 512 << 20
 
 
+METADATA: list[dict[str, object]] = [
+    {
+        "name": "server.tomcat.threads.max",
+        "type": "java.lang.Integer",
+        "defaultValue": 200,
+        "description": "Most. All.",
+    },
+    {"name": "server.tomcat.keep-alive-timeout", "type": "java.time.Duration", "defaultValue": "20s"},
+    {"name": "server.header-size", "type": "org.springframework.util.unit.DataSize", "defaultValue": "8KB"},
+    {
+        "name": "server.tomcat.max-threads",
+        "deprecation": {"level": "error", "replacement": "server.tomcat.threads.max"},
+    },
+    {"name": "spring.jpa.open-in-view", "type": "java.lang.Boolean", "defaultValue": True},
+    {"name": "spring.jpa.properties", "type": "java.util.Map<java.lang.String,java.lang.String>"},
+    {"name": "spring.datasource.hikari.maximum-pool-size", "type": "java.lang.Integer"},
+    {"name": "spring.datasource.hikari.pool-name", "type": "java.lang.String"},
+]
+
+
+def library_with(metadata: list[dict[str, object]] | None) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as jar:
+        jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
+        if metadata is not None:
+            jar.writestr("META-INF/spring-configuration-metadata.json", json.dumps({"properties": metadata}))
+    return buffer.getvalue()
+
+
 def spring_boot_jar(path: Path, *libraries: str) -> Path:
     with zipfile.ZipFile(path, "w") as jar:
         lines = ["Manifest-Version: 1.0", "Main-Class: org.springframework.boot.loader.launch.JarLauncher"]
         lines += ["Start-Class: com.example.a.very.long.package.name.that.goes.on.in.the", " .next.line.Shop"]
         jar.writestr("META-INF/MANIFEST.MF", "\r\n".join([*lines, "Spring-Boot-Version: 3.5.7", ""]))
         for library in libraries:
-            jar.writestr(f"BOOT-INF/lib/{library}.jar", "")
+            metadata = METADATA if library.startswith("spring-boot") else None
+            jar.writestr(f"BOOT-INF/lib/{library}.jar", library_with(metadata))
     return path
 
 
@@ -195,7 +234,7 @@ def test_a_first_file_is_written_from_a_jar_and_is_read(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     jar = spring_boot_jar(
         tmp_path / "Web_shop-1.2.jar",
-        "HikariCP-6.3.3",
+        "spring-boot-3.5.7",
         "postgresql-42.7.8",
         "spring-jdbc-6.2.12",
         "tomcat-embed-core-10",
@@ -206,8 +245,7 @@ def test_a_first_file_is_written_from_a_jar_and_is_read(tmp_path: Path, monkeypa
     assert (
         "Spring Boot 3.5.7, main class com.example.a.very.long.package.name.that.goes.on.in.the.next.line.Shop" in text
     )
-    assert list(found.knobs) == ["app.pool", "app.threads"]
-    assert (found.command[2], found.database.kind) == ("Web_shop-1.2.jar", "postgres")
+    assert (found.command[2], found.database.kind, found.catalogue) == ("Web_shop-1.2.jar", "postgres", "spring-boot")
     with pytest.raises(UsageError, match="exists; remove it"):
         first(jar, None)
 
@@ -236,6 +274,7 @@ def test_a_check_starts_it_once_and_tells_every_step(
     stack_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(LocalHost, "lease", lambda _: nullcontext())  # it alters nothing of this host
     stack_file.write_text(
         stack_file.read_text()
         .replace("scenario: toy.scenario.yaml\n", "")
@@ -249,3 +288,85 @@ def test_a_check_starts_it_once_and_tells_every_step(
     assert told["audits"].startswith("counted: the driver counted no transaction 'item'")
     assert [step.name for step in steps if step.wrong] == ["audits"]
     assert [step.name for step in steps][-2:] == ["stop", "put the host back"]
+
+
+def test_properties_of_a_spring_boot_jar_are_knobs(tmp_path: Path) -> None:
+    known = spring.catalogue(spring_boot_jar(tmp_path / "shop.jar", "spring-boot-3.5.7"))
+    threads, pool = known.knobs["app.server.tomcat.threads.max"], known.knobs[f"app.{POOL}"]
+    assert (threads.default, threads.summary, threads.apply_cost) == (200, "Most", ApplyCost.RESTART)
+    assert (pool.default, pool.apply_cost) == (10, ApplyCost.LIVE)
+    size = known.knobs["app.server.header-size"]
+    keep = known.knobs["app.server.tomcat.keep-alive-timeout"]
+    assert (size.default, keep.default) == (8192, 20)
+    assert spring.argument(size, 16 << 10) == "--server.header-size=16384B"
+    assert spring.argument(keep, 2.5) == "--server.tomcat.keep-alive-timeout=2500000us"
+    assert spring.argument(known.knobs["app.spring.jpa.open-in-view"], False) == "--spring.jpa.open-in-view=false"
+    assert (spring.level_of(keep, 2.5), spring.level_of(size, 16384), spring.level_of(pool, 7)) == (2.5, 16384, 7)
+    with pytest.raises(LookupError, match="has no value"):
+        spring.level_of(pool, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (f"{POOL}e", f"there is no property '{POOL}e'; did you mean {POOL}?"),
+        ("server.tomcat.max-threads", "server.tomcat.max-threads was removed; write server.tomcat.threads.max"),
+        ("server.tomcat.maxThreads", "server.tomcat.max-threads was removed; write server.tomcat.threads.max"),
+        ("spring.datasource.hikari.maximumPoolSize", ""),
+        ("spring.jpa.properties.hibernate.jdbc.batch_size", ""),
+        ("shop.packing", ""),
+    ],
+)
+def test_properties_without_an_effect_are_told_of(tmp_path: Path, name: str, told: str) -> None:
+    assert spring.catalogue(spring_boot_jar(tmp_path / "shop.jar", "spring-boot-3.5.7")).misspelt(name) == told
+
+
+def test_a_study_on_properties_is_checked_against_the_jar(tmp_path: Path) -> None:
+    jar = spring_boot_jar(tmp_path / "shop.jar", "spring-boot-3.5.7")
+    words = 'command: [java, -jar, shop.jar, "--server.port=${port}"{}]'
+    text = f"stack: shop\n{words}\ncatalogue: spring-boot\n"
+    path = tmp_path / "shop.stack.yaml"
+    path.write_text(text.replace("{}", f", --{POOL}s=3"))
+    with pytest.raises(UsageError, match=f"shop.stack.yaml:2: there is no property '{POOL}s'; did you mean {POOL}"):
+        read_stack(path)
+    path.write_text(text.replace("{}", ""))
+    choice = choice_of(str(path))
+    assert f"app.{POOL}" in {knob.name for knob in stack_catalogue(choice)}
+    assert not_a_knob(choice, "app.server.tomcat.max-threads").endswith("was removed; write server.tomcat.threads.max")
+    server, host = server_of(choice), LocalHost(state=tmp_path / "state")
+    shop = Deployment("shop", jar, "/", DataSource("jdbc/shop"))
+    context = ServiceContext(host, tmp_path / "own", tmp_path / "logs", http_port=99, observe=False, deployment=shop)
+    server.configure(context, {f"app.{POOL}": 3, "jvm.heap": 64 << 20})
+    command, _ = server.command(context)
+    assert command[-1] == f"--{POOL}=3"
+    assert "-Xmx67108864" in command[: command.index("-jar")]
+    assert command[command.index("-jar") + 1] == str(jar)
+
+
+def test_a_database_of_ones_own_is_put_back_by_its_command(stack_file: Path, tmp_path: Path) -> None:
+    script = "import sys, pathlib; pathlib.Path('reset.txt').write_text('done'); print('no room'); sys.exit({})"
+    reset = json.dumps([sys.executable, "-c", script])
+    text = stack_file.read_text()
+    for code in (0, 3):
+        stack_file.write_text(f"{text}database: {{ kind: command, reset: {reset.replace('{}', str(code))} }}\n")
+        stack = Stack(choice_of(str(stack_file)), LocalHost(state=tmp_path / "state"), tmp_path / "home")
+        assert stack.has_data()
+        if code == 0:
+            stack.reset_data(tmp_path / "trial")
+            assert (tmp_path / "reset.txt").read_text() == "done"
+            assert stack.choice.title == "toy (toy.stack.yaml, its data put back by a command)"
+        else:
+            with pytest.raises(TrialFailure, match="ended with exit code 3: no room"):
+                stack.reset_data(tmp_path / "trial")
+
+
+def test_instances_side_by_side_need_ports_and_data_of_their_own(stack_file: Path) -> None:
+    keys = "study: s\nquestion: q?\nstack: toy.stack.yaml\n"
+    for line, told in (("port: 8080\n", "ports of their own"), ("database: keep\n", "`database` is keep")):
+        text = stack_file.read_text()
+        stack_file.write_text(text + line)
+        lack = apart(parse_study(keys, str(stack_file.with_name("study.yaml"))).study)
+        stack_file.write_text(text)
+        assert lack is not None
+        assert lack[0] == ("stack",)
+        assert told in lack[1]

@@ -27,8 +27,9 @@ public final class Agent {
         MBeanServer server = platformServer(instrumentation);
         Optional<Path> answer = options.path("answer");
         if (answer.isPresent()) {
-            Answer.write(
-                    answer.get(), new Answer(server, new Configurations(new Osgi(instrumentation))).collect(options));
+            Osgi osgi = new Osgi(instrumentation);
+            Answer collected = new Answer(server, new Configurations(osgi), new SpringBeans(osgi::loaded));
+            Answer.write(answer.get(), collected.collect(options));
         }
         Optional<Path> samples = options.path("samples");
         if (samples.isPresent()) {

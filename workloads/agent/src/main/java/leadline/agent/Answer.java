@@ -14,21 +14,23 @@ import javax.management.JMException;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
 
-/** The configuration in force in this JVM: flags, attributes of MBeans, OSGi configurations. */
+/** The configuration in force in this JVM: flags, attributes of MBeans, OSGi configurations, Spring. */
 final class Answer {
     private final MBeanServer server;
     private final Configurations configurations;
+    private final SpringBeans spring;
 
-    Answer(MBeanServer server, Configurations configurations) {
+    Answer(MBeanServer server, Configurations configurations, SpringBeans spring) {
         this.server = server;
         this.configurations = configurations;
+        this.spring = spring;
     }
 
     /** Makes the changes that {@code options} ask for, then tells the rest; a part that cannot be read is answered with its error under "errors". */
     Map<String, Object> collect(Options options) {
         Map<String, Object> answer = new LinkedHashMap<>();
         Map<String, Object> errors = new LinkedHashMap<>();
-        answer.put("refused", new Changes(server).make(options));
+        answer.put("refused", new Changes(server, spring).make(options));
         answer.put("flags", flags(options));
         for (String operation : options.list("invoke.")) {
             try {
@@ -55,8 +57,21 @@ final class Answer {
             }
         }
         answer.put("configurations", found);
+        answer.put("spring", spring(options, errors));
         answer.put("errors", errors);
         return answer;
+    }
+
+    private Map<String, Object> spring(Options options, Map<String, Object> errors) {
+        Map<String, Object> found = new TreeMap<>();
+        for (String property : options.list("spring.")) {
+            try {
+                found.put(property, spring.read(property));
+            } catch (ReflectiveOperationException | RuntimeException error) {
+                errors.put(property, SpringBeans.cause(error).toString());
+            }
+        }
+        return found;
     }
 
     /** Into the file that was made for it: the server's user may make none beside it. Who attached waits for the end. */

@@ -14,14 +14,16 @@ import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
 
-/** Changes of what runs: flags of the JVM, attributes of MBeans, files that Open Liberty is told have changed. */
+/** Changes of what runs: flags of the JVM, attributes of MBeans, Spring's pool, files that Open Liberty is told have changed. */
 final class Changes {
     private static final String FILES = "WebSphere:service=com.ibm.ws.kernel.filemonitor.FileNotificationMBean";
 
     private final MBeanServer server;
+    private final SpringBeans spring;
 
-    Changes(MBeanServer server) {
+    Changes(MBeanServer server, SpringBeans spring) {
         this.server = server;
+        this.spring = spring;
     }
 
     /** Makes the changes in the order of their names; the first that is refused ends it, and is told. */
@@ -38,12 +40,16 @@ final class Changes {
                 now = attribute;
                 set(attribute);
             }
+            for (String property : options.list("spring-set.")) {
+                now = property;
+                spring.change(property);
+            }
             List<String> files = options.list("changed.");
             if (!files.isEmpty()) {
                 now = files.toString();
                 notifyOf(files);
             }
-        } catch (JMException | RuntimeException error) {
+        } catch (JMException | ReflectiveOperationException | RuntimeException error) {
             Throwable cause = error;
             while (cause.getCause() != null) {
                 cause = cause.getCause();

@@ -35,6 +35,7 @@ final class Sampler implements Runnable {
     /** Starts sampling to {@code samples} every {@code interval_ms}; the JVM logs to {@code compilations}. */
     static Sampler start(Path control, Path samples, Options options, MBeanServer server, Osgi osgi)
             throws IOException, JMException {
+        SpringBeans spring = new SpringBeans(osgi::loaded);
         JvmProbe jvm = new JvmProbe(server, options.path("compilations"));
         List<Probe> probes = new ArrayList<>(List.of(jvm));
         if (!server.queryNames(new ObjectName("Catalina:type=Server"), null).isEmpty()) {
@@ -48,6 +49,8 @@ final class Sampler implements Runnable {
         } else if (!server.queryNames(new ObjectName("amx-support:type=boot-amx"), null)
                 .isEmpty()) {
             probes.add(new GlassFishProbe(new GlassFishStatistics(osgi::loaded)));
+        } else if (spring.present()) {
+            probes.add(new SpringProbe(spring));
         } else {
             probes.add(new LibertyProbe(server));
             probes.add(new LibertyStatementsProbe(osgi));

@@ -71,6 +71,11 @@ final class AgentTest {
         }
     }
 
+    private Answer answerer() {
+        Osgi none = new Osgi(null);
+        return new Answer(server, new Configurations(none), new SpringBeans(none::loaded));
+    }
+
     @BeforeEach
     void register() throws Exception {
         pool = new ObjectName("Catalina:type=DataSource,connectionpool=connections,name=\"jdbc/x\"");
@@ -113,7 +118,7 @@ final class AgentTest {
         Path file = Files.writeString(
                 directory.resolve("ask.properties"),
                 "invoke.0=Catalina:type=Server|restock\ninvoke.1=Catalina:type=Server|none\nbean.0=Catalina:type=Server|MaxTotal\n");
-        Map<String, Object> answer = new Answer(server, new Configurations(new Osgi(null))).collect(Options.read(file));
+        Map<String, Object> answer = answerer().collect(Options.read(file));
         assertEquals(Map.of("MaxTotal", 8), ((Map<?, ?>) answer.get("beans")).get(catalina.getCanonicalName()));
         assertTrue(((Map<?, ?>) answer.get("errors")).containsKey("Catalina:type=Server|none"));
     }
@@ -123,7 +128,7 @@ final class AgentTest {
         Path file = Files.writeString(
                 directory.resolve("ask.properties"),
                 "flags=MaxHeapSize,NoSuchFlag\nbean.0=Catalina:type=DataSource,*|MaxTotal,NoSuchAttribute\nbean.1=no name\n");
-        Map<String, Object> answer = new Answer(server, new Configurations(new Osgi(null))).collect(Options.read(file));
+        Map<String, Object> answer = answerer().collect(Options.read(file));
         Map<?, ?> flags = (Map<?, ?>) answer.get("flags");
         assertEquals(
                 Runtime.getRuntime().maxMemory() > 0,
@@ -147,8 +152,7 @@ final class AgentTest {
                         + "set.2=" + verbose + "|false\nflags=" + flag + "\nbean.0=" + verbose + "\n");
         boolean before = ManagementFactory.getMemoryMXBean().isVerbose();
         try {
-            Map<String, Object> answer =
-                    new Answer(server, new Configurations(new Osgi(null))).collect(Options.read(file));
+            Map<String, Object> answer = answerer().collect(Options.read(file));
             assertEquals(Map.of(flag, "true"), answer.get("flags"));
             assertEquals(Map.of("java.lang:type=Memory", Map.of("Verbose", true)), answer.get("beans"));
             String refused = ((List<?>) answer.get("refused")).get(0).toString();
