@@ -14,9 +14,10 @@ import numpy as np
 from scipy import stats
 
 from leadline.analysis.linear import Fit, fit
-from leadline.analysis.mixed import mixed_fit
+from leadline.analysis.mixed import MixedFit, mixed_fit
 from leadline.analysis.strata import Strata, block_columns, centred, innermost, strata_of
 from leadline.analysis.table import Cell, Floats, Ints, Sample, StudyTable
+from leadline.analysis.two_strata import two_strata
 from leadline.analysis.unequal import UnequalFit, unequal
 from leadline.analysis.worlds import worlds_fit
 
@@ -152,8 +153,8 @@ def fitted_with_strata(
     Interactions are dropped when they would leave no residual degrees of freedom, and time before them. In screening
     designs only those interactions enter that their runs can tell apart from everything else of first and second order.
     ``kept`` as ``Model`` has it. ``saturated``: the widest model, even if nothing is left. ``covariates``: numbers of
-    those that enter it. Where there is one source of noise, every level has its own, of forks every contrast, unless
-    the table says otherwise.
+    those that enter it. Where there are one or two sources of noise, every level has its own, of forks every contrast,
+    unless the table says otherwise.
     """
     mains = tuple(table.comparisons())
     entry, blocks = block_columns(table, sample)
@@ -182,6 +183,8 @@ def fitted_with_strata(
             result = worlds_fit(result, design[order], values[order], strata.swept, sample.blocks[order])
         else:
             result = own_noise(model, sample, values, strata, result)
+    elif not table.equal_noise and isinstance(result, MixedFit) and strata.in_two:
+        result = _in_two_strata(model, sample, values, strata, result)
     return model, result, strata
 
 
@@ -207,10 +210,22 @@ def _alike(model: Model, sample: Sample, values: Floats) -> bool:
 def own_noise(model: Model, sample: Sample, values: Floats, strata: Strata, fitted: Fit) -> UnequalFit:
     """The fit of ``values`` (n) in which every level has a noise of its own."""
     order = strata.order
-    firsts = {main[0]: int(np.argmax(model.effect(main))) for main in reversed(model.mains)}
-    crossed = tuple(firsts.values()) if model.table.crossed else ()
     divisions = _divisions(model, sample.cells[order])
-    return unequal(fitted, model.rows(sample)[order], values[order], strata.swept, divisions, crossed)
+    return unequal(fitted, model.rows(sample)[order], values[order], strata.swept, divisions, _crossed(model))
+
+
+def _in_two_strata(model: Model, sample: Sample, values: Floats, strata: Strata, fitted: MixedFit) -> MixedFit:
+    order, first, mains = strata.order, model.leading, len(model.mains)
+    judged = slice(first, first + mains + len(model.pairs))
+    divisions = _divisions(model, sample.cells[order])
+    rows = (model.rows(sample)[order], values[order], strata.random[0])
+    return two_strata(fitted, *rows, judged, slice(first, first + mains), divisions, _crossed(model))
+
+
+def _crossed(model: Model) -> tuple[int, ...]:
+    """Columns of one level of each factor, where factors are crossed."""
+    firsts = {main[0]: int(np.argmax(model.effect(main))) for main in reversed(model.mains)}
+    return tuple(firsts.values()) if model.table.crossed else ()
 
 
 def _divisions(model: Model, cells: Ints) -> dict[int | None, Ints]:

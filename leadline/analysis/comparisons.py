@@ -21,6 +21,7 @@ from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import MaxT, max_t
 from leadline.analysis.scale import Scale
 from leadline.analysis.table import Floats, Sample, StudyTable
+from leadline.analysis.two_strata import TwoStrataFit
 from leadline.analysis.unequal import UnequalFit
 from leadline.model.errors import BLAMED
 from leadline.model.result import CellMean, Effect, Interaction, Interval, Observation, ResponseKind, Verdict
@@ -89,7 +90,7 @@ class Family:
             )
         errors = fit.errors(chosen)
         degrees = fit.degrees(chosen) if judged else np.full(len(chosen), float(fit.df))
-        strict, shared = fit.together(chosen) if isinstance(fit, UnequalFit) else (errors, degrees)
+        strict, shared = fit.together(chosen) if isinstance(fit, UnequalFit | TwoStrataFit) else (errors, degrees)
         critical = np.zeros(len(chosen))
         if law is not None and level >= 1:
             critical = np.full(len(chosen), math.inf)

@@ -13,6 +13,7 @@ from leadline.analysis.mixed import MixedFit
 from leadline.analysis.scale import Scale
 from leadline.analysis.strata import Strata
 from leadline.analysis.table import Sample
+from leadline.analysis.two_strata import TwoStrataFit
 from leadline.analysis.unequal import UnequalFit
 from leadline.analysis.whitening import whiten
 from leadline.model.result import Component, Interval
@@ -75,8 +76,10 @@ def model_sentence(model: Model, sample: Sample, fit: Fit, strata: Strata) -> st
     random = [_PLURAL[stratum.name] for stratum in strata.random if stratum.name != "block"]
     sources = [*random, "slots" if sample.slotted else "trials"]
     terms = ", ".join(part for part in [blocks, *fixed] if part)
-    text = f"Mixed model (REML, variances integrated out): {terms}; noise between "
+    two = isinstance(fit, TwoStrataFit)
+    head = "Least squares in two strata" if two else "Mixed model (REML, variances integrated out)"
+    text = f"{head}: {terms}; noise between "
     text += " and ".join(sources) if len(sources) < 3 else ", ".join(sources[:-1]) + " and " + sources[-1]
     if fit.correlation is not None:
         text += f", neighbouring slots correlated {fit.correlation:.2f}"
-    return text + "."
+    return text + (", each level with its own." if two else ".")

@@ -47,11 +47,16 @@ class Strata:
         """Whether there is more than one source of noise."""
         return bool(self.random) or self.lags is not None
 
+    @property
+    def in_two(self) -> bool:
+        """Whether there are two sources of noise, between groups and inside them, and nothing else."""
+        return len(self.random) == 1 and self.lags is None and self.swept is None
+
 
 def block_columns(table: StudyTable, sample: Sample) -> tuple[str, tuple[int, ...]]:
     """How blocks enter (``columns``, ``swept`` or ``random``), and those that have a column. They are random only where
     a factor changes between them and nowhere else. Of other incomplete blocks what is known between them is given up:
-    inside them every level may have a noise of its own, which the mixed model has not.
+    its weight rests on one noise for all levels.
     """
     blocks = tuple(sorted({int(block) for block in sample.blocks}))
     nested = all(_nested(inner, sample.blocks) for inner in (sample.plots, sample.trials))

@@ -69,18 +69,18 @@ class UnequalFit(Fit):
         return self._judged(contrasts, PLAIN if self.crossed else FAMILY)
 
     def scatter(self, contrasts: Floats) -> Floats:
-        weights = self._weights(contrasts)
+        weights = self.weights(contrasts)
         for place, row in enumerate(contrasts):
             groups = self._groups(row)
             weights[place] *= np.sqrt(self._variances(groups, FAMILY))[groups.labels]
         return weights
 
-    def _weights(self, contrasts: Floats) -> Floats:
+    def weights(self, contrasts: Floats) -> Floats:
         """(k, n): contrasts as sums of figures."""
         return np.asarray(contrasts @ self.half @ self.basis.T, dtype=np.float64)
 
     def _judged(self, contrasts: Floats, lent: float) -> tuple[Floats, Floats]:
-        weights = self._weights(contrasts)
+        weights = self.weights(contrasts)
         errors, degrees = np.empty(len(contrasts)), np.empty(len(contrasts))
         moments: dict[int, tuple[Floats, Floats, Floats]] = {}
         for place, row in enumerate(contrasts):
