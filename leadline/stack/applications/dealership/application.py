@@ -120,8 +120,6 @@ def drain(
             if not sent and not pending:
                 return
             if now() - began > timeout:
-                raise TrialFailure(
-                    FailureClass.WORKLOAD,
-                    f"{sent} purchase orders are not delivered {timeout:g} s after the load; the supplier holds {pending}",
-                )
+                told = f"{sent} purchase orders are not delivered {timeout:g} s after the load"
+                raise TrialFailure(FailureClass.WORKLOAD, f"{told}; the supplier holds {pending}")
         sleep(_POLL)
