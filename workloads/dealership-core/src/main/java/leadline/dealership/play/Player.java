@@ -1,10 +1,12 @@
 package leadline.dealership.play;
 
+import java.sql.SQLException;
+import java.time.Clock;
+import java.time.LocalDateTime;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
-import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
@@ -12,6 +14,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.function.Supplier;
+import leadline.common.DataFailure;
 import leadline.dealership.data.Generator;
 import leadline.dealership.domain.Advance;
 import leadline.dealership.domain.CartLine;
@@ -32,7 +35,8 @@ import leadline.dealership.sql.Sales;
 
 /**
  * One thread's transactions: a dealer's, then some of the plant's. Some commands and deliveries are sent twice, some
- * purchases ask to be rolled back. The threads share dealers, models and parts.
+ * purchases ask to be rolled back. The threads share dealers, models and parts. When the
+ * database dies, they go on with the next one that listens there.
  */
 public final class Player {
     private static final int WAITING_WORK = 4;
@@ -102,7 +106,7 @@ public final class Player {
         return Generator.model(random.nextInt(models) + 1);
     }
 
-    /** Null when it was refused. */
+    /** Null when it was refused, or when the database failed and nobody knows whether it was done. */
     private <T> T counted(String transaction, Supplier<T> operation) {
         try {
             T result = operation.get();
@@ -111,6 +115,18 @@ public final class Player {
         } catch (DealershipException refusal) {
             tally.count(transaction, false);
             return null;
+        } catch (DataFailure failure) {
+            connectionLost(failure);
+            tally.count(transaction, false);
+            return null;
+        }
+    }
+
+    /** Throws every other failure again: a deadlock, say, is none to go on after. */
+    private static void connectionLost(DataFailure failure) {
+        String state = failure.getCause() instanceof SQLException e ? String.valueOf(e.getSQLState()) : "";
+        if (!state.startsWith("08") && !state.startsWith("57P")) {
+            throw failure;
         }
     }
 
@@ -168,14 +184,22 @@ public final class Player {
     }
 
     private void manage(long dealer) {
-        Optional<SalesOrder> open = dealership.openOrders(dealer).stream()
-                .filter(order -> order.status() == OrderStatus.OPEN)
-                .findFirst();
-        if (open.isPresent() && random.nextInt(2) == 0) {
-            counted("manage_cancel", () -> dealership.cancel(dealer, open.get().id()));
+        List<SalesOrder> open;
+        List<StockLine> stock;
+        try {
+            open = dealership.openOrders(dealer).stream()
+                    .filter(order -> order.status() == OrderStatus.OPEN)
+                    .toList();
+            stock = dealership.inventory(dealer);
+        } catch (DataFailure failure) {
+            connectionLost(failure);
+            tally.count("manage_sell", false);
             return;
         }
-        List<StockLine> stock = dealership.inventory(dealer);
+        if (!open.isEmpty() && random.nextInt(2) == 0) {
+            counted("manage_cancel", () -> dealership.cancel(dealer, open.get(0).id()));
+            return;
+        }
         StockLine line = stock.get(random.nextInt(stock.size()));
         SellCommand command =
                 new SellCommand(command(), line.model(), random.nextInt(1, Math.min(line.quantity(), 20) + 1));
@@ -198,9 +222,7 @@ public final class Player {
                 return dealership.schedule(command);
             }));
         } else if (kind == 3) {
-            Optional<WorkOrder> claimed = dealership.claimLarge();
-            claimed.ifPresent(order -> tally.count("claim_large", true));
-            claimed.ifPresent(this::add);
+            add(claim());
         } else {
             WorkOrder next = work.pollFirst();
             if (next != null) {
@@ -247,7 +269,7 @@ public final class Player {
 
     private void sent(PurchaseOrder order) {
         if (order != null) {
-            tally.received();
+            tally.received(order.id());
             sent.addLast(order);
         }
     }
@@ -258,10 +280,14 @@ public final class Player {
             return;
         }
         PurchaseOrder order = sent.pollFirst();
-        for (int i = random.nextInt(5) == 0 ? 2 : 1; i > 0; i--) {
-            if (!dealership.deliver(order.id(), order.lines()).repeated()) {
-                tally.delivered();
+        try {
+            for (int i = random.nextInt(5) == 0 ? 2 : 1; i > 0; i--) {
+                dealership.deliver(order.id(), order.lines());
+                tally.delivered(order.id());
             }
+        } catch (DataFailure failure) {
+            connectionLost(failure);
+            sent.addLast(order);
         }
     }
 
@@ -271,8 +297,22 @@ public final class Player {
         }
     }
 
+    /** Delivers what was ordered in a transaction whose outcome nobody was told. */
+    private void sweep() {
+        LocalDateTime all = LocalDateTime.now(Clock.systemUTC()).plusDays(1);
+        for (List<PurchaseOrder> left = undelivered(all); !left.isEmpty(); left = undelivered(all)) {
+            left.forEach(this::sent);
+            deliverAll();
+        }
+    }
+
+    private List<PurchaseOrder> undelivered(LocalDateTime before) {
+        return dealership.undelivered(before, Dealership.MOST_ROWS);
+    }
+
     /** Ships every large order, then leaves one PRODUCING, one OPEN, one CANCELLED, and a small one waiting. */
     private void finale() {
+        sweep();
         buy(1, 140);
         for (WorkOrder claimed = claim(); claimed != null; claimed = claim()) {
             build(claimed);
@@ -300,11 +340,17 @@ public final class Player {
     }
 
     private WorkOrder claim() {
-        WorkOrder claimed = dealership.claimLarge().orElse(null);
-        if (claimed != null) {
-            tally.count("claim_large", true);
+        try {
+            WorkOrder claimed = dealership.claimLarge().orElse(null);
+            if (claimed != null) {
+                tally.count("claim_large", true);
+            }
+            return claimed;
+        } catch (DataFailure failure) {
+            connectionLost(failure);
+            tally.count("claim_large", false);
+            return null;
         }
-        return claimed;
     }
 
     private void build(WorkOrder order) {

@@ -1,14 +1,16 @@
 package leadline.dealership.play;
 
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import leadline.common.DriverCount;
 
 /** What was played: transactions by name, and purchase orders as a supplier counts them. */
 public final class Tally {
     private final Map<String, DriverCount> counts = new TreeMap<>();
-    private long received;
-    private long delivered;
+    private final Set<Long> received = new HashSet<>();
+    private final Set<Long> delivered = new HashSet<>();
 
     synchronized void count(String transaction, boolean ok) {
         counts.merge(
@@ -17,12 +19,14 @@ public final class Tally {
                 (a, b) -> new DriverCount(a.ok() + b.ok(), a.failed() + b.failed()));
     }
 
-    synchronized void received() {
-        received++;
+    /** A purchase order came, perhaps again. */
+    synchronized void received(long order) {
+        received.add(order);
     }
 
-    synchronized void delivered() {
-        delivered++;
+    /** A delivery was acknowledged, perhaps again. */
+    synchronized void delivered(long order) {
+        delivered.add(order);
     }
 
     public synchronized Map<String, DriverCount> counts() {
@@ -30,10 +34,10 @@ public final class Tally {
     }
 
     public synchronized long receivedOrders() {
-        return received;
+        return received.size();
     }
 
     public synchronized long deliveredOrders() {
-        return delivered;
+        return delivered.size();
     }
 }

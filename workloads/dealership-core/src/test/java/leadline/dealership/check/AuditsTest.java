@@ -2,7 +2,10 @@ package leadline.dealership.check;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
 import leadline.common.DriverCount;
 import leadline.dealership.data.Scale;
 import org.junit.jupiter.api.Test;
@@ -42,5 +45,15 @@ class AuditsTest {
                 "browse: 5000 of 10000 are 0.5000, expected 0.5000 +- 0.0450; purchase: 2500 of 10000 are 0.2500,"
                         + " expected 0.2500 +- 0.0298; manage: 2500 of 10000 are 0.2500, expected 0.2500 +- 0.0298",
                 Audits.mix(inputs).detail());
+    }
+
+    /** What the faults do on a real database is tested by tests/stack/test_dealership.py. */
+    @Test
+    void everyAuditOfTheDataHasAFault() {
+        Set<String> planted =
+                Faults.all().stream().flatMap(fault -> fault.audits().stream()).collect(Collectors.toSet());
+        Set<String> missing = new HashSet<>(Statements.WRONG_ROWS.keySet());
+        missing.removeAll(planted);
+        assertEquals(Set.of("no-command-has-two-effects"), missing, "the one whose fault needs PostgreSQL");
     }
 }

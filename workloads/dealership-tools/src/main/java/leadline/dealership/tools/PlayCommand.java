@@ -3,14 +3,11 @@ package leadline.dealership.tools;
 import com.fasterxml.jackson.jr.ob.JSON;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.sql.Connection;
-import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
-import leadline.common.SingleConnection;
 import leadline.dealership.play.Player;
 import leadline.dealership.play.Tally;
 import leadline.dealership.sql.DirectDealership;
@@ -21,7 +18,8 @@ import picocli.CommandLine.Option;
 /** {@code play}: seeded transactions against the database, and the counts its audits need. */
 @Command(
         name = "play",
-        description = "Play seeded transactions of dealers, plant and supplier from many threads; for tests.",
+        description =
+                "Play seeded transactions of dealers, plant and supplier from many threads, also while the database restarts; for tests.",
         mixinStandardHelpOptions = true,
         sortOptions = false)
 final class PlayCommand implements Callable<Integer> {
@@ -55,7 +53,7 @@ final class PlayCommand implements Callable<Integer> {
         if (models < 0 || models > all) {
             throw new IllegalArgumentException("--models must be 1 to " + all + ", got " + models);
         }
-        List<Connection> connections = new ArrayList<>();
+        List<Lasting> connections = new ArrayList<>();
         try {
             Tally tally = Player.play(
                     () -> dealership(connections),
@@ -66,21 +64,17 @@ final class PlayCommand implements Callable<Integer> {
                     models == 0 ? all : models);
             write(tally);
         } finally {
-            for (Connection connection : connections) {
+            for (Lasting connection : connections) {
                 connection.close();
             }
         }
         return 0;
     }
 
-    private DirectDealership dealership(List<Connection> connections) {
-        try {
-            Connection connection = database.open();
-            connections.add(connection);
-            return new DirectDealership(SingleConnection.source(connection));
-        } catch (SQLException e) {
-            throw new IllegalStateException(e.getMessage(), e);
-        }
+    private DirectDealership dealership(List<Lasting> connections) {
+        Lasting connection = new Lasting(database);
+        connections.add(connection);
+        return new DirectDealership(connection.source());
     }
 
     private void write(Tally tally) throws Exception {
