@@ -70,7 +70,13 @@ class Model:
         return (Pool(self.pool, pool, tuple(inside)),) if self.pool is not None and pool is not None else tuple(inside)
 
     def rates(self, most: int, pool: int | None) -> Floats:
-        return rates(self.nodes(pool), most)
+        """Of the network; a delay outside any pool is left out: nothing waits for it, so it counts as think time."""
+        nodes = self.nodes(pool)
+        return rates([node for node in nodes if not isinstance(node, Delay)], most)
+
+    def _outside(self, pool: int | None) -> float:
+        """Seconds of that delay."""
+        return sum(node.demand for node in self.nodes(pool) if isinstance(node, Delay))
 
     def at(self, load: float, pool: int | None = None, think: Level | None = None) -> Solution:
         """What it predicts for one load. Raises as ``curve``."""
@@ -79,10 +85,11 @@ class Model:
     def _at(self, load: float, think: Level | None, rate: Floats, pool: int | None) -> Solution:
         if self.closed:
             pause = self.think.get(think, self.usual_think)
-            throughput = closed_at(rate[: max(1, round(load))], pause)
+            throughput = closed_at(rate[: max(1, round(load))], pause + self._outside(pool))
             response = max(_LEAST, load / throughput - pause)
         else:
             throughput, response = opened_at(rate, load * self.visits)
+            response += self._outside(pool)
         return Solution(throughput, response, utilisations(self.nodes(pool), throughput))
 
     def curve(self, loads: Sequence[float], pool: int | None = None, think: Level | None = None) -> list[Solution]:
