@@ -14,11 +14,14 @@ from leadline.host.files import LocalFiles
 from leadline.host.local import LocalHost
 from leadline.lab.planning import cost, plan_study
 from leadline.lab.studyfile import builtin_studies, parse_study
+from leadline.load.knobs import load_knobs
+from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level, Machine
 from leadline.model.units import parse_size
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.servers import large_pages
 
+DEALERSHIP = ("dealership-calls", "dealership-load")
 STUDIES = (
     "by-reference",
     "collectors",
@@ -54,22 +57,25 @@ class FakeHost:
         return ""
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", [*STUDIES, *DEALERSHIP])
 def test_a_study_is_planned_and_says_what_it_costs(name: str) -> None:
     text = builtin_studies()[name]
     said = re.search(r"(\d+) trials,\s+(?:# )?about (\d+)\s+(?:# )?minutes", text)
     assert said, "the head of the file tells trials and minutes"
     file = parse_study(text, name)
-    planned = plan_study(file, cast(Host, FakeHost()), stack_catalogue(file.study.stack))
+    knobs = [*stack_catalogue(file.study.stack), *load_knobs(file.study.workload)]
+    planned = plan_study(file, cast(Host, FakeHost()), knobs)
     assert len(planned.plan.trials) == int(said[1])
     assert cost(file.study, planned.plan) / 60 == pytest.approx(int(said[2]), rel=0.1)
     assert not planned.skipped
+    if name in DEALERSHIP:
+        return
     row = re.search(rf"^\|[^|]+\| `{name}`[^|]*\|[^|]+\| (\d+), (\d+) \|", PAGE, re.MULTILINE)
     assert row, "a row of docs/guides/study-b.md"
     assert row.groups() == said.groups()
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", [*STUDIES, *DEALERSHIP])
 def test_the_question_is_one_line_of_the_list(name: str) -> None:
     study = parse_study(builtin_studies()[name], name).study
     assert study.question.endswith("?")
@@ -85,3 +91,11 @@ def test_reserved_pages_are_as_many_as_the_check_before_the_start_asks_for(tmp_p
     levels: dict[str, Level] = {"jvm.heap": parse_size(str(settings["jvm.heap"])), "jvm.large_pages": "explicit"}
     asked = int(large_pages.shortage(LocalFiles(tmp_path), levels).rpartition(" ")[2])
     assert asked <= int(str(settings["vm.nr_hugepages"])) <= 2 * asked
+
+
+def test_data_for_less_than_the_injection_rate_are_refused() -> None:
+    text = builtin_studies()["dealership-load"].replace("load_units: 120", "load_units: 60")
+    file = parse_study(text, "dealership-load")
+    knobs = [*stack_catalogue(file.study.stack), *load_knobs(file.study.workload)]
+    with pytest.raises(UsageError, match=r"load\.injection_rate: .*: units is 60: at least 80 is needed here"):
+        plan_study(file, cast(Host, FakeHost()), knobs)

@@ -50,14 +50,14 @@ def drained(left: list[Any]) -> list[float]:
 
 
 def test_every_purchase_order_is_waited_for() -> None:
-    assert len(drained([3, 1, 0])) == 2
+    assert len(drained([3, "busy", 1, 0])) == 3
     with pytest.raises(
         TrialFailure, match="3 purchase orders are not delivered 1 s after the load; the supplier holds 0"
     ) as caught:
         drained([3] * 20)
     assert caught.value.failure_class is FailureClass.WORKLOAD
-    with pytest.raises(TrialFailure, match="the plant cannot be asked"):
-        drained(["none"])
+    with pytest.raises(TrialFailure, match="cannot be asked"):
+        drained(["none"] * 20)
 
 
 def test_a_supplier_that_never_ran_tells_nothing(tmp_path: Path) -> None:

@@ -30,7 +30,6 @@ final class Supplier {
     private static final Logger LOG = Logger.getLogger(Supplier.class.getName());
     private static final int MOST_WAITING = 10_000;
     private static final Duration PATIENCE = Duration.ofSeconds(5);
-    private static final int MOST_AGAIN = 200;
 
     private final String url;
     private final java.util.function.Supplier<Dealership> dealership;
@@ -124,7 +123,7 @@ final class Supplier {
             return;
         }
         LocalDateTime before = LocalDateTime.now(ZoneOffset.UTC).minus(PATIENCE);
-        for (PurchaseOrder order : operations.undelivered(before, MOST_AGAIN)) {
+        for (PurchaseOrder order : operations.undelivered(before, Dealership.MOST_ROWS)) {
             post(order);
         }
     }
