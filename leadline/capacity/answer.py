@@ -18,7 +18,7 @@ from leadline.model.result import Interval
 
 THROUGHPUT_HOLDS, RESPONSE_HOLDS = 0.10, 0.35  # mean errors on left-out loads above which the model does not hold
 GROWS = 0.15  # of a demand over the range of loads, from which the model's first assumption is in doubt
-BUSY = 0.85  # utilisation of a station that is taken to give out
+DISTURBED = 0.25  # of all CPUs used by others, from which the capacity is not the server's
 RETROGRADE = 0.10  # throughput below its peak at higher load
 _DRAWS = 100
 _T = 2.0
@@ -269,6 +269,12 @@ def _doubts(measured: Measured, model: Model, left_out: Sequence[LeftOut]) -> li
             f"response times of loads that were left out are predicted with a mean error of {wrong:.0%}; "
             f"{RESPONSE_HOLDS:.0%} is the most"
         )
+    taken = float(np.mean([point.taken for point in measured.points]))
+    if taken > DISTURBED:
+        found.append(
+            f"other programs used {taken:.0%} of all CPUs: the demands are those of the services, the capacity is that "
+            "of what others left"
+        )
     for role in model.processes:
         growth, t = _growth(measured.points, role)
         if growth > GROWS and t > _T:
@@ -290,7 +296,7 @@ def _doubts(measured: Measured, model: Model, left_out: Sequence[LeftOut]) -> li
 def _notes(measured: Measured, model: Model) -> list[str]:
     found = list(measured.notes)
     taken = float(np.mean([point.taken for point in measured.points]))
-    if taken > 0.02:
+    if 0.02 < taken <= DISTURBED:
         found.append(f"Other programs used {taken:.0%} of all CPUs; the predictions hold where they go on to.")
     top, last = model.bounds(_first_pool(measured)).capacity, measured.loads[-1]
     if _mean_throughput(measured, last) < 0.8 * top:

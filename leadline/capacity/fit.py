@@ -38,6 +38,7 @@ from leadline.model.knob import Level
 OTHER = "other resource"  # that is no CPU
 DELAY = "delay"
 _RESPONSE_WEIGHT = 0.25  # of a squared error of the response time, against one of throughput: it is noisier
+BUSY = 0.85  # utilisation of a CPU station that is taken to give out
 _T = 2.0  # a regression's intercept counts from so many standard errors on
 _BETTER = 6.0  # of the Bayesian information criterion: from there on evidence is strong (Kass and Raftery 1995)
 _LEAST = 1e-7  # seconds
@@ -129,7 +130,7 @@ def fit(measured: Measured, points: Sequence[Point] | None = None, like: Model |
     demands = {name: sum(processes[role] for role in roles) for name, roles in measured.roles.items()}
     if not all(demand > 0 for demand in demands.values()):
         raise UsageError("the study recorded no CPU of its services: demands cannot be told")
-    left = 1.0 - float(np.mean([point.taken for point in points]))
+    left = _left(points, processes, sum(measured.cpus.values()))
     think: dict[Level | None, float] = {}
     for level in {point.think_level for point in points} if measured.closed else ():
         think[level] = float(np.median([point.thinks for point in points if point.think_level == level]))
@@ -151,8 +152,9 @@ def fit(measured: Measured, points: Sequence[Point] | None = None, like: Model |
     both, less = _fitted(start, cells, True, [(least, 0.95 / top), (least / 10, 0.8 / top)])
     count = 2 * len(cells)
     gain = count * math.log(max(error, 1e-12) / max(less, 1e-12)) - math.log(count)
-    # An error below one percent is none, however small the noise.
-    return both if gain > _BETTER and error / count > 1e-4 else alone
+    busy = max(top * demand / start.servers[name] for name, demand in demands.items())
+    # An error below one percent is none, however small the noise; and CPUs that are busy explain a limit themselves.
+    return both if gain > _BETTER and error / count > 1e-4 and busy < BUSY else alone
 
 
 def _fitted(
@@ -212,6 +214,15 @@ def _demand(points: Sequence[Point], role: str) -> float:
         if slope > _T * error and (demand := float(cost.mean()) - slope * float(rate.mean())) > 0:
             return demand
     return float(cost.mean())
+
+
+def _left(points: Sequence[Point], processes: Mapping[str, float], cpus: float) -> float:
+    """Share of the CPUs that others leave at heavy load, where they compete: at least what the processes got."""
+    loads = sorted({point.load for point in points})
+    heavy = [point for point in points if point.load >= loads[-min(2, len(loads))]]
+    used = {load: [p.throughput for p in points if p.load == load] for load in loads}
+    peak = max(float(np.mean(rate)) for rate in used.values()) * sum(processes.values()) / cpus
+    return min(1.0, max(1.0 - float(np.mean([point.taken for point in heavy])), peak))
 
 
 def _visits(points: Sequence[Point]) -> float:

@@ -139,6 +139,9 @@ def test_what_breaks_the_model_is_said() -> None:
     ]
     found = solved(Measured(tuple(worse), data.factor, data.cpus, data.roles), draws=0)
     assert any("degrades under overload" in doubt for doubt in found.doubts)
+    noisy = [replace(point, taken=0.6) for point in data.points]
+    found = solved(replace(data, points=tuple(noisy)), draws=0)
+    assert any("other programs used 60%" in doubt for doubt in found.doubts)
     light = solved(study(nodes, (2, 5, 10)), draws=0)
     assert any("extrapolation" in note for note in light.notes)
 
