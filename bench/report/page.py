@@ -25,9 +25,10 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 WIDTHS = (1400, 390)
 TRUTH = """\
-noise: { between_blocks: 1.0, between_trials: 1.5 }
 truth:
-  server.datasource.max_connections: { "10": { throughput: 0, p99: -20 }, "40": { throughput: 0.3, p99: -25 } }
+  seed: 1
+  effects:
+    - { when: { server.datasource.max_connections: 2 }, percent: { throughput: -8%, p99: 40% } }
 """
 FACTS = """() => {
   const sizes = [];
@@ -90,7 +91,7 @@ def simulated(place: Path) -> Path:
     """The report of a small study on a simulated host."""
     (place / "truth.yaml").write_text(TRUTH)
     done = subprocess.run(
-        [sys.executable, "-m", "leadline", "run", "pools", "--simulate", "truth.yaml"],
+        [sys.executable, "-m", "leadline", "run", "quickstart", "--simulate", "truth.yaml"],
         cwd=place, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     found = sorted(place.glob("lab/simulated/reports/*/report.html"))

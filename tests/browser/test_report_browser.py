@@ -42,6 +42,7 @@ class Visit:
         self.complaints: list[str] = []
         self.asked: list[str] = []
         self.page = self.context.new_page()
+        self.page.set_default_timeout(120_000)  # forty figures on a machine that others use
         self.page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
