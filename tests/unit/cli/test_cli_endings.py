@@ -19,7 +19,7 @@ from leadline.cli.live import LiveWatcher, watcher
 WAITS = """
 import sys, time
 from leadline.cli import main, __main__
-def app():
+def app(**_):
     try:
         print("begun", flush=True)
         time.sleep(60)
@@ -32,7 +32,7 @@ __main__.main()
 SPEAKS = """
 import os, sys
 from leadline.cli import main, __main__
-def app():
+def app(**_):
     print("begun", flush=True)
     sys.stdin.readline()
     for number in range(10_000):
