@@ -169,13 +169,13 @@ class Attempt:
         for part in parts:
             if self.failure is None:
                 with self.failing():
+                    self.runner.interruption.check()
                     part()
 
     @contextmanager
     def failing(self) -> Iterator[None]:
         """What is raised in the body is this attempt's failure."""
         try:
-            self.runner.interruption.check()
             yield
         except TrialFailure as error:
             self.failure = error

@@ -96,6 +96,7 @@ def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _Slots) -> N
     loads = [InTurns(one.system, one.directory, one.planned.seed, one.planned.turns) for one in running]
     first = running[0]
     with first.failing():
+        runner.interruption.check()
         steps = [runner.store.begin_step(one.trial, one.number, "load") for one in running]
         runner.watcher.step("load")
         outcomes = runner.system.load_in_turns(loads, runner.watcher.load, changes.on_turn)

@@ -68,6 +68,7 @@ def warm_up(runner: TrialRunner, attempts: Sequence[Attempt]) -> None:
     if plan is None or not running:
         return
     with running[0].failing():
+        runner.interruption.check()
         steps = [runner.store.begin_step(one.trial, one.number, WARM_UP) for one in running]
         runner.watcher.step(WARM_UP)
         said = _cycles(runner, plan, running)

@@ -101,6 +101,22 @@ def test_a_run_cut_short_keeps_what_is_finished_and_goes_on(tmp_path: Path, step
     assert again.study_id == result.study_id
 
 
+def test_a_signal_that_waited_between_two_parts_of_a_trial_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observe = lifecycle.Attempt.observe
+
+    def signalled(attempt: lifecycle.Attempt) -> None:
+        observe(attempt)
+        with attempt.runner.interruption.shield():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(lifecycle.Attempt, "observe", signalled)
+    result = run(tmp_path, FakeSystem(FakeHost())).execute()
+    assert "ended by SIGTERM" in result.stopped
+    assert Store(tmp_path / "lab").load(result.study_id).trials[0].failure is FailureClass.INTERRUPTED
+
+
 def test_a_host_without_a_watchdog_ends_the_run(tmp_path: Path) -> None:
     host = LocalHost(state=tmp_path / "state", root=tmp_path / "root")
     loads: list[str] = []
