@@ -68,11 +68,12 @@ class TwoStrataFit(MixedFit):
             if weighted is not None:
                 parts = [(weighted, rows[1])]
             found = np.array([_one(fitted, row, family) for fitted, row in parts]).reshape(len(parts), 2)
-            if not len(found):
+            largest = float(found[:, 0].max(initial=0.0))
+            if not largest > 0:
                 continue
-            variance = float(np.sum(found[:, 0] ** 2))
-            errors[place] = np.sqrt(variance)
-            degrees[place] = max(variance**2 / max(float(np.sum(found[:, 0] ** 4 / found[:, 1])), 1e-300), 1.0)
+            shares = (found[:, 0] / largest) ** 2  # of the larger variance: neither overflows nor vanishes
+            errors[place] = largest * np.sqrt(shares.sum())
+            degrees[place] = max(float(shares.sum() ** 2 / np.sum(shares**2 / found[:, 1])), 1.0)
         return errors, degrees
 
     def _weighted(self, inner: Floats, outer: Floats) -> UnequalFit | None:
