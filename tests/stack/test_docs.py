@@ -51,6 +51,7 @@ ELSEWHERE = {
     "leadline down": "tests/stack/test_commands.py",
     "leadline kernels": "tests/stack/test_kernels.py",
     "leadline load": "tests/stack/test_commands.py",
+    "leadline stack": "tests/stack/test_own_application.py",
     "leadline lab rm": "tests/unit/lab/test_removal.py",
     "leadline lab prune": "tests/unit/lab/test_removal.py",
 }
@@ -184,11 +185,14 @@ def _real(word: str, study: RealStudy, *, stored: bool) -> str:
         return str(ROOT / word)
     if stored and word == "lab/simulated":  # as tests/unit/report/test_report_ci.py has it
         return "lab"
-    return "mini" if stored and word in ("quickstart", "pools-and-heap", "gate") else word
+    return "mini" if stored and word in ("quickstart", "pools-and-heap", "gate", "dealership-load") else word
 
 
 @pytest.mark.parametrize(("page", "text"), [pair for pair in blocks("yaml") if pair[1].startswith("study:")])
 def test_a_study_in_the_docs_can_be_planned(page: str, text: str) -> None:
+    if "stack: shop.stack.yaml" in text:  # tests/stack/test_own_application.py runs it
+        assert text == (ROOT / "examples" / "shop" / "pool.study.yaml").read_text()
+        return
     file = parse_study(text, page)
     kind = file.study.stack.host
     if kind == "local":

@@ -56,6 +56,22 @@ def test_a_pool_of_one_is_found_in_the_shop(jar: Path, tmp_path: Path) -> None:
     assert sorted(path for path in SHOP.rglob("*") if "target" not in path.parts) == before
 
 
+def test_a_first_stack_file_is_written_from_the_jar(jar: Path, tmp_path: Path) -> None:
+    done = leadline("stack", "init", str(jar), "--out", "first.stack.yaml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "first.stack.yaml").read_text()
+    assert f"- {jar}\n" in text
+    assert "catalogue: spring-boot\n" in text
+    assert "kind: postgres" in text
+
+
+def test_the_stack_file_passes_its_check(jar: Path, tmp_path: Path) -> None:
+    assert jar.is_file()
+    done = leadline("stack", "check", str(SHOP / "shop.stack.yaml"), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " failed " not in done.stdout
+
+
 def _mean(trial: dict[str, Any], pool: int) -> float:
     found = [
         slot["responses"]["throughput"]
