@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from leadline.design import describe_design, make_plan  # noqa: E402
+from leadline.model.design import Design  # noqa: E402
 from leadline.model.plan import Factor  # noqa: E402
-from leadline.model.study import Design  # noqa: E402
 
 DESIGNS = {
     "one-at-a-time, 3 replicates": Design(sentinels=None),

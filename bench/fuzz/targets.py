@@ -31,7 +31,7 @@ from leadline.load.cluster.spec import read_drivers
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import built_in_scenarios
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 from leadline.simulate import SimulatedTestbed, Truth, parse_truth
 
 HERE = Path(__file__).parent

@@ -26,10 +26,10 @@ from leadline.analysis.columns import fitted_with_strata  # noqa: E402
 from leadline.analysis.comparisons import Family  # noqa: E402
 from leadline.analysis.table import StudyTable, sample_of  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
+from leadline.model.design import Design  # noqa: E402
 from leadline.model.naming import plain_level  # noqa: E402
 from leadline.model.plan import Plan  # noqa: E402
 from leadline.model.result import Verdict  # noqa: E402
-from leadline.model.study import Design  # noqa: E402
 
 
 def plans() -> dict[str, Plan]:

@@ -20,10 +20,11 @@ from leadline.analysis import analyse
 from leadline.design import make_plan
 from leadline.design.switchback import switchback_plan
 from leadline.lab.studyfile import parse_study
+from leadline.model.design import Design, Switchback
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, Verdict
-from leadline.model.study import Design, Switchback, Workload
+from leadline.model.workload import Workload
 from leadline.simulate.model import Model
 from leadline.simulate.observations import simulate_observations
 from leadline.simulate.testbed import SimulatedTestbed

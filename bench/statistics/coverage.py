@@ -43,12 +43,13 @@ from leadline.analysis.table import Floats, Sample, StudyTable, sample_of  # noq
 from leadline.analysis.whitening import whiten  # noqa: E402
 from leadline.design import KINDS, make_plan  # noqa: E402
 from leadline.design.switchback import switchback_plan  # noqa: E402
+from leadline.model.design import Design, Switchback  # noqa: E402
 from leadline.model.errors import UsageError  # noqa: E402
 from leadline.model.knob import ApplyCost  # noqa: E402
 from leadline.model.naming import plain_level  # noqa: E402
 from leadline.model.plan import Factor, Plan  # noqa: E402
 from leadline.model.result import ResponseAnalysis, Verdict  # noqa: E402
-from leadline.model.study import Design, Switchback, Workload  # noqa: E402
+from leadline.model.workload import Workload  # noqa: E402
 from leadline.simulate import Truth  # noqa: E402
 from leadline.simulate.model import Model  # noqa: E402
 from leadline.simulate.observations import simulate_observations  # noqa: E402

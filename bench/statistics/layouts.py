@@ -29,10 +29,11 @@ from leadline.analysis.interim import Interim
 from leadline.design import make_plan
 from leadline.design.rotation import rotation_plan
 from leadline.design.switchback import switchback_plan
+from leadline.model.design import Design, Duet, Looks, Switchback
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Treatment
 from leadline.model.result import Effect, Observation, Verdict
-from leadline.model.study import Design, Duet, Looks, Switchback, Workload
+from leadline.model.workload import Workload
 from leadline.planning.boundary import boundary_of
 from leadline.planning.course import course, interim_of
 from leadline.planning.looks import look, schedule

@@ -50,10 +50,11 @@ from sequential import sequential  # noqa: E402
 from leadline.analysis import analyse  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
 from leadline.design.switchback import switchback_plan  # noqa: E402
+from leadline.model.design import Design, Switchback  # noqa: E402
 from leadline.model.knob import ApplyCost  # noqa: E402
 from leadline.model.plan import Factor, Plan  # noqa: E402
 from leadline.model.result import Observation, Verdict  # noqa: E402
-from leadline.model.study import Design, Switchback, Workload  # noqa: E402
+from leadline.model.workload import Workload  # noqa: E402
 from leadline.planning.looks import State  # noqa: E402
 from leadline.simulate import Model, Truth, simulate_observations  # noqa: E402
 

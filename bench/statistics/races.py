@@ -10,9 +10,9 @@ import numpy as np
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation, Verdict
-from leadline.model.study import Design
 from leadline.planning.course import Course, course, interim_of
 
 NAME = "setting"

@@ -25,9 +25,9 @@ from simulated_study import SimulatedSystem, pseudo_factors  # noqa: E402
 
 from leadline.analysis import analyse  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
+from leadline.model.design import Design  # noqa: E402
 from leadline.model.plan import Plan  # noqa: E402
 from leadline.model.result import Observation  # noqa: E402
-from leadline.model.study import Design  # noqa: E402
 
 RESPONSES = ["throughput", "p50", "p90", "p99", "cpu_per_transaction"]
 Run = Callable[[Plan, int], list[Observation]]

@@ -21,10 +21,11 @@ from simulated_study import SimulatedSystem, pseudo_factors  # noqa: E402
 
 from leadline.design import make_plan  # noqa: E402
 from leadline.design.switchback import switchback_plan  # noqa: E402
+from leadline.model.design import Design, Switchback  # noqa: E402
 from leadline.model.knob import ApplyCost, Level  # noqa: E402
 from leadline.model.plan import Factor, Plan, Role, Treatment  # noqa: E402
 from leadline.model.result import Observation  # noqa: E402
-from leadline.model.study import Design, Switchback, Workload  # noqa: E402
+from leadline.model.workload import Workload  # noqa: E402
 from leadline.planning.course import race_levels, whole_blocks  # noqa: E402
 from leadline.planning.equals import DRAWS, shares_lost  # noqa: E402
 from leadline.planning.looks import Look, State, look, schedule  # noqa: E402

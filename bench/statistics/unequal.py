@@ -17,8 +17,8 @@ from simulated_study import pseudo_factors  # noqa: E402
 from test_statistics_unequal import one_level, rates, the_baseline  # noqa: E402
 
 from leadline.design import make_plan  # noqa: E402
+from leadline.model.design import Design  # noqa: E402
 from leadline.model.plan import Factor, Plan  # noqa: E402
-from leadline.model.study import Design  # noqa: E402
 
 NOISES = {
     "equal": one_level(1.0),

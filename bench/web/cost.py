@@ -20,7 +20,8 @@ from leadline.host.httpd import find_httpd
 from leadline.host.local import LocalHost
 from leadline.load.driver import DriverRun, read_summary
 from leadline.model.knob import Level
-from leadline.model.study import StackChoice, Workload
+from leadline.model.study import StackChoice
+from leadline.model.workload import Workload
 from leadline.stack.assembly import Stack, StackOptions
 
 VARIANTS: dict[str, dict[str, Level]] = {

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leadline.advice.findings import Finding, written
+from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError
 from leadline.model.guest import FORKS
 from leadline.model.knob import Knob, Level
-from leadline.model.study import RawLevel, Study
+from leadline.model.study import Study
 
 REPLICATES = 5
 _KEPT = (

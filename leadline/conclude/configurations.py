@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from leadline.model.bounds import RawLevel
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan, Treatment
-from leadline.model.study import RawLevel, Study
+from leadline.model.study import Study
 
 
 def configuration_names(study: Study, plan: Plan) -> dict[Treatment, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from leadline.model.bounds import RawLevel
 from leadline.model.knob import Level
 from leadline.model.plan import Factor
 from leadline.model.record import StudyRecord
 from leadline.model.result import Confirmation, Effect, Interval, StudyAnalysis, Verdict
-from leadline.model.study import FirstEstimate, RawLevel, Study
+from leadline.model.study import FirstEstimate, Study
 
 _WORDS = {
     Verdict.BETTER: "Confirmed",

@@ -15,8 +15,8 @@ from leadline.design.errors import DesignError
 from leadline.design.order import CANDIDATES, HASHES, Balance, blocked_order, with_sentinels
 from leadline.design.plots import dear_factors, dear_levels, plotted
 from leadline.design.seeds import shuffled
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Role, Treatment
-from leadline.model.study import Design
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from leadline.design.errors import DesignError
 from leadline.design.kind import DesignKind
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Treatment
-from leadline.model.study import Design
 
 
 def treatments(factors: Sequence[Factor], _design: Design | None = None) -> tuple[Treatment, ...]:

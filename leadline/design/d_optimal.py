@@ -20,8 +20,8 @@ from leadline.design.errors import DesignError
 from leadline.design.galois import Ints
 from leadline.design.kind import DesignKind
 from leadline.design.seeds import derived
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Treatment
-from leadline.model.study import Design
 
 RESTARTS = 20
 WORK = 2e8  # bounds restarts times the work of one pass: one or two seconds

@@ -14,9 +14,9 @@ from leadline.design.errors import DesignError
 from leadline.design.galois import Ints
 from leadline.design.hadamard import LARGEST, conference
 from leadline.design.kind import DesignKind
+from leadline.model.design import Design
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Treatment
-from leadline.model.study import Design
 
 SMALLEST = 4
 

@@ -12,9 +12,10 @@ import math
 from collections.abc import Sequence
 
 from leadline.design.errors import DesignError
+from leadline.model.design import Design, Duet
 from leadline.model.plan import Plan, Turn
-from leadline.model.study import Design, Duet, Workload
 from leadline.model.units import format_duration
+from leadline.model.workload import Workload
 
 KEY = ("design", "duet")
 HALVES = 2

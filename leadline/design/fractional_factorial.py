@@ -14,8 +14,8 @@ from leadline.design.fractions import ADDED
 from leadline.design.galois import Ints
 from leadline.design.kind import DesignKind
 from leadline.design.two_level import refuse_more_levels
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Treatment
-from leadline.model.study import Design
 
 LARGEST_Q = max(q for q, _ in ADDED)
 ROMAN = ("", "", "", "III", "IV", "V", "VI", "VII", "VIII")

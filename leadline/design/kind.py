@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Treatment
-from leadline.model.study import Design
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import get_args
 
 from leadline.design.errors import DesignError
 from leadline.design.kind import DesignKind
+from leadline.model.design import Design, DesignName
 from leadline.model.guest import FORKS
-from leadline.model.study import Design, DesignName
 
 KINDS: Mapping[str, DesignKind] = {
     name: import_module(f"leadline.design.{name.replace('-', '_')}").KIND

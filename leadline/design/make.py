@@ -12,10 +12,10 @@ from leadline.design.kind import DesignKind
 from leadline.design.kinds import KINDS, check_options
 from leadline.design.plots import dear_changes, dear_factors, dear_levels
 from leadline.design.seeds import block_seed
+from leadline.model.design import Design
 from leadline.model.errors import nearest
 from leadline.model.guest import FORKS
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
-from leadline.model.study import Design
 
 LARGEST = 10_000  # trials of a plan: 60 hours at the least
 

@@ -15,8 +15,8 @@ from leadline.design.galois import Ints, jacobsthal, prime_power
 from leadline.design.hadamard import LARGEST, hadamard
 from leadline.design.kind import DesignKind
 from leadline.design.two_level import refuse_more_levels
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Treatment
-from leadline.model.study import Design
 
 SMALLEST = 8
 TWINS = {35: (5, 7)}  # sizes minus one that are products of twin primes, where that gives weaker aliases than Paley

@@ -17,8 +17,8 @@ from leadline.design.kind import DesignKind
 from leadline.design.order import CANDIDATES, HASHES, Balance
 from leadline.design.plots import dear_factors
 from leadline.design.seeds import block_seed, shuffled
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
-from leadline.model.study import Design
 
 FEWEST = 3  # replicates: what a decision takes
 MOST_ROUNDS = 5  # where the study does not say

@@ -25,9 +25,10 @@ from leadline.design.seeds import block_seed
 from leadline.design.slot_treatments import LARGEST, baseline_of, slot_treatments, trial_treatments
 from leadline.design.switchback import is_live
 from leadline.design.whole_host import check_host, with_host
+from leadline.model.design import Design, Duet, Rotation, Switchback
 from leadline.model.plan import Factor, Plan, PlannedTrial, Slot, Treatment, Turn
-from leadline.model.study import Design, Duet, Rotation, Switchback, Workload
 from leadline.model.units import format_duration
+from leadline.model.workload import Workload
 
 FEWEST_ROUNDS = 2
 Inside = Mapping[Treatment, tuple[Treatment, ...]]  # levels of an instance -> live levels of its slots

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from leadline.design.errors import DesignError
 from leadline.design.plots import dear_factors
 from leadline.design.switchback import is_live
+from leadline.model.design import Design, Duet, Rotation
 from leadline.model.plan import Factor
-from leadline.model.study import IN_NO_CYCLES, Design, Duet, Rotation, Workload
 from leadline.model.units import format_duration
+from leadline.model.workload import IN_NO_CYCLES, Workload
 
 Layout = Rotation | Duet
 

@@ -6,9 +6,10 @@ from collections.abc import Collection, Sequence
 
 from leadline.design import duet
 from leadline.design.rotation_check import Layout
+from leadline.model.design import Duet
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Duet, Workload
 from leadline.model.units import format_duration
+from leadline.model.workload import Workload
 
 
 def notes_of(

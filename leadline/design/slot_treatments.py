@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from leadline.design.errors import DesignError
 from leadline.design.kinds import KINDS, check_options
+from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Treatment
-from leadline.model.study import Design
 
 LARGEST = 100_000  # slots of a plan
 

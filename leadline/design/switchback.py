@@ -19,11 +19,12 @@ from leadline.design.coding import level_indices, model_matrix
 from leadline.design.order import Row, blocked_order, with_sentinels
 from leadline.design.seeds import block_seed
 from leadline.design.slot_treatments import LARGEST, baseline_of, slot_treatments, trial_treatments
+from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Slot, Treatment
-from leadline.model.study import Design, Switchback, Workload
 from leadline.model.units import format_duration
+from leadline.model.workload import Workload
 
 SHORTEST = 2.0  # seconds of a slot: one to settle, one to measure
 _ORDERS = {"random-blocks": random_blocks, "williams": williams, "abba": abba}

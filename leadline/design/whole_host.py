@@ -15,8 +15,8 @@ from leadline.design.errors import DesignError
 from leadline.design.plots import dear_factors
 from leadline.design.seeds import shuffled
 from leadline.design.slot_treatments import trial_treatments
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
-from leadline.model.study import Design
 
 KEY = ("design", "rotation", "host")
 FEWEST_BLOCKS = 6  # with fewer the noise between rotations is not estimated (analysis.strata)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from leadline.design import one_at_a_time
 from leadline.design.errors import DesignError
 from leadline.design.kind import DesignKind
+from leadline.model.design import Design
 from leadline.model.errors import nearest
 from leadline.model.plan import Factor, Treatment
-from leadline.model.study import Design
 
 _PATH = ("design", "each")
 

@@ -16,11 +16,11 @@ from leadline.design import make_plan
 from leadline.design.errors import DesignError
 from leadline.design.seeds import derived
 from leadline.host.timing import Stopwatch, Timed
+from leadline.model.design import Design
 from leadline.model.errors import FailureClass, UsageError, quoted
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import PROCESS_RESPONSES, Observation, StudyAnalysis
-from leadline.model.study import Design
 
 Order = Literal["random", "abba", "latin", "williams"]
 Cache = Literal["as-is", "warm", "cold"]

@@ -15,9 +15,10 @@ from ruamel.yaml.comments import CommentedMap
 
 from leadline.lab.studyfile import StudyFile, validated
 from leadline.lab.yamltree import Path_, Places
+from leadline.model.design import Design, TreatmentsName
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.guest import FORKS, GUEST_KINDS
-from leadline.model.study import Design, Study, TreatmentsName
+from leadline.model.study import Study
 
 KINDS: Mapping[str, str] = {"here": "local", "local": "local", "vm": "vm", "virtual-time": "virtual-time"}
 _CHOICES = "here, vm or virtual-time"

@@ -17,7 +17,7 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level
 from leadline.model.load import is_load, load_at
 from leadline.model.plan import Factor
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 
 _OF_GENERATORS = {"generator", "load_units", "ramp_up", "steady", "ramp_down"}  # keys of a workload
 

@@ -9,10 +9,10 @@ from typing import Protocol
 from leadline.analysis.equivalence import MARGIN
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
+from leadline.model.design import Looks
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan, Role
 from leadline.model.record import StudyRecord, TrialRecord
-from leadline.model.study import Looks
 from leadline.planning.looks import due, look, schedule
 
 

@@ -19,11 +19,14 @@ from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.web import check_web
 from leadline.load.knobs import why_not
+from leadline.model.bounds import RawLevel
+from leadline.model.design import Design
 from leadline.model.errors import UsageError, nearest
 from leadline.model.guest import KERNEL
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Design, RawLevel, Study, Workload
+from leadline.model.study import Study
+from leadline.model.workload import Workload
 from leadline.planning.forecast import BOOT, START, Setup, setup_of
 from leadline.stack.registry import not_a_knob
 

@@ -38,7 +38,8 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, Usa
 from leadline.model.owners import KnobOwner
 from leadline.model.plan import Slot, stretches
 from leadline.model.record import AuditRecord
-from leadline.model.study import Study, Workload
+from leadline.model.study import Study
+from leadline.model.workload import Workload
 from leadline.observe.base import ObserverContext
 from leadline.observe.group import ObserverSet
 from leadline.observe.machine import MachineLines

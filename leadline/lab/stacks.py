@@ -12,8 +12,8 @@ from leadline.load.knobs import load_knobs
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Workload
 from leadline.model.units import format_size
+from leadline.model.workload import Workload
 from leadline.stack.base import Application
 from leadline.stack.deployment import Feature
 from leadline.stack.registry import StackError, application_of, server_of, stack_catalogue

@@ -19,8 +19,8 @@ from leadline.lab.system import InTurns, LoadOutcome
 from leadline.model.errors import TrialFailure
 from leadline.model.plan import Turn
 from leadline.model.record import NOT_SETTLED, WARM_UP
-from leadline.model.study import WarmUp
 from leadline.model.units import format_duration
+from leadline.model.workload import WarmUp
 
 if TYPE_CHECKING:
     from leadline.lab.lifecycle import Attempt, TrialRunner

@@ -10,8 +10,8 @@ from leadline.host.textfile import expanded, is_file
 from leadline.load.populations import stated_users
 from leadline.model.errors import UsageError, shortened
 from leadline.model.shapes import PRESETS, profile_points
-from leadline.model.study import Workload
 from leadline.model.units import format_duration
+from leadline.model.workload import Workload
 
 Key = tuple[str, ...]  # of the workload
 _SHORTEST_SESSION = 100e-6  # seconds; two round trips over loopback take longer

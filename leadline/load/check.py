@@ -12,7 +12,7 @@ from leadline.load.driver import DriverRun
 from leadline.load.scenario import find_scenario, parameters, sent_variables
 from leadline.model.drivers import DriverHost, shares
 from leadline.model.errors import UsageError, nearest, quoted, shortened
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 
 _TIMEOUT = 20.0  # seconds; it reads the files of the scenario, a recording too
 _NOWHERE = "http://127.0.0.1:9"  # nothing is sent there

@@ -28,7 +28,7 @@ from leadline.load.series import (
     steady_series,
 )
 from leadline.model.errors import LeadlineError
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 
 __all__ = [
     "DriverResult",

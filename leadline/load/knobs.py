@@ -17,8 +17,8 @@ from leadline.model.errors import LeadlineError, NotInPlay, UsageError, nearest,
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.load import OPEN, RATE, USERS, is_load, load_at
 from leadline.model.owners import AtStart
-from leadline.model.study import Workload
 from leadline.model.units import parse_duration
+from leadline.model.workload import Workload
 
 GENERAL = tuple(catalogue.load("load").values())
 _NOT_RUN = "told by the driver after its run"

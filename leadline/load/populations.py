@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from leadline.load.export.source import Source
 from leadline.load.scenario import find_scenario, sent_variables
 from leadline.model.errors import UsageError
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 
 
 def stated_users(load: Workload) -> int | None:

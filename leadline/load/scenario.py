@@ -10,7 +10,7 @@ from typing import Any
 from leadline.host.textfile import expanded, is_file, read_text
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.knob import Level
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 from leadline.model.yamltext import SCENARIO, load_yaml
 
 _BUILT_IN = Path(__file__).parent.parent / "scenarios"

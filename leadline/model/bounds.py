@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from leadline.model.errors import quoted
@@ -21,6 +29,13 @@ LARGEST_SEED = 2**63 - 1  # leadline-load takes 64 bits, the lab 63
 MOST_USERS = 1_000_000
 MOST_RATE = 1_000_000.0  # sessions a second
 LONGEST_PATH = 4096
+RawLevel = bool | int | float | str  # of a factor, as a file has it
+
+
+class Strict(BaseModel):
+    """A part of a file in which an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True)

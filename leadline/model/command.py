@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from leadline.model.bounds import DAY, FilePath, Label, count, duration
+from leadline.model.bounds import DAY, FilePath, Label, Strict, count, duration
 from leadline.model.errors import KeyedError, nearest
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 
@@ -23,12 +23,10 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 Text = Annotated[str, Field(max_length=10_000)]
 
 
-class CommandLoad(BaseModel):
+class CommandLoad(Strict):
     """``{NAME}`` in its texts stands for what the level of the factor NAME puts there (``levels``), ``{files}`` for the
     directory of its files and ``{java}`` for a Java home.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     run: Annotated[Text, Field(min_length=1)] = Field(description="the program that is timed, without a shell")
     levels: dict[Label, dict[Label, Text]] = Field(

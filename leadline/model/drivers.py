@@ -8,9 +8,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from leadline.model.bounds import LONGEST_PATH, Cpus, count
+from leadline.model.bounds import LONGEST_PATH, Cpus, Strict, count
 from leadline.model.errors import quoted
 
 
@@ -20,10 +20,8 @@ def _file_name(name: str) -> str:
     return name
 
 
-class DriverHost(BaseModel):
+class DriverHost(Strict):
     """One driver and how it is reached. A plain word or command in a list is short for ``via``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: Annotated[str, AfterValidator(_file_name)] = Field(
         default="", max_length=100, description="for messages and files; made from `via`"

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from leadline.model.bounds import MEBIBYTE, TEBIBYTE, FilePath, count, cpu_numbers, memory
+from leadline.model.bounds import MEBIBYTE, TEBIBYTE, FilePath, Strict, count, cpu_numbers, memory
 from leadline.model.errors import KeyedError
 from leadline.model.units import format_size
 
 if TYPE_CHECKING:
-    from leadline.model.study import Design, Study
+    from leadline.model.design import Design
+    from leadline.model.study import Study
 
 GuestKind = Literal["vm", "virtual-time"]
 GUEST_KINDS: tuple[str, ...] = get_args(GuestKind)
@@ -49,10 +50,8 @@ _OF_VIRTUAL = {  # those that make no sense in virtual time
 Memory = Annotated[int, memory(128 * MEBIBYTE, TEBIBYTE)]
 
 
-class Guest(BaseModel):
+class Guest(Strict):
     """The virtual machine of ``host: vm`` and ``host: virtual-time``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     memory: Memory = 2048 * MEBIBYTE
     cpus: Annotated[int, count(64)] = 1

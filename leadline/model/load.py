@@ -9,7 +9,7 @@ from leadline.model.knob import Kind, Knob, Level
 from leadline.model.shapes import expand
 
 if TYPE_CHECKING:
-    from leadline.model.study import Workload
+    from leadline.model.workload import Workload
 
 USERS, RATE = "load.users", "load.rate"
 OPEN = ("poisson", "constant")  # arrivals with a rate

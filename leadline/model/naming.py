@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from leadline.model.bounds import RawLevel
 from leadline.model.knob import Level
 from leadline.model.plan import Plan, Treatment
-from leadline.model.study import RawLevel, Study
+from leadline.model.study import Study
 from leadline.model.units import parse_duration, parse_size
 
 Describe = Callable[[str, Level], str]

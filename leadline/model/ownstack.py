@@ -10,16 +10,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetJsonSchemaHandler,
     model_validator,
 )
 from pydantic_core import CoreSchema
 
-from leadline.model.bounds import HOUR, FilePath, Label, count, duration
+from leadline.model.bounds import HOUR, FilePath, Label, Strict, count, duration
 from leadline.model.errors import KeyedError, nearest, quoted
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 
@@ -63,10 +61,6 @@ Word = Annotated[str, Field(min_length=1, max_length=4_000)]
 Command = Annotated[list[Word], BeforeValidator(_words), Field(min_length=1, max_length=1_000)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
 def _pattern(text: str) -> str:
     try:
         groups = re.compile(text).groups
@@ -77,7 +71,7 @@ def _pattern(text: str) -> str:
     return text
 
 
-class ReadBack(_Strict):
+class ReadBack(Strict):
     """How the level in force is read from the running process. One of ``http``, ``jmx``, ``jcmd``, ``file``."""
 
     http: HttpPath | None = Field(default=None, description="path below the application's address, answered by 200")
@@ -116,14 +110,14 @@ class ReadBack(_Strict):
         return self
 
 
-class Live(_Strict):
+class Live(Strict):
     """What is done after the MBean's attribute has been written, so that what runs follows it."""
 
     invoke: Annotated[str, Field(min_length=3, max_length=1_000)] = Field(description="name of an MBean")
     operation: Label = Field(description="of it, without parameters: `softEvictConnections`")
 
 
-class OwnKnob(_Strict):
+class OwnKnob(Strict):
     """A parameter of the application: how it is set at a start, and how it is read back."""
 
     summary: Annotated[str, Field(max_length=500)] = ""
@@ -239,7 +233,7 @@ def level_read(own: OwnKnob, text: str) -> Level:
     return bare.parse(text)
 
 
-class Ready(_Strict):
+class Ready(Strict):
     """When it is up: a path below its address is answered by this status, and by a JSON object with these entries."""
 
     path: HttpPath = "/"
@@ -250,7 +244,7 @@ class Ready(_Strict):
     within: Within | None = Field(default=None, description="from its start; the study's ready_timeout if absent")
 
 
-class OwnDatabase(_Strict):
+class OwnDatabase(Strict):
     """Where its data are, and how each trial gets the same ones."""
 
     kind: Literal["none", "postgres", "mariadb", "command", "keep"] = Field(
@@ -281,7 +275,7 @@ class OwnDatabase(_Strict):
         return self
 
 
-class Audit(_Strict):
+class Audit(Strict):
     """A check of the work after a run. One of ``sql``, ``http``, ``command``."""
 
     name: Name
@@ -350,7 +344,7 @@ def _database(found: object) -> object:
     return {"kind": found} if isinstance(found, str) else found
 
 
-class OwnStack(_Strict):
+class OwnStack(Strict):
     """An application of one's own as a stack file tells it (docs/guides/own-application.md)."""
 
     stack: Name = Field(description="name of the application")
@@ -458,7 +452,7 @@ class OrStackFile:
         return {"anyOf": [{"type": "string", "description": "a stack file"}, dict(handler(schema))]}
 
 
-class OwnFile(_Strict):
+class OwnFile(Strict):
     """A stack file as a study holds it: ``file`` is where it was read from, its contents are those of that time."""
 
     file: str

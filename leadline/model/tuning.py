@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from leadline.model.bounds import DAY, FilePath, Label, Seed, count, duration, number
+from leadline.model.bounds import DAY, FilePath, Label, RawLevel, Seed, Strict, count, duration, number
+from leadline.model.design import Rotation
 from leadline.model.errors import KeyedError, nearest
 from leadline.model.ownstack import OrStackFile, OwnFile, named_after
 from leadline.model.study import (
@@ -21,22 +22,17 @@ from leadline.model.study import (
     Mode,
     Placement,
     Question,
-    RawLevel,
     ReadyTimeout,
     Reset,
     Responses,
-    Rotation,
     StudyName,
-    Workload,
-    _Strict,
-    check_budget,
-    warmed_until_over,
 )
+from leadline.model.workload import Workload, check_budget, warmed_until_over
 
 MODE = "app.mode"  # the knob that a tuning of several modes varies
 
 
-class TuningStack(_Strict):
+class TuningStack(Strict):
     """As a study's stack; the mode is the tuning's."""
 
     app: str = "brokerage"
@@ -57,7 +53,7 @@ class TuningStack(_Strict):
         return named_after(found)
 
 
-class Step(_Strict):
+class Step(Strict):
     """Knobs that move together: the first level of each is the untuned one, the others are candidates, in step."""
 
     name: StudyName
@@ -106,7 +102,7 @@ def _same(one: tuple[RawLevel, ...], other: tuple[RawLevel, ...]) -> bool:
     return all(a == b and type(a) is type(b) for a, b in zip(one, other, strict=True))
 
 
-class Blocks(_Strict):
+class Blocks(Strict):
     """Blocks of trials; in each block every configuration that is compared runs once, in random order."""
 
     step: Annotated[int, count(100, least=2)] = Field(
@@ -134,7 +130,7 @@ class Blocks(_Strict):
         return self
 
 
-class FactorialDesign(_Strict):
+class FactorialDesign(Strict):
     """The steps of each mode again, as two-level factors of one design, which shows their interactions."""
 
     kind: Literal["full-factorial", "fractional-factorial", "plackett-burman"] = "fractional-factorial"
@@ -152,14 +148,14 @@ class FactorialDesign(_Strict):
         return self
 
 
-class PublishedBar(_Strict):
+class PublishedBar(Strict):
     """A published result: performance before tuning relative to the reference mode, and the gain by all tuning."""
 
     untuned: Annotated[float, number(1e-9, 1e12)]
     gain: Annotated[float, number(-100, 1e6), BeforeValidator(lambda raw: _percent(raw))] = Field(description="percent")
 
 
-class Published(_Strict):
+class Published(Strict):
     """A published result that the report draws beside, by the same code."""
 
     source: Question
@@ -171,7 +167,7 @@ def _percent(raw: object) -> object:
     return raw.strip().removesuffix("%") if isinstance(raw, str) else raw
 
 
-class Tuning(_Strict):
+class Tuning(Strict):
     """A sequence of steps in a file."""
 
     tuning: StudyName = Field(description="name of the tuning")

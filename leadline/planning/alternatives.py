@@ -8,9 +8,10 @@ from leadline.design import KINDS, make_plan
 from leadline.design.rotation import rotation_plan
 from leadline.design.squares import williams_rows
 from leadline.design.switchback import switchback_plan
+from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Design, Switchback, Workload
+from leadline.model.workload import Workload
 
 _KINDS = (
     *("one-at-a-time", "full-factorial", "fractional-factorial", "plackett-burman", "definitive-screening"),

@@ -10,10 +10,11 @@ from leadline.design.duet import HALVES
 from leadline.design.forks import work
 from leadline.design.switchback import steady_seconds, wash_out_of
 from leadline.design.whole_host import between_blocks
+from leadline.model.design import Design
 from leadline.model.guest import FORKS
 from leadline.model.plan import Plan, Role
-from leadline.model.study import Design, Workload
 from leadline.model.units import format_duration
+from leadline.model.workload import Workload
 from leadline.planning.alternatives import alternatives, name_of, rows_of_a_square
 from leadline.planning.between import Between, between_trials
 from leadline.planning.components import cv_of

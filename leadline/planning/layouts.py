@@ -18,10 +18,11 @@ from leadline.design.duet import HALVES
 from leadline.design.rotation import rotation_plan
 from leadline.design.slot_treatments import slot_treatments
 from leadline.design.switchback import assumed_wash_out, is_live, switchback_plan, wash_out_of
+from leadline.model.design import Design, Duet, Rotation, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Design, Duet, Rotation, Switchback, Workload
 from leadline.model.units import format_duration
+from leadline.model.workload import Workload
 from leadline.planning.between import whole_trials
 from leadline.planning.forecast import Setup, replicates_of, setup_of
 from leadline.planning.looks import final_level

@@ -27,10 +27,10 @@ from leadline.analysis.table import Floats, cell_of
 from leadline.analysis.within import Information, planned_sample
 from leadline.design.plots import dear_factors
 from leadline.design.switchback import is_live
+from leadline.model.design import Looks
 from leadline.model.errors import UsageError
 from leadline.model.plan import Comparison, Plan, Treatment
 from leadline.model.result import Effect, Interval, Observation, Verdict
-from leadline.model.study import Looks
 from leadline.planning.boundary import Boundary, boundary_of
 from leadline.planning.paths import simulate
 from leadline.planning.watched import FEWEST, NOTHING, Watched, watched

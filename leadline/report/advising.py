@@ -10,11 +10,11 @@ from leadline.advice import Check, Finding, advise, checked
 from leadline.advice.check import CONFIRMED, levels_set
 from leadline.advice.study import checking_study
 from leadline.lab.confirming import fresh_seed
+from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import Knob, Level
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
-from leadline.model.study import RawLevel
 from leadline.report import files as trial_files
 from leadline.report.files import TrialFiles
 from leadline.report.observed import observed

@@ -7,8 +7,8 @@ from pathlib import PurePath
 
 from leadline.model.load import RATE, USERS
 from leadline.model.shapes import PRESETS, profile_points
-from leadline.model.study import Workload
 from leadline.model.units import format_duration
+from leadline.model.workload import Workload
 
 
 def load_text(load: Workload, varied: Collection[str] = ()) -> str:

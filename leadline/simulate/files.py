@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 from leadline.simulate.model import RESPONSES
 from leadline.simulate.trial import TrialSeries
 

@@ -15,8 +15,8 @@ from leadline.model.knob import Knob, Level
 from leadline.model.load import RATE, USERS
 from leadline.model.plan import Factor
 from leadline.model.shapes import PRESETS
-from leadline.model.study import Workload
 from leadline.model.units import parse_duration
+from leadline.model.workload import Workload
 from leadline.simulate import queueing
 from leadline.simulate.truth import CPU, LATENCIES, KnobEffect, Server, Truth
 

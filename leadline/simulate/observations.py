@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from leadline.design.rotation import blocks_of, in_turns, measured, phases_of
+from leadline.model.design import Duet, Rotation
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 from leadline.model.record import figures_of
 from leadline.model.result import Observation
-from leadline.model.study import Duet, Rotation, Workload
+from leadline.model.workload import Workload
 from leadline.simulate.clock import EPOCH
 from leadline.simulate.model import Model
 from leadline.simulate.timing import after_load, before_load

@@ -11,7 +11,7 @@ from leadline.analysis import analyse
 from leadline.model.knob import Level
 from leadline.model.plan import Plan
 from leadline.model.result import Effect, Observation, ResponseAnalysis, Verdict
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 from leadline.simulate.model import Model
 from leadline.simulate.observations import simulate_observations
 from leadline.simulate.truth import Truth

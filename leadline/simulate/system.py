@@ -35,8 +35,9 @@ from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, LoadSecond, Phases
 from leadline.model.result import SteadyState
-from leadline.model.study import Study, Workload
+from leadline.model.study import Study
 from leadline.model.tuning import MODE
+from leadline.model.workload import Workload
 from leadline.simulate.files import TRANSACTION, read_load, write_load
 from leadline.simulate.host import SimulatedHost, known_levels, usual_level
 from leadline.simulate.model import Model

@@ -15,7 +15,7 @@ from scipy.signal import lfilter
 from leadline.model.disturbance import MachineUse
 from leadline.model.knob import Level
 from leadline.model.plan import Turn
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 from leadline.simulate.model import RESPONSES, Floats, Model, holds
 from leadline.simulate.neighbour import taken
 from leadline.simulate.truth import CPU, LATENCIES, Failure, Truth

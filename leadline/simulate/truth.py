@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from leadline.lab.planning import OVERHEAD
-from leadline.model.bounds import DAY, Seed, Share, duration
+from leadline.model.bounds import DAY, RawLevel, Seed, Share, Strict, duration
 from leadline.model.errors import FailureClass, nearest, quoted
-from leadline.model.study import RawLevel
 
 Seconds = Annotated[float, duration(0, DAY)]
 
@@ -35,11 +34,7 @@ def parse_change(raw: object) -> float:
 Change = Annotated[float, BeforeValidator(parse_change)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Server(_Strict):
+class Server(Strict):
     """One host of ``cores`` CPUs behind a pool; a transaction holds its place in the pool until it is answered."""
 
     cores: int = Field(default=2, ge=1, le=256)
@@ -51,7 +46,7 @@ class Server(_Strict):
     startup: Seconds = Field(default=5.0, gt=0, description="from the server's start to its first response")
 
 
-class Mechanism(_Strict):
+class Mechanism(Strict):
     """Multiplies parameters of the server by a ratio, or replaces the integer ones."""
 
     demand: float | None = Field(default=None, gt=0, le=1e6)
@@ -61,14 +56,14 @@ class Mechanism(_Strict):
     cores: float | None = Field(default=None, gt=0, le=1e6)
 
 
-class Values(_Strict):
+class Values(Strict):
     """New values of the server's integer parameters."""
 
     pool: int | None = Field(default=None, ge=1, le=100_000)
     cores: int | None = Field(default=None, ge=1, le=256)
 
 
-class KnobEffect(_Strict):
+class KnobEffect(Strict):
     """What holds when every named factor is at the named level: one factor is a main effect, more an interaction.
 
     ``set`` and ``scale`` change the server, and the queueing law turns that into responses; ``percent`` changes
@@ -90,7 +85,7 @@ class KnobEffect(_Strict):
         return self
 
 
-class NoiseLevels(_Strict):
+class NoiseLevels(Strict):
     """Coefficients of variation of lognormal noise, as shares. Latencies and CPU have noise of their own on top."""
 
     trials: Share = Field(default=0.03, description="between trials")
@@ -105,7 +100,7 @@ class NoiseLevels(_Strict):
     startup: Share = 0.0
 
 
-class Outliers(_Strict):
+class Outliers(Strict):
     """Seconds, or whole trials, that lose a share ``depth`` of their throughput."""
 
     seconds: Share = 0.0
@@ -114,7 +109,7 @@ class Outliers(_Strict):
     trial_depth: Share = 0.3
 
 
-class WarmUp(_Strict):
+class WarmUp(Strict):
     """How throughput comes to its level, from the start of the load, ramp-up included.
 
     ``exponential``: from 1 - depth, with time constant ``seconds``; ``step``: 1 - depth until ``seconds``;
@@ -127,7 +122,7 @@ class WarmUp(_Strict):
     seconds: Seconds = Field(default=10.0, gt=0)
 
 
-class Failure(_Strict):
+class Failure(Strict):
     """A trial fails with ``class`` at ``step`` with this probability when all named factors are at their levels."""
 
     failure_class: FailureClass = Field(alias="class")
@@ -153,13 +148,13 @@ class Failure(_Strict):
         return self.step or usual.get(self.failure_class, "load")
 
 
-class Driver(_Strict):
+class Driver(Strict):
     """``capacity``: transactions a second that the load driver can do; above it the driver is the limit."""
 
     capacity: float | None = Field(default=None, gt=0)
 
 
-class Halves(_Strict):
+class Halves(Strict):
     """What the halves of the machine do to the two instances of a duet."""
 
     slower: Share = Field(default=0.0, lt=1, description="throughput that the second half lacks")
@@ -168,14 +163,14 @@ class Halves(_Strict):
     )
 
 
-class Moved(_Strict):
+class Moved(Strict):
     """At these levels the neighbour takes ``scale`` times its share: a setting that moves what others use."""
 
     when: dict[str, RawLevel] = Field(min_length=1)
     scale: float = Field(ge=0, le=100)
 
 
-class Neighbour(_Strict):
+class Neighbour(Strict):
     """Another program on the machine: it computes and rests in turns of exponential length, whoever is measured."""
 
     name: str = Field(default="neighbour", min_length=1, max_length=100)
@@ -187,7 +182,7 @@ class Neighbour(_Strict):
     moved: tuple[Moved, ...] = ()
 
 
-class Truth(_Strict):
+class Truth(Strict):
     """Everything about a simulated system. Same truth, seed, plan and workload: the same figures."""
 
     seed: Seed = 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leadline.model.study import Workload
 from leadline.model.units import format_duration
+from leadline.model.workload import Workload
 
 BOOT = 900.0  # a boot and the start of a stack, emulated on a busy machine
 _FORK = 180.0  # a saved guest goes on, sets its levels and sends its files

@@ -22,7 +22,8 @@ from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.guest import KERNEL, Guest
 from leadline.model.knob import Level
 from leadline.model.load import load_at
-from leadline.model.study import Study, Workload
+from leadline.model.study import Study
+from leadline.model.workload import Workload
 from leadline.virtual import bounds, image, job
 from leadline.virtual.capture import Captured, Captures, RecordingHost
 from leadline.virtual.host import GuestHost

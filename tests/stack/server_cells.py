@@ -24,7 +24,8 @@ from leadline.host.local import LocalHost
 from leadline.load.driver import DriverRun, read_summary
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import ApplyCost, Level
-from leadline.model.study import StackChoice, Workload
+from leadline.model.study import StackChoice
+from leadline.model.workload import Workload
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
 from leadline.stack import probe

@@ -13,7 +13,8 @@ from leadline.host.local import LocalHost
 from leadline.load.driver import DriverRun, read_summary
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.record import Phases, StudyRecord, TrialRecord
-from leadline.model.study import Study, Workload
+from leadline.model.study import Study
+from leadline.model.workload import Workload
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
 from leadline.report.advising import Advice, advice

@@ -17,7 +17,7 @@ import pytest
 import server_cells
 
 from leadline.load.driver import DriverRun, read_summary
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 from leadline.stack.assembly import Stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]

@@ -27,7 +27,7 @@ from leadline.load.knee_run import find_knee
 from leadline.load.scenario import built_in_scenarios
 from leadline.load.series import seconds_between
 from leadline.model.errors import UsageError
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 
 pytestmark = pytest.mark.stack
 

@@ -20,7 +20,8 @@ from leadline.host.local import LocalHost
 from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, TrialFailure, UsageError
 from leadline.model.knob import Level
-from leadline.model.study import Placement, StackChoice, Workload
+from leadline.model.study import Placement, StackChoice
+from leadline.model.workload import Workload
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.probe import Client
 from leadline.stack.web import knobs

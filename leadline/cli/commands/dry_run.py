@@ -21,9 +21,11 @@ from leadline.cli.commands.plan_power import document, layouts_document
 from leadline.cli.output import print_json, say
 from leadline.design.racing import rounds_of
 from leadline.model.command import CommandLoad
+from leadline.model.design import Design
 from leadline.model.plan import Plan, PlannedTrial
-from leadline.model.study import Design, Study, Workload
+from leadline.model.study import Study
 from leadline.model.units import format_duration
+from leadline.model.workload import Workload
 from leadline.planning.course import course
 from leadline.planning.forecast import forecast
 from leadline.planning.looks import schedule

@@ -26,7 +26,7 @@ from leadline.api.loads import (
 )
 from leadline.cli.options import output_directory
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.study import GeneratorName
+from leadline.model.workload import GeneratorName
 
 _FINEST = 0.001  # resolution of rates: nine bisections of a factor of 1.5
 

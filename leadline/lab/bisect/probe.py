@@ -17,10 +17,11 @@ from leadline.design.seeds import derived
 from leadline.lab.bisect.span import Span
 from leadline.lab.confirming import kept_keys
 from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.model.bounds import RawLevel
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.record import StudyRecord
 from leadline.model.result import RESPONSES
-from leadline.model.study import RawLevel, Study
+from leadline.model.study import Study
 from leadline.planning.bisection import Block, Changes
 
 EXACT_HOSTS = frozenset({"virtual-time"})  # host kinds on which the same trial gives the same figures

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from leadline.host.textfile import is_file, read_text
 from leadline.lab.yamltree import Places, plain
+from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError, nearest, shortened
-from leadline.model.study import MOST_LEVELS, RawLevel, Study
+from leadline.model.study import MOST_LEVELS, Study
 from leadline.model.yamltext import load_yaml
 from leadline.planning.bisection import Changes
 from leadline.planning.probes import halves, prefixes

@@ -12,9 +12,9 @@ from ruamel.yaml import YAML
 from leadline.conclude.configurations import planned_level, same_level
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.lab.tuning.file import TuningFile
+from leadline.model.bounds import RawLevel
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Observation
-from leadline.model.study import RawLevel
 from leadline.model.tuning import MODE, Tuning
 from leadline.planning.sequence import Measured, Part, Stage
 

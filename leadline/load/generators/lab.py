@@ -13,7 +13,7 @@ from leadline.load.generators.base import Job
 from leadline.load.generators.registry import find_generator
 from leadline.load.generators.run import Plan, plan_text, tool_reads
 from leadline.model.errors import UsageError
-from leadline.model.study import Generator, Workload
+from leadline.model.workload import Generator, Workload
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import get_args
 
 from leadline.load.generators.base import Generator
 from leadline.model.errors import UsageError, nearest
-from leadline.model.study import GeneratorName
+from leadline.model.workload import GeneratorName
 
 GENERATORS: Mapping[str, Generator] = {
     name: import_module(f"leadline.load.generators.{name}").GENERATOR for name in get_args(GeneratorName)

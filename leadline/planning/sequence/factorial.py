@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation, ResponseAnalysis
-from leadline.model.study import Design
 from leadline.model.tuning import FactorialDesign, Tuning
 from leadline.planning.sequence.keep import Decision
 from leadline.planning.sequence.parts import Measured, Part, Stage, levels_of, part_of

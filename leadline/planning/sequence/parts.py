@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from leadline.design.seeds import derived
+from leadline.model.bounds import RawLevel
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Observation
-from leadline.model.study import RawLevel
 from leadline.model.tuning import MODE, Step, Tuning
 
 Levels = Mapping[str, RawLevel]

@@ -7,10 +7,11 @@ from scipy import stats
 from leadline.analysis import analyse
 from leadline.design import make_plan
 from leadline.design.switchback import switchback_plan
+from leadline.model.design import Design, Switchback
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Design, Switchback, Workload
+from leadline.model.workload import Workload
 from leadline.simulate import Model, Truth, rates, simulate_observations
 
 WORKLOAD = Workload(users=40, ramp_up=2, steady=12, ramp_down=1)

@@ -18,12 +18,12 @@ from leadline.analysis.groups import maximal_groups
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.interactions import in_words
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.errors import FailureClass
 from leadline.model.knob import Level
 from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, StudyAnalysis, Verdict
-from leadline.model.study import Design
 
 FACTORS = [
     Factor("server.datasource.max_connections", (10, 2, 40), 10),

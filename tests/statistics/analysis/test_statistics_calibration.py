@@ -16,10 +16,10 @@ from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import max_t
 from leadline.analysis.table import Sample, StudyTable, sample_of
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.naming import plain_level
 from leadline.model.plan import Plan
 from leadline.model.result import Verdict
-from leadline.model.study import Design
 
 Floats = NDArray[np.float64]
 STUDIES = 20_000  # Monte Carlo error of a rate of 5 %: 0.15 %

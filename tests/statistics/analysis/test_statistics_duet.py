@@ -8,9 +8,10 @@ import pytest
 
 from bench.statistics.layouts import study
 from leadline.design.rotation import rotation_plan
+from leadline.model.design import Design, Duet
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Design, Duet, Workload
+from leadline.model.workload import Workload
 from leadline.simulate import parse_truth
 from leadline.simulate.rates import rates
 

@@ -24,10 +24,10 @@ from leadline.analysis.robust import _mann_whitney, shift
 from leadline.analysis.scale import Scale
 from leadline.analysis.washout import SlotSeries, estimate
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.errors import FailureClass
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation, Verdict
-from leadline.model.study import Design
 
 Floats = NDArray[np.float64]
 PLAN = make_plan(pseudo_factors(5), Design(replicates=6))

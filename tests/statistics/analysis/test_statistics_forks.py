@@ -14,11 +14,11 @@ from leadline.analysis import analyse
 from leadline.analysis.comparisons import EXACT
 from leadline.analysis.forks import CONSTANT, NO_ORDER, ONE_WORLD
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Effect, Observation, ResponseAnalysis, Scope, Verdict
-from leadline.model.study import Design
 
 Effects = Mapping[str, float]
 Draw = Callable[[np.random.Generator], float]

@@ -24,11 +24,11 @@ from leadline.analysis.strata import Strata
 from leadline.analysis.table import Sample, StudyTable, sample_of
 from leadline.analysis.whitening import whiten
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.knob import Level
 from leadline.model.naming import plain_level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation, Verdict
-from leadline.model.study import Design
 
 Floats = NDArray[np.float64]
 

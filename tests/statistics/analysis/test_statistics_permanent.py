@@ -11,10 +11,11 @@ from simulated_strata import SimulatedStrata, slots_plan
 
 from leadline.analysis import analyse
 from leadline.design.switchback import switchback_plan
+from leadline.model.design import Design, Switchback
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Scope, Verdict
-from leadline.model.study import Design, Switchback, Workload
+from leadline.model.workload import Workload
 
 PLAN = slots_plan(trials=4, blocks_of_slots=24, levels=2)
 TEN: Mapping[tuple[str, Level], float] = {("vm.dirty_ratio", 20): 1.1}

@@ -11,9 +11,9 @@ import numpy as np
 from leadline.analysis.interim import Interim
 from leadline.analysis.quantiles import QUANTILES, quantile_effects
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, Verdict
-from leadline.model.study import Design
 
 FACTORS = [Factor("a", (0, 1), 0), Factor("b", (0, 1), 0)]
 STUDIES, REQUESTS = 60, 400

@@ -19,9 +19,9 @@ from leadline.analysis.maxt import max_t
 from leadline.analysis.power import detectable
 from leadline.analysis.scale import Scale
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Role, Treatment
 from leadline.model.result import Observation
-from leadline.model.study import Design
 
 Floats = NDArray[np.float64]
 

@@ -10,9 +10,9 @@ from simulated_study import SimulatedSystem
 
 from leadline.analysis.returns import Returns, diminishing_returns
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Design
 
 HEAP = "jvm.heap"
 LEVELS = (256, 96, 128, 512, 1024)  # MiB, the first the baseline

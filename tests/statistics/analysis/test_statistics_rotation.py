@@ -8,9 +8,10 @@ import pytest
 
 from leadline.design import make_plan
 from leadline.design.rotation import rotation_plan
+from leadline.model.design import Design, Rotation
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, ResponseAnalysis
-from leadline.model.study import Design, Rotation, Workload
+from leadline.model.workload import Workload
 from leadline.simulate import parse_truth
 from leadline.simulate.rates import judge, rates
 

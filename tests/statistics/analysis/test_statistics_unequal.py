@@ -16,10 +16,11 @@ from leadline.analysis.comparisons import Family
 from leadline.analysis.table import Floats, StudyTable, sample_of
 from leadline.design import make_plan
 from leadline.design.rotation import rotation_plan
+from leadline.model.design import Design, Rotation
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.naming import plain_level
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Design, Rotation, Workload
+from leadline.model.workload import Workload
 
 STUDIES = 500  # Monte Carlo error of a rate of 5 %: 1.0 %
 Noise = Callable[[Mapping[str, Level]], float]

@@ -15,10 +15,10 @@ from leadline.design import check_plan, make_plan, plan_from_json, plan_problems
 from leadline.design.incomplete import around_baseline, meetings
 from leadline.design.plots import dear_changes, dear_levels
 from leadline.design.squares import abba, latin, williams, williams_rows
+from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, Role, Treatment
-from leadline.model.study import Design
 
 
 def factors_of(count: int, levels: int = 2) -> list[Factor]:

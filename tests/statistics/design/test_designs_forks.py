@@ -9,9 +9,9 @@ import pytest
 from leadline.design import DesignError, make_plan, plan_from_json, plan_problems, plan_to_json
 from leadline.design.forks import booted, warmed, work
 from leadline.design.kinds import KINDS
+from leadline.model.design import Design
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, Role
-from leadline.model.study import Design
 
 KERNEL = Factor("kernel", ("a", "b", "c"), "b", apply_cost=ApplyCost.KERNEL)
 BOOT = Factor("boot", ("on", "off"), "on", apply_cost=ApplyCost.REBOOT)

@@ -16,9 +16,9 @@ from leadline.design.coding import level_indices
 from leadline.design.fractional_factorial import Choice, available, choose, matrix, treatments
 from leadline.design.fractions import ADDED
 from leadline.design.regular import regular_fraction
+from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor
-from leadline.model.study import Design
 
 # Box, Hunter and Hunter, Statistics for Experimenters: the highest resolution by runs (rows) for 3, 4 ... 11 factors.
 RESOLUTIONS = {

@@ -21,9 +21,9 @@ from leadline.design import (
     properties_text,
 )
 from leadline.design.check import BLOCKS
+from leadline.model.design import Design
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan, Role
-from leadline.model.study import Design
 
 LEVELS: st.SearchStrategy[Any] = st.one_of(
     st.lists(st.integers(-5, 10**6), min_size=2, max_size=4, unique=True),

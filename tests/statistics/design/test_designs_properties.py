@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from leadline.design import aliases_text, describe_design, make_plan, properties_text
 from leadline.design.coding import contrasts, level_indices, model_matrix, model_terms, model_width
 from leadline.design.d_optimal import d_efficiency, runs_of, search, treatments
+from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor
-from leadline.model.study import Design
 
 
 def factors_of(*levels: int) -> list[Factor]:

@@ -11,9 +11,9 @@ import pytest
 from leadline.design import definitive_screening, plackett_burman
 from leadline.design.galois import jacobsthal, prime_power
 from leadline.design.hadamard import conference, hadamard
+from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor
-from leadline.model.study import Design
 
 # First rows as Plackett and Burman printed them (1946); the row of 36 is theirs read backwards from another place.
 FIRST_ROWS = {

@@ -12,10 +12,11 @@ from leadline.design import KINDS, check_plan, describe_design, plan_from_json, 
 from leadline.design.coding import level_indices, model_matrix
 from leadline.design.switchback import switchback_plan
 from leadline.figures.study import table_of
+from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Treatment
-from leadline.model.study import Design, Switchback, Workload
+from leadline.model.workload import Workload
 from leadline.planning.forecast import forecast, setup_of
 from leadline.planning.noise import assumed
 from leadline.simulate import Truth, rates, simulate_observations

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.design import check_plan, make_plan, plan_from_json, plan_problems, plan_to_json
+from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Plan, Role
-from leadline.model.study import Design
 
 GOLDEN = [
     (3, 186187206285188),

@@ -10,7 +10,7 @@ from simulated_study import pseudo_factors
 
 from leadline.analysis.within import Information, planned_sample
 from leadline.design import make_plan
-from leadline.model.study import Design
+from leadline.model.design import Design
 from leadline.planning.boundary import Boundary
 from leadline.planning.paths import obrien_fleming_spending, pocock_spending, simulate
 

@@ -14,11 +14,11 @@ from leadline.analysis.composite import SETTING, as_one_factor
 from leadline.cli.main import app
 from leadline.design import check_plan, describe_design, make_plan, plan_from_json, plan_to_json
 from leadline.lab.store import Store
+from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.plan import Factor
 from leadline.model.result import Verdict
-from leadline.model.study import Design
 from leadline.planning.forecast import Setup, forecast
 from leadline.planning.noise import assumed
 

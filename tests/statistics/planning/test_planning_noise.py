@@ -8,8 +8,9 @@ from simulated_study import SimulatedSystem, pseudo_factors
 
 from leadline.design import make_plan
 from leadline.design.switchback import switchback_plan
+from leadline.model.design import Design, Switchback
 from leadline.model.result import Observation
-from leadline.model.study import Design, Switchback, Workload
+from leadline.model.workload import Workload
 from leadline.planning.autocorrelation import integrated_time
 from leadline.planning.components import (
     between_component,

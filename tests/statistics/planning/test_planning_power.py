@@ -12,10 +12,11 @@ from statsmodels.stats.power import TTestIndPower
 from leadline.analysis import analyse
 from leadline.design import make_plan
 from leadline.design.switchback import switchback_plan
+from leadline.model.design import Design, Switchback
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor
 from leadline.model.result import Verdict
-from leadline.model.study import Design, Switchback, Workload
+from leadline.model.workload import Workload
 from leadline.planning.components import variance_of
 from leadline.planning.forecast import Setup, forecast, needed, replicates_of, sigma_of
 from leadline.planning.noise import Noise, assumed

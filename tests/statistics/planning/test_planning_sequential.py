@@ -10,11 +10,11 @@ from simulated_study import SimulatedSystem, pseudo_factors
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan, Role, Treatment
 from leadline.model.result import Observation, StudyAnalysis, Verdict
-from leadline.model.study import Design
 from leadline.planning.boundary import boundary_of
 from leadline.planning.course import Course, course, race_levels, whole_blocks
 from leadline.planning.equals import shares_lost

@@ -9,10 +9,11 @@ from scipy import stats
 
 from leadline.analysis import analyse
 from leadline.design.switchback import switchback_plan
+from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
-from leadline.model.study import Design, Switchback, Workload
+from leadline.model.workload import Workload
 from leadline.planning.looks import Look, State, look, schedule
 from leadline.planning.power import precision_of
 from leadline.simulate import Model, Truth, simulate_observations

@@ -11,9 +11,9 @@ import pytest
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation, Verdict
-from leadline.model.study import Design
 from leadline.planning.boundary import boundary_of
 from leadline.planning.course import course
 from leadline.planning.looks import schedule

@@ -9,9 +9,9 @@ import pytest
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation
-from leadline.model.study import Design
 from leadline.planning.looks import State, final_level, look, schedule
 from leadline.planning.watched import NOTHING, Watched, watched
 

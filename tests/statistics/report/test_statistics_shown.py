@@ -13,11 +13,12 @@ from simulated_study import SimulatedSystem, pseudo_factors
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
+from leadline.model.design import Design
 from leadline.model.errors import FailureClass
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.record import StudyRecord
 from leadline.model.result import Observation
-from leadline.model.study import Design, Study
+from leadline.model.study import Study
 from leadline.report.text import StudyTable
 
 Built = tuple[Plan, list[Observation]]

@@ -16,10 +16,11 @@ from leadline.design.carryover import CarryOver, abba, random_blocks, williams, 
 from leadline.design.switchback import assumed_wash_out, steady_seconds, switchback_plan
 from leadline.lab.planning import cost, plan_study
 from leadline.lab.studyfile import parse_study
+from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan, Role, Treatment
-from leadline.model.study import Design, Switchback, Workload
+from leadline.model.workload import Workload
 
 STUDY = """\
 study: live

@@ -17,11 +17,12 @@ from leadline.design import make_plan
 from leadline.figures import table_of
 from leadline.figures.foreign import read_rows, rows_of_csv, rows_of_json
 from leadline.lab.store import Store
+from leadline.model.design import Design
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, Role, Treatment
 from leadline.model.result import RESPONSES, Observation
-from leadline.model.study import Design, Study
+from leadline.model.study import Study
 from leadline.report.figures.section import section
 from leadline.report.page import build
 

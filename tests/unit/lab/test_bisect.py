@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from leadline.cli.main import app
 from leadline.lab.bisect import span
 from leadline.lab.store import Store
+from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError
-from leadline.model.study import RawLevel
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "bisect.md").read_text(encoding="utf-8")
 FILES = ("sizes.yaml", "truth.yaml", "fast.yaml", "slow.yaml")  # the guide's, in its order

@@ -25,7 +25,8 @@ from leadline.lab.studyfile import StudyFile, find_study, parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.study import MachineKind, Workload
+from leadline.model.study import MachineKind
+from leadline.model.workload import Workload
 from leadline.simulate import SimulatedTestbed, Truth
 
 STUDY = """\

@@ -21,9 +21,10 @@ from leadline.lab import schema as t
 from leadline.lab.inuse import in_use
 from leadline.lab.removal import find, remove, to_prune, usage
 from leadline.lab.store import Store
+from leadline.model.design import Design
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.plan import Factor
-from leadline.model.study import Design, Study
+from leadline.model.study import Study
 
 
 class Clock:

@@ -10,9 +10,10 @@ import pytest
 
 from leadline.design import make_plan
 from leadline.lab.store import Store
+from leadline.model.design import Design
 from leadline.model.errors import LeadlineError, TrialFailure
 from leadline.model.plan import Factor
-from leadline.model.study import Design, Study
+from leadline.model.study import Study
 
 
 @pytest.fixture

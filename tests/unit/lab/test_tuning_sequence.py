@@ -11,11 +11,11 @@ from leadline.analysis.contrasts import contrasts, mean_contrasts
 from leadline.design import DesignError, make_plan, plan_problems
 from leadline.lab.planning import plan_study
 from leadline.lab.tuning.part import measured, part_file
+from leadline.model.design import Design
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation, Verdict
-from leadline.model.study import Design
 from leadline.model.tuning import MODE, Tuning
 from leadline.planning.sequence import Measured, Part, Progress, Stage, advance
 from leadline.simulate.clock import VirtualClock

@@ -9,7 +9,7 @@ import pytest
 import leadline.load.driver as driver
 from leadline.load.driver import DriverRun
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 
 
 @pytest.fixture

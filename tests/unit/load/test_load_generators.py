@@ -23,7 +23,7 @@ from leadline.load.generators.run import Plan, plan_from, plan_text
 from leadline.load.generators.run import main as run_as_a_process
 from leadline.load.result import NOTHING
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.study import Generator, Workload
+from leadline.model.workload import Generator, Workload
 
 DATA = Path(__file__).parents[2] / "data" / "generators"  # printed and written by the tools themselves
 MEANING = Meaning("send", "open", "what it means")

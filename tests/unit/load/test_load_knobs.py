@@ -15,7 +15,7 @@ from leadline.load.scenario import sent_variables
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import ApplyCost, Kind
 from leadline.model.load import load_at
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 from leadline.simulate.queueing import Station, closed
 from leadline.simulate.testbed import SimulatedTestbed
 from leadline.simulate.truthfile import parse_truth

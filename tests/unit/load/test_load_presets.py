@@ -15,7 +15,7 @@ from leadline.load.driver import DriverRun
 from leadline.load.presets import preset_options
 from leadline.model.errors import UsageError
 from leadline.model.shapes import PRESETS, profile_points
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 from leadline.stack import registry
 from leadline.stack.registry import service_catalogue
 

@@ -11,7 +11,7 @@ from leadline.load.export.write import export_scenario
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import built_in_scenarios, find_scenario
 from leadline.model.errors import UsageError
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 
 
 def test_built_in_scenarios_are_found_by_name() -> None:

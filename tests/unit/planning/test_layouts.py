@@ -14,10 +14,11 @@ from leadline.lab.layouts import compare_layouts
 from leadline.lab.planning import Planned
 from leadline.lab.studyfile import find_study
 from leadline.lab.testbed import LocalTestbed
+from leadline.model.design import Design, Duet, Rotation
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Interval
-from leadline.model.study import Design, Duet, Rotation, Workload
+from leadline.model.workload import Workload
 from leadline.planning.components import Component, cv_of, variance_of
 from leadline.planning.forecast import forecast
 from leadline.planning.layouts import Compared, Question, compared, components_of

@@ -17,10 +17,10 @@ from leadline.lab.results import analysis_of
 from leadline.lab.run import RunResult, StudyRun, study_failed
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
+from leadline.model.design import Design
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.plan import Factor
 from leadline.model.record import StudyRecord, TrialState
-from leadline.model.study import Design
 from leadline.planning.course import course
 
 STUDY = """\

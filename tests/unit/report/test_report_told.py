@@ -12,7 +12,7 @@ from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import PlannedTrial, Role, Treatment
 from leadline.model.record import Phases, StudyRecord, TrialRecord
 from leadline.model.result import StudyAnalysis
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 from leadline.report import page, view
 from leadline.report.files import TrialFiles, read
 from leadline.report.load_text import load_text

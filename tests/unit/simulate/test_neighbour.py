@@ -13,7 +13,7 @@ from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.model.knob import ApplyCost, Kind, Knob
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 from leadline.report import health
 from leadline.report.document import document
 from leadline.report.export import export

@@ -8,7 +8,7 @@ import pytest
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Factor
-from leadline.model.study import Workload
+from leadline.model.workload import Workload
 from leadline.simulate import Model, bound, parse_truth
 
 POOL = Knob("server.pool", Kind.INTEGER, ApplyCost.RESTART, "a pool", default=10, minimum=1)

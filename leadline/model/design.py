@@ -1,0 +1,148 @@
+"""How the trials of a study are chosen, laid out and ordered, as a study file says it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from leadline.model.bounds import DAY, Label, OrWord, RawLevel, Seed, Strict, count, duration
+from leadline.model.guest import MOST_WORLDS, check_forks, forked
+
+# Kinds of design: each a module of its name in leadline/design.
+TreatmentsName = Literal[
+    "one-at-a-time",
+    "full-factorial",
+    "fractional-factorial",
+    "plackett-burman",
+    "definitive-screening",
+    "d-optimal",
+    "within-each",
+    "confirmation",
+    "configurations",
+]
+DesignName = Literal[TreatmentsName, "racing", "forks"]
+
+
+class Switchback(Strict):
+    """Live knobs change every few seconds inside one warm trial; all other factors change between trials."""
+
+    slot: Annotated[float, duration(1, DAY)] = Field(default=10.0, description="how long one level is held")
+    wash_out: Annotated[float, duration(0, DAY)] | None = Field(
+        default=None, description="start of every slot that is left out; estimated from the data if absent"
+    )
+    order: Literal["random-blocks", "williams", "abba"] = "random-blocks"
+
+
+class Rotation(Strict):
+    """All trials of a block are started together, and the load goes round these warm instances in short slots."""
+
+    slot: Annotated[float, duration(2, DAY)] = Field(default=4.0, description="how long the load stays at one instance")
+    wash_out: Annotated[float, duration(0, DAY)] = Field(
+        default=1.0, description="start of every slot that is left out"
+    )
+    instances: Annotated[int, count(100)] = Field(
+        default=1, description="of each treatment side by side: so many replicates make one block"
+    )
+    warm_up_slot: Annotated[float, duration(1, DAY)] = Field(
+        default=5.0, description="the same during the ramp-up: its load comes in cycles of load and pause"
+    )
+    otherwise: Literal["refuse", "one-by-one"] = Field(
+        default="refuse", description="where memory is too small: instances run one after the other"
+    )
+    live: Literal["in-slots", "between-instances"] = Field(
+        default="in-slots", description="where live factors differ; between-instances: as factors that need a restart"
+    )
+    host: Literal["as-others", "between-rotations"] = Field(
+        default="as-others",
+        description="where factors of the whole host differ; between-rotations: all side by side have one level",
+    )
+
+
+class Duet(Strict):
+    """Pairs of trials loaded at the same time, each on half of the CPUs; half-way through they change halves."""
+
+    slot: Annotated[float, duration(2, DAY)] = Field(
+        default=10.0, description="how long one level of a live factor is held"
+    )
+    wash_out: Annotated[float, duration(0, DAY)] = Field(
+        default=3.0, description="left out at the start of every slot; without live factors, of each half of the load"
+    )
+
+
+Looks = Annotated[
+    Literal["watched"] | int, OrWord("watched", Annotated[int, count(1_000)], "a whole number from 1 to 1,000")
+]
+
+
+class Design(Strict):
+    """How the trials are chosen and ordered."""
+
+    kind: DesignName = "one-at-a-time"
+    replicates: Annotated[int, count(1_000)] = 3
+    blocks: Literal["by-replicate", "incomplete", "latin", "williams", "abba"] = "by-replicate"
+    block_size: Annotated[int, count(1_000, least=2)] | None = Field(
+        default=None, description="trials of an incomplete block"
+    )
+    resolution: Annotated[int, count(8, least=3)] = Field(
+        default=4, description="of a fractional factorial: 3, 4, 5 ..."
+    )
+    foldover: bool = Field(default=False, description="add the mirror image of a two-level screening design")
+    runs: Annotated[int, count(10_000, least=2)] | None = Field(
+        default=None, description="treatments of a D-optimal design"
+    )
+    model: Literal["main-effects", "interactions"] = Field(
+        default="main-effects", description="what a D-optimal design must be able to estimate"
+    )
+    configurations: dict[Label, dict[Label, RawLevel]] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="of the kind of this name: name: levels of the factors that are not at their baseline",
+    )
+    each: Label | None = Field(
+        default=None, description="of within-each: the factor within each level of which the others change"
+    )
+    switchback: Switchback | None = None
+    rotation: Rotation | None = Field(default=None, description="the trials of a block side by side, loaded in turns")
+    duet: Duet | None = Field(default=None, description="pairs of trials at once, each on half of the CPUs")
+    worlds: Annotated[int, count(MOST_WORLDS)] | None = Field(
+        default=None, description="of forks: guests booted with seeds of their own, each forked under every treatment"
+    )
+    of: TreatmentsName | None = Field(
+        default=None, description="of forks: the kind of their treatments; one-at-a-time if absent"
+    )
+    looks: Looks = Field(
+        default=1,
+        description="times the study is looked at; more than one may end it early; of a race its rounds; watched: at "
+        "any moment",
+    )
+    sentinels: Annotated[int, count(10_000)] | None = Field(
+        default=6,
+        description="a baseline trial is added wherever more than so many trials would pass without one; null for none",
+    )
+    seed: Seed = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _forked(cls, found: Any) -> Any:
+        return forked(found)
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> Design:
+        check_forks(self)
+        return self
+
+    @property
+    def treatments(self) -> TreatmentsName | Literal["racing"]:
+        """The kind that chooses the treatments."""
+        return (self.of or "one-at-a-time") if self.kind == "forks" else self.kind
+
+    @property
+    def beside(self) -> Rotation | Duet | None:
+        """The layout in which several instances stand side by side."""
+        return self.rotation or self.duet
+
+    @property
+    def looked_at(self) -> bool:
+        """Whether there are analyses before the end that may end the study."""
+        return self.looks != 1
