@@ -48,17 +48,34 @@ _OF_VIRTUAL = {  # those that make no sense in virtual time
 
 
 Memory = Annotated[int, memory(128 * MEBIBYTE, TEBIBYTE)]
+DiskSize = Annotated[int, memory(32 * MEBIBYTE, TEBIBYTE)]
+DiskRate = Annotated[int, count(100_000)]
+DISK_RATE = 60  # MiB/s: a disk that turns
+
+
+class GuestDisk(Strict):
+    """A disk with ext4 that lies in memory of its own beside the guest's, and takes its time."""
+
+    size: DiskSize
+    mib_per_s: DiskRate = Field(default=DISK_RATE, description="MiB read or written in a second at most")
 
 
 class Guest(Strict):
-    """The virtual machine of ``host: vm`` and ``host: virtual-time``."""
+    """The virtual machine of ``host: vm`` and ``host: virtual-time``. Disk and swap come on top of ``memory``."""
 
     memory: Memory = 2048 * MEBIBYTE
     cpus: Annotated[int, count(64)] = 1
+    disk: GuestDisk | None = Field(default=None, description="holds the database's files; without it memory does")
+    swap: DiskSize | None = Field(default=None, description="a swap device of this size, as fast as the disk")
     kernel: FilePath | None = Field(
         default=None,
         description="LINE-FLAVOUR such as 6.1-cloud, or the path of a kernel; may be the factor guest.kernel instead",
     )
+
+    @property
+    def machine_memory(self) -> int:
+        """Bytes of the virtual machine: its memory, and what stands for its devices."""
+        return self.memory + (self.disk.size if self.disk else 0) + (self.swap or 0)
 
 
 def forked(found: Any) -> Any:

@@ -47,6 +47,15 @@ class Captured:
     found: Mapping[str, Level]
     reads: Sequence[Path] = ()
 
+    def on_disk(self) -> list[Path]:
+        """Directories that a guest's disk holds: the database's own, of a stack without one its first service's."""
+        first = next((one for one in self.processes if one.spec.name == "database"), self.processes[0])
+        own = dict.fromkeys(
+            path.absolute() for path in [*first.spec.owns, *([first.spec.cwd] if first.spec.cwd else [])]
+        )
+        kept = [path for path in own if (first.files / path.relative_to("/")).is_dir()]
+        return [path for path in kept if not any(other in path.parents for other in kept)]
+
 
 class RecordingHost(LocalHost):
     """This host, which keeps what is started on it while it records. Ports are then handed out in a fixed order."""

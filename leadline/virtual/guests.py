@@ -78,6 +78,7 @@ class Guests:
             raise next(found for found in self._captured.values() if isinstance(found, TrialFailure))
         message("making the guests' image")
         driver = [find_binary(), *scenario_files(find_scenario(self._study.workload.scenario)).values()]
+        driver += [job.MKFS] if self._guest.disk else []
         self._work.mkdir(parents=True, exist_ok=True)
         stack = self._work / "stack.cpio"
         digest = initramfs.write(image.contents(taken, driver, self._host.settings()), stack)
@@ -171,7 +172,7 @@ class Guests:
         """The script that starts and warms, and the wall seconds that it may take. Raises TrialFailure."""
         number, captured = self.captured(past.services)
         load = self._study.workload
-        parts = [job.started(captured, number, self._study.ready_timeout)]
+        parts = [job.started(captured, number, self._guest, self._study.ready_timeout)]
         if load.ramp_up:
             parts.append(self._load(self._driver(captured, past.seed, warm=True)))
         return "\n".join(parts), bounds.of_past(load)
@@ -203,7 +204,7 @@ class Guests:
         return Boot(
             kernel.image,
             self._images[name],
-            self._guest.memory,
+            self._guest.machine_memory,
             self._guest.cpus,
             self._study.time,
             past.seed,

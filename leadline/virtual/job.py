@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leadline.host.base import ProcessSpec
-from leadline.model.bounds import cpu_numbers
+from leadline.model.bounds import MEBIBYTE, cpu_numbers
+from leadline.model.guest import DISK_RATE, Guest
 from leadline.virtual.capture import SERVICES, Captured
 
 USERS = {name: 1001 + at for at, name in enumerate((*SERVICES, "driver"))}  # each service has its own
@@ -22,6 +23,8 @@ _LISTENS = 120  # seconds until the database must listen
 _PROCESSES = "comm schedstat stat status io"
 _MACHINE = "stat vmstat meminfo net/snmp net/netstat"
 _GROUPS = "/sys/fs/cgroup"
+MKFS = Path("/sbin/mke2fs")  # of e2fsprogs: busybox makes no journal
+_UUID = "1ead11e0-0000-4000-8000-000000000001"  # the same in every guest, for it seeds the file system's hashes
 _HELPERS = r"""
 as() { # USER ARGV...: in place of this shell
   who=$1; shift; exec su -s /bin/sh -c 'exec "$@"' -- "$who" sh env -i PATH="$PATH" "$@"
@@ -38,6 +41,38 @@ memory() { # NAME BYTES: what its processes may take together
   [ -e @GROUPS@/cgroup.procs ] || mount -t cgroup2 none @GROUPS@
   echo +memory >@GROUPS@/cgroup.subtree_control && mkdir -p @GROUPS@/"$1" && echo "$2" >@GROUPS@/"$1"/memory.max ||
     fail configuration "this kernel cannot limit the memory of the $1"
+}
+device() { # NAME MIB RATE: a disk in memory that is there in full, RATE MiB/s at most; sets $made
+  modules=/lib/leadline/modules config=/sys/kernel/config
+  [ -d /sys/module/null_blk ] || insmod $modules/null_blk.ko nr_devices=0 || lacking "null_blk (the $1)"
+  [ -d $config/nullb ] || mount -t configfs none $config
+  before=" $(ls /sys/block | tr '\n' ' ')"
+  mkdir $config/nullb/"$1" && cd $config/nullb/"$1" || lacking "null_blk with configfs (the $1)"
+  { echo "$2" >size && echo 512 >blocksize && echo 1 >memory_backed && echo 2 >irqmode && echo "$3" >mbps &&
+    echo 1 >power; } || lacking "null_blk in memory (the $1)"
+  cd /
+  for made in $(ls /sys/block); do case $before in *" $made "*) ;; *) break ;; esac; done
+  made=/dev/$made
+  dd if=/dev/zero of="$made" bs=1M count="$2" conv=fsync 2>/dev/null &&
+    [ "$(($(cat /sys/block/"${made##*/}"/size) / 2048))" = "$2" ] || fail configuration "the $1 cannot be made"
+  echo 1 >/proc/sys/vm/drop_caches
+  say guest."$1" "null_blk, $2 MiB, $3 MiB/s"
+}
+disk() { # MIB RATE DIRECTORY...: these directories on a file system of their own
+  device disk "$1" "$2"; shift 2
+  options=hash_seed=@UUID@,lazy_itable_init=0,lazy_journal_init=0,nodiscard
+  said=$(@MKFS@ -q -t ext4 -U @UUID@ -E $options "$made" 2>&1 &&
+    mkdir -p /disk && mount -t ext4 "$made" /disk 2>&1) || fail configuration "no ext4 on the disk: $said"
+  for one; do
+    at=/disk/$((number = number + 1))
+    said=$(cp -a "$one" $at 2>&1 && rm -rf "$one" && mkdir "$one" && mount --bind $at "$one" 2>&1) ||
+      fail configuration "$one is not on the disk: $said"
+  done
+  sync
+}
+swap() { # MIB RATE
+  device swap "$1" "$2"
+  mkswap "$made" >/dev/null && swapon "$made" || fail configuration "this kernel cannot swap"
 }
 roomy() { # a full file system is why the rest fails
   dd if=/dev/zero of=/tmp/room bs=64k count=1 2>/dev/null && rm -f /tmp/room || {
@@ -108,6 +143,8 @@ def helpers() -> str:
         "@PROCESSES@": _PROCESSES,
         "@SETTINGS@": SETTINGS,
         "@SERVICES@": " ".join(SERVICES),
+        "@MKFS@": str(MKFS),
+        "@UUID@": _UUID,
     }
     text = _HELPERS
     for mark, value in fill.items():
@@ -125,9 +162,19 @@ def told() -> str:
     return "settings settings-before"
 
 
-def started(captured: Captured, number: int, ready_timeout: float) -> str:
+def devices(guest: Guest, captured: Captured) -> str:
+    """Disk and swap. The disk holds the directories of the database, of a stack without one those of its server."""
+    rate = guest.disk.mib_per_s if guest.disk else DISK_RATE
+    lines = [f"swap {guest.swap // MEBIBYTE} {rate}"] if guest.swap else []
+    if guest.disk:
+        on_disk = captured.on_disk()
+        lines.append(f"disk {guest.disk.size // MEBIBYTE} {rate} {_quoted(list(map(str, on_disk)))}")
+    return "\n".join(lines)
+
+
+def started(captured: Captured, number: int, guest: Guest, ready_timeout: float) -> str:
     """Services of the capture ``number`` in their order; the application answers at the end."""
-    lines = [f"[ ! -d {OVERLAYS}/{number} ] || cp -a {OVERLAYS}/{number}/. /"]
+    lines = [f"[ ! -d {OVERLAYS}/{number} ] || cp -a {OVERLAYS}/{number}/. /", devices(guest, captured)]
     for one in captured.processes:
         spec, output = one.spec, str(one.spec.output)
         if spec.memory is not None:

@@ -29,6 +29,7 @@ from leadline.stack.running import require_none_running
 from leadline.virtual.capture import RecordingHost
 from leadline.virtual.guests import DEFAULT_KERNEL, Guests
 from leadline.virtual.host import GuestHost
+from leadline.virtual.job import MKFS
 from leadline.virtual.planned import plan_guests
 from leadline.virtual.system import GuestSystem, images
 from leadline.virtual.worlds import Worlds
@@ -74,6 +75,8 @@ class GuestTestbed(MachineTestbed):
         """Also raises UsageError where this machine cannot run the guests, and for a kernel that it cannot have."""
         if shutil.which(QEMU) is None:
             raise UsageError(f"{file.where(('stack', 'host'))}: {QEMU} is not on the PATH; {INSTALL}")
+        if file.study.guest and file.study.guest.disk and not MKFS.exists():
+            raise UsageError(f"{file.where(('guest', 'disk'))}: {MKFS} is not there; install the package e2fsprogs")
         self._parallel(file)
         planned = plan_guests(file, self._kind, self.knobs(file), idle_settings)
         unchecked = [*planned.unchecked, *self._kernels_not_checked(file, planned)]
@@ -140,7 +143,7 @@ class GuestTestbed(MachineTestbed):
 
     def _parallel(self, file: StudyFile) -> int:
         """Guests that run at the same time. Raises UsageError where there is no memory for one."""
-        memory = (file.study.guest or Guest()).memory
+        memory = (file.study.guest or Guest()).machine_memory
         free = memory_kib(Path("/"), "MemAvailable") * 1024
         if free < memory + _BESIDE:
             told = f"a guest takes {format_size(memory)} and {_BESIDE >> 20} MiB beside it"

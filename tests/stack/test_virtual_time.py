@@ -26,7 +26,7 @@ STUDY = """\
 study: forks
 question: Do settings of the kernel change what a page costs?
 stack: { app: brokerage, mode: direct, server: tomcat, database: postgres, host: virtual-time }
-guest: { memory: 384m }
+guest: { memory: 384m, disk: { size: 32m }, swap: 32m }
 workload: { scenario: page.yaml, users: 3, ramp_up: 1s, steady: 2s, ramp_down: 0s }
 factors:
   vm.stat_interval: [1, 2]
@@ -122,5 +122,6 @@ def test_a_study_of_forks_gives_the_same_digits_twice(tmp_path: Path, monkeypatc
     facts = json.loads((first.trials[0].directory / "logs" / "guest.json").read_text())  # type: ignore[operator]
     assert facts["guest"]["clocksource"] == "tsc"
     assert facts["guest"]["vm.swappiness"] == "60"
+    assert facts["guest"]["disk"] == "null_blk, 32 MiB, 60 MiB/s"
     assert "Where the difference comes from: vm.stat_interval = 2" in page.read_text()
     assert not list((tmp_path / "lab-1" / "guests").iterdir())  # saved guests are gone
