@@ -146,6 +146,11 @@ class PlannedHost(Protocol):
 class TrialHost(PlannedHost, KnobOwner, Protocol):
     """A host as the life of a trial sees it, a simulated one too."""
 
+    def held(self) -> AbstractContextManager[object]:
+        """Hold the host's lease for the block: nobody else takes it between the studies of one run. Raises
+        LeadlineError: the host is in use.
+        """
+
     def guard(self, dead_man: float) -> AbstractContextManager[object]:
         """Hold the host's lease for the block, with a watchdog that restores the host where leadline ends or is silent
         for so many seconds. Raises LeadlineError: the host is in use, or cannot be watched.

@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -58,6 +58,7 @@ class LocalHost:
         self._family = {knob.name: family for family in self._families for knob in family.knobs()}
         self._catalogue = Catalogue(knob for family in self._families for knob in family.knobs())
         self._watchdog: Watchdog | None = None
+        self._lease: Lease | None = None  # while it is held over several guarded blocks
         self._originals: dict[str, Level] = {}  # of what was set since it is watched
         self._temporary: dict[str, list[str]] = {"mount": [], "directory": [], "swap": []}
         self.journal = UndoJournal(self._state / "undo" / f"{self.name}.jsonl", root)
@@ -73,11 +74,21 @@ class LocalHost:
         return Lease(self.root, self.journal.path)
 
     @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lease for all guarded blocks within. Raises HostBusyError when another leadline uses the host."""
+        with self.lease() as lease:
+            self._lease = lease
+            try:
+                yield
+            finally:
+                self._lease = None
+
+    @contextmanager
     def guard(self, dead_man: float) -> Iterator[Watchdog]:
         """Hold the lease and be watched. Raises HostBusyError when another leadline uses the host, LeadlineError when
         the journal cannot be written or the watchdog does not start.
         """
-        with self.lease(), self.watched(dead_man) as watchdog:
+        with nullcontext() if self._lease else self.lease(), self.watched(dead_man) as watchdog:
             yield watchdog
 
     @contextmanager

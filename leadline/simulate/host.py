@@ -49,6 +49,9 @@ class SimulatedHost:
         self._levels: dict[str, Level] = {knob.name: first.get(knob.name, usual_level(knob)) for knob in knobs}
         self._originals: dict[str, Level] = {}
 
+    def held(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
     def guard(self, dead_man: float) -> AbstractContextManager[object]:  # noqa: ARG002
         """Nothing else uses it, and nothing is left by a process that ends."""
         return nullcontext()

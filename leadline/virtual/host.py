@@ -95,6 +95,9 @@ class GuestHost(PlannedGuest):
 
     # a host of trials ----------------------------------------------------------------------------------------
 
+    def held(self) -> AbstractContextManager[object]:
+        return self._local.held()
+
     def guard(self, dead_man: float) -> AbstractContextManager[object]:
         return self._local.guard(dead_man)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,9 @@ class FakeHost:
         self.writes: list[tuple[str, Level]] = []
         self.forbidden = forbidden
         self.made: dict[str, tuple[str, str]] = {}
+
+    def held(self) -> AbstractContextManager[object]:
+        return nullcontext()
 
     def knobs(self) -> Sequence[Knob]:
         return (LIVE, DANGEROUS)

@@ -96,6 +96,11 @@ class BisectRun:
 
     def execute(self, fresh: bool = False) -> BisectResult:
         """Run what is left. Raises as ``StudyRun.execute``, UsageError for an end that cannot be measured."""
+        with self.testbed.host.held():
+            return self._probes(fresh)
+
+    def _probes(self, fresh: bool) -> BisectResult:
+        """One after the other."""
         store = self.testbed.store
         number = attempts(store, self.question) + fresh or 1
         name = f"{self.question.name}-{number}"

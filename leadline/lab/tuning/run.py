@@ -77,7 +77,7 @@ class TuningRun:
             records.pass_over(tuning_id, ())
             record = records.load(tuning_id)
             self.testbed.resume(record.created, [store.load(study) for study in record.parts.values()])
-        with in_use(store.directory, f"tuning-{tuning_id}", patience=PATIENCE):
+        with in_use(store.directory, f"tuning-{tuning_id}", patience=PATIENCE), self.testbed.host.held():
             return self._parts(records, tuning_id)
 
     def _parts(self, records: TuningRecords, tuning_id: int) -> TuningResult:

@@ -15,6 +15,7 @@ import pytest
 
 import leadline
 from leadline.host.lease import HostBusyError, Lease
+from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir, state_dir
 from leadline.model.errors import UsageError
 
@@ -138,3 +139,20 @@ def test_directories_follow_the_environment(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "file" / "state"))
     with pytest.raises(UsageError, match="set LEADLINE_STATE"):
         state_dir()
+
+
+def test_nobody_takes_the_host_between_the_studies_of_one_run(tmp_path: Path) -> None:
+    host = LocalHost(root=tmp_path, state=tmp_path / "state")
+
+    def others_words() -> str:
+        return subprocess.run([sys.executable, "-c", ASKS, tmp_path], capture_output=True, text=True, check=True).stdout
+
+    with host.held():
+        for _ in range(2):
+            with host.guard(5.0):
+                assert "in use" in others_words()
+            assert "in use" in others_words()
+    assert others_words() == ""
+    with host.guard(5.0):
+        assert "in use" in others_words()
+    assert others_words() == ""
