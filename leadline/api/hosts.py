@@ -19,7 +19,7 @@ __all__ = ["Finding", "doctor", "restore", "today"]
 
 
 def doctor(host: str = "here", tell: Callable[[str], None] = lambda _: None) -> list[Finding]:
-    """What a machine can do and how noisy it is, each finding with the command that mends it. ``host``: ``ssh:NAME``."""
+    """What a machine (``ssh:NAME``) can do and how noisy it is, each finding with the command that mends it."""
     with _far(host, tell) as far:
         return list(findings(LocalHost())) if far is None else list(far.ask("doctor"))
 

@@ -51,7 +51,7 @@ class Study:
         return cls(parse_study(text.getvalue(), f"{keys.get('study', 'study')}.yaml"))
 
     def on(self, kind: str) -> tuple[Study, tuple[str, ...]]:
-        """The study on another kind of host (``here``, ``vm``, ``virtual-time``, ``ssh:NAME``), and what of it is otherwise there."""
+        """The study elsewhere (``here``, ``vm``, ``virtual-time``, ``ssh:NAME``), and what of it is otherwise there."""
         chosen = on_host(self.file, kind)
         return Study(chosen.file), chosen.notes
 

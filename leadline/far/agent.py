@@ -69,7 +69,16 @@ class Agent:
     def table(self) -> dict[str, Callable[..., Any]]:
         """Request -> what is done."""
         own: tuple[Callable[..., Any], ...] = (
-            *(self.about, self.guard, self.finish, self.restore, self.doctor, self.today, self.open_stack),
+            *(
+                self.about,
+                self.guard,
+                self.finish,
+                self.restore,
+                self.doctor,
+                self.today,
+                self.open_work,
+                self.open_stack,
+            ),
             *(self.provision, self.prepare_data, self.reset_data, self.start_database, self.start_server),
             *(
                 self.down,
@@ -157,8 +166,8 @@ class Agent:
 
     # the stack -----------------------------------------------------------------------------------------------
 
-    def open_stack(self, choice: StackChoice, name: str, options: Mapping[str, Any]) -> None:
-        """Make the stack, not started; its home and its trials lie in a directory that ``restore`` removes."""
+    def open_work(self, name: str) -> str:
+        """Make the directory of a study, which ``restore`` removes with all in it; where it is."""
         if self._watchdog is None:
             raise LeadlineError("this host is not guarded")
         work = cache_dir() / "far" / name
@@ -169,11 +178,15 @@ class Agent:
             work.chmod(0o711)  # services are users of their own
             (work / _TRIALS).mkdir(mode=0o711)
             self._work = work
+        return str(work)
+
+    def open_stack(self, choice: StackChoice, options: Mapping[str, Any]) -> None:
+        """Make the stack, not started; its home and its trials lie in the directory of the study."""
         given = dict(options)
         self._observe, self._choice = bool(given["observe"]), choice
         given["http_names"] = tuple(given["http_names"])
         given["database_clients"] = tuple(given["database_clients"])
-        self._stack = Stack(choice, self._host, work / "services", StackOptions(**given))
+        self._stack = Stack(choice, self._host, self._work / "services", StackOptions(**given))
 
     def provision(self, database_only: bool) -> None:
         """Raises Absent for the first distribution that is not in the cache."""

@@ -34,6 +34,8 @@ _OPENING = 30.0  # seconds until a host must have answered
 _SENDING = 1800.0  # seconds that files may take
 _ENDING = 5.0  # seconds for a client to end by itself
 _BEAT = 1.0  # seconds between two signs of life, less where the dead-man time is short
+_SSH_FAILED = 255  # exit code of the client itself
+_DAYS = 30  # after which a package of leadline that nothing has used is removed there
 _SAMPLES = 15  # of the clock
 _MARK = "leadline-answers"
 # The first session: it tells what is there and lives as long as its input, which ends when leadline does.
@@ -117,6 +119,20 @@ class Connection:
         return words[2] if len(words) == 4 else ""
 
     @property
+    def root(self) -> bool:
+        """Whether leadline is root there."""
+        return self.host.sudo or self._about.get("user") == "0"
+
+    def run_as_root(self, script: str) -> str:
+        """Standard output of a shell script there, as root where leadline is. Raises ConnectionLost, LeadlineError."""
+        done = self._run(self._as(script))
+        if done.returncode == _SSH_FAILED:
+            raise ConnectionLost(self.title, f"the connection is lost: {_last(done.stderr)}")
+        if done.returncode:
+            raise LeadlineError(f"{self.title}: {_last(done.stderr) or f'exit code {done.returncode}'}: {script}")
+        return done.stdout.decode(errors="replace")
+
+    @property
     def far_cache(self) -> PurePosixPath:
         """Where bundles lie there."""
         return PurePosixPath(self._about["cache"])
@@ -155,7 +171,7 @@ class Connection:
 
     def _require(self, script: str, data: bytes, what: str) -> bytes:
         done = self._run(script, data, _SENDING)
-        if done.returncode == 255:
+        if done.returncode == _SSH_FAILED:
             raise ConnectionLost(self.title, f"the connection was lost while {what}: {_last(done.stderr)}")
         if done.returncode:
             said = _last(done.stderr) or f"exit code {done.returncode}"
@@ -182,18 +198,19 @@ class Connection:
         """The package of leadline, kept there by its digest; where it lies."""
         place = self.far_cache / "agents" / bundle.digest
         quoted = shlex.quote(str(place))
-        if self._run(f"test -f {quoted}/complete").returncode == 0:
+        old = f"find {shlex.quote(str(place.parent))} -mindepth 1 -maxdepth 1 -mtime +{_DAYS} -exec rm -rf {{}} +"
+        if self._run(f"test -f {quoted}/complete && touch {quoted} && {old}").returncode == 0:
             return place
         tell(f"{self.title}: sending leadline")
         part = shlex.quote(f"{place}.part")
         script = (
-            f"rm -rf {part}.* && mkdir -p {part}.$$ && cd {part}.$$ && tar -xzf - && touch complete && cd / &&"
+            f"rm -rf {part}.* && mkdir -p {part}.$$ && cd {part}.$$ && tar -xf - && touch complete && cd / &&"
             f" {{ mv -T {part}.$$ {quoted} 2> /dev/null || {{ rm -rf {part}.$$; test -f {quoted}/complete; }}; }}"
         )
         self._require(script, bundle.packed, "sending leadline")
         return place
 
-    def send(self, directory: Path, place: str, as_root: bool = True) -> None:
+    def send(self, directory: Path, place: str) -> None:
         """A directory with all in it, at ``place``, whole or not at all."""
         target = io.BytesIO()
         with tarfile.open(fileobj=target, mode="w") as archive:
@@ -203,12 +220,12 @@ class Connection:
             f"rm -rf {part} && mkdir -p {part} && tar -xpf - -C {part} --no-same-owner && rm -rf {quoted} &&"
             f" mv -T {part} {quoted}"
         )
-        self._require(self._as(script, as_root), target.getvalue(), f"sending {directory.name}")
+        self._require(self._as(script), target.getvalue(), f"sending {directory.name}")
 
     def fetch(self, place: str, into: Path) -> None:
         """What lies below a directory there, into one here. Raises OSError, too."""
         script = f"test ! -d {shlex.quote(place)} || exec tar -cf - -C {shlex.quote(place)} ."
-        packed = self._require(self._as(script, True), b"", "fetching what was recorded")
+        packed = self._require(self._as(script), b"", "fetching what was recorded")
         if not packed:
             return
         into.mkdir(parents=True, exist_ok=True)
@@ -217,8 +234,8 @@ class Connection:
                 if member.isfile() or member.isdir():
                     archive.extract(member, into, filter="data")
 
-    def _as(self, script: str, as_root: bool) -> str:
-        if as_root and self.host.sudo and self._about["user"] != "0":
+    def _as(self, script: str) -> str:
+        if self.host.sudo and self._about["user"] != "0":
             return f"exec sudo -n sh -c {shlex.quote(script)}"
         return script
 
@@ -229,7 +246,7 @@ class Connection:
         place = self.send_bundle(bundle, tell)
         loader = f"import sys; sys.path.insert(0, {str(place)!r}); from leadline.far.agent import main; main()"
         words = [self._about["python"], "-I", "-S", "-B", "-c", loader, str(int(disposable))]
-        script = self._as(f"exec {shlex.join(words)}", True)
+        script = self._as(f"exec {shlex.join(words)}")
         return Channel(self.title, self._argv(script), tell)
 
 

@@ -8,6 +8,8 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
+from leadline.far.boot import KERNEL, boot, kernel_knob
+from leadline.far.booting import Booting
 from leadline.far.connection import Channel, Connection
 from leadline.far.ship import Bundle, bundle
 from leadline.far.wire import ConnectionLost
@@ -42,6 +44,7 @@ class FarHost:
         self._channel: Channel | None = None
         self._bundle: Bundle | None = None
         self._dead_man: float | None = None
+        self._usual = ""  # the kernel that ran before a study chose another
 
     @property
     def name(self) -> str:
@@ -131,7 +134,16 @@ class FarHost:
         return list(LocalHost(directories={}).knobs())  # of the catalogue: the same package is there
 
     def knobs(self) -> Sequence[Knob]:
-        return self._knobs
+        """Also ``kernel.release`` where its GRUB has kernels to choose from."""
+        return [*self._knobs, *self._kernels]
+
+    @cached_property
+    def _kernels(self) -> list[Knob]:
+        knob = kernel_knob(self._booting()) if self.connection.root else None
+        return [knob] if knob else []
+
+    def _booting(self) -> Booting:
+        return Booting(self.reach, self.hang_up, self.connection)
 
     def cpus(self) -> Sequence[int]:
         return [int(number) for number in self.ask("host.cpus")]
@@ -142,6 +154,8 @@ class FarHost:
         return found
 
     def writable(self, name: str) -> str:
+        if name == KERNEL:
+            return ""
         return str(self.ask("host.writable", name))
 
     def lacks(self, ability: Ability) -> str:
@@ -171,10 +185,21 @@ class FarHost:
 
     def apply(self, levels: Mapping[str, Level]) -> None:
         self.reach()
-        self.ask("host.apply", dict(levels))
+        own = dict(levels)
+        if (release := own.pop(KERNEL, None)) is not None:
+            self._usual = self._usual or str(self.read_back(KERNEL))
+            self._boot(str(release))
+        self.ask("host.apply", own)
+
+    def _boot(self, release: str) -> None:
+        self._tell(f"{self.name}: kernel {release}")
+        boot(self._booting(), self.name, release)
+        self.reach()
 
     def read_back(self, name: str) -> Level:
         self.reach()
+        if name == KERNEL:
+            return self._booting().run(["uname", "-r"]).strip()
         level: Level = self.ask("host.read_back", name)
         return level
 
@@ -192,7 +217,11 @@ class FarHost:
         """Also raises RestoreError where the host cannot be reached: its watchdog puts it back."""
         try:
             self.reach()
-            return [str(line) for line in self.ask("restore")]
+            lines = [str(line) for line in self.ask("restore")]
+            if self._usual and self.read_back(KERNEL) != self._usual:
+                self._boot(self._usual)
+                lines.append(f"kernel {self._usual} booted again")
+            return lines
         except ConnectionLost as error:
             raise RestoreError(
                 f"{error.message}. Its watchdog puts it back by itself; leadline restore --host {self.name} tells when"
@@ -217,8 +246,8 @@ class FarHost:
 
 
 class FarHosts(FarHost):
-    """The application's host, whose kernel a study's knobs are of; beside it the database's, and the driver's: this one,
-    leased and watched as well.
+    """The application's host, whose kernel a study's knobs are of. Beside it the database's, and the driver's: this
+    one, leased and watched as well.
     """
 
     def __init__(

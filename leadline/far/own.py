@@ -16,14 +16,14 @@ from leadline.stack.own.words import beside
 _FOLDER = "own"
 
 
-def send_own(choice: StackChoice, host: FarHost, name: str) -> StackChoice:
+def send_own(choice: StackChoice, host: FarHost, work: str) -> StackChoice:
     """The choice as it is there, its stack file's folder being one of that host. Raises UsageError for files that do
     not lie below the stack file's folder.
     """
     own = choice.own
     assert own is not None
     folder = Path(own.file).parent.resolve()
-    place = f"{host.cache}/far/{_FOLDER}-{name}"
+    place = f"{work}/{_FOLDER}"
     with Scratch() as scratch:
         copy = scratch / _FOLDER
         copy.mkdir()

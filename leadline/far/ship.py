@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import re
@@ -38,19 +37,12 @@ class Bundle:
 
     @cached_property
     def packed(self) -> bytes:
-        """As a compressed tar archive."""
+        """As a tar archive, not compressed: most of it is compiled, and ssh is faster than a compressor."""
         target = io.BytesIO()
-        with (
-            gzip.GzipFile(fileobj=target, mode="wb", compresslevel=1, mtime=0) as compressed,
-            _archive(compressed) as tar,
-        ):
+        with tarfile.open(fileobj=target, mode="w") as archive:
             for name, path in self.files:
-                tar.add(path, arcname=name, recursive=False)
+                archive.add(path, arcname=name, recursive=False)
         return target.getvalue()
-
-
-def _archive(compressed: gzip.GzipFile) -> tarfile.TarFile:
-    return tarfile.open(fileobj=compressed, mode="w|")
 
 
 def bundle() -> Bundle:

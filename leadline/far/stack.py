@@ -80,9 +80,10 @@ class FarStack:
         clients = [self._hosts.ask("source_address", self._database.connection.address)] if self.apart else []
         for host, _ in self.everywhere():
             host.ask("listens_on", host.connection.address)
-            choice = send_own(self.choice, host, self._name) if self.choice.own else self.choice
+            work = str(host.ask("open_work", self._name))
+            choice = send_own(self.choice, host, work) if self.choice.own else self.choice
             there = choice.model_copy(update={"host": "local", "hosts": None})
-            host.ask("open_stack", there, self._name, self._options(host, clients))
+            host.ask("open_stack", there, self._options(host, clients))
             self._bring(host, host is self._database and self.apart)
         self._generation = self._connections()
 

@@ -1,6 +1,6 @@
-"""Far hosts for tests: a real sshd in network, process, mount and host-name namespaces of its own, with an own root.
+"""Far hosts for tests: a real sshd in network, process, mount and host-name namespaces, with a root of its own.
 
-Its root is an overlay over this one, whose changes are in memory; the directories in ``hidden`` are empty there, so what
+Its root is an overlay over this one, whose changes are in memory. The directories in ``hidden`` are empty there: what
 reads a file of this host by mistake finds nothing. Its kernel is this one's.
 """
 

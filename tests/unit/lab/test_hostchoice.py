@@ -98,7 +98,8 @@ def test_a_host_over_ssh(word: str) -> None:
 
 
 def test_hosts_by_role_give_way_to_one_host() -> None:
-    file = study(HERE + "stack: { hosts: { application: 'ssh:app', database: 'ssh:db' } }\n")
+    named = "stack: { server: tomcat, hosts: { application: 'ssh:app', database: 'ssh:db' } }"
+    file = study(HERE.replace("stack: { server: tomcat }", named))
     assert [str(file.study.stack.ssh), str(file.study.stack.database_ssh)] == ["ssh:app", "ssh:db"]
     chosen = on_host(file, "ssh:other")
     assert str(chosen.file.study.stack.ssh) == "ssh:other"
