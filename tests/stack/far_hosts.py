@@ -101,8 +101,8 @@ def far_hosts(
         directory.mkdir(parents=True)
     for name in ("id", "host"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(keys / name)], check=True, timeout=30)
-    turn = 64 * os.getpid() + 8 * next(_TURNS)
-    network = BENCHMARKING + 16 * (turn % 2**12)
+    turn = 8 * os.getpid() + next(_TURNS)
+    network = BENCHMARKING + 16 * (turn % 2**13)
     bridge = f"lb{turn % 2**24:x}"
     _ip(f"link add {bridge} type bridge")
     started: list[subprocess.Popen[bytes]] = []
