@@ -46,6 +46,7 @@ HOLD_THE_HOST = {
     "test_application_browser",
     "test_commands",
     "test_docs",
+    "test_far_host",
     "test_host_kernel",
     "test_host_large_pages",
     "test_own_application",

@@ -1,24 +1,70 @@
-"""This host: what it can do, and putting it back."""
+"""This host, or one over SSH: what it can do, and putting it back."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 from leadline.host.checks import Finding, findings
 from leadline.host.local import LocalHost
-from leadline.model.errors import LeadlineError
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.hosts import ssh_host
+from leadline.model.knob import Level, Machine
 
-__all__ = ["Finding", "doctor", "restore"]
+if TYPE_CHECKING:
+    from leadline.far.host import FarHost
+
+__all__ = ["Finding", "doctor", "restore", "today"]
 
 
-def doctor() -> list[Finding]:
-    """What this machine can do and how noisy it is, each finding with the command that mends it."""
-    return list(findings(LocalHost()))
+def doctor(host: str = "here", tell: Callable[[str], None] = lambda _: None) -> list[Finding]:
+    """What a machine (``ssh:NAME``) can do and how noisy it is, each finding with the command that mends it."""
+    with _far(host, tell) as far:
+        return list(findings(LocalHost())) if far is None else list(far.ask("doctor"))
 
 
-def restore() -> list[str]:
-    """Undo every open entry of the journal, end what was started; a line for each thing that was put back.
+def today(host: str, tell: Callable[[str], None] = lambda _: None) -> tuple[Machine, Mapping[str, tuple[Level, str]]]:
+    """A host over SSH: what limits depend on, and of its own knobs today's level and why it cannot be set."""
+    with _far(host, tell) as far:
+        if far is None:
+            raise UsageError("--host here is what is shown without it: leave it out")
+        return far.machine(), far.today()
+
+
+@contextmanager
+def _far(word: str, tell: Callable[[str], None]) -> Iterator[FarHost | None]:
+    """The host over SSH of this name; None for this one. Raises UsageError."""
+    try:
+        ssh = ssh_host(word)
+    except ValueError as error:
+        raise UsageError(f"--host {error}") from None
+    if ssh is None:
+        if word not in ("here", "local"):
+            raise UsageError(f"--host {word}: write here or ssh:NAME, an alias of ~/.ssh/config or user@host")
+        yield None
+        return
+    from leadline.far.host import FarHost
+
+    far = FarHost(ssh, tell=tell)
+    try:
+        far.reach()
+        yield far
+    finally:
+        far.hang_up()
+
+
+def restore(host: str = "here", tell: Callable[[str], None] = lambda _: None) -> list[str]:
+    """Undo every open entry of the journal, end what was started; a line for each thing that was put back. ``host``:
+    ``ssh:NAME``.
 
     Raises LeadlineError where another leadline uses the host, RestoreError naming what could not be put back.
     """
+    with _far(host, tell) as far:
+        return _restore_here() if far is None else list(far.restore())
+
+
+def _restore_here() -> list[str]:
     host = LocalHost()
     open_before = _open_entries(host)
     with host.lease():  # where a leadline died its watchdog comes first

@@ -19,7 +19,6 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
-from leadline.model.study import HostKind
 from leadline.stack.registry import stack_catalogue
 
 if TYPE_CHECKING:
@@ -65,9 +64,10 @@ class StudyResult:
         return f"{self.record.study.study}@{self.record.id}"
 
     @property
-    def host(self) -> HostKind:
-        """The kind of host it ran on."""
-        return self.record.study.stack.host
+    def host(self) -> str:
+        """The kind of host it ran on, or ``ssh:NAME``."""
+        stack = self.record.study.stack
+        return str(stack.ssh or stack.host)
 
     @property
     def failed(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from leadline.api.results import StudyResult, TuningResult
 from leadline.api.studies import Study, Tuning
@@ -15,8 +15,10 @@ from leadline.lab.testbed import LocalTestbed, RunOptions, Testbed
 from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.records import TuningRecords
 from leadline.lab.tuning.run import TuningRun
-from leadline.model.guest import GuestKind
+from leadline.model.guest import GUEST_KINDS, GuestKind
+from leadline.model.hosts import SshHost
 from leadline.model.knob import Knob
+from leadline.model.study import MachineKind
 
 if TYPE_CHECKING:
     from leadline.simulate import Rates, SimulatedTestbed
@@ -68,10 +70,20 @@ def open_testbed(
     """
     if truth is None:
         kind = "local" if subject is None else subject.host
-        if kind == "vm" or kind == "virtual-time":
-            return _guests(kind, Path(lab), watcher, disposable, _services(subject))
-        return LocalTestbed(Path(lab), watcher, disposable, _services(subject), kind)
+        if not isinstance(subject, Tuning) and subject is not None:
+            study = subject.file.study if isinstance(subject, Study) else subject.record.study
+            if ssh := study.stack.ssh:
+                return _far(ssh, study.stack.database_ssh, Path(lab), watcher, disposable)
+        if kind in GUEST_KINDS:
+            return _guests(cast(GuestKind, kind), Path(lab), watcher, disposable, _services(subject))
+        return LocalTestbed(Path(lab), watcher, disposable, _services(subject), cast(MachineKind, kind))
     return simulated(truth, lab, disposable=disposable, watcher=watcher, subject=subject)
+
+
+def _far(ssh: SshHost, database: SshHost | None, lab: Path, watcher: Watcher | None, disposable: bool) -> Testbed:
+    from leadline.far.testbed import FarTestbed
+
+    return FarTestbed(lab, ssh, database, watcher, disposable)
 
 
 def _guests(

@@ -16,7 +16,6 @@ from leadline.lab.studyfile import json_schema as schema_of_studies
 from leadline.lab.tuning.file import TuningFile, builtin_tunings, find_tuning, parse_tuning
 from leadline.lab.tuning.file import json_schema as schema_of_tunings
 from leadline.model.errors import UsageError
-from leadline.model.study import HostKind
 
 __all__ = [
     "Study",
@@ -52,7 +51,7 @@ class Study:
         return cls(parse_study(text.getvalue(), f"{keys.get('study', 'study')}.yaml"))
 
     def on(self, kind: str) -> tuple[Study, tuple[str, ...]]:
-        """The study on another kind of host (``here``, ``vm``, ``virtual-time``), and what of it is otherwise there."""
+        """The study elsewhere (``here``, ``vm``, ``virtual-time``, ``ssh:NAME``), and what of it is otherwise there."""
         chosen = on_host(self.file, kind)
         return Study(chosen.file), chosen.notes
 
@@ -61,9 +60,10 @@ class Study:
         return self.file.study.study
 
     @property
-    def host(self) -> HostKind:
-        """The kind of host it runs on."""
-        return self.file.study.stack.host
+    def host(self) -> str:
+        """The kind of host it runs on, or ``ssh:NAME``."""
+        stack = self.file.study.stack
+        return str(stack.ssh or stack.host)
 
     @property
     def text(self) -> str:
@@ -82,8 +82,8 @@ class Tuning:
         return self.file.tuning.tuning
 
     @property
-    def host(self) -> HostKind:
-        """The kind of host it runs on."""
+    def host(self) -> str:
+        """The kind of host it runs on, or ``ssh:NAME``."""
         return self.file.tuning.stack.host
 
 

@@ -46,7 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("compare", "Compare two runs of a lab: what moved, with intervals, and which facts differ."),
     "history": ("compare", "A figure over all runs of a study, with change points and what differed between runs."),
     "lab": ("labs", "What a lab holds and takes on the disk; remove studies."),
-    "doctor": ("host", "What this machine can do and how noisy it is, each finding with the command that mends it."),
+    "doctor": ("host", "What a machine can do and how noisy it is, each finding with the command that mends it."),
     "knobs": ("knobs", "List knobs: unit, range, default, risk, apply cost; for the host's also today's value."),
     "kernels": (
         "kernels",
@@ -54,7 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "restore": (
         "host",
-        "Put this host back after any crash: undo every open entry of the journal, end what was started.",
+        "Put a host back after any crash: undo every open entry of the journal, end what was started.",
     ),
     "up": ("stack", "Start a stack and leave it running; print its address."),
     "down": ("stack", "Stop the stack that ``up`` started and put the host back."),

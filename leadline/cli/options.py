@@ -102,6 +102,10 @@ LabOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output (docs/reference/json.md).")
 ]
+HostOption = Annotated[
+    str,
+    typer.Option("--host", metavar="HOST", help="Another host than this one: ssh:NAME (docs/guides/remote-hosts.md)."),
+]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Change a key of the study: --set workload.users=20")
 ]

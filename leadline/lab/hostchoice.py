@@ -18,10 +18,11 @@ from leadline.lab.yamltree import Path_, Places
 from leadline.model.design import Design, TreatmentsName
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.guest import FORKS, GUEST_KINDS
-from leadline.model.study import Study
+from leadline.model.hosts import ssh_host
+from leadline.model.study import StackChoice, Study
 
 KINDS: Mapping[str, str] = {"here": "local", "local": "local", "vm": "vm", "virtual-time": "virtual-time"}
-_CHOICES = "here, vm or virtual-time"
+_CHOICES = "here, vm, virtual-time or ssh:NAME"
 _OF_FORKS = ("worlds", "of")  # keys of a design that nothing else has
 _IN_TIME = ("replicates", "blocks", "block_size", "sentinels")  # those that forks do not have
 
@@ -40,15 +41,19 @@ def on_host(file: StudyFile, word: str) -> Chosen:
     """
     kind, option = kind_of(word), f"--host {word}"
     study = file.study
-    if kind == study.stack.host:
+    if kind == study.stack.host and study.stack.hosts is None:
         return Chosen(file)
+    if study.command is not None and ssh_host(kind) is not None:
+        raise UsageError(f"{option}: {file.where(('command',))}: a program is run on this host only, not over SSH")
     _check_knobs(file, kind, option)
     tree: CommentedMap = copy.deepcopy(file.places.tree)
     given: dict[Path_, str] = {**file.places.given, ("stack", "host"): option}
-    _child(tree, "stack")["host"] = kind
-    notes = [f"{option}, where the file says {_word(study.stack.host)}"]
+    stack = _child(tree, "stack")
+    stack["host"] = kind
+    stack.pop("hosts", None)
+    notes = [f"{option}, where the file says {_word(study.stack)}"]
     if kind not in GUEST_KINDS and tree.pop("guest", None) is not None:
-        notes.append("guest is left out: this machine has its own memory, CPUs and kernel")
+        notes.append("guest is left out: the machine has its own memory, CPUs and kernel")
     if kind == "virtual-time":
         notes += _as_forks(file, tree, given, option)
     elif study.design.kind == FORKS:
@@ -62,8 +67,11 @@ def on_host(file: StudyFile, word: str) -> Chosen:
 
 def kind_of(word: str) -> str:
     """A kind of host as a study file names it. Raises UsageError."""
-    if word == "ssh" or word.startswith("ssh:"):
-        raise UsageError(f"--host {quoted(word)}: no study runs on a host over SSH yet; write {_CHOICES}")
+    try:
+        if ssh_host(word) is not None:
+            return word
+    except ValueError as error:
+        raise UsageError(f"--host {error}") from None
     if word not in KINDS:
         near = nearest(word, list(KINDS))
         hint = f"did you mean {near}?" if near else f"write {_CHOICES}"
@@ -71,8 +79,10 @@ def kind_of(word: str) -> str:
     return KINDS[word]
 
 
-def _word(kind: str) -> str:
-    return "here" if kind == "local" else kind
+def _word(stack: StackChoice) -> str:
+    if stack.hosts is not None:
+        return " and ".join(filter(None, (stack.hosts.application, stack.hosts.database)))
+    return "here" if stack.host == "local" else stack.host
 
 
 def _of_option(line: str, option: str) -> str:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from leadline.design.rotation import blocks_of
-from leadline.host.base import PROC, Ability, Host
+from leadline.host.base import PROC, Ability, Host, PlannedHost
 from leadline.host.files import rows
 from leadline.host.java import java_home
 from leadline.host.process import parse_cpus
@@ -40,9 +41,21 @@ ENOUGH_CPUS = 2  # of each half of a duet
 _ROLES = ("server", "database", "driver", "web")
 
 
+class CheckedHost(PlannedHost, Protocol):
+    """What is asked of a host on which services are to run."""
+
+    def lacks(self, ability: Ability) -> str: ...
+
+
 def check_machine(file: StudyFile, host: Host) -> None:
     """CPUs, memory, Java and rights. Raises UsageError with file and line."""
-    for path, problem in _problems(file, host):
+    for path, problem in (*_problems(file, host, host), *_java_problems(file.study)):
+        raise UsageError(f"{file.where(path)}: {problem}")
+
+
+def check_far_machine(file: StudyFile, host: CheckedHost, database: CheckedHost, driver: Host) -> None:
+    """As ``check_machine`` for the hosts of the application, the database and the driver; a JDK is asked for there."""
+    for path, problem in _problems(file, host, driver, database):
         raise UsageError(f"{file.where(path)}: {problem}")
 
 
@@ -56,25 +69,25 @@ def not_checked(file: StudyFile) -> list[str]:
     return found
 
 
-def _problems(file: StudyFile, host: Host) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _problems(
+    file: StudyFile, host: CheckedHost, driver_host: Host, database_host: CheckedHost | None = None
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
     study = file.study
-    memory, usable = host.machine().memory, host.cpus()
+    usable = driver_host.cpus()
     for role in _ROLES:
         cpus, limit = getattr(study.placement, f"{role}_cpus"), getattr(study.placement, f"{role}_memory", None)
-        if cpus is not None and (problem := _refused(partial(parse_cpus, cpus, usable))):
+        if cpus is None and limit is None:
+            continue
+        on: CheckedHost = driver_host if role == "driver" else (database_host or host) if role == "database" else host
+        if cpus is not None and (problem := _refused(partial(parse_cpus, cpus, on.cpus()))):
             yield ("placement", f"{role}_cpus"), problem
         if limit is not None:
+            memory = on.machine().memory
             if limit > memory:
                 has = format_size(memory // 1024**2 * 1024**2)
                 yield ("placement", f"{role}_memory"), f"{format_size(limit)} is more than this machine has ({has})"
-            if reason := host.lacks(Ability.MEMORY_LIMIT):
+            if reason := on.lacks(Ability.MEMORY_LIMIT):
                 yield ("placement", f"{role}_memory"), f"no memory limit can be set here: {reason}"
-    if study.stack.java is not None:
-        home = Path(study.stack.java)
-        if problem := _refused(lambda: java_home(home)):
-            yield ("stack", "java"), problem
-    if study.command is None and (problem := _refused(lambda: server_of(study.stack).check_java(study.stack.java))):
-        yield ("stack", "java" if study.stack.java else "server"), problem
     if study.drivers and study.placement.driver_cpus is not None:
         yield ("placement", "driver_cpus"), "each of several drivers has CPUs of its own: write `cpus` in drivers"
     for at, driver in enumerate(study.drivers):
@@ -84,14 +97,23 @@ def _problems(file: StudyFile, host: Host) -> Iterator[tuple[tuple[str | int, ..
                 yield ("drivers", at, "cpus"), problem
         elif shutil.which(program) is None:
             yield ("drivers", at), f"via: no program {program} on the path"
-    if problem := _ports(study, host):
+    if problem := _ports(study, driver_host):
         yield ("workload", "users"), problem
-    if study.workload.cpu_latency is not None and not study.drivers and (why := host.lacks(Ability.CPU_LATENCY)):
+    if study.workload.cpu_latency is not None and not study.drivers and (why := driver_host.lacks(Ability.CPU_LATENCY)):
         yield ("workload", "cpu_latency"), f"/dev/cpu_dma_latency cannot be written here ({why}); leave it out"
     if study.reset.page_cache == "drop" and (why := host.lacks(Ability.DROP_PAGE_CACHE)):
         yield ("reset", "page_cache"), f"the page cache cannot be dropped here ({why}); write keep"
     if study.reset.swap == "off" and (why := host.lacks(Ability.SWAP_OFF)):
         yield ("reset", "swap"), f"swap cannot be switched off here ({why}); write keep"
+
+
+def _java_problems(study: Study) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if study.stack.java is not None:
+        home = Path(study.stack.java)
+        if problem := _refused(lambda: java_home(home)):
+            yield ("stack", "java"), problem
+    if study.command is None and (problem := _refused(lambda: server_of(study.stack).check_java(study.stack.java))):
+        yield ("stack", "java" if study.stack.java else "server"), problem
 
 
 def _ports(study: Study, host: Host) -> str:

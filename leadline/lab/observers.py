@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from leadline.host.base import Host
-from leadline.model.study import Study
 from leadline.observe.base import Observer
 from leadline.observe.counters import CounterObserver
 from leadline.observe.database import database_observer
@@ -37,7 +36,7 @@ def _has_jvm(stack: Stack) -> bool:
     return own is None or own.content.jvm
 
 
-def observers_of(study: Study, host: Host, stack: Stack) -> list[Observer]:
-    """CPU per transaction is a response, so processes are observed always."""
-    asked = [make(host, stack) for make in OBSERVERS] if study.observe else []
+def observers_of(observe: bool, host: Host, stack: Stack) -> list[Observer]:
+    """CPU per transaction is a response, so processes are observed always; the rest where ``observe`` says so."""
+    asked = [make(host, stack) for make in OBSERVERS] if observe else []
     return [ProcessObserver(host.files), *(observer for observer in asked if observer is not None)]

@@ -45,6 +45,7 @@ from leadline.observe.group import ObserverSet
 from leadline.observe.machine import MachineLines
 from leadline.observe.pools import compiled_since
 from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.services import Services
 
 _POLL = 0.2  # seconds between two looks at the driver and the services
 _READY = 60.0  # seconds until every driver of instances side by side must be ready
@@ -59,17 +60,7 @@ class RealSystem:
         self._study = study
         self._host = host
         self._lab = lab
-        options = StackOptions(
-            load_units=study.workload.load_units,
-            placement=study.placement,
-            observe=study.observe,
-            ready_timeout=study.ready_timeout,
-            http_address="0.0.0.0" if any(driver.server for driver in study.drivers) else "127.0.0.1",
-            http_names=[driver.server for driver in study.drivers if driver.server],
-            web_servers=web_servers(study),
-        )
-        home = lab / "services" / study.study
-        self._stack = Stack(study.stack, host, home / f"instance-{instance}" if instance else home, options)
+        self._stack = self._made_stack(instance)
         self._others: dict[int, RealSystem] = {}
         self._side_by_side: dict[Path, dict[str, list[int]]] = {}  # one for all instances
         self._progress: ProgressLog | None = None
@@ -79,6 +70,20 @@ class RealSystem:
         self._number = instance
         self._cpus = study.placement.driver_cpus
         self._load_owner = LoadOwner(study.workload)
+
+    def _made_stack(self, instance: int) -> Services:
+        study = self._study
+        options = StackOptions(
+            load_units=study.workload.load_units,
+            placement=study.placement,
+            observe=study.observe,
+            ready_timeout=study.ready_timeout,
+            http_address="0.0.0.0" if any(driver.server for driver in study.drivers) else "127.0.0.1",
+            http_names=[driver.server for driver in study.drivers if driver.server],
+            web_servers=web_servers(study),
+        )
+        home = self._lab / "services" / study.study
+        return Stack(study.stack, self._host, home / f"instance-{instance}" if instance else home, options)
 
     def versions(self) -> Mapping[str, str]:
         return self._stack.versions()
@@ -111,7 +116,8 @@ class RealSystem:
         return [self._stack, self._load_owner]
 
     def start_observers(self, directory: Path) -> None:
-        self._observers = ObserverSet(observers_of(self._study, self._host, self._stack))
+        assert isinstance(self._stack, Stack)
+        self._observers = ObserverSet(observers_of(self._study.observe, self._host, self._stack))
         java = Path(self._study.stack.java) if self._study.stack.java else None
         self._roles = dict(self._stack.processes())  # the driver joins when it is started
         self._observers.start(ObserverContext(directory, self._roles, java, side_by_side=self._side_by_side))

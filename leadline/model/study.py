@@ -29,7 +29,8 @@ from leadline.model.design import Design
 from leadline.model.disturbance import FIGURES
 from leadline.model.drivers import Drivers
 from leadline.model.errors import KeyedError, nearest
-from leadline.model.guest import Guest, GuestKind, check_guest
+from leadline.model.guest import GUEST_KINDS, Guest, GuestKind, check_guest
+from leadline.model.hosts import OrSsh, SshHost, ssh_host
 from leadline.model.knob import ApplyCost
 from leadline.model.load import filled
 from leadline.model.ownstack import OrStackFile, OwnFile, named_after
@@ -51,6 +52,7 @@ Equivalence = Annotated[
 # Kinds of host: each a module of its name in leadline/host.
 MachineKind = Literal["local"]
 HostKind = Literal[MachineKind, GuestKind]
+HostName = Annotated[str, OrSsh(HostKind)]  # a kind, or ``ssh:NAME``
 Mode = Literal["direct", "session", "orm"]
 MOST_FACTORS = 200
 
@@ -79,6 +81,13 @@ Responses = Annotated[list[_Name], Field(min_length=1), _known("response", RESPO
 Covariates = Annotated[list[_Name], _known("covariate", FIGURES)]
 
 
+class StackHosts(Strict):
+    """Hosts over SSH by what they run; the driver runs where leadline does."""
+
+    application: Annotated[str, OrSsh()] = Field(description="the server, its JVM; `ssh:NAME`")
+    database: Annotated[str, OrSsh()] | None = Field(default=None, description="`ssh:NAME`; the same if absent")
+
+
 class StackChoice(Strict):
     """Which application, server and database, in which persistence mode; ``own``: what a stack file says instead."""
 
@@ -86,7 +95,8 @@ class StackChoice(Strict):
     mode: Mode = "direct"
     server: str = "liberty"
     database: str = "postgres"
-    host: HostKind = "local"
+    host: HostName = Field(default="local", description="where services run; `ssh:NAME`: a host over SSH")
+    hosts: StackHosts | None = Field(default=None, description="in place of `host`: hosts over SSH by role")
     java: FilePath | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
     own: SkipJsonSchema[OwnFile | None] = None
 
@@ -96,6 +106,17 @@ class StackChoice(Strict):
         return named_after(found)
 
     @property
+    def ssh(self) -> SshHost | None:
+        """The host over SSH where the application runs; None where that is no such host."""
+        return ssh_host(self.hosts.application if self.hosts else self.host)
+
+    @property
+    def database_ssh(self) -> SshHost | None:
+        """That of the database, where it is another one."""
+        named = ssh_host(self.hosts.database) if self.hosts and self.hosts.database else None
+        return None if named == self.ssh else named
+
+    @property
     def title(self) -> str:
         """What runs, for people."""
         if self.own is not None:
@@ -103,9 +124,14 @@ class StackChoice(Strict):
         return f"{self.app} ({self.mode}) on {self.server} with {self.database}"
 
     @model_validator(mode="after")
-    def _own_runs_here(self) -> StackChoice:
-        if self.own is not None and self.host != "local":
-            raise KeyedError(("host",), f"an application of one's own runs on this host only, not on {self.host}")
+    def _where_it_runs(self) -> StackChoice:
+        if self.own is not None and self.host in GUEST_KINDS:
+            raise KeyedError(("host",), f"an application of one's own runs in no guest, and this is {self.host}")
+        if self.hosts is not None and self.host != "local":
+            raise KeyedError(("hosts",), f"host is {self.host} and hosts name others: leave one of them out")
+        if self.database_ssh is not None and self.database != "postgres":
+            told = f"on a host of its own the database is postgres, not {self.database}"
+            raise KeyedError(("hosts", "database"), f"{told}: leave `database` out of hosts")
         return self
 
 

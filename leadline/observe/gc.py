@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from leadline.gcanalysis.events import GcLog
-from leadline.gcanalysis.rates import allocations
 from leadline.observe.base import ObserverContext
-from leadline.observe.gclog.files import parse
 from leadline.observe.table import TallTable
+
+if TYPE_CHECKING:
+    from leadline.gcanalysis.events import GcLog
 
 # What the JVM has to be started with; the rotation that is on by default would lose the log's beginning.
 OPTION = "-Xlog:gc*,safepoint:file={file}:uptime,time,level,tags:filecount=0"
@@ -54,6 +55,8 @@ class GcObserver:
         raw = directory / "raw" / "gc.log"
         if not raw.exists():
             return None
+        from leadline.observe.gclog.files import parse  # its libraries are not where a host only records
+
         log = parse(raw)
         told = [f"gc: {text}" for text in log.warnings]
         self.warnings.extend(text for text in told if text not in self.warnings)
@@ -62,6 +65,8 @@ class GcObserver:
 
 def tabulate(log: GcLog, ended: float) -> TallTable:
     """All series. ``ended`` (unix seconds) stands for the last line's time where the log has no wall clock."""
+    from leadline.gcanalysis.rates import allocations
+
     table = TallTable()
 
     def ns(jvm: int, at: float, unix: float | None, earlier: float = 0.0) -> int:

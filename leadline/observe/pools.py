@@ -22,16 +22,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-
-import numpy as np
-import polars as pl
+from typing import TYPE_CHECKING
 
 from leadline.host.base import Host
 from leadline.host.jvm import java_pid, load_agent
 from leadline.host.textfile import write_private
 from leadline.model.errors import LeadlineError
 from leadline.observe.base import ObserverContext
-from leadline.observe.table import SCHEMA
+from leadline.observe.table import schema
+
+if TYPE_CHECKING:
+    import polars as pl
 
 # "so far" marks counters that grow from the start of the server.
 UNITS = {
@@ -146,20 +147,27 @@ class PoolsObserver:
 
 def read_samples(file: Path) -> pl.DataFrame:
     """The agent's rows; a last line that was cut off by a kill is dropped. Empty if there is no file."""
+    import polars as pl
+
+    whole = _whole_lines(file)
+    return pl.read_csv(whole, schema=schema()) if whole.count(b"\n") > 1 else pl.DataFrame(schema=schema())
+
+
+def _whole_lines(file: Path) -> bytes:
     try:
         text = file.read_bytes()
     except FileNotFoundError:
-        return pl.DataFrame(schema=SCHEMA)
-    whole = text[: text.rfind(b"\n") + 1]
-    if whole.count(b"\n") < 2:
-        return pl.DataFrame(schema=SCHEMA)
-    return pl.read_csv(whole, schema=SCHEMA)
+        return b""
+    return text[: text.rfind(b"\n") + 1]
 
 
 def compiled_since(directory: Path, from_s: float) -> tuple[float, float] | None:
     """Seconds that the compiler worked since a moment (unix seconds) and the methods that wait for it now, from what
     the agent has written so far; None where it tells of no compiler, or not of that time.
     """
+    import numpy as np
+    import polars as pl
+
     rows = read_samples(directory / "raw" / "agent.csv")
     times, work = (rows.filter(pl.col("metric") == "jit.time_ms")[name].to_numpy() for name in ("time_ns", "value"))
     waiting = rows.filter(pl.col("metric") == "jit.queue")["value"]
@@ -183,8 +191,7 @@ def _escaped(path: Path) -> str:
 def _statistics_problem(samples: Path) -> str:
     deadline = time.monotonic() + _FIRST_SAMPLE
     while time.monotonic() < deadline:
-        frame = read_samples(samples)
-        if not frame.filter(pl.col("metric") == "agent.sample_us").is_empty():
+        if b",agent.sample_us," in _whole_lines(samples):
             if _has_pools(samples):
                 return ""
             return (
@@ -197,5 +204,5 @@ def _statistics_problem(samples: Path) -> str:
 
 
 def _has_pools(samples: Path) -> bool:
-    found = read_samples(samples).filter((pl.col("metric") == "agent.pools") & (pl.col("value") > 0))
-    return not found.is_empty()
+    rows = (line.split(b",") for line in _whole_lines(samples).splitlines())
+    return any(row[1:2] == [b"agent.pools"] and float(row[-1]) > 0 for row in rows)

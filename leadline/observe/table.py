@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import polars as pl
+if TYPE_CHECKING:  # whoever only records, on a host that may not have it, needs none of it
+    import polars as pl
 
-SCHEMA = {"time_ns": pl.Int64, "metric": pl.Utf8, "subject": pl.Utf8, "value": pl.Float64}
+
+def schema() -> dict[str, type[pl.DataType]]:
+    """Columns and their types."""
+    import polars as pl
+
+    return {"time_ns": pl.Int64, "metric": pl.Utf8, "subject": pl.Utf8, "value": pl.Float64}
 
 
 class TallTable:
@@ -29,13 +36,15 @@ class TallTable:
 
     def frame(self) -> pl.DataFrame:
         """Sorted by metric, subject and time."""
+        import polars as pl
+
         columns = {
             "time_ns": self._times,
             "metric": self._metrics,
             "subject": self._subjects,
             "value": self._values,
         }
-        return pl.DataFrame(columns, schema=SCHEMA).sort("metric", "subject", "time_ns")
+        return pl.DataFrame(columns, schema=schema()).sort("metric", "subject", "time_ns")
 
     def write(self, path: Path) -> Path | None:
         """Write ``path`` whole or not at all; None when there is not one row. Raises OSError."""

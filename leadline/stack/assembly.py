@@ -59,6 +59,9 @@ class StackOptions:
     ready_timeout: float = 120.0
     http_port: int = 0
     http_address: str = _LOOPBACK  # 0.0.0.0 for load from other hosts
+    address: str = _LOOPBACK  # by which the load reaches this host
+    database_address: str = _LOOPBACK  # where the database listens beside the loopback
+    database_clients: Sequence[str] = ()  # addresses of other hosts that may log in there
     database_port: int = 0
     web_servers: Sequence[str] = ()  # that levels will ask for
     http_names: Sequence[str] = ()  # addresses of this host as others know it
@@ -96,6 +99,7 @@ class Stack:
         self._url_port = 0
         self._socket: Path | None = None
         self._memory_kills = 0
+        self._elsewhere: Endpoint | None = None
         self._web_versions: dict[str, str] = {}
 
     # what it is ----------------------------------------------------------------------------------------------
@@ -119,7 +123,7 @@ class Stack:
     def url(self) -> str:
         """Base address of the running application: the web server's where there is one."""
         scheme = "https" if self.certificate() else "http"
-        return f"{scheme}://{_LOOPBACK}:{self._url_port}{self.deployment().path}"
+        return f"{scheme}://{self.options.address}:{self._url_port}{self.deployment().path}"
 
     def deployment(self) -> Deployment:
         """What the server is given at the levels of its last start. Raises UsageError."""
@@ -138,7 +142,11 @@ class Stack:
 
     def endpoint(self) -> Endpoint:
         """Where the database listens. Raises LookupError while it has no data."""
-        return self.database.endpoint()
+        return self._elsewhere or self.database.endpoint()
+
+    def use_database(self, endpoint: Endpoint) -> None:
+        """Have the application use a database that another stack runs, on another host."""
+        self._elsewhere = endpoint
 
     def processes(self) -> Mapping[str, Process]:
         """``database``, ``server``, ``web`` and the application's companion, those that have been started."""
@@ -453,6 +461,8 @@ class Stack:
             deployment=deployment,
             observe=self.options.observe,
             raw=directory.absolute() / "raw",
+            database_address=self.options.database_address,
+            database_clients=self.options.database_clients,
         )
 
     def _make_work(self) -> None:

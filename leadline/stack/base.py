@@ -60,6 +60,8 @@ class ServiceContext:
     database: Endpoint | None = None
     deployment: Deployment | None = None  # the application, for a server
     observe: bool = True
+    database_address: str = "127.0.0.1"  # of this host, where a database listens beside the loopback
+    database_clients: Sequence[str] = ()  # addresses of other hosts that may log in there
     raw: Path | None = None  # where a service writes raw observations (gc.log) when ``observe``; None: nowhere
 
     @property

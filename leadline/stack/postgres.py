@@ -20,6 +20,7 @@ from leadline.stack.private import PASSWORD, PrivateDatabase
 from leadline.stack.provision import POSTGRES_JDBC, Artefact, postgres_artefact
 
 _INCLUDED = "leadline.conf"  # in the data directory, included by postgresql.conf
+_CLIENTS = "leadline_hba.conf"  # who may log in, where it is reached from other hosts
 _ALTERED = "postgresql.auto.conf"  # levels that were changed live; it would win at the next start
 # Messages at start that tell of the host, not of the levels under test.
 _INFRASTRUCTURE = ("could not bind", "lock file", "could not write", "Input/output error", "Read-only file system")
@@ -61,9 +62,12 @@ class Postgres(PrivateDatabase):
         return postgres_knobs.render(name, level)
 
     def _write_configuration(self) -> None:
+        context = self.context
+        others = [context.database_address] if context.database_address != local.LOOPBACK else []
         text = "\n".join(
             [
-                f"listen_addresses = '{local.LOOPBACK}'",
+                f"listen_addresses = '{','.join([local.LOOPBACK, *others])}'",
+                *([f"hba_file = '{self._data / _CLIENTS}'"] if others else []),
                 f"port = {self._port}",
                 "unix_socket_directories = ''",
                 "timezone = 'UTC'",
@@ -73,6 +77,9 @@ class Postgres(PrivateDatabase):
                 "",
             ]
         )
+        if others:
+            allowed = [local.LOOPBACK, *others, *context.database_clients]
+            (self._data / _CLIENTS).write_text("".join(f"host all all {each}/32 scram-sha-256\n" for each in allowed))
         (self._data / _INCLUDED).write_text(text)
         (self._data / _ALTERED).unlink(missing_ok=True)
         (self.context.artefacts / self.kept_configuration).write_text(text)

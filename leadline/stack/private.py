@@ -141,7 +141,7 @@ class PrivateDatabase(Changing[ServiceContext]):
         except FileNotFoundError:
             raise LookupError(f"there are no {self.title} data in {self._data} yet") from None
         return Endpoint(
-            local.LOOPBACK,
+            self.context.database_address,
             self._port,
             self.database,
             self.user,

@@ -26,6 +26,8 @@ from leadline.stack.unpack import UnpackError, unpack_txz_in_jar, unpack_zip
 
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0"
 _MARKER = ".leadline-complete"
+# Asked in place of Maven and pip where another leadline brings distributions (leadline.far); raises what it wants.
+elsewhere: Callable[[Artefact], None] | None = None
 _SHARED = 0o444  # mode of the marker once all users may read the rest
 
 
@@ -205,6 +207,8 @@ def fetch(artefact: Artefact, progress: Progress) -> Path:
     found = target if artefact.unpack != "none" else target / artefact.file_name
     if _complete(target):
         return found
+    if elsewhere is not None:
+        elsewhere(artefact)
     try:
         lock = dist / f".{artefact.directory_name}.lock"
         with exclusive(lock, lambda: progress(f"waiting for another process that provisions {artefact.name}")):

@@ -39,6 +39,7 @@ ALLOWED = {
     },
     "simulate": {"model", "catalogue", "design", "analysis", "host", "lab"},
     "virtual": {"model", "catalogue", "design", "host", "guest", "stack", "load", "observe", "lab"},
+    "far": {"model", "host", "stack", "load", "observe", "lab"},
     "api": {
         "model",
         "catalogue",
@@ -54,6 +55,7 @@ ALLOWED = {
         "lab",
         "simulate",
         "virtual",
+        "far",
         "report",
     },
     # what touches the world, the command line does by leadline.api

@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from leadline.api import hosts
-from leadline.cli.options import JsonOption
-from leadline.cli.output import console, print_json, say
+from leadline.cli.options import HostOption, JsonOption
+from leadline.cli.output import console, errors, print_json, say
 
 
 def register(app: typer.Typer) -> None:
@@ -17,9 +17,9 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: leadline restore")(restore)
 
 
-def doctor(json: JsonOption = False) -> None:
-    """What this machine can do and how noisy it is, each finding with the command that mends it."""
-    found = hosts.doctor()
+def doctor(host: HostOption = "here", json: JsonOption = False) -> None:
+    """What a machine can do and how noisy it is, each finding with the command that mends it."""
+    found = hosts.doctor(host, _tell)
     if json:
         print_json({"findings": [_finding(finding) for finding in found]})
     else:
@@ -34,13 +34,17 @@ def doctor(json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
+def _tell(line: str) -> None:
+    say(line, to=errors)
+
+
 def _finding(finding: hosts.Finding) -> dict[str, str]:
     return {"name": finding.name, "level": finding.level, "sentence": finding.sentence, "mend": finding.mend}
 
 
-def restore(json: JsonOption = False) -> None:
-    """Put this host back after any crash: undo every open entry of the journal, end what was started."""
-    lines = hosts.restore()
+def restore(host: HostOption = "here", json: JsonOption = False) -> None:
+    """Put a host back after any crash: undo every open entry of the journal, end what was started."""
+    lines = hosts.restore(host, _tell)
     if json:
         print_json({"restored": lines})
         return

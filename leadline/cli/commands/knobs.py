@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
+from leadline.api.hosts import today
 from leadline.api.knobs import every_knob, knobs_of, knobs_of_stack, machine, present
 from leadline.catalogue import text
-from leadline.cli.options import JsonOption
-from leadline.cli.output import console, print_json
+from leadline.cli.options import HostOption, JsonOption
+from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError, nearest
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import Knob, Level, Owner
 
 
 def register(app: typer.Typer) -> None:
@@ -26,6 +28,7 @@ def knobs(
     server: Annotated[str, typer.Option("--server", help="Only what this server and its JVM have.")] = "",
     database: Annotated[str, typer.Option("--database", help="Only what this database has.")] = "",
     stack: Annotated[str, typer.Option("--stack", help="Only what this stack file, or a study's stack, has.")] = "",
+    host: HostOption = "here",
     json: JsonOption = False,
 ) -> None:
     """List knobs: unit, range, default, risk, apply cost; for the host's also today's value.
@@ -39,13 +42,13 @@ def knobs(
         catalogue = knobs_of_stack(stack)
     else:
         catalogue, absent = knobs_of(server, database) if server or database else (every_knob(), {})
-    limits = machine()
+    limits, there = (machine(), None) if host == "here" else today(host, lambda line: say(line, to=errors))
     found = [knob.on(limits) for knob in (catalogue.matching(pattern) if pattern else catalogue)]
     absent = {name: owners for name, owners in absent.items() if name.startswith(pattern) or pattern in name}
     if not found and not absent:
         near = nearest(pattern, catalogue.names())
         raise UsageError(f"no knob fits {pattern!r}" + (f"; did you mean {near}?" if near else ""))
-    rows = [(knob, present(knob)) for knob in found]
+    rows = [(knob, present(knob) if there is None else _there(knob, there)) for knob in found]
     if json:
         document: dict[str, Any] = {"knobs": [_knob(knob, today, writable) for knob, (today, writable) in rows]}
         print_json({**document, "absent": absent} if server or database else document)
@@ -56,6 +59,11 @@ def knobs(
     for name, owners in absent.items():
         lacking = " and ".join(filter(None, (server, database)))
         console.print(f"{name}: not in {lacking}, only in {', '.join(owners)}", soft_wrap=True)
+
+
+def _there(knob: Knob, levels: Mapping[str, tuple[Level, str]]) -> tuple[Level, str]:
+    """As ``present`` of another host."""
+    return levels.get(knob.name, ("", "its kernel has no such knob")) if knob.owner is Owner.HOST else ("", "")
 
 
 def _lines(knob: Knob, today: Level, reason: str) -> list[Text]:

@@ -29,7 +29,7 @@ def run(
     factor: FactorOption = None,
     host: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help="Run on another kind of host than its file says: here, vm or virtual-time."),
+        typer.Option(metavar="HOST", help="Run elsewhere than its file says: here, vm, virtual-time or ssh:NAME."),
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Wall time after which no trial is started: 30m")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; change nothing.")] = False,

@@ -75,16 +75,36 @@ def test_kernels_of_built_in_studies_can_be_had_in_guests_alone(name: str, treat
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("ssh:db1", "no study runs on a host over SSH yet; write here, vm or virtual-time"),
-        ("ssh", "no study runs on a host over SSH yet"),
+        ("ssh", r"^--host 'ssh' names no host; write ssh:NAME, an alias of ~/.ssh/config or user@host$"),
+        ("ssh:-oProxyCommand=x", "'-oProxyCommand=x' is no host; write an alias"),
+        ("ssh:app:99999", "'app:99999' is no host"),
         ("virtual", "there is no such kind of host; did you mean virtual-time"),
-        ("cloud9", "there is no such kind of host; write here, vm or virtual-time"),
+        ("cloud9", "there is no such kind of host; write here, vm, virtual-time or ssh:NAME"),
         ("", "there is no such kind of host"),
     ],
 )
 def test_other_kinds_are_refused(word: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         on_host(study(HERE), word)
+
+
+@pytest.mark.parametrize("word", ["ssh:app", "ssh+sudo:me@app:2222"])
+def test_a_host_over_ssh(word: str) -> None:
+    chosen = on_host(study(HERE), word)
+    assert chosen.file.study.stack.host == word
+    assert chosen.notes == (f"--host {word}, where the file says here",)
+    assert str(chosen.file.study.stack.ssh) == word
+    assert on_host(chosen.file, "here").file.study.stack.ssh is None
+
+
+def test_hosts_by_role_give_way_to_one_host() -> None:
+    named = "stack: { server: tomcat, hosts: { application: 'ssh:app', database: 'ssh:db' } }"
+    file = study(HERE.replace("stack: { server: tomcat }", named))
+    assert [str(file.study.stack.ssh), str(file.study.stack.database_ssh)] == ["ssh:app", "ssh:db"]
+    chosen = on_host(file, "ssh:other")
+    assert str(chosen.file.study.stack.ssh) == "ssh:other"
+    assert chosen.file.study.stack.database_ssh is None
+    assert chosen.notes == ("--host ssh:other, where the file says ssh:app and ssh:db",)
 
 
 @pytest.mark.parametrize(

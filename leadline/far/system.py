@@ -1,0 +1,164 @@
+"""The real system with its services on hosts over SSH: the driver runs here, what the hosts record is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from leadline.far.host import FarHosts
+from leadline.far.stack import FarStack
+from leadline.host.local import LocalHost
+from leadline.lab.real import RealSystem
+from leadline.lab.system import Compiled
+from leadline.model.disturbance import MachineUse
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.study import Study
+from leadline.observe.base import Observer, ObserverContext
+from leadline.observe.database import database_observer
+from leadline.observe.gc import GcObserver
+from leadline.observe.group import ObserverSet
+from leadline.observe.host import HostObserver
+from leadline.observe.machine import MachineLines
+from leadline.observe.pools import PoolsObserver, compiled_since
+from leadline.observe.processes import ProcessObserver
+from leadline.observe.window import DRIVER
+from leadline.stack.registry import database_of
+
+NEAR = "near"  # folder of a trial's directory: the driver's processes, on this host
+_MERGED = ("processes", "database")  # series of other hosts that belong to the trial's own
+
+
+class FarSystem(RealSystem):
+    """Implements ``leadline.lab.system.System``; a lost connection is a failure of the trial, and the next attempt
+    begins with a new one.
+    """
+
+    def __init__(self, study: Study, hosts: FarHosts, lab: Path) -> None:
+        self._far = FarStack(study, hosts, lab)
+        self._hosts = hosts
+        self._fetched: set[Path] = set()
+        super().__init__(study, hosts.local, lab)
+
+    def _made_stack(self, instance: int) -> FarStack:
+        if instance:
+            raise UsageError("no two instances stand side by side on hosts over SSH")
+        return self._far
+
+    def beside(self, number: int) -> RealSystem:
+        """Only the one system. Raises UsageError for another."""
+        if number:
+            self._made_stack(number)
+        return self
+
+    # the hosts -----------------------------------------------------------------------------------------------
+
+    def reset(self, directory: Path, seed: int) -> None:  # noqa: ARG002 - as the protocol has it
+        self._far.ready()
+        reset = self._study.reset
+        if reset.database == "snapshot" or not self._stack.has_data():
+            self._stack.reset_data(directory)
+        if reset.swap == "off":
+            self._hosts.swap_off()
+        if reset.page_cache == "drop":
+            self._hosts.drop_page_cache()
+
+    def take_half(self, half: int) -> str:
+        raise LeadlineError(f"no half ({half}) of the CPUs of {self._hosts.name} is taken")
+
+    # observers -----------------------------------------------------------------------------------------------
+
+    def start_observers(self, directory: Path) -> None:
+        self._hosts.read_clocks()
+        for host, _ in self._far.everywhere():
+            host.ask("start_observers", self._far.key(directory))
+        self._roles = {}  # the driver joins when it is started
+        self._observers = ObserverSet([ProcessObserver(LocalHost(directories={}).files)])
+        self._observers.start(ObserverContext(directory / NEAR, self._roles))
+
+    def stop_observers(self) -> Sequence[str]:
+        self._observers.stop()
+        far = [f"{host.name}: {text}" for host, _ in self._far.everywhere() for text in host.ask("stop_observers")]
+        return [*self._observers.warnings, *far]
+
+    def compiled(self, directory: Path, from_s: float) -> Compiled | None:
+        raw = directory / "raw" / "agent.csv"
+        raw.parent.mkdir(parents=True, exist_ok=True)
+        raw.write_text(self._hosts.ask("samples", self._far.key(directory)))
+        found = compiled_since(directory, from_s + self._hosts.clock.ns / 1e9)
+        return None if found is None else Compiled(*found)
+
+    def collect(self, directory: Path) -> Sequence[str]:
+        """Fetch what was recorded and turn it into series, by this host's clock."""
+        warnings: list[str] = []
+        if directory in self._fetched:
+            return warnings
+        for host, folder in self._far.everywhere():
+            into = directory / folder
+            key = self._far.key(directory)
+            try:
+                host.connection.fetch(str(host.ask("place", key)), into)
+                host.ask("forget", key)
+            except (LeadlineError, OSError) as error:
+                warnings.append(f"what was recorded there is not here: {error}")
+                continue
+            decoders = ObserverSet(self._decoders())
+            decoders.collect_from(into)
+            warnings += decoders.warnings
+            _shift(into / "series", round(-host.clock.ns))
+        self._observers.collect_from(directory / NEAR)
+        for folder in (*(folder for _, folder in self._far.everywhere() if folder), NEAR):
+            for name in _MERGED:
+                _merge(
+                    directory / folder / "series" / f"{name}.parquet", directory / "series" / f"{name}.parquet", folder
+                )
+        self._fetched.add(directory)
+        return warnings
+
+    def _decoders(self) -> list[Observer]:
+        """Observers that only read what others recorded."""
+        host = self._hosts.local
+        database = database_of(self._study.stack)
+        gauges = database.gauges() if database.runs else ()
+        read: list[Observer] = [
+            ProcessObserver(host.files),
+            HostObserver(host.files),
+            GcObserver(),
+            PoolsObserver(host),
+        ]
+        return [*read, database_observer(lambda: {}, gauges, interval=1.0)]
+
+    def machine_use(
+        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
+    ) -> Sequence[MachineUse | None]:
+        """Of the application's host."""
+        here = ("server",) if self._far.apart else ("server", "database")
+        lines = MachineLines(directory / "series", [one / "series" for one in beside], here)
+        return [lines.use(windows) for windows in stretches]
+
+
+def _shift(series: Path, nanoseconds: int) -> None:
+    """Move every series of a folder to this host's clock."""
+    for path in series.glob("*.parquet") if nanoseconds else ():
+        _write(pl.read_parquet(path).with_columns(pl.col("time_ns") + nanoseconds), path)
+
+
+def _merge(part: Path, whole: Path, folder: str) -> None:
+    """Add the rows of one host to the trial's; of this host only the driver's."""
+    if not part.exists():
+        return
+    rows = pl.read_parquet(part)
+    if folder == NEAR:
+        rows = rows.filter(pl.col("subject").str.starts_with(DRIVER))
+    else:
+        rows = rows.filter(pl.col("subject").str.starts_with("database"))
+    before = [pl.read_parquet(whole)] if whole.exists() else []
+    whole.parent.mkdir(parents=True, exist_ok=True)
+    _write(pl.concat([*before, rows]).sort("metric", "subject", "time_ns"), whole)
+
+
+def _write(frame: pl.DataFrame, path: Path) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    frame.write_parquet(partial, compression="zstd")
+    partial.replace(path)

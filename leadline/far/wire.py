@@ -1,0 +1,161 @@
+"""What travels between leadline and its agent on another host: frames of JSON, and the few kinds of value they hold.
+
+A frame is its length (four bytes, big-endian) and so many bytes of JSON. A request is ``{"id", "do", "with"}``, its
+answer ``{"id", "value"}`` or ``{"id", "error"}``; before it ``{"id", "told"}`` may come, a line of progress. ``{}`` is
+a sign of life. Nothing is ever executed because of what a frame holds, but the requests of a fixed table.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from leadline.host.base import Ability
+from leadline.host.checks import Finding
+from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
+from leadline.model.knob import Machine
+from leadline.model.study import Placement, StackChoice
+from leadline.stack.base import AuditResult, Endpoint
+from leadline.stack.provision import Artefact
+from leadline.stack.wheels import Wheel
+
+MOST_BYTES = 64 << 20  # of a frame
+_LENGTH = struct.Struct(">I")
+_TYPES: Mapping[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        *(Ability, Artefact, AuditResult, Endpoint, FailureClass, Finding, Machine, Placement, StackChoice),
+        Wheel,
+    )
+}
+_KIND = "is a"
+
+
+class ConnectionLost(TrialFailure):
+    """The host cannot be reached any more."""
+
+    def __init__(self, title: str, why: str, evidence: str = "") -> None:
+        super().__init__(FailureClass.INFRASTRUCTURE, f"{title}: {why}", evidence)
+
+
+class Absent(LeadlineError):
+    """A distribution that the far cache does not hold yet."""
+
+    def __init__(self, artefact: Artefact) -> None:
+        super().__init__(f"{artefact.coordinate} is not there")
+        self.artefact = artefact
+
+
+def packed(value: object) -> Any:
+    """A value as JSON types. Raises TypeError for a kind that does not travel."""
+    if value is None or isinstance(value, bool | int | float) or type(value) is str:
+        return value
+    if isinstance(value, Enum):
+        return {_KIND: type(value).__name__, "value": value.value}
+    if isinstance(value, Path):
+        return {_KIND: "Path", "value": str(value)}
+    if isinstance(value, BaseModel):
+        return {_KIND: type(value).__name__, "value": value.model_dump(mode="json")}
+    if is_dataclass(value) and not isinstance(value, type):
+        held = {field.name: packed(getattr(value, field.name)) for field in fields(value)}
+        return {_KIND: type(value).__name__, "value": held}
+    if isinstance(value, Mapping):
+        return {_KIND: "map", "value": [[packed(name), packed(each)] for name, each in value.items()]}
+    if isinstance(value, list | tuple | Sequence) and not isinstance(value, str | bytes):
+        return [packed(each) for each in value]
+    if isinstance(value, str):
+        return str(value)
+    raise TypeError(f"a {type(value).__name__} does not travel")
+
+
+def unpacked(found: Any) -> Any:
+    """The value again; sequences are lists. Raises ValueError for what ``packed`` does not make."""
+    if isinstance(found, list):
+        return [unpacked(each) for each in found]
+    if not isinstance(found, dict):
+        return found
+    kind, held = found.get(_KIND), found.get("value")
+    if kind == "map":
+        return {unpacked(name): unpacked(each) for name, each in held or ()}
+    if kind == "Path":
+        return Path(str(held))
+    made = _TYPES.get(str(kind))
+    if made is None:
+        raise ValueError(f"no value of a kind {kind!r} is known")
+    if issubclass(made, BaseModel):
+        return made.model_validate(held)
+    if issubclass(made, Enum):
+        return made(held)
+    if not isinstance(held, dict):
+        raise ValueError(f"a {kind} without its fields")
+    return made(**{name: unpacked(each) for name, each in held.items()})
+
+
+def packed_error(error: BaseException) -> dict[str, Any]:
+    """An exception as JSON types."""
+    match error:
+        case Absent():
+            return {_KIND: "Absent", "artefact": packed(error.artefact)}
+        case TrialFailure():
+            return {_KIND: "TrialFailure", "class": error.failure_class.value, "said": [error.message, error.evidence]}
+        case OSError():
+            return {_KIND: "OSError", "code": error.errno or errno.EIO, "said": [str(error.strerror or error)]}
+    known = (NotInPlay, LookupError, RestoreError, UsageError, LeadlineError)
+    kind = next((one.__name__ for one in known if isinstance(error, one)), "")
+    text = str(error.args[0]) if kind == "LookupError" and error.args else str(error)  # a KeyError quotes itself
+    return {_KIND: kind, "said": [text if kind else f"{type(error).__name__}: {error}"]}
+
+
+def unpacked_error(found: Mapping[str, Any], title: str) -> Exception:
+    """The exception again; one that leadline does not know is a LeadlineError that names the host, ``title``."""
+    said = [str(each) for each in found.get("said", ())] or [""]
+    match found.get(_KIND):
+        case "Absent":
+            artefact = unpacked(found["artefact"])
+            return Absent(artefact) if isinstance(artefact, Artefact) else LeadlineError(f"{title}: no artefact named")
+        case "TrialFailure":
+            return TrialFailure(FailureClass(found["class"]), *said[:2])
+        case "OSError":
+            return OSError(int(found["code"]), f"{title}: {said[0]}")
+        case "NotInPlay":
+            return NotInPlay(said[0])
+        case "LookupError":
+            return LookupError(said[0])
+        case "RestoreError":
+            return RestoreError(f"{title}: {said[0]}")
+        case "UsageError":
+            return UsageError(said[0])
+    return LeadlineError(f"{title}: {said[0]}")
+
+
+def frame(message: Mapping[str, Any]) -> bytes:
+    """A message as it is sent. Raises ValueError where it is too long."""
+    text = json.dumps(message, separators=(",", ":")).encode()
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"a message of {len(text)} bytes; the most is {MOST_BYTES}")
+    return _LENGTH.pack(len(text)) + text
+
+
+def read_frame(read: Callable[[int], bytes]) -> dict[str, Any] | None:
+    """The next message; None at the end of the stream. ``read`` as of a buffered file. Raises ValueError."""
+    head = read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    if length > MOST_BYTES:
+        raise ValueError(f"a message of {length} bytes was announced; the most is {MOST_BYTES}")
+    text = read(length)
+    if len(text) < length:
+        return None
+    message = json.loads(text)
+    if not isinstance(message, dict):
+        raise ValueError("a message that is no object")
+    return message

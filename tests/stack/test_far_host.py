@@ -1,0 +1,200 @@
+"""Studies whose services run on hosts over SSH: real sshd, hosts with roots, networks and processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import leadline
+from far_hosts import Far, far_hosts, missing
+from witnesses import MATRIX
+
+import leadline as package
+from leadline.host.paths import cache_dir
+
+pytestmark = [pytest.mark.stack, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+KNOB = "net.ipv4.tcp_slow_start_after_idle"  # each network namespace has its own: this host's stays
+APPLICATION = """
+import json, sys, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+port, address, size = sys.argv[1:4]
+class Handler(BaseHTTPRequestHandler):
+    protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
+    def do_GET(self):
+        time.sleep(0.1)  # so that a driver that is late by less does not matter
+        text = json.dumps({"size": int(size)}).encode() + b" " * int(size)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+    def log_message(self, *words): pass
+ThreadingHTTPServer((address, int(port)), Handler).serve_forever()
+"""
+STACK = f"""
+stack: pages
+command: [python{sys.version_info[0]}.{sys.version_info[1]}, pages.py, "${{port}}", "${{address}}"]
+knobs:
+  app.size: {{ argument: "${{level}}", range: [1, 100000], default: 10, read_back: {{ http: /, key: size }} }}
+scenario: pages.scenario.yaml
+"""
+SCENARIO = """
+scenario: pages
+mix: { page: 1 }
+pause: { shape: fixed, mean: 50ms }
+transactions:
+  page: [{ get: /, check: { contains: size } }]
+"""
+STUDY = f"""
+study: far
+question: Does it run over there?
+stack: pages.stack.yaml
+workload: {{ users: 4, ramp_up: 1s, steady: 2s, ramp_down: 0s }}
+factors: {{ {KNOB}: [0, 1] }}
+settings: {{ app.size: 500 }}
+design: {{ replicates: 2, sentinels: null, seed: 3 }}
+responses: [throughput, p50, cpu_per_transaction]
+dead_man: 1s
+"""
+TWO = f"""
+study: two
+question: Does the database have a host of its own?
+stack: {{ server: tomcat, hosts: {{ application: "ssh:app", database: "ssh:db" }} }}
+workload: {{ users: 4, variables: {{ think: 50ms }}, ramp_up: 2s, steady: 4s, ramp_down: 0s }}
+factors: {{ database.work_mem: [4m, 8m] }}
+settings: {{ {KNOB}: 0, jvm.heap: 128m }}
+design: {{ replicates: 2, sentinels: null, seed: 3 }}
+responses: [throughput, p50, database_cpu_per_transaction, driver_cpu_per_transaction]
+dead_man: 2s
+"""
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Far]]:
+    """Their ``ssh`` is first on the path; this checkout and these caches are not there."""
+    place = tmp_path_factory.mktemp("far")
+    hidden = [Path(package.__file__).resolve().parents[1], cache_dir(), tmp_path_factory.getbasetemp()]
+    with far_hosts(["app", *(["db"] if MATRIX else [])], place, hidden) as found, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{place / 'bin'}:{os.environ['PATH']}")
+        yield found
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    for name, text in (
+        ("pages.py", APPLICATION),
+        ("pages.stack.yaml", STACK),
+        ("pages.scenario.yaml", SCENARIO),
+        ("far.yaml", STUDY),
+    ):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def level(far: Far) -> str:
+    return far.run("cat", f"/proc/sys/{KNOB.replace('.', '/')}").strip()
+
+
+def until(true: Callable[[], object], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def steps(lab: Path, name: str) -> int:
+    """How often a step of a trial began."""
+    try:
+        with sqlite3.connect(f"file:{lab / 'lab.sqlite'}?mode=ro", uri=True) as found:
+            return int(found.execute("select count(*) from steps where name = ?", (name,)).fetchone()[0])
+    except sqlite3.Error:
+        return 0
+
+
+def read_back(lab: Path, trial: int) -> str:
+    """The level of the host's knob that was read before a trial's load."""
+    with sqlite3.connect(f"file:{lab / 'lab.sqlite'}?mode=ro", uri=True) as found:
+        asked = "select found from readings where trial_id = ? and knob = ? and phase = 'before'"
+        return str(found.execute(asked, (trial, KNOB)).fetchone()[0])
+
+
+def test_a_trial_there_and_the_host_put_back_after_a_kill(hosts: dict[str, Far], study: Path) -> None:
+    far, own = hosts["app"], Path(f"/proc/sys/{KNOB.replace('.', '/')}").read_text()
+    far.run("sh", "-c", "sleep 98765 > /dev/null 2>&1 & echo kept > /root/mine")
+    (mine,) = far.processes()
+    before = level(far)
+    command = [sys.executable, "-m", "leadline", "run", "far.yaml", "--host", "ssh:app"]
+    with (study / "out").open("w") as out:
+        run = subprocess.Popen(command, cwd=study, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        until(lambda: run.poll() is not None or steps(study / "lab", "load") == 2, 300, "no second trial")
+        assert run.poll() is None, (study / "out").read_text()
+        during = far.processes()
+        levels = level(far)
+    finally:
+        run.send_signal(signal.SIGKILL)
+        run.wait(10)
+    # the second trial ran there, at its own level
+    assert any("pages.py" in line for line in during), during
+    shown = leadline("show", "far", "--json", cwd=study)
+    first, second = json.loads(shown.stdout)["trials"][:2]
+    assert first["state"] == "done", first
+    assert first["responses"]["throughput"] > 0
+    assert first["responses"]["cpu_per_transaction"] > 0
+    assert levels == read_back(study / "lab", second["id"])
+    # its watchdog there puts it back
+    until(lambda: far.processes() == [mine], 60, "something is left running")
+    until(lambda: level(far) == before, 10, "the level is left")
+    assert far.run("find", "/root/.cache/leadline/far", "-name", "far-*") == ""
+    assert far.run("cat", "/root/mine") == "kept\n"
+    assert Path(f"/proc/sys/{KNOB.replace('.', '/')}").read_text() == own
+    restored = leadline("restore", "--host", "ssh:app", "--json", cwd=study)
+    assert json.loads(restored.stdout) == {"restored": []}, restored.stderr
+    # and the next run goes on
+    done = leadline("run", "far.yaml", "--host", "ssh:app", "--json", cwd=study)
+    assert done.returncode == 0, done.stderr
+    assert [trial["state"] for trial in json.loads(done.stdout)["trials"]] == ["done"] * 4
+    assert far.processes() == [mine]
+    far.run("kill", mine.split()[0])
+
+
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [
+        ("ssh:nowhere.invalid", "ssh:nowhere.invalid: cannot be reached: .*name an alias of ~/.ssh/config"),
+        ("ssh:nobody@app", "ssh:nobody@app: cannot be reached: .*Permission denied.*leadline asks for no password"),
+    ],
+)
+def test_a_host_that_cannot_be_used_is_named(hosts: dict[str, Far], study: Path, host: str, message: str) -> None:
+    done = leadline("run", "far.yaml", "--host", host, "--dry-run", cwd=study)
+    assert done.returncode == 2, done.stderr
+
+    assert re.search(message, done.stderr.replace("\n", " ")), done.stderr
+
+
+@pytest.mark.skipif(not MATRIX, reason="application and database on two hosts run with LEADLINE_MATRIX=1")
+def test_application_and_database_on_two_hosts(hosts: dict[str, Far], tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(TWO)
+    done = leadline("run", "two.yaml", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [trial["state"] for trial in document["trials"]] == ["done"] * len(document["trials"])
+    for trial in document["trials"]:
+        directory = Path(trial["directory"])
+        assert (directory / "database-host" / "logs" / "postgres.log").exists()
+        assert not (directory / "logs" / "postgres.log").exists()
+        assert all(audit["passed"] for audit in trial["audits"]), trial["audits"]
+        assert trial["responses"]["database_cpu_per_transaction"] > 0
+        assert trial["responses"]["driver_cpu_per_transaction"] > 0
+    for far in hosts.values():
+        assert far.processes() == []
+        assert far.run("find", "/root/.cache/leadline/far", "-name", "two-*") == ""

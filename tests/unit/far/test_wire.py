@@ -1,0 +1,90 @@
+"""Values, errors and frames between leadline and its agent."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from leadline.far import wire
+from leadline.host.base import Ability
+from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
+from leadline.model.knob import Machine
+from leadline.model.study import Placement, StackChoice
+from leadline.stack.base import AuditResult, Endpoint
+from leadline.stack.provision import TOMCAT
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        1,
+        0.5,
+        "ä\n",
+        [1, "2", [None]],
+        {"a": {"b": [1.5]}, "c d": True},
+        Path("/x/y"),
+        Ability.SWAP_OFF,
+        Machine(memory=1 << 34, cpus=2),
+        Endpoint("10.0.0.1", 5432, "d", "u", "p"),
+        AuditResult("rows", passed=False, detail="3 of 4", counted=True),
+        Placement(server_cpus="0", server_memory=1 << 30),
+        StackChoice(server="tomcat", database="mariadb"),
+        TOMCAT,
+    ],
+)
+def test_a_value_arrives_as_it_was(value: object) -> None:
+    sent = io.BytesIO(wire.frame({"value": wire.packed(value)}))
+    message = wire.read_frame(sent.read)
+    assert message is not None
+    assert wire.unpacked(message["value"]) == value
+    assert wire.read_frame(sent.read) is None
+
+
+def test_what_does_not_travel_is_refused() -> None:
+    with pytest.raises(TypeError, match="a set does not travel"):
+        wire.packed({1, 2})
+    with pytest.raises(ValueError, match="no value of a kind 'Popen' is known"):
+        wire.unpacked({"is a": "Popen", "value": {"args": ["true"]}})
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (TrialFailure(FailureClass.CONFIGURATION, "no", "words"), "no"),
+        (UsageError("bad"), "bad"),
+        (RestoreError("left"), "ssh:a: left"),
+        (LookupError("gone"), "gone"),
+        (NotInPlay("left out"), "left out"),
+        (LeadlineError("x"), "ssh:a: x"),
+    ],
+)
+def test_an_error_arrives_as_it_was(error: Exception, text: str) -> None:
+    found = wire.unpacked_error(wire.packed_error(error), "ssh:a")
+    assert type(found) is type(error)
+    assert str(found) == text
+    if isinstance(error, TrialFailure):
+        assert isinstance(found, TrialFailure)
+        assert (found.failure_class, found.evidence) == (error.failure_class, error.evidence)
+
+
+def test_other_errors_name_the_host() -> None:
+    found = wire.unpacked_error(wire.packed_error(OSError(28, "No space left on device")), "ssh:a")
+    assert isinstance(found, OSError)
+    assert (found.errno, found.strerror) == (28, "ssh:a: No space left on device")
+    unknown = wire.unpacked_error(wire.packed_error(ValueError("odd")), "ssh:a")
+    assert type(unknown) is LeadlineError
+    assert str(unknown) == "ssh:a: ValueError: odd"
+    absent = wire.unpacked_error(wire.packed_error(wire.Absent(TOMCAT)), "ssh:a")
+    assert isinstance(absent, wire.Absent)
+    assert absent.artefact == TOMCAT
+
+
+def test_a_frame_that_is_cut_off_or_too_long() -> None:
+    whole = wire.frame({"id": 1})
+    assert wire.read_frame(io.BytesIO(whole[:-1]).read) is None
+    with pytest.raises(ValueError, match="was announced"):
+        wire.read_frame(io.BytesIO(b"\xff" * 8).read)
